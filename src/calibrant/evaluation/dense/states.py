@@ -12,10 +12,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from calibrant._math.dense_sums import AGREEMENT, CELL_SUMS, HALVINGS, add_positions, cell_edges
+from calibrant._math.dense_sums import (
+    AGREEMENT,
+    ANSWER,
+    CELL_SUMS,
+    CLASSES,
+    EVENT,
+    HALVINGS,
+    add_positions,
+    cell_edges,
+)
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
+from calibrant.predictions.checks import Kind
 from calibrant.predictions.dense import Image
 
 POSITIONS = 1 << 15  # of a block
@@ -53,6 +63,11 @@ class Sums(Protocol):
     @property
     def fingerprint(self) -> object:
         """Alike where samples and labels are the same."""
+        ...
+
+    @property
+    def kind(self) -> Kind:
+        """What is judged."""
         ...
 
     @property
@@ -122,6 +137,11 @@ class ImageSums:
     def event(self) -> bool:
         """Whether two classes are judged as one event."""
         return self.num_classes == 2
+
+    @property
+    def kind(self) -> Kind:
+        """Two classes are one event."""
+        return "binary" if self.event else "multiclass"
 
     def add(self, image: Image, *, logits: bool, calibrator: Calibrator | None) -> None:
         """Add an image, as its scores are or after a calibrator."""
@@ -225,8 +245,12 @@ def add_scores(
     calibrator: Calibrator | None,
     weights: Vector | None = None,
     groups: tuple[Indices, Tensor5] = NO_GROUPS,
+    answers: bool = False,
 ) -> Wrong | None:
-    """Add scores ``(P, C)``, as they are or after a calibrator, to the sums of `add_positions`."""
+    """Add scores ``(P, C)``, as they are or after a calibrator, to the sums of `add_positions`.
+
+    Of ``answers`` the classes are that they are wrong and right.
+    """
     cells, classes, agreement = sums
     _, num_classes, num_bins, _ = classes.shape
     scores = np.ascontiguousarray(scores, dtype=np.float64)
@@ -236,7 +260,7 @@ def add_scores(
         scores,
         labels,
         logits or calibrator is not None,
-        num_classes == 2,
+        ANSWER if answers else EVENT if num_classes == 2 else CLASSES,
         cell_edges(cells.shape[1] - 2 * HALVINGS),
         np.arange(num_bins + 1) / num_bins,
         batches,

@@ -12,7 +12,8 @@ from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.dense.states import GROUP_SUMS, POSITIONS, add_scores, num_cells
 from calibrant.evaluation.resampling.events import Indices, Matrix
-from calibrant.predictions.partitioned import Piece
+from calibrant.predictions.checks import Kind
+from calibrant.predictions.pieces import Piece
 
 MOST_KEPT = 200
 """Groups."""
@@ -26,6 +27,7 @@ class BatchSums:
     does not depend on who made them.
     """
 
+    kind: Kind
     num_classes: int
     num_bins: int
     num_batches: int
@@ -49,7 +51,7 @@ class BatchSums:
 
     @property
     def event(self) -> bool:
-        """Whether two classes are judged as one event."""
+        """Whether two classes are judged as one event, or confidences: right and wrong."""
         return self.num_classes == 2
 
     @property
@@ -66,7 +68,7 @@ class BatchSums:
         self, piece: Piece, rows: Indices, batches: Indices, *, logits: bool, calibrator: Calibrator | None
     ) -> None:
         """Add some rows, as their scores are or after a calibrator."""
-        self.samples ^= _mixed(piece.first_row + rows, piece.labels[rows])
+        self.samples ^= _mixed(piece.first_row + rows, piece.truth[rows])
         self.dealing ^= _mixed(piece.first_row + rows, batches)
         whole = len(rows) == len(piece.labels)
         names, codes = self._groups_of(piece, rows)
@@ -83,6 +85,7 @@ class BatchSums:
                 calibrator=calibrator,
                 weights=None if piece.weights is None else piece.weights[part],
                 groups=(codes[start : start + step], found),
+                answers=self.kind == "top_label",
             )
             if wrong is not None:
                 row = piece.first_row + int(rows[start + wrong.position])

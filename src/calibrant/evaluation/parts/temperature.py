@@ -20,7 +20,8 @@ from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.resampling.events import Indices, Matrix
 from calibrant.evaluation.spread import Spread
 from calibrant.predictions import Predictions
-from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
+from calibrant.predictions.partitioned import Part, PartitionedPredictions
+from calibrant.predictions.pieces import Piece
 from calibrant.predictions.repair_form import to_repair
 
 
