@@ -212,7 +212,8 @@ def fit_in_parts(
     )
     if some.top_k is not None and has_row_temperature(calibrator.text, some):
         return fit_top_k_temperature(some.top_k, weights=some.weights), [among]
-    if isinstance(calibrator, TemperatureScaling) and calibrator.text == "temperature":
+    newton = isinstance(calibrator, TemperatureScaling) and calibrator.text == "temperature"
+    if newton and table.kind != "multilabel":
         fitted = fit_temperature_in_parts(table, some, deal, spread=spread)
         return fitted, [f"{fitted.fit_result_.steps} passes over the table"]
     form = to_repair(some) if "binary" in calibrator.kinds else some

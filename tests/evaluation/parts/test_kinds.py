@@ -230,3 +230,36 @@ def test_bands_of_whole_numbers_are_groups(tmp_path) -> None:
     for bands, said in (("position", "do not say where they begin"), ("depth:0.5", "no whole numbers")):
         with pytest.raises(NeedsWholeError, match=said):
             PartitionedPredictions(tmp_path / "a.parquet", columns=ColumnNames(bands=(bands,)))
+
+
+def several(number: int = 600, *, seed: int = 0) -> dict[str, np.ndarray]:
+    """Probabilities of three labels, too sure of themselves, and which hold; some weights are zero."""
+    rng = np.random.default_rng(seed)
+    odds = 1.5 * rng.normal(size=(number, 3)) - [0, 1, 2]
+    holds = odds + rng.logistic(size=odds.shape) > 0
+    columns = {f"prob_{name}": 1 / (1 + np.exp(-1.7 * odds[:, k])) for k, name in enumerate("abc")}
+    columns |= {f"label_{name}": holds[:, k].astype(int) for k, name in enumerate("abc")}
+    return columns | {"weight": rng.integers(0, 3, number), "split": np.arange(number) % 3 > 0}
+
+
+def test_several_labels_are_judged_as_in_memory(tmp_path) -> None:
+    """Each label is an event; errors are means over the labels, and shares are of all decisions."""
+    table = written(tmp_path / "a.parquet", several())
+    memory = load_predictions(tmp_path / "a.parquet")
+    how = QUICK | {"calibrators": ["temperature", "platt"]}
+    mine, theirs = (evaluate(each, **how) for each in (table, memory))
+    assert mine.kind == theirs.kind == "multilabel"
+    assert_alike(mine, theirs)
+    for found, known in zip(mine.arms[1].classes, theirs.arms[1].classes, strict=True):
+        for key in ("mean_probability", "prevalence", "ece", "accuracy"):
+            assert getattr(found, key) == pytest.approx(getattr(known, key), rel=1e-9), key
+    one, other = (each.arms[0].metrics for each in (mine, theirs))
+    for key in ("nll", "accuracy", "slope", "ece"):
+        widths = [each[key].high - each[key].low for each in (one, other)]
+        assert widths[0] == pytest.approx(widths[1], rel=0.7), key  # of 10 resamples
+    found, known = (check(each, {"ece": 0.02}, bootstrap=10) for each in (table, memory))
+    assert found.checks[0].value == pytest.approx(known.checks[0].value)
+    better = written(tmp_path / "b.parquet", several() | {"prob_a": several()["prob_b"]})
+    both = compare([("a", table), ("b", better)], **QUICK)
+    assert both.paired
+    assert both.models[1].difference["nll"].low > 0

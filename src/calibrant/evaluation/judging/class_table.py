@@ -239,7 +239,8 @@ def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> Clas
 
 def _variance(weights: Vector, event: Events) -> float:
     """The variance of how often an event occurs, of samples or of their clusters, whichever is larger."""
-    independent = float(weights**2 @ (event.confidences * (1 - event.confidences)))
+    squares = weights**2 if event.squares is None else event.squares
+    independent = float(squares @ (event.confidences * (1 - event.confidences)))
     if event.clusters is None:
         return independent
     totals = cluster_totals(weights * (event.outcomes - event.confidences), event.clusters)
