@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from calibrant._math.dense_sums import AGREEMENT, CELL_SUMS, HALVINGS
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
+from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.predictions.dense import Image
 
@@ -22,6 +23,7 @@ POSITIONS = 1 << 15  # of a block
 LEAST_CELLS, MOST_CELLS = 256, 1200
 Tensor5: TypeAlias = NDArray[np.float64]
 GROUP_SUMS = 4
+NOT_READ: tuple[Matrix, Matrix] = np.empty((0, 0)), np.empty((0, 2))
 NO_GROUPS: tuple[Indices, Tensor5] = np.empty(0, np.int64), np.empty((0, 0, 0, 2, GROUP_SUMS))
 
 
@@ -81,6 +83,10 @@ class Sums(Protocol):
 
     def of_classes(self) -> tuple[Matrix, Matrix]:
         """Residuals and counts of each image or batch in the bins of all classes ``(G, C, B)``."""
+        ...
+
+    def refined(self, reduced: Reduced) -> Reduced:
+        """With what is known beyond these."""
         ...
 
 
@@ -193,6 +199,10 @@ class ImageSums:
         """Residuals and counts of each image in the bins of all classes ``(G, C, B)``."""
         return np.stack(self._residuals), np.stack(self._masses)
 
+    def refined(self, reduced: Reduced) -> Reduced:
+        """As it is."""
+        return reduced
+
 
 def sums_of(
     images: Iterable[Image],
@@ -225,8 +235,12 @@ def add_scores(
     calibrator: Calibrator | None,
     weights: Vector | None = None,
     groups: tuple[Indices, Tensor5] = NO_GROUPS,
+    read: tuple[Matrix, Matrix] = NOT_READ,
 ) -> Wrong | None:
-    """Add scores ``(P, C)``, as they are or after a calibrator, to the sums of `add_positions`."""
+    """Add scores ``(P, C)``, as they are or after a calibrator, to the sums of `add_positions`.
+
+    ``read`` is filled with the probabilities and events of these scores where it has room for them.
+    """
     from calibrant._math.dense_sums import add_positions, cell_edges  # compiled
 
     cells, classes, agreement = sums
@@ -248,7 +262,8 @@ def add_scores(
         classes,
         agreement,
         groups[1],
-        np.empty(num_classes),
+        read[0] if len(read[0]) else np.empty((1, num_classes)),
+        read[1],
     )
     return None if wrong < 0 else Wrong(wrong, ", ".join(f"{value:g}" for value in scores[wrong][:5]))
 

@@ -16,6 +16,7 @@ from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.groups import TOO_MANY, rows_by_group
+from calibrant.evaluation.parts.ranked import Celled
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.parts.tasks import sample, summed
 from calibrant.evaluation.prepare import Prepared, Request, prepare
@@ -97,8 +98,11 @@ def dealt_note(table: PartitionedPredictions, deal: Deal, sums: BatchSums) -> st
         )
     note = (
         f"The table was read part by part. Samples were dealt out to {deal.num_batches} batches, whose sums "
-        "are kept and resampled; adaptive ECE, smCE, slope and intercept see mean confidences of cells."
+        "are kept and resampled."
     )
+    if isinstance(sums.top, Celled):
+        cells = f"{sums.top.cells.shape[1]:,}"
+        note += f" Adaptive ECE, smCE, slope and intercept see mean confidences of {cells} cells."
     if table.has_clusters:
         note += " A cluster is in one batch, so samples of one need not be independent."
     if number < deal.num_batches:

@@ -42,8 +42,14 @@ class SumPart:
     def nothing(self) -> tuple[BatchSums, ...]:
         """The sums of no rows."""
         table, num_bins, num_batches = self.table, self.num_bins, self.deal.num_batches
+        number = table.num_samples - (table.num_fit if self.deal.rule == "split" else 0)
         return tuple(
-            BatchSums(num_classes=table.num_classes, num_bins=num_bins, num_batches=num_batches)
+            BatchSums(
+                num_classes=table.num_classes,
+                num_bins=num_bins,
+                num_batches=num_batches,
+                num_samples=number,
+            )
             for _ in self.calibrators
         )
 
