@@ -84,15 +84,7 @@ def compare(
     with progress("reading") as tell, shared_out(engine, jobs) as spread:
         runs = _runs(called_so, files)
         others = [path for name, path in zip(called_so, files, strict=True) if name not in runs]
-        large = iter(
-            opened_alike(
-                others,
-                reading,
-                engine=engine,
-                ignore_index=ignore_index,
-                whole=positive_class is not None,
-            )
-        )
+        large = iter(opened_alike(others, reading, engine=engine, ignore_index=ignore_index))
         found = compare_predictions(
             [
                 (

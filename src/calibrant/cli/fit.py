@@ -60,6 +60,7 @@ def fit(
 
     from calibrant.calibrators import build
     from calibrant.predictions.repair_form import to_repair
+    from calibrant.predictions.two_classes import RIGHT_OR_WRONG
 
     if is_for_detections(method):
         if not force:
@@ -74,7 +75,8 @@ def fit(
             tell(f"fitting on {table.num_samples:,} rows", 0.1)
             with shared_out(engine, jobs) as spread:
                 fitted, said = fit_in_parts(table, method, every_row=every_row, spread=spread)
-            _save(fitted, out, table.class_names, force=force)
+            names = RIGHT_OR_WRONG if table.kind == "top_label" else table.class_names
+            _save(fitted, out, names, force=force)
             typer.echo("\n".join([*summary(fitted, [*table.notes, *said]), f"calibrator: {out}"]))
             return
         dense = opened_dense(file, ignore_index=ignore_index, tabular=reading.words)

@@ -16,7 +16,7 @@ from calibrant.cli.reading import Reading, is_pipe
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.evaluation.spread import Spread
-    from calibrant.predictions import DensePredictions
+    from calibrant.predictions import DensePredictions, Predictions
     from calibrant.predictions.partitioned import PartitionedPredictions
 
 EngineOption = Annotated[
@@ -78,6 +78,18 @@ def opened_parts(
     return None if found.has_groups and found.num_samples <= MOST_HELD else found
 
 
+def opened_to_fit(
+    path: Path | None, reading: Reading, engine: str | None
+) -> Predictions | PartitionedPredictions | None:
+    """Samples to fit on, if there is such a file; one that is read whole is shared out by no engine."""
+    if path is None:
+        return None
+    from calibrant.predictions.formats.parquet_files import is_partitioned
+
+    parquet = is_partitioned(path) or path.suffix.lower() == ".parquet"
+    return opened_parts(path, reading, engine if parquet else None) or reading.open(path)
+
+
 def opened_large(
     path: Path,
     reading: Reading,
@@ -103,7 +115,7 @@ def opened_alike(
     *,
     engine: str | None = None,
     ignore_index: int | None,
-    whole: bool,
+    whole: bool = False,
 ) -> list[DensePredictions | PartitionedPredictions | None]:
     """Several to be compared: all in parts and with clusters, or none."""
     from calibrant.predictions.partitioned import PartitionedPredictions
@@ -138,13 +150,13 @@ def fit_in_parts(
     """A fitted calibrator, and what to say of it: temperature from all rows, others from a sample."""
     from dataclasses import replace
 
-    from calibrant.calibrators import TemperatureScaling, build
+    from calibrant.calibrators import TemperatureScaling, build, fit_top_k_temperature
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.evaluation.parts.dealing import Deal
-    from calibrant.evaluation.parts.judge import MOST_FITTED
-    from calibrant.evaluation.parts.tasks import sample
+    from calibrant.evaluation.parts.tasks import MOST_FITTED, sample
     from calibrant.evaluation.parts.temperature import fit_temperature_in_parts
     from calibrant.predictions.repair_form import to_repair
+    from calibrant.predictions.top_k import has_row_temperature
 
     if not every_row and not table.num_fit:
         raise InputError(
@@ -153,17 +165,21 @@ def fit_in_parts(
         )
     deal = Deal.of(table, 15, fits=False)
     deal = replace(deal, rule="all") if every_row else deal
-    some = sample(table, deal, "fit", MOST_FITTED // table.num_classes, seed=0, spread=spread)
+    some = sample(table, deal, "fit", MOST_FITTED // table.width, seed=0, spread=spread)
     if some is None or some.num_samples < 2:
         raise InputError(f"{table.address} has no two samples to fit on.")
     calibrator = build(method or "temperature")
+    among = (
+        f"fitted on {some.num_samples:,} random rows of {table.num_samples if every_row else table.num_fit:,}"
+    )
+    if some.top_k is not None and has_row_temperature(calibrator.text, some):
+        return fit_top_k_temperature(some.top_k, weights=some.weights), [among]
     if isinstance(calibrator, TemperatureScaling) and calibrator.text == "temperature":
         fitted = fit_temperature_in_parts(table, some, deal, spread=spread)
         return fitted, [f"{fitted.fit_result_.steps} passes over the table"]
     form = to_repair(some) if "binary" in calibrator.kinds else some
     fit_quietly(calibrator, Labelled.of(form))
-    among = table.num_samples if every_row else table.num_fit
-    return calibrator, [f"fitted on {some.num_samples:,} random rows of {among:,}"]
+    return calibrator, [among]
 
 
 def _is_large(path: Path) -> bool:

@@ -95,6 +95,25 @@ def check_predictions(value: object, name: str) -> None:
     raise TypeError(f"`{name}` must be Predictions; got {type(value).__name__}; {remedy}")
 
 
+def refuse_with_sums(predictions: DensePredictions | PartitionedPredictions, given: Sequence[str]) -> None:
+    """Refuse arguments that need all samples in memory.
+
+    Raises:
+        InputError: If there are any.
+    """
+    if given:
+        images = isinstance(predictions, DensePredictions)
+        remedy = (
+            "mark images to fit on by `split`, and leave out the others"
+            if images
+            else "read all of it by `load_predictions` (without --engine)"
+        )
+        raise InputError(
+            f"`{'`, `'.join(given)}` must not be given with `{type(predictions).__name__}`, which is judged "
+            f"by sums; {remedy}."
+        )
+
+
 def as_judged(predictions: Predictions, positive_class: int | str | None = None) -> Predictions:
     """Predictions as every evaluation judges them: two classes as one event, all others as they are.
 

@@ -8,7 +8,8 @@ import pytest
 from calibrant import InputError, load_predictions
 from calibrant.predictions import ColumnNames
 from calibrant.predictions.over_time import load_timed
-from calibrant.predictions.partitioned import PartitionedPredictions, Piece
+from calibrant.predictions.partitioned import PartitionedPredictions
+from calibrant.predictions.pieces import Piece
 from command_line import call
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -59,16 +60,17 @@ def test_keys_and_lists_are_columns_in_memory_and_by_parts(form, tmp_path) -> No
 
 
 def test_what_sums_do_not_know_is_read_whole(tmp_path) -> None:
-    """Confidences alone are judged in memory; with an engine the remedy is said."""
+    """Several labels of each sample are judged in memory; with an engine the remedy is said."""
     (tmp_path / "a").mkdir()
     for name in "xy":
-        table = pyarrow.table({"confidence": [0.9, 0.6] * 20, "correct": [1, 0] * 20})
+        given = {f"prob_{each}": [0.9, 0.6] * 20 for each in "ab"}
+        table = pyarrow.table(given | {f"label_{each}": [1, 0] * 20 for each in "ab"})
         parquet.write_table(table, tmp_path / "a" / f"{name}.parquet")
     done = call("check", "a", "--max-ece", "0.9", "--bootstrap", "10", folder=tmp_path)
     assert (done.returncode, done.stderr, "part by part" in done.stdout) == (0, "", False)
     refused = call("check", "a", "--max-ece", "0.9", "--engine", "serial", folder=tmp_path)
     assert refused.returncode == 2
-    assert "holds confidences alone" in refused.stderr
+    assert "holds several labels" in refused.stderr
     assert "leave out --engine" in " ".join(refused.stderr.split())
 
 

@@ -14,7 +14,7 @@ from calibrant._math.debias import PairSums
 from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, NUMBER, SQUARES, STATED
 from calibrant.evaluation.dense.states import Sums
 from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
-from calibrant.evaluation.judging.reduce import Mask, Reduced, ratios_of, values_of
+from calibrant.evaluation.judging.reduce import WHY_MISSING, Mask, Reduced, ratios_of, values_of
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, ClassRanks, EventError
 from calibrant.evaluation.quantities.roster import quantities
@@ -32,8 +32,9 @@ from calibrant.evaluation.result import ClassRow
 
 def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
     """What :func:`~calibrant.evaluation.judging.reduce.reduce_predictions` gives for positions in memory."""
-    kind = "binary" if sums.event else "multiclass"
+    kind = sums.kind
     wanted = quantities(kind, metrics)
+    known = [each for each in wanted if kind != "top_label" or not each.needs_all_classes]
     images, hits, cells = sums.rows()
     weights = cells[:, COUNT]
     stated, happened = cells[:, STATED] / weights, hits.astype(np.float64)
@@ -41,11 +42,11 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
     many = images, cells[:, SQUARES], cells[:, NUMBER]
     event = Events(stated, happened, weights, *many)
     top = event
-    if sums.event:
+    if kind == "binary":
         sure, right = np.maximum(stated, 1 - stated), ((stated > 0.5) == (happened > 0)).astype(np.float64)
         top = Events(sure, right, weights, *many)
     events: dict[str, tuple[Events, ...]] = {"": (top,)}
-    if sums.event:
+    if kind == "binary":
         events[EVENT] = (event,)
     nothing = np.empty(0)
     samples = Samples(
@@ -54,18 +55,21 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
         entropy=(cells[:, ENTROPY] / weights)[:, None],
         nll=nll,
         brier=cells[:, BRIER] / weights,
-        stated=stated if sums.event else nothing,
-        happened=happened if sums.event else nothing,
+        stated=stated if kind == "binary" else nothing,
+        happened=happened if kind == "binary" else nothing,
     )
-    ratios = ratios_of(wanted, samples, weights)
+    ratios = ratios_of(known, samples, weights)
 
     def denied(infinite: Mask) -> str:
         positions = int(cells[infinite, INFINITE].sum())
+        if kind == "top_label":
+            return f"{positions:,} {sums.unit} are wrong with a confidence of 1, or right with one of 0"
         return f"{positions:,} {sums.unit} give their true class probability 0"
 
-    values, reasons, influences = values_of(wanted, ratios, events, sums.num_bins, denied)
+    values, reasons, influences = values_of(known, ratios, events, sums.num_bins, denied)
+    reasons |= {each.key: WHY_MISSING for each in wanted if each not in known}
     classes = _Classes(sums)
-    for each in wanted:
+    for each in known:
         if isinstance(each.computed, ClassErrors):
             values[each.key] = values[ECE.event_key] if sums.event else float(classes.errors.mean())
         elif isinstance(each.computed, ClassRanks):
@@ -84,7 +88,7 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
         classwise=None if sums.event else classes.resampled,
         class_null=None if sums.event else classes.null,
         agreement=None if sums.event else _agreement(sums),
-        classes=classes.rows(class_names),
+        classes=() if kind == "top_label" else classes.rows(class_names),
         clusters=images,
     )
     return sums.refined(found)

@@ -39,7 +39,7 @@ from calibrant.evaluation.result import ClassRow
 from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions import Predictions
 
-_WHY_MISSING = "needs the probabilities of all classes; these predictions hold the predicted class's only"
+WHY_MISSING = "needs the probabilities of all classes; these predictions hold the predicted class's only"
 
 Ratios = dict[str, tuple[Vector, Vector]]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -140,7 +140,7 @@ def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], nu
     known = [each for each in wanted if not each.needs_all_classes]
     ratios = ratios_of(known, samples, weights)
     values, reasons, influences = values_of(known, ratios, {"": (top,)}, num_bins, _sure_and_wrong)
-    reasons |= {each.key: _WHY_MISSING for each in wanted if each.needs_all_classes}
+    reasons |= {each.key: WHY_MISSING for each in wanted if each.needs_all_classes}
     return Reduced(
         quantities=wanted,
         weights=weights,

@@ -23,9 +23,8 @@ def refined(reduced: Reduced, top: Ranked, ranks: Ranked | None, filled: Indices
     for each in reduced.quantities:
         key, column = each.key, columns[each.prefix]
         match each.computed:
-            case EventError() as error:
-                found = column.error(error, num_bins)
-                values[key] = values[key] if found is None else found
+            case EventError() as error if (found := column.error(error, num_bins)) is not None:
+                values[key] = found
             case EventInfluence() as parameter if key in values:
                 line = parameter.value(column.events)
                 if isinstance(line, str):

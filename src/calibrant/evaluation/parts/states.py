@@ -16,7 +16,8 @@ from calibrant.evaluation.parts.ranked import Ranked, ranked
 from calibrant.evaluation.parts.refined import refined
 from calibrant.evaluation.resampling.events import Indices, Matrix
 from calibrant.evaluation.thresholds import WIDE
-from calibrant.predictions.partitioned import Piece
+from calibrant.predictions.checks import Kind
+from calibrant.predictions.pieces import Piece
 
 MOST_KEPT = 200
 """Groups."""
@@ -30,6 +31,7 @@ class BatchSums:
     does not depend on who made them.
     """
 
+    kind: Kind
     num_classes: int
     num_bins: int
     num_batches: int
@@ -43,9 +45,9 @@ class BatchSums:
     groups: dict[str, Matrix] | None = field(default_factory=dict[str, Matrix])
     """Sums of the top label in each group ``(G, B, 2, 4)``; None where there are too many groups."""
     top: Ranked = field(init=False)
-    """Confidences of the top label; of two classes, the probability of class 1."""
+    """Confidences; of two classes, the probability of class 1."""
     ranks: Ranked | None = field(init=False)
-    """All classes, or of two the event; None of very many."""
+    """All classes, or of two the event; None of very many, and of confidences alone."""
     _cells: Matrix = field(init=False)
     _classes: Matrix = field(init=False)
 
@@ -56,15 +58,15 @@ class BatchSums:
         self.agreement = np.zeros((self.num_classes + 3, AGREEMENT))
         self._cells = np.zeros((self.num_batches, num_cells(self.num_bins), 2, CELL_SUMS))
         self._classes = np.zeros((self.num_batches, self.num_classes, self.num_bins, 3))
-        self.top = ranked(1, self.num_samples, self.num_batches, of_areas=self.event)
-        self.ranks = self.top
-        if not self.event:
-            shape = self.num_classes, self.num_samples, self.num_batches
-            self.ranks = None if self.num_classes > WIDE else ranked(*shape, of_areas=True)
+        binary = self.kind == "binary"
+        self.top = ranked(1, self.num_samples, self.num_batches, of_areas=binary)
+        self.ranks = self.top if binary else None
+        if self.kind == "multiclass" and self.num_classes <= WIDE:
+            self.ranks = ranked(self.num_classes, self.num_samples, self.num_batches, of_areas=True)
 
     @property
     def event(self) -> bool:
-        """Whether two classes are judged as one event."""
+        """Whether two classes are judged as one event, or confidences: right and wrong."""
         return self.num_classes == 2
 
     @property
@@ -81,7 +83,7 @@ class BatchSums:
         self, piece: Piece, rows: Indices, batches: Indices, *, logits: bool, calibrator: Calibrator | None
     ) -> None:
         """Add some rows, as their scores are or after a calibrator."""
-        self.samples ^= _mixed(piece.first_row + rows, piece.labels[rows])
+        self.samples ^= _mixed(piece.first_row + rows, piece.truth[rows])
         self.dealing ^= _mixed(piece.first_row + rows, batches)
         whole = len(rows) == len(piece.labels)
         names, codes = self._groups_of(piece, rows)
@@ -102,6 +104,7 @@ class BatchSums:
                 calibrator=calibrator,
                 weights=weights,
                 groups=(codes[start : start + step], found),
+                answers=self.kind == "top_label",
                 read=read,
             )
             if wrong is not None:

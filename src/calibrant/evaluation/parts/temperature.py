@@ -10,17 +10,18 @@ import torch
 from calibrant._math.checks import check_logits
 from calibrant._math.convex_minimum import Slopes, best_temperature
 from calibrant._math.errors import InputError, without_warnings
+from calibrant._math.threads import one_thread
 from calibrant.calibrators import TemperatureScaling
 from calibrant.calibrators.fitting.data import CalibrationData
 from calibrant.calibrators.fitting.likelihood import likelihood_slopes
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import of_likeliest
-from calibrant.evaluation.dense.states import one_thread
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.resampling.events import Indices, Matrix
 from calibrant.evaluation.spread import Spread
 from calibrant.predictions import Predictions
-from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
+from calibrant.predictions.partitioned import Part, PartitionedPredictions
+from calibrant.predictions.pieces import Piece
 from calibrant.predictions.repair_form import to_repair
 
 
