@@ -17,6 +17,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant._math.top_k import TopK
 from calibrant.predictions import checks
+from calibrant.predictions.bands import named_bands
 from calibrant.predictions.contents import Source
 from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats import parquet
@@ -41,12 +42,15 @@ from calibrant.predictions.two_classes import positive_number
 
 PART = 1 << 25
 """Scores of a part, at least; whole row groups of one file."""
-_WHOLE = "leave out --engine (`load_predictions`) to have all of it read into memory"
-_KINDS = "classes that exclude each other, a single event, or confidences"
+_WHOLE = "`load_predictions` reads all of it into memory"
 
 
 class NeedsWholeError(InputError):
     """A table can only be judged whole: sums of parts do not know what it holds."""
+
+    def __init__(self, place: str, what: str) -> None:
+        super().__init__(f"{place}: {what} cannot be judged by sums; {_WHOLE}.")
+        self.what = what
 
 
 @dataclass(frozen=True)
@@ -118,8 +122,7 @@ class PartitionedPredictions:
                 layout, given, lists, width, dtype = _columns_of(file, columns, keys)
                 of_keys = columns_of_keys(name, file, keys, of_keys)
                 groups_found |= dict.fromkeys(filter(_names_groups, layout.singles))
-                if bands := [each for each in layout.singles if each.startswith(BANDS_OF)]:
-                    raise NeedsWholeError(f"{name}: bands of `{bands[0]}` need all samples; {_WHOLE}.")
+                _refuse_bands(name, file, layout, given)
                 if first is None:
                     first, self._lists, self._dtype, self.width = (layout, given), lists, dtype, width
                 elif differing := sorted(_read(*first) ^ _read(layout, given)):
@@ -271,15 +274,8 @@ class PartitionedPredictions:
 
     def _refuse_other_kinds(self) -> None:
         layout = self._layout
-        refused = {
-            "several labels for each sample": layout.labels[1:],
-        }
-        for what, found in refused.items():
-            if found:
-                raise NeedsWholeError(
-                    f"{self.address}: it holds {what} (`{found[0]}`); read part by part are {_KINDS}; "
-                    f"{_WHOLE}."
-                )
+        if len(layout.labels) > 1:
+            raise NeedsWholeError(self.address, "several labels for each sample")
         if not layout.labels and layout.space != "confidence":
             raise InputError(f"{self.address}: `labels` must be given; there is no such column.")
 
@@ -306,6 +302,17 @@ def _columns_of(
     layout, given = parquet.layout_in(file, columns, keys)
     scores = [given[each] for each in layout.scores] if lists is None else [lists]
     return layout, given, lists, max(2, len(layout.scores)), parquet.dtype_of(scores, file)
+
+
+def _refuse_bands(name: str, file: Any, layout: Layout, given: dict[str, str]) -> None:
+    """Refuse bands of which a piece does not know where they begin, or how they are called."""
+    for column in layout.singles:
+        if column.startswith(BANDS_OF):
+            stated, starts = named_bands(column.removeprefix(BANDS_OF))
+            if not starts:
+                raise NeedsWholeError(name, f"bands of `{stated}` that do not say where they begin")
+            if not parquet.is_whole(file, given[column]):
+                raise NeedsWholeError(name, f"bands of `{stated}`, which are no whole numbers,")
 
 
 def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ...]]:

@@ -9,7 +9,8 @@ import pytest
 
 from calibrant import InputError, evaluate, load_calibrator, load_predictions
 from calibrant.evaluation import Evaluation, check, compare
-from calibrant.predictions.partitioned import PartitionedPredictions
+from calibrant.predictions import ColumnNames
+from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
 from command_line import call
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -205,3 +206,25 @@ def test_the_largest_logits_are_judged_as_in_memory(tmp_path) -> None:
         assert done.returncode == 0
     one, other = (load_calibrator(tmp_path / f"{k}.safetensors") for k in (0, 2))
     assert float(one.temperature) == pytest.approx(float(other.temperature))
+
+
+def test_bands_of_whole_numbers_are_groups(tmp_path) -> None:
+    """Bands that say where they begin are judged as in memory; other bands need all samples."""
+    given = two_classes()
+    rng = np.random.default_rng(2)
+    table = {name: given[name] for name in ("logit_cat", "logit_dog", "label")}
+    table |= {"position": rng.integers(0, 900, 600), "depth": rng.random(600)}
+    named = ColumnNames(bands=("position:0:128:512",))
+    written(tmp_path / "a.parquet", table)
+    parts = PartitionedPredictions(tmp_path / "a.parquet", columns=named)
+    how = QUICK | {"calibrators": []}
+    mine, theirs = (
+        evaluate(each, **how) for each in (parts, load_predictions(tmp_path / "a.parquet", columns=named))
+    )
+    assert_alike(mine, theirs)
+    assert [each.name for each in mine.arms[0].groups] == [
+        f"position={each}" for each in ("0–127", "128–511", "512+")
+    ]
+    for bands, said in (("position", "do not say where they begin"), ("depth:0.5", "no whole numbers")):
+        with pytest.raises(NeedsWholeError, match=said):
+            PartitionedPredictions(tmp_path / "a.parquet", columns=ColumnNames(bands=(bands,)))

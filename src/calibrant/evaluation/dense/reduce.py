@@ -166,7 +166,7 @@ class _Classes:
         per_class = drawn @ masses.sum(axis=(1, 2)) / self.sums.num_classes
         return divide(gaps, self.sums.num_classes * per_class)
 
-    def null(self, num_draws: int, seed: tuple[int, ...]) -> ClassNull:
+    def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClassNull:
         """The classes under calibration, by signs for whole images."""
         from scipy.sparse import csr_array
 
@@ -187,7 +187,7 @@ class _Classes:
         noise = np.sqrt(variance)[:, None] * rng.standard_normal((len(variance), num_draws))
         drawn, signs = SignedSums(csr_array(residuals), variance, seed).draw(noise)
         far = class_scores(np.add.reduceat(drawn + stated[:, None], starts), expected, spread)
-        kept = num_noise(len(counts), num_draws)
+        kept = num_noise(len(counts), num_draws, level)
         place = np.arange(len(counts))
         num_classes = self.sums.num_classes
         places = Cells(

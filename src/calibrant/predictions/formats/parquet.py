@@ -205,6 +205,14 @@ def values_of(file: Any, name: str) -> Iterator[tuple[Column, np.ndarray[Any, np
         yield column_of(found.field("values")), found.field("counts").to_numpy()
 
 
+def is_whole(file: Any, name: str) -> bool:
+    """Whether a column holds integers."""
+    from pyarrow import types
+
+    schema = file.schema_arrow
+    return name in schema.names and types.is_integer(schema.field(name).type)
+
+
 def footer_of(file: Any) -> bytes:
     """What stands at the end of the file: sizes, least and greatest values of every column."""
     stream = io.BytesIO()

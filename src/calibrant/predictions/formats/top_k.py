@@ -283,10 +283,9 @@ def _size(given: Any) -> int | None:
 
 
 def _groups(columns: ColumnNames, read: Callable[[str], Any]) -> list[str]:
-    names = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
     banded: dict[str, Any] = {}
     for name, starts in map(named_bands, columns.bands):
         banded[name] = bands_of(read(name), name=name, starts=starts)
-    if len(names) == 1 and not banded:
-        return [str(each) for each in np.asarray(read(names[0])).tolist()]
-    return groups_together({**{name: read(name) for name in names}, **banded})
+    if len(columns.groups) == 1 and not banded:
+        return [str(each) for each in np.asarray(read(columns.groups[0])).tolist()]
+    return groups_together({**{name: read(name) for name in columns.groups}, **banded})
