@@ -124,7 +124,13 @@ def measure(path: Path) -> dict[str, Any]:
     chosen, batches = deal.rows(piece, "test")
 
     def added(times: int) -> None:
-        sums = BatchSums(num_classes=num_classes, num_bins=15, num_batches=deal.num_batches)
+        sums = BatchSums(
+            kind=table.kind,
+            num_classes=num_classes,
+            num_bins=15,
+            num_batches=deal.num_batches,
+            num_samples=rows,
+        )
         for _ in range(times):
             sums.add(piece, chosen, batches, logits=True, calibrator=None)
 

@@ -70,7 +70,8 @@ def fit(
     several = method == MULTICALIBRATION
     calibrator = None if method is None or several else build(method)
     with progress(f"reading {file.name}") as tell:
-        table = None if by_group or several else opened_parts(file, reading, engine)
+        whole = "--by-group" if by_group else f"--method {method}" if several else ""
+        table = opened_parts(file, reading, engine, whole=whole)
         if table is not None:
             tell(f"fitting on {table.num_samples:,} rows", 0.1)
             with shared_out(engine, jobs) as spread:

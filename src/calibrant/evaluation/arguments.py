@@ -12,7 +12,7 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling.clusters import cluster_note
-from calibrant.evaluation.thresholds import draws_for, significance
+from calibrant.evaluation.thresholds import beyond_chance, draws_for
 from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -75,7 +75,7 @@ def few_resamples_note(num_resamples: int, level: float) -> tuple[str, ...]:
 
 def few_draws_note(num_draws: int, level: float) -> tuple[str, ...]:
     """A note where so few draws under calibration cannot halve the error level, which differences need."""
-    if 1 / (1 + num_draws) < significance((1 + level) / 2, 1):
+    if beyond_chance(1 / (1 + num_draws), (1 + level) / 2):
         return ()
     said = f"With {num_draws} draws under calibration the intervals of errors and of their differences say"
     remedy = f"take {draws_for(level)} or more (`null_draws`), or a lower level"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from calibrant._math.checks import check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
+from calibrant._math.top_k import TopK
 from calibrant.predictions import checks
+from calibrant.predictions.bands import named_bands
 from calibrant.predictions.contents import Source
 from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats import parquet
@@ -33,19 +35,22 @@ from calibrant.predictions.formats.parquet_files import (
     restored,
     rooted,
 )
-from calibrant.predictions.formats.top_k import holds_top_k
+from calibrant.predictions.formats.top_k import columns_of_top_k, holds_top_k, piece_of_top_k
 from calibrant.predictions.pieces import Piece, piece_of
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.two_classes import positive_number
 
 PART = 1 << 25
 """Scores of a part, at least; whole row groups of one file."""
-_WHOLE = "leave out --engine (`load_predictions`) to have all of it read into memory"
-_KINDS = "classes that exclude each other, a single event, or confidences"
+_WHOLE = "`load_predictions` reads all of it into memory"
 
 
 class NeedsWholeError(InputError):
     """A table can only be judged whole: sums of parts do not know what it holds."""
+
+    def __init__(self, place: str, what: str) -> None:
+        super().__init__(f"{place}: {what} cannot be judged by sums; {_WHOLE}.")
+        self.what = what
 
 
 @dataclass(frozen=True)
@@ -114,26 +119,19 @@ class PartitionedPredictions:
                 add_to_digest(digest, root, name, file)
                 if not file.metadata.num_rows:
                     continue
-                if holds_top_k(file.schema_arrow.names):
-                    raise NeedsWholeError(f"{name} holds the largest logits of each sample only; {_WHOLE}.")
-                lists = parquet.lists_in(file.schema_arrow, columns)
-                layout, given = parquet.layout_in(file, columns, keys)
+                layout, given, lists, width, dtype = _columns_of(file, columns, keys)
                 of_keys = columns_of_keys(name, file, keys, of_keys)
                 groups_found |= dict.fromkeys(filter(_names_groups, layout.singles))
-                if bands := [each for each in layout.singles if each.startswith(BANDS_OF)]:
-                    raise NeedsWholeError(f"{name}: bands of `{bands[0]}` need all samples; {_WHOLE}.")
-                scores = [given[each] for each in layout.scores] if lists is None else [lists]
-                dtype = parquet.dtype_of(scores, file)
+                _refuse_bands(name, file, layout, given)
                 if first is None:
-                    first, self._lists, self._dtype = (layout, given), lists, dtype
+                    first, self._lists, self._dtype, self.width = (layout, given), lists, dtype, width
                 elif differing := sorted(_read(*first) ^ _read(layout, given)):
                     said = f"`{differing[0]}` is in one of them only"
                     raise InputError(f"{name} must have the columns of {files[0]}; {said}.")
                 self._dtype = np.result_type(self._dtype, dtype)
                 counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
                 marked = _marked(name, file, layout, given, keys)
-            width = max(2, len(layout.scores))
-            for groups in _together(counts, width):
+            for groups in _together(counts, self.width):
                 rows, to_fit_on = (sum(each[k] for k in groups) for each in (counts, marked))
                 parts.append(Part(len(parts), name, groups, start, rows, to_fit_on, tuple(keys.items())))
                 start += rows
@@ -145,11 +143,15 @@ class PartitionedPredictions:
         self.parts: tuple[Part, ...] = tuple(parts)
         self.num_samples = start
         self.space: Literal["logits", "probs"] = "logits" if self._layout.space == "logits" else "probs"
-        self.num_classes = max(2, len(self._layout.scores))
+        self._stated = columns or ColumnNames()
+        self.num_classes = 2 if self._layout.space == "confidence" else max(2, len(self._layout.scores))
         self.num_fit = sum(part.num_fit for part in parts)
         self.has_split = 0 < self.num_fit < start  # some rows to fit on, and some to judge
         self.has_clusters = any(name in {"cluster", "clusters"} for name in self._layout.singles)
-        self.class_names = next(iter(self.pieces(self.parts[0]))).class_names
+        first_piece = next(iter(self.pieces(self.parts[0])))
+        self.class_names = first_piece.class_names
+        self.notes = (*self._layout.notes, *first_piece.notes)
+        """What a reader must know of the columns."""
         self.source = Source(
             name=Path(self.address.rstrip("/*")).name,
             sha256=digest.hexdigest(),
@@ -186,22 +188,18 @@ class PartitionedPredictions:
         *,
         weights: NDArray[np.float64] | None = None,
         clusters: Sequence[str] | None = None,
+        top_k: TopK | None = None,
     ) -> Predictions:
         """Some rows of pieces, as predictions of the table's kind."""
         values: dict[str, Any] = {self.space: scores, "labels": labels}
         if self.kind == "top_label":
-            values = {"confidence": scores[:, 1], "correct": labels}
+            values = {"confidence": scores[:, 1], "correct": labels, "top_k": top_k}
         elif len(self._layout.scores) == 1:
             odds = scores[:, 1] - scores[:, 0] if self.space == "logits" else scores[:, 1]
             values = {self.space: odds, "labels": labels}
         return Predictions(
             **values, class_names=self.class_names, clusters=clusters, weights=weights, source=self.source
         )
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader must know of the columns."""
-        return self._layout.notes
 
     @property
     def has_labels(self) -> bool:
@@ -221,7 +219,7 @@ class PartitionedPredictions:
         """
         used = (*self._layout.scores, *self._layout.others, *self._layout.weights)
         given = {self._given[each] for each in used}
-        size, at = max(1, PIECE // self.num_classes), part.first_row
+        size, at = max(1, PIECE // self.width), part.first_row
         name, footer = self._footer
         with opened(part.file, footer if name == part.file else None) as file:
             self._footer = part.file, file.metadata
@@ -241,34 +239,43 @@ class PartitionedPredictions:
                 raise InputError(f"{part.file}: {damaged('a .parquet file', error)}") from error
 
     def _piece(self, batch: Any, first_row: int, keys: Keys) -> Piece:
+        def column(name: str) -> Column:
+            if name in batch.schema.names:
+                return parquet.column_of(batch.column(name))
+            return key_column(keys[name], batch.num_rows)
+
+        if holds_top_k(self._given):
+            fields = self._fields_of_top_k(batch, column)
+        else:
+            fields = self._fields_of_columns(batch, column)
+        piece = piece_of(fields, self.kind, first_row)
+        return piece.turned() if self._turned else piece
+
+    def _fields_of_top_k(self, batch: Any, column: Callable[[str], Column]) -> dict[str, Any]:
+        def read(name: str) -> Any:
+            there = name in batch.schema.names
+            return parquet.cells_of(batch.column(name)) if there else column(name)
+
+        fields = piece_of_top_k([*self._given.values()], read, self._stated)
+        if "weights" in fields:
+            fields["weights"] = _weights(fields["weights"], "weights")
+        return fields
+
+    def _fields_of_columns(self, batch: Any, column: Callable[[str], Column]) -> dict[str, Any]:
         scores = [self._given[each] for each in self._layout.scores]
         table = (
             parquet.rows_of(batch, scores, self._dtype)
             if self._lists is None
             else parquet.lists_of(batch, self._lists, len(scores), self._dtype)
         )
-
-        def column(name: str) -> Column:
-            if name in batch.schema.names:
-                return parquet.column_of(batch.column(name))
-            return key_column(keys[name], batch.num_rows)
-
         others = {each: column(self._given[each]) for each in self._layout.others}
         others |= {each: _weights(column(self._given[each]), each) for each in self._layout.weights}
-        piece = piece_of(fields_of_columns(self._layout, table, others), self.kind, first_row)
-        return piece.turned() if self._turned else piece
+        return fields_of_columns(self._layout, table, others)
 
     def _refuse_other_kinds(self) -> None:
         layout = self._layout
-        refused = {
-            "several labels for each sample": layout.labels[1:],
-        }
-        for what, found in refused.items():
-            if found:
-                raise NeedsWholeError(
-                    f"{self.address}: it holds {what} (`{found[0]}`); read part by part are {_KINDS}; "
-                    f"{_WHOLE}."
-                )
+        if len(layout.labels) > 1:
+            raise NeedsWholeError(self.address, "several labels for each sample")
         if not layout.labels and layout.space != "confidence":
             raise InputError(f"{self.address}: `labels` must be given; there is no such column.")
 
@@ -280,6 +287,32 @@ class PartitionedPredictions:
             f"PartitionedPredictions({self.num_samples:,} samples, {self.num_classes} classes, {self.space}, "
             f"{len(self.parts)} parts)"
         )
+
+
+def _columns_of(
+    file: Any, columns: ColumnNames | None, keys: Keys
+) -> tuple[Layout, dict[str, str], str | None, int, np.dtype[Any]]:
+    """Which columns hold what, their names in the file, that of lists, and how many numbers a row has."""
+    schema = file.schema_arrow
+    if holds_top_k(schema.names):
+        layout, given = columns_of_top_k([*schema.names, *keys], columns or ColumnNames())
+        listed = parquet.length_of_lists(file, layout.scores[0])
+        return layout, given, None, max(2, 2 * listed), np.dtype(np.float64)
+    lists = parquet.lists_in(schema, columns)
+    layout, given = parquet.layout_in(file, columns, keys)
+    scores = [given[each] for each in layout.scores] if lists is None else [lists]
+    return layout, given, lists, max(2, len(layout.scores)), parquet.dtype_of(scores, file)
+
+
+def _refuse_bands(name: str, file: Any, layout: Layout, given: dict[str, str]) -> None:
+    """Refuse bands of which a piece does not know where they begin, or how they are called."""
+    for column in layout.singles:
+        if column.startswith(BANDS_OF):
+            stated, starts = named_bands(column.removeprefix(BANDS_OF))
+            if not starts:
+                raise NeedsWholeError(name, f"bands of `{stated}` that do not say where they begin")
+            if not parquet.is_whole(file, given[column]):
+                raise NeedsWholeError(name, f"bands of `{stated}`, which are no whole numbers,")
 
 
 def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ...]]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant._math.top_k import TopK
 from calibrant.predictions import checks
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.kinds import check_scores
@@ -34,6 +35,20 @@ class Piece:
     groups: tuple[str, ...] | None
     repairs: tuple[str, ...]
     class_names: tuple[str, ...] | None
+    top_k: TopK | None = None
+    """What confidences were computed from, where that are the largest logits."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know of the whole table."""
+
+    def at(self, temperature: float) -> Piece:
+        """Confidences with the logits over a temperature.
+
+        Raises:
+            InputError: If these are no confidences from the largest logits.
+        """
+        if self.top_k is None:
+            raise InputError("the largest logits of each sample must be known.")
+        return replace(self, scores=_two_columns(self.top_k.at(temperature).confidence))
 
     def turned(self) -> Piece:
         """The same with the two classes of an event in the other order."""
@@ -53,7 +68,13 @@ def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
     Raises:
         InputError: If a score or label is wrong, or there is no label.
     """
-    if kind == "top_label":
+    top_k: TopK | None = None
+    notes: tuple[str, ...] = ()
+    if "top_k" in fields:
+        names, repairs, notes = None, tuple(fields["repairs"]), tuple(fields["notes"])
+        top_k, labels, truth = _largest(fields)
+        scores = _two_columns(top_k.confidence)
+    elif kind == "top_label":
         scores, labels, truth, repairs = _confidences(fields)
         names = None
     else:
@@ -71,6 +92,8 @@ def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
         groups=None if groups is None else checks.as_groups(groups, len(labels)),
         repairs=repairs,
         class_names=names,
+        top_k=top_k,
+        notes=notes,
     )
 
 
@@ -111,6 +134,18 @@ def _confidences(
     right = checks.as_correct(fields["correct"], len(values)).numpy().astype(np.int64)
     true = fields.get("labels")
     return _two_columns(values), right, right if true is None else _numbers(true), repairs
+
+
+def _largest(fields: Mapping[str, Any]) -> tuple[TopK, NDArray[np.int64], NDArray[np.int64]]:
+    """The largest logits, whether the likeliest class is true, and which is, as it stands in the table.
+
+    Classes that are texts are numbered anew in every piece.
+    """
+    top_k, true = fields["top_k"], fields["labels"]
+    if true is None:
+        raise InputError("`labels` must be given to judge predictions; got none.")
+    top_k = replace(top_k, label_logits=top_k.logits_of(true))
+    return top_k, (top_k.predicted == true).numpy().astype(np.int64), _numbers(fields["truth"])
 
 
 def _two_columns(probs: Tensor) -> NDArray[np.float64]:

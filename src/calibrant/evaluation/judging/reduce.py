@@ -64,8 +64,8 @@ class Reduced:
     classwise: Callable[[Counts], Vector] | None = None
     class_table: ClassTable | None = None
     """Classes that exclude each other, to draw labels of."""
-    class_null: Callable[[int, tuple[int, ...]], ClassNull] | None = None
-    """What gives their errors under calibration, from numbers of draws and seeds, where there is no table."""
+    class_null: Callable[[int, tuple[int, ...], float], ClassNull] | None = None
+    """What gives their errors under calibration, from number of draws, seed and level; without a table."""
     agreement: Agreement | None = None
     """How predicted classes and labels agree, where classes exclude each other."""
     classes: tuple[ClassRow, ...] = ()

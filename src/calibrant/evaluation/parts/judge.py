@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.top_k import joined
 from calibrant.evaluation.arguments import groups_note
 from calibrant.evaluation.dense.arms import judged_arms
 from calibrant.evaluation.dense.reduce import reduced_sums
@@ -16,6 +17,7 @@ from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.groups import TOO_MANY, rows_by_group
+from calibrant.evaluation.parts.ranked import Celled
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.parts.tasks import MOST_FITTED, sample, summed
 from calibrant.evaluation.parts.to_fit import Drawn, with_drawn
@@ -39,7 +41,7 @@ def sampled_parts(
     deal = Deal.of(table, num_bins, fits=fits)
     few = sample(table, deal, "test", LOOKED_AT, seed=request_seed, spread=spread)
     enough = few is not None and few.num_samples >= 2
-    most = MOST_FITTED // table.num_classes
+    most = MOST_FITTED // table.width
     some = sample(table, deal, "fit", most, seed=request_seed, spread=spread) if fits and enough else None
     if table.has_clusters and deal.rule == "halves" and (some is None or not enough):
         raise InputError(
@@ -56,6 +58,7 @@ def sampled_parts(
         few.space: torch.cat([each.values for each in both]),
         told: torch.cat([getattr(each, told) for each in both]),
     }
+    top_k = [each.top_k for each in both if each.top_k is not None]
     weights = [each.weights for each in both if each.weights is not None]
     return Predictions(
         **values,
@@ -64,6 +67,7 @@ def sampled_parts(
         clusters=None if few.clusters is None else [*(some.clusters or ()), *few.clusters],
         class_names=table.class_names,
         source=table.source,
+        top_k=joined(top_k) if top_k else None,
     )
 
 
@@ -109,8 +113,11 @@ def dealt_note(table: PartitionedPredictions, deal: Deal, sums: BatchSums) -> st
         )
     note = (
         f"The table was read part by part. Samples were dealt out to {deal.num_batches} batches, whose sums "
-        "are kept and resampled; adaptive ECE, smCE, slope and intercept see mean confidences of cells."
+        "are kept and resampled."
     )
+    if isinstance(sums.top, Celled):
+        cells = f"{sums.top.cells.shape[1]:,}"
+        note += f" Adaptive ECE, smCE, slope and intercept see mean confidences of {cells} cells."
     if table.has_clusters:
         note += " A cluster is in one batch, so samples of one need not be independent."
     if number < deal.num_batches:

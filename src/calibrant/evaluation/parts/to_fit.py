@@ -39,7 +39,7 @@ def sampled_to_fit(
             "file's own calibration split is used."
         )
     deal = Deal.of(table, 1, fits=False)
-    some = sample(table, deal, "fit", MOST_FITTED // table.num_classes, seed=seed, spread=spread)
+    some = sample(table, deal, "fit", MOST_FITTED // table.width, seed=seed, spread=spread)
     if some is None or some.num_samples < 2:
         raise InputError(f"{table.address} has no two samples to fit on.")
     name, marked = table.source.name, table.has_split

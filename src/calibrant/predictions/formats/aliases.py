@@ -77,6 +77,11 @@ class ColumnNames:
     def __bool__(self) -> bool:
         return self != ColumnNames()
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns of groups."""
+        return (self.group,) if isinstance(self.group, str) else self.group or ()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
@@ -144,9 +149,8 @@ def _stated(columns: ColumnNames) -> Iterator[_Column]:
         raise InputError("columns of probabilities or of logits can be named, not both.")
     if columns.label is not None:
         yield _Column(found=columns.label, name="label", family="label")
-    groups = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
-    for each in groups:
-        alone = len(groups) == 1 and not columns.bands
+    for each in columns.groups:
+        alone = len(columns.groups) == 1 and not columns.bands
         yield _Column(found=each, name="group" if alone else f"{GROUP_OF}{each}", family="group")
     for each in columns.bands:
         yield _Column(found=named_bands(each)[0], name=f"{BANDS_OF}{each}", family="group")

@@ -185,7 +185,7 @@ def layout_in(
     given: list[str] = file.schema_arrow.names
     if (lists := lists_in(file.schema_arrow, columns)) is not None:
         place, family = given.index(lists), FAMILIES[lists]
-        given[place : place + 1] = [f"{family}_{k}" for k in range(_length_of_lists(file, lists))]
+        given[place : place + 1] = [f"{family}_{k}" for k in range(length_of_lists(file, lists))]
     keys = list(keys)
     given += [key for key in keys if key not in given]
     header = canonical(given, columns)
@@ -203,6 +203,14 @@ def values_of(file: Any, name: str) -> Iterator[tuple[Column, np.ndarray[Any, np
         with _reading():
             found = file.read_row_group(group, columns=[name]).column(name).value_counts()
         yield column_of(found.field("values")), found.field("counts").to_numpy()
+
+
+def is_whole(file: Any, name: str) -> bool:
+    """Whether a column holds integers."""
+    from pyarrow import types
+
+    schema = file.schema_arrow
+    return name in schema.names and types.is_integer(schema.field(name).type)
 
 
 def footer_of(file: Any) -> bytes:
@@ -261,10 +269,11 @@ def numbers_of(column: Column, name: str) -> np.ndarray[Any, np.dtype[Any]]:
 def _cells(file: Any, name: str) -> Any:
     """A column of numbers or texts, or of lists that are as long in every row."""
     with _reading():
-        return _of_cells(file.read(columns=[name]).column(name).combine_chunks())
+        return cells_of(file.read(columns=[name]).column(name).combine_chunks())
 
 
-def _of_cells(column: Any) -> Any:
+def cells_of(column: Any) -> Any:
+    """The same of a column in memory."""
     from pyarrow import types
 
     if not _is_list(column.type):
@@ -287,12 +296,12 @@ def _is_list(kind: Any) -> bool:
     return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
 
 
-def _length_of_lists(file: Any, name: str) -> int:
+def length_of_lists(file: Any, name: str) -> int:
     """How many scores the first row holds."""
     with _reading():
         for batch in file.iter_batches(1, columns=[name]):
             first = batch.column(name)[0].as_py()
-            return 0 if first is None else len(first)
+            return len(first) if hasattr(first, "__len__") else 0
     return 0
 
 
