@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from calibrant.experiments.arms import difference
-from calibrant.experiments.claims import OWN, PRACTICE, Claim, below
+from calibrant.experiments.claims import NOT_CLAIMED, OWN, PRACTICE, Claim, below
 from calibrant.experiments.paired import Asked, Quantity, in_words
 from calibrant.experiments.studies.cifar10.numbers import arms_of
 from calibrant.experiments.studies.cifar10.settings import FOREIGN, MEAN, SUM, TITLES, WAYS
 from calibrant.experiments.studies.gammas.claims import claims as claims_of_exponents
 from calibrant.experiments.studies.losses.claims import asked
-from calibrant.experiments.studies.losses.settings import FCL, NOT_CLAIMED
+from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED, PAPER_FCL
 
