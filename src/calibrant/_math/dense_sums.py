@@ -53,7 +53,8 @@ def add_positions(
     classes: NDArray[np.float64],
     agreement: NDArray[np.float64],
     of_groups: NDArray[np.float64],
-    probs: NDArray[np.float64],
+    read: NDArray[np.float64],
+    events: NDArray[np.float64],
 ) -> int:
     """Add scores ``(P, C)`` with labels ``(P,)``; returns at which position a score is none, or -1.
 
@@ -64,11 +65,14 @@ def add_positions(
     hold count, probability and occurrences; ``agreement`` ``(C + 3, 5)``: how often each class is predicted,
     occurs, varies and is found, and how many positions it has, and in the last three rows the hits of labels
     shifted by -1, 0 and 1. ``of_groups`` ``(Q, G, B, 2, 4)`` hold weight, confidence, number and squared
-    weights of the top label. ``probs`` ``(C,)`` is room to work.
+    weights of the top label. Filled in are ``read`` ``(P, C)`` with the probabilities, where one row
+    ``(1, C)`` is only room to work, and ``events`` ``(P, 2)``, which may be empty, with what is stated and
+    whether it happened, as in the cells, of positions with weight.
     """
     num_cells, num_bins, num_classes = len(edges_of_cells) - 1, len(bin_edges) - 1, scores.shape[1]
     for p in range(len(labels)):
         label = labels[p]
+        probs = read[p if len(read) > 1 else 0]
         top, nll, entropy = _read(scores[p], label, logits, probs)
         if top < 0:
             return p
@@ -101,6 +105,9 @@ def add_positions(
             agreement[num_classes + 1 + top - label, 0] += mass
         stated = min(probs[1] if event != CLASSES else probs[top], 1.0)
         hit = label if event != CLASSES else int(top == label)
+        if len(events):
+            events[p, 0] = stated
+            events[p, 1] = hit
         near = HALVINGS + min(int(stated * (num_cells - 2 * HALVINGS)), num_cells - 2 * HALVINGS - 1)
         cell = cells[batches[p], _settled(near, stated, edges_of_cells, num_cells), hit]
         cell[0] += mass

@@ -18,7 +18,7 @@ from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.pairing import are_telling, same_samples, test_of
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.judge import dealt_note
-from calibrant.evaluation.parts.kept import Kept, reduced_kept
+from calibrant.evaluation.parts.kinds import AnySums, reduced_of
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.parts.tasks import summed
 from calibrant.evaluation.result import Kind
@@ -42,7 +42,7 @@ class Subject:
     has_split: bool
     """Whether some samples are marked for fitting and some for testing."""
     test: Predictions | None
-    sums: ImageSums | Kept | None
+    sums: ImageSums | AnySums | None
     has_labels: bool = True
     """Whether true classes tell samples apart; of sums of confidences perhaps only which are right does."""
 
@@ -113,7 +113,7 @@ class Subject:
             raise RuntimeError("neither samples nor sums")
         if isinstance(self.sums, ImageSums):
             return reduced_sums(self.sums, self.labels, metrics)
-        return reduced_kept(self.sums, self.labels, metrics)
+        return reduced_of(self.sums, self.labels, metrics)
 
     def warnings(self, reduced: Reduced) -> tuple[str, ...]:
         """What looks wrong with the data."""
@@ -133,7 +133,7 @@ class Subject:
     def dealt_otherwise(self, other: Subject) -> bool:
         """Whether both are the same rows of tables read part by part, but in other batches."""
         mine, theirs = self.sums, other.sums
-        if not (isinstance(mine, Kept) and isinstance(theirs, Kept)):
+        if not (isinstance(mine, AnySums) and isinstance(theirs, AnySums)):
             return False
         return mine.samples == theirs.samples and mine.dealing != theirs.dealing
 
@@ -177,7 +177,7 @@ def _of_parts(table: PartitionedPredictions, num_bins: int, spread: Spread) -> S
 
 
 def _in_sums(
-    given: DensePredictions | PartitionedPredictions, sums: ImageSums | Kept, notes: tuple[str, ...]
+    given: DensePredictions | PartitionedPredictions, sums: ImageSums | AnySums, notes: tuple[str, ...]
 ) -> Subject:
     return Subject(
         kind=given.kind,

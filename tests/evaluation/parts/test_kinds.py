@@ -16,8 +16,6 @@ from command_line import call
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-ROUGH = {"slope", "intercept", "adaptive_ece", "smce"}
-"""Made of cells of confidence; everything else is exact."""
 QUICK = {"bootstrap": 10, "null_draws": 10}
 
 
@@ -51,11 +49,11 @@ def assert_alike(mine: Evaluation, theirs: Evaluation) -> None:
     for one, other in zip(mine.arms, theirs.arms, strict=True):
         assert list(one.metrics) == list(other.metrics)
         for key, known in other.metrics.items():
-            found, rough = one.metrics[key], key.removeprefix("event_") in ROUGH
+            found = one.metrics[key]
             if known.value is None or found.value is None:
-                assert key == "auroc" or found.reason == known.reason, key
+                assert found.reason == known.reason, key
                 continue
-            assert found.value == pytest.approx(known.value, rel=1e-2 if rough else 1e-6, abs=1e-7), key
+            assert found.value == pytest.approx(known.value, rel=1e-6, abs=1e-7), key
         for name in ("classes", "groups"):
             rows = [[(each.name, each.count) for each in getattr(arm, name)] for arm in (one, other)]
             assert rows[0] == rows[1]

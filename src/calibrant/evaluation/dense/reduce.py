@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,19 +10,20 @@ import numpy as np
 import torch
 
 from calibrant._math.binning import BinSums, width_edges
+from calibrant._math.debias import PairSums
 from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, NUMBER, SQUARES, STATED
 from calibrant.evaluation.dense.states import Sums
 from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
 from calibrant.evaluation.judging.reduce import WHY_MISSING, Mask, Reduced, ratios_of, values_of
 from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, ClassRanks
+from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, ClassRanks, EventError
 from calibrant.evaluation.quantities.roster import quantities
 from calibrant.evaluation.quantities.samples import Samples
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import Clustered
 from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores
-from calibrant.evaluation.resampling.event_cells import Cells
-from calibrant.evaluation.resampling.events import Events, Indices, Vector
+from calibrant.evaluation.resampling.event_cells import Cells, Kernel
+from calibrant.evaluation.resampling.events import Events, Indices, Vector, width_bins
 from calibrant.evaluation.resampling.inversion import num_noise
 from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.resampling.statistics import divide
@@ -72,7 +74,10 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
             values[each.key] = values[ECE.event_key] if sums.event else float(classes.errors.mean())
         elif isinstance(each.computed, ClassRanks):
             reasons[each.key] = sums.no_ranks
-    return Reduced(
+        elif isinstance(each.computed, EventError) and each.computed.estimates is not None:
+            (event,) = events[each.prefix]
+            values[each.key] = _without_chance(event, each.computed.estimates, sums.num_bins)
+    found = Reduced(
         quantities=wanted,
         weights=weights,
         ratios=ratios,
@@ -86,6 +91,19 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
         classes=() if kind == "top_label" else classes.rows(class_names),
         clusters=images,
     )
+    return sums.refined(found)
+
+
+def _without_chance(event: Events, estimated: Kernel, num_bins: int) -> float:
+    """The error less what chance adds, which goes by the squared weights of the positions, not of rows."""
+    if event.weights is None or event.squares is None:
+        raise RuntimeError("rows of sums have weights and squares")
+    bins, gaps = width_bins(event.confidences, num_bins), event.confidences - event.outcomes
+    sums = (event.weights, event.weights * gaps, event.squares, event.squares * gaps**2)
+    pairs = PairSums(*(torch.from_numpy(np.bincount(bins, each, num_bins)) for each in sums))
+    error = pairs.absolute_error() if estimated == "width l1" else pairs.squared_error()
+    positive = max(0.0, float(error))
+    return positive if estimated == "width l1" else math.sqrt(positive)
 
 
 def _agreement(sums: Sums) -> Agreement:

@@ -24,6 +24,7 @@ from calibrant._math.dense_sums import (
 )
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
+from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.dense import Image
@@ -33,6 +34,7 @@ POSITIONS = 1 << 15  # of a block
 LEAST_CELLS, MOST_CELLS = 256, 1200
 Tensor5: TypeAlias = NDArray[np.float64]
 GROUP_SUMS = 4
+NOT_READ: tuple[Matrix, Matrix] = np.empty((0, 0)), np.empty((0, 2))
 NO_GROUPS: tuple[Indices, Tensor5] = np.empty(0, np.int64), np.empty((0, 0, 0, 2, GROUP_SUMS))
 
 
@@ -97,6 +99,10 @@ class Sums(Protocol):
 
     def of_classes(self) -> tuple[Matrix, Matrix]:
         """Residuals and counts of each image or batch in the bins of all classes ``(G, C, B)``."""
+        ...
+
+    def refined(self, reduced: Reduced) -> Reduced:
+        """With what is known beyond these."""
         ...
 
 
@@ -214,6 +220,10 @@ class ImageSums:
         """Residuals and counts of each image in the bins of all classes ``(G, C, B)``."""
         return np.stack(self._residuals), np.stack(self._masses)
 
+    def refined(self, reduced: Reduced) -> Reduced:
+        """As it is."""
+        return reduced
+
 
 def sums_of(
     images: Iterable[Image],
@@ -247,10 +257,12 @@ def add_scores(
     weights: Vector | None = None,
     groups: tuple[Indices, Tensor5] = NO_GROUPS,
     answers: bool = False,
+    read: tuple[Matrix, Matrix] = NOT_READ,
 ) -> Wrong | None:
     """Add scores ``(P, C)``, as they are or after a calibrator, to the sums of `add_positions`.
 
-    Of ``answers`` the classes are that they are wrong and right.
+    Of ``answers`` the classes are that they are wrong and right. ``read`` is filled with the probabilities
+    and events of these scores where it has room for them.
     """
     cells, classes, agreement = sums
     _, num_classes, num_bins, _ = classes.shape
@@ -271,7 +283,8 @@ def add_scores(
         classes,
         agreement,
         groups[1],
-        np.empty(num_classes),
+        read[0] if len(read[0]) else np.empty((1, num_classes)),
+        read[1],
     )
     return None if wrong < 0 else Wrong(wrong, ", ".join(f"{value:g}" for value in scores[wrong][:5]))
 

@@ -16,7 +16,8 @@ from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.groups import TOO_MANY, rows_by_group
-from calibrant.evaluation.parts.kept import Kept, reduced_kept
+from calibrant.evaluation.parts.kinds import AnySums, reduced_of
+from calibrant.evaluation.parts.ranked import Celled
 from calibrant.evaluation.parts.tasks import MOST_FITTED, sample, summed
 from calibrant.evaluation.parts.to_fit import Drawn, with_drawn
 from calibrant.evaluation.prepare import Prepared, Request, prepare
@@ -97,7 +98,7 @@ def prepare_parts(request: Request, table: PartitionedPredictions, drawn: Drawn 
     return replace(prepared, notes=tuple(notes), split=split)
 
 
-def dealt_note(table: PartitionedPredictions, deal: Deal, sums: Kept) -> str:
+def dealt_note(table: PartitionedPredictions, deal: Deal, sums: AnySums) -> str:
     """How memory is kept from growing, and what that means for the intervals.
 
     Raises:
@@ -111,8 +112,11 @@ def dealt_note(table: PartitionedPredictions, deal: Deal, sums: Kept) -> str:
         )
     note = (
         f"The table was read part by part. Samples were dealt out to {deal.num_batches} batches, whose sums "
-        "are kept and resampled; adaptive ECE, smCE, slope and intercept see mean confidences of cells."
+        "are kept and resampled."
     )
+    if isinstance(sums.top, Celled):
+        cells = f"{sums.top.cells.shape[1]:,}"
+        note += f" Adaptive ECE, smCE, slope and intercept see mean confidences of {cells} cells."
     if table.has_clusters:
         note += " A cluster is in one batch, so samples of one need not be independent."
     if number < deal.num_batches:
@@ -142,6 +146,6 @@ def judge_parts(fitted: Fitted, table: PartitionedPredictions, spread: Spread = 
     notes = (*prepared.notes, dealt, *too_many, *found.repairs)
     prepared = replace(prepared, procedure=procedure, notes=notes)
     names = tuple(table.class_names or map(str, range(table.num_classes)))
-    reduced = [reduced_kept(each, names, procedure.metrics) for each in found.arms]
+    reduced = [reduced_of(each, names, procedure.metrics) for each in found.arms]
     groups = [rows_by_group(each, procedure) for each in found.arms]
     return judged_arms(replace(fitted, prepared=prepared), reduced, found.arms[0].num_positions, groups)

@@ -11,6 +11,7 @@ import torch
 from calibrant._math.dense_sums import CELL_SUMS
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.dense.states import num_cells
+from calibrant.evaluation.parts.ranked import CLASS_BITS, MOST_KEPT, Celled, Ranked
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.resampling.events import Indices, Matrix
 from calibrant.predictions.checks import Kind
@@ -24,6 +25,8 @@ class LabelSums:
     num_classes: int
     num_bins: int
     num_batches: int
+    num_samples: int
+    """How many there may be to judge."""
     labels: tuple[BatchSums, ...] = field(init=False)
 
     kind: ClassVar[Kind] = "multilabel"
@@ -33,10 +36,18 @@ class LabelSums:
     """Groups are judged in memory."""
 
     def __post_init__(self) -> None:
-        self.labels = tuple(
-            BatchSums(kind="binary", num_classes=2, num_bins=self.num_bins, num_batches=self.num_batches)
-            for _ in range(self.num_classes)
-        )
+        size = {"num_bins": self.num_bins, "num_batches": self.num_batches, "num_samples": self.num_samples}
+        self.labels = tuple(BatchSums(kind="binary", num_classes=2, **size) for _ in range(self.num_classes))
+        if self.num_samples * self.num_classes > MOST_KEPT:  # as of classes
+            for each in self.labels:
+                each.top = each.ranks = Celled(
+                    num_columns=1, num_batches=self.num_batches, most_bits=CLASS_BITS, of_areas=True
+                )
+
+    @property
+    def top(self) -> Ranked:
+        """What is known of the order of the first label."""
+        return self.labels[0].top
 
     @property
     def samples(self) -> tuple[int, ...]:

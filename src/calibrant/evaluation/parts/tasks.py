@@ -14,7 +14,7 @@ from calibrant._math.threads import one_thread
 from calibrant._math.top_k import TopK, joined
 from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.evaluation.parts.dealing import Deal, Half
-from calibrant.evaluation.parts.kept import Kept, added, nothing_kept
+from calibrant.evaluation.parts.kinds import AnySums, added, no_sums
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
@@ -29,7 +29,7 @@ SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the
 class Summed:
     """The sums of a part, for each arm, and what had to be repaired in it."""
 
-    arms: tuple[Kept, ...]
+    arms: tuple[AnySums, ...]
     repairs: tuple[str, ...]
 
 
@@ -42,10 +42,14 @@ class SumPart:
     num_bins: int
     calibrators: tuple[Calibrator | None, ...]
 
-    def nothing(self) -> tuple[Kept, ...]:
+    def nothing(self) -> tuple[AnySums, ...]:
         """The sums of no rows."""
-        kind, size = self.table.kind, (self.table.num_classes, self.num_bins, self.deal.num_batches)
-        return tuple(nothing_kept(kind, *size) for _ in self.calibrators)
+        table, deal = self.table, self.deal
+        number = table.num_samples - (table.num_fit if deal.rule == "split" else 0)
+        return tuple(
+            no_sums(table.kind, table.num_classes, self.num_bins, deal.num_batches, number)
+            for _ in self.calibrators
+        )
 
     def __call__(self, part: Part) -> Summed:
         """The sums of the rows to judge."""

@@ -12,17 +12,18 @@ from calibrant.evaluation.parts.several import LabelSums
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.predictions.checks import Kind
 
-Kept: TypeAlias = BatchSums | LabelSums
+AnySums: TypeAlias = BatchSums | LabelSums
 
 
-def nothing_kept(kind: Kind, num_classes: int, num_bins: int, num_batches: int) -> Kept:
-    """The sums of no rows."""
+def no_sums(kind: Kind, num_classes: int, num_bins: int, num_batches: int, num_samples: int) -> AnySums:
+    """The sums of no rows, of which there may be so many."""
+    size = {"num_bins": num_bins, "num_batches": num_batches, "num_samples": num_samples}
     if kind == "multilabel":
-        return LabelSums(num_classes=num_classes, num_bins=num_bins, num_batches=num_batches)
-    return BatchSums(kind=kind, num_classes=num_classes, num_bins=num_bins, num_batches=num_batches)
+        return LabelSums(num_classes=num_classes, **size)
+    return BatchSums(kind=kind, num_classes=num_classes, **size)
 
 
-def added(sums: Kept, others: Kept) -> None:
+def added(sums: AnySums, others: AnySums) -> None:
     """Add the sums of another part."""
     match sums, others:
         case LabelSums(), LabelSums():
@@ -33,7 +34,7 @@ def added(sums: Kept, others: Kept) -> None:
             raise TypeError("sums of different kinds cannot be added")
 
 
-def reduced_kept(sums: Kept, names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
+def reduced_of(sums: AnySums, names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
     """What the rows in memory would give."""
     if isinstance(sums, LabelSums):
         return reduced_labels(sums, names, metrics)
