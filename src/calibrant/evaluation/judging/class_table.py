@@ -25,8 +25,7 @@ from calibrant.evaluation.resampling.drawn_labels import (
 )
 from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
-from calibrant.evaluation.resampling.inversion import num_noise
-from calibrant.evaluation.resampling.null import NullDraws
+from calibrant.evaluation.resampling.null import NullDraws, num_noise
 
 STEPS = 40  # of a search by false position, which takes four to eight
 NEAR = 1e-6  # of the limit, as a share of it

@@ -26,7 +26,7 @@ from calibrant.predictions import Predictions
 from calibrant.training import Recipe, train
 from calibrant.training.data import preparation, read_data, read_foreign
 
-_BATCH = 1000
+BATCH = 1000
 _GRID = Path(losses.__file__).with_name("grid.toml")
 
 
@@ -68,6 +68,7 @@ def judged_elsewhere(
     corrupted: Callable[[str, int], Tensor],
     foreign: Mapping[str, Tensor],
     num_images: int,
+    batch: int = BATCH,
 ) -> dict[str, Any]:
     """A network, and calibrators fitted on its held-out samples, on clean, corrupted and foreign images.
 
@@ -78,6 +79,7 @@ def judged_elsewhere(
         corrupted: The test images at :func:`evenly` spaced places, by corruption and severity.
         foreign: Images of other sets, by name.
         num_images: How many test images are corrupted.
+        batch: Images that go through the network at once.
     """
     held_out, test = Labelled.of(predictions.calibration), Labelled.of(predictions.test)
     fitted = {name: fit_quietly(build(name), held_out) for name in ours.CALIBRATORS}
@@ -93,11 +95,11 @@ def judged_elsewhere(
     worst: list[dict[str, Tensor]] = []
     for corruption in ours.CORRUPTIONS:
         for severity in ours.SEVERITIES:
-            found = stages(logits_of(model, prepared, corrupted(corruption, severity)))
+            found = stages(logits_of(model, prepared, corrupted(corruption, severity), batch))
             worst += [found] if severity == max(ours.SEVERITIES) else []
             shifts.append({"corruption": corruption, "severity": severity, **_judged(found, labels)})
     told = {ours.CORRUPTED: {name: torch.cat([each[name] for each in worst]) for name in known}}
-    told |= {name: stages(logits_of(model, prepared, images)) for name, images in foreign.items()}
+    told |= {name: stages(logits_of(model, prepared, images, batch)) for name, images in foreign.items()}
     return {
         "temperature": fitted["temperature"].fit_result_.parameters["temperature"],
         "clean": _judged(known, test.labels),
@@ -140,9 +142,11 @@ def _corrupted(num_train: int, num_images: int, corruption: str, severity: int) 
     return CorruptedImages(inputs, corruption, severity=severity)[evenly(len(inputs), num_images)]
 
 
-def logits_of(model: nn.Module, prepared: Preparation, images: Tensor | LazyImages) -> Tensor:
+def logits_of(
+    model: nn.Module, prepared: Preparation, images: Tensor | LazyImages, batch: int = BATCH
+) -> Tensor:
     """A network's logits of images as they are stored."""
-    batches = (images[start : start + _BATCH] for start in range(0, len(images), _BATCH))
+    batches = (images[start : start + batch] for start in range(0, len(images), batch))
     with torch.no_grad():
         return torch.cat([model(prepared(to_unit(each))) for each in batches])
 
