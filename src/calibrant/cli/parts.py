@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +26,7 @@ EngineOption = Annotated[
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help="What reads the parts of Parquet, or a folder of images: serial, pool, ray, or "
+        help="What reads the parts of Parquet, or images: serial, pool, ray, or "
         'ray(address="auto") for a cluster.',
     ),
 ]
@@ -182,12 +183,46 @@ def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
         yield spread
 
 
+@dataclass(frozen=True)
+class FittedBySums:
+    """A calibrator, what its classes are called, and what to say of it."""
+
+    calibrator: Calibrator
+    class_names: tuple[str, ...] | None
+    notes: list[str]
+
+
+def fit_by_sums(
+    given: PartitionedPredictions | DensePredictions | None,
+    method: str | None,
+    engine: str | None,
+    jobs: int | None,
+    *,
+    every_row: bool,
+    tell: Callable[[str, float], None],
+) -> FittedBySums | None:
+    """A calibrator fitted on a table in parts, or on images that are shared out; None for anything else."""
+    from calibrant.predictions import DensePredictions
+    from calibrant.predictions.two_classes import RIGHT_OR_WRONG
+
+    if given is None or (isinstance(given, DensePredictions) and engine is None):
+        return None
+    with shared_out(engine, jobs) as spread:
+        if isinstance(given, DensePredictions):
+            tell(f"fitting on {given.num_images:,} images", 0.1)
+            found = fit_images(given, method, spread)
+            said = [] if found is None else [f"{found.fit_result_.steps} passes over the images"]
+            return None if found is None else FittedBySums(found, given.class_names, said)
+        tell(f"fitting on {given.num_samples:,} rows", 0.1)
+        found, said = fit_in_parts(given, method, every_row=every_row, spread=spread)
+    names = RIGHT_OR_WRONG if given.kind == "top_label" else given.class_names
+    return FittedBySums(found, names, [*given.notes, *said])
+
+
 def fit_in_parts(
     table: PartitionedPredictions, method: str | None, *, every_row: bool, spread: Spread
 ) -> tuple[Calibrator, list[str]]:
     """A fitted calibrator, and what to say of it: temperature from all rows, others from a sample."""
-    from dataclasses import replace
-
     from calibrant.calibrators import TemperatureScaling, build, fit_top_k_temperature
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.evaluation.parts.dealing import Deal
@@ -207,6 +242,11 @@ def fit_in_parts(
     if some is None or some.num_samples < 2:
         raise InputError(f"{table.address} has no two samples to fit on.")
     calibrator = build(method or "temperature")
+    if table.kind == "top_label" and "binary" not in calibrator.kinds:
+        suited = " and ".join(calibrator.kinds)
+        raise InputError(
+            f"{calibrator.name} is for {suited} predictions; {table.address} holds confidences: take platt."
+        )
     among = (
         f"fitted on {some.num_samples:,} random rows of {table.num_samples if every_row else table.num_fit:,}"
     )
@@ -219,6 +259,25 @@ def fit_in_parts(
     form = to_repair(some) if "binary" in calibrator.kinds else some
     fit_quietly(calibrator, Labelled.of(form))
     return calibrator, [among]
+
+
+def fit_images(dense: DensePredictions, method: str | None, spread: Spread) -> Calibrator | None:
+    """Temperature scaling of all positions of all images; None for another method, which takes a sample."""
+    from calibrant.cli.dense import positions_to_fit
+    from calibrant.evaluation.dense.to_fit import Positions
+    from calibrant.evaluation.parts.dealing import Deal
+    from calibrant.evaluation.parts.temperature import fit_temperature_in_parts
+
+    if method not in {None, "temperature"}:
+        errors().print(
+            f"note: {method} is fitted on a sample of positions, which this process draws; --engine does "
+            "nothing.",
+            markup=False,
+            highlight=False,
+        )
+        return None
+    every_position = Deal(1, 1, "all")
+    return fit_temperature_in_parts(Positions(dense), positions_to_fit(dense), every_position, spread=spread)
 
 
 def _is_large(path: Path) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, Protocol
 
 import numpy as np
 import torch
@@ -18,23 +20,50 @@ from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import of_likeliest
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.resampling.events import Indices, Matrix
-from calibrant.evaluation.spread import Spread
-from calibrant.predictions import Predictions
-from calibrant.predictions.partitioned import Part, PartitionedPredictions
+from calibrant.evaluation.spread import Item, Spread
+from calibrant.predictions import Predictions, Source
 from calibrant.predictions.pieces import Piece
 from calibrant.predictions.repair_form import to_repair
 
 
+class ToFit(Protocol[Item]):
+    """What gives rows to fit on, part by part: a table, or images."""
+
+    @property
+    def parts(self) -> Sequence[Item]:
+        """What is shared out."""
+        ...
+
+    @property
+    def space(self) -> str:
+        """Which numbers are given."""
+        ...
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """One name per class."""
+        ...
+
+    @property
+    def source(self) -> Source:
+        """Where the rows come from."""
+        ...
+
+    def pieces(self, part: Item) -> Iterator[Piece]:
+        """The rows of a part, some at a time."""
+        ...
+
+
 @dataclass(frozen=True)
-class SlopesOfPart:
+class SlopesOfPart(Generic[Item]):
     """Sums over the rows to fit on: their number and weight, and first and second derivative and value."""
 
-    table: PartitionedPredictions
+    table: ToFit[Item]
     deal: Deal
     betas: tuple[float, ...]
     """Inverse temperatures."""
 
-    def __call__(self, part: Part) -> Matrix:
+    def __call__(self, part: Item) -> Matrix:
         """One row for each inverse temperature."""
         sums = np.zeros((len(self.betas), 5))
         with one_thread():
@@ -49,7 +78,7 @@ class SlopesOfPart:
 
 
 def fit_temperature_in_parts(
-    table: PartitionedPredictions,
+    table: ToFit[Item],
     sample: Predictions,
     deal: Deal,
     *,
