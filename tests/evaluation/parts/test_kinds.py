@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -10,10 +12,13 @@ from calibrant.cli.parts import opened_to_fit
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import Evaluation, check, compare
 from calibrant.evaluation.parts import others
+from calibrant.evaluation.parts.dealing import Deal
+from calibrant.evaluation.parts.kinds import reduced_of
 from calibrant.evaluation.parts.others import sampled_to_fit
+from calibrant.evaluation.parts.tasks import sample, summed
 from calibrant.evaluation.spread import here
 from calibrant.evaluation.subject import Subject
-from calibrant.predictions import ColumnNames
+from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
 from command_line import call
 
@@ -292,3 +297,23 @@ def test_several_labels_are_judged_as_in_memory(tmp_path) -> None:
     other = written(tmp_path / "b.parquet", several() | {"prob_a": several()["prob_b"]})
     assert are_paired(table, other)
     assert not are_paired(table, written(tmp_path / "c.parquet", several(seed=1)))
+
+
+@pytest.mark.parametrize("given", [answers, several, largest])
+def test_parts_may_be_worked_on_anywhere_in_any_order(given, tmp_path, monkeypatch) -> None:
+    """Tasks and sums that travel, and parts that are done backwards, change no bit of sums or samples."""
+    monkeypatch.setattr(partitioned, "PART", 1)
+    table = written(tmp_path / "a.parquet", given())
+    deal = Deal.of(table, 15, fits=True)
+    assert len(table.parts) == 5
+
+    def backwards(task, items):
+        found = [pickle.dumps(pickle.loads(pickle.dumps(task))(item)) for item in reversed(items)]
+        return map(pickle.loads, reversed(found))
+
+    sums = [summed(table, deal, 15, (None,), spread=spread).arms[0] for spread in (here, backwards)]
+    drawn = [sample(table, deal, "fit", 10, seed=0, spread=spread) for spread in (here, backwards)]
+    assert sums[0].fingerprint == sums[1].fingerprint
+    values = [reduced_of(each, tuple("abc"), ()).values for each in sums]
+    assert values[0] == values[1]
+    assert drawn[0].values.tolist() == drawn[1].values.tolist()
