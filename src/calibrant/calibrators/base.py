@@ -20,6 +20,7 @@ from calibrant.calibrators.affine import Affine, folded
 from calibrant.calibrators.fitting.cross_validation import held_out, over_correction
 from calibrant.calibrators.fitting.data import CalibrationData, zeros_said
 from calibrant.calibrators.fitting.doubts import with_degeneracy
+from calibrant.calibrators.fitting.passes import Search
 from calibrant.calibrators.fitting.results import FitResult, Solution, join
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.stored import ScoreRows, StoredSamples
@@ -65,6 +66,10 @@ class Calibrator(FittedModule):
         """The same, where the parameters of a fit to similar data are known."""
         del start
         return self._solve(samples)
+
+    def in_passes(self, some: Samples) -> Search[Solution]:
+        """A search by passes over scores that are not held; ``some`` of them say where to begin."""
+        raise NotImplementedError
 
     @abstractmethod
     def _transform(self, scores: Tensor) -> Tensor:
@@ -150,21 +155,25 @@ class Calibrator(FittedModule):
         """
         if not self.fits_in_pieces:
             raise InputError(f"{self.text} needs all scores at once; temperature scaling does not.")
-        samples = StoredSamples.of(source, labels, weights)
-        with threads_for(samples.scores.numel()):
-            solution = with_degeneracy(self._solve(samples), samples)
+        samples = StoredSamples(source, labels, weights)
+        num_samples, num_classes = samples.stored.shape
+        held = samples.held() if samples.is_small else None
+        with threads_for(num_samples * num_classes):
+            if held is None:
+                solution = samples.solved(self.in_passes)
+            else:
+                solution = with_degeneracy(self._solve(held), held)
         result = join(
             [solution],
             objective=self.objective,
             notes=zeros_said(samples.num_zeros, "multiclass"),
             num_samples=source.num_samples,
             data_sha256=samples.sha256,
-            profile=samples.profile(),
+            profile=samples.profile(held),
         )
         parameters = {
             name: torch.tensor(result.parameters[name], dtype=torch.float64) for name in self.parameter_ranges
         }
-        num_classes = samples.scores.shape[1]
         self.restore(parameters, result, kind="multiclass", num_classes=num_classes, class_names=None)
         return self
 

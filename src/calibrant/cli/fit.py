@@ -12,7 +12,7 @@ import typer
 from calibrant._math.errors import InputError
 from calibrant.cli.dense import IgnoreIndex, opened_dense, positions_to_fit
 from calibrant.cli.detection import fit_boxes, is_for_detections
-from calibrant.cli.parts import EngineOption, JobsOption, fit_in_parts, opened_parts, shared_out
+from calibrant.cli.parts import EngineOption, JobsOption, fit_table, opened_parts, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import METHODS, Force, check_output, progress, write_unless_other
 
@@ -73,7 +73,7 @@ def fit(
         if table is not None:
             tell(f"fitting on {table.num_samples:,} rows", 0.1)
             with shared_out(engine, jobs) as spread:
-                fitted, said = fit_in_parts(table, method, every_row=every_row, spread=spread)
+                fitted, said = fit_table(table, method, every_row=every_row, spread=spread)
             _save(fitted, out, table.class_names, force=force)
             typer.echo("\n".join([*summary(fitted, [*table.notes, *said]), f"calibrator: {out}"]))
             return

@@ -132,18 +132,18 @@ def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
         yield spread
 
 
-def fit_in_parts(
+def fit_table(
     table: PartitionedPredictions, method: str | None, *, every_row: bool, spread: Spread
 ) -> tuple[Calibrator, list[str]]:
-    """A fitted calibrator, and what to say of it: temperature from all rows, others from a sample."""
+    """A fitted calibrator, and what to say of it: temperatures from all rows, others from a sample."""
     from dataclasses import replace
 
-    from calibrant.calibrators import TemperatureScaling, build
+    from calibrant.calibrators import build
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.evaluation.parts.dealing import Deal
     from calibrant.evaluation.parts.judge import MOST_FITTED
     from calibrant.evaluation.parts.tasks import sample
-    from calibrant.evaluation.parts.temperature import fit_temperature_in_parts
+    from calibrant.evaluation.parts.temperature import fit_in_parts, fits_in_parts
     from calibrant.predictions.repair_form import to_repair
 
     if not every_row and not table.num_fit:
@@ -157,9 +157,9 @@ def fit_in_parts(
     if some is None or some.num_samples < 2:
         raise InputError(f"{table.address} has no two samples to fit on.")
     calibrator = build(method or "temperature")
-    if isinstance(calibrator, TemperatureScaling) and calibrator.text == "temperature":
-        fitted = fit_temperature_in_parts(table, some, deal, spread=spread)
-        return fitted, [f"{fitted.fit_result_.steps} passes over the table"]
+    if fits_in_parts(calibrator, table):
+        passes = fit_in_parts(calibrator, table, some, deal, spread=spread).fit_result_.steps
+        return calibrator, [f"{passes} pass{'es' * (passes > 1)} over the table"]
     form = to_repair(some) if "binary" in calibrator.kinds else some
     fit_quietly(calibrator, Labelled.of(form))
     among = table.num_samples if every_row else table.num_fit
