@@ -204,20 +204,27 @@ def test_files_are_read_one_image_at_a_time(tmp_path) -> None:
             np.testing.assert_array_equal(found.scores, wanted.scores)
             np.testing.assert_array_equal(found.labels, wanted.labels)
         assert dense.names == (tuple(f"street{k}" for k in range(4)) if place == "each" else tuple("0123"))
+        assert dense.in_any_order == (place != "all.npz")
+    command = ("check", "all.npz", "--max-ece", "0.9", "--ignore-index", "255", "--engine", "serial")
+    refused = call(*command, folder=tmp_path)
+    assert "packed, and read in order; leave out --engine" in " ".join(refused.stderr.split())
 
 
-@pytest.mark.parametrize("apart", [False, True], ids=["one file", "a file for each image"])
-def test_whoever_sums_up_which_image_the_bits_are_the_same(apart, tmp_path) -> None:
+@pytest.mark.parametrize("form", ["one file", "a file for each image", "archive"])
+def test_whoever_sums_up_which_image_the_bits_are_the_same(form, tmp_path) -> None:
     """Workers that open the folder themselves and begin at its end find the answer of one process."""
     given = outputs(3, num_images=8)
     for name in ("logits", "labels"):
-        if apart:
+        if form == "archive":
+            np.savez(tmp_path / "all.npz", logits=given["logits"], labels=given["labels"])
+        elif form == "a file for each image":
             (tmp_path / name).mkdir()
             for place, values in enumerate(given[name]):
                 np.save(tmp_path / name / f"{place}.npy", values)
         else:
             np.save(tmp_path / f"{name}.npy", given[name])
-    dense = load_dense(tmp_path, ignore_index=255)
+    dense = load_dense(tmp_path / "all.npz" if form == "archive" else tmp_path, ignore_index=255)
+    assert dense.in_any_order
     quick = {"bootstrap": 10, "null_draws": 10, "calibrators": []}
 
     def backwards(task, items):

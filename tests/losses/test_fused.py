@@ -6,6 +6,8 @@ Skipped where Triton is not installed; the sentences that refuse are tested ever
 from __future__ import annotations
 
 import os
+import sys
+import types
 from functools import partial
 from importlib.util import find_spec
 
@@ -56,10 +58,12 @@ LOSSES = {
 
 
 @needs_triton
+@pytest.mark.parametrize("ignored", [-100, 0])
 @pytest.mark.parametrize("reduction", ["mean", "none"])
 @pytest.mark.parametrize("name", LOSSES)
-def test_it_is_the_loss_of_torch(name, reduction, layer, labels) -> None:
+def test_it_is_the_loss_of_torch(name, reduction, ignored, layer, labels) -> None:
     """Values and gradients, in chunks that end within the rows, with ignored rows and class weights."""
+    labels = labels.where(labels >= 0, ignored)
     weights = torch.linspace(1, 2, NUM_CLASSES, dtype=torch.float64, device=DEVICE)
     plain, fused = (
         linear_loss(
@@ -67,6 +71,7 @@ def test_it_is_the_loss_of_torch(name, reduction, layer, labels) -> None:
             loss=LOSSES[name],
             bias=layer[2],
             class_weight=weights,
+            ignore_index=ignored,
             reduction=reduction,
             chunk_rows=3,
             kernel=kernel,
@@ -78,6 +83,41 @@ def test_it_is_the_loss_of_torch(name, reduction, layer, labels) -> None:
     expected = torch.autograd.grad(plain, layer, upstream)
     for mine, other in zip(torch.autograd.grad(fused, layer, upstream), expected, strict=True):
         assert (mine - other).abs().max() < 1e-12 * other.abs().max()
+
+
+class _Plain(types.ModuleType):
+    """What the kernels compute, by torch."""
+
+    @staticmethod
+    def log_sums(logits: torch.Tensor, labels: torch.Tensor, sums: torch.Tensor) -> None:
+        """Of the classes that are not the label."""
+        sums.copy_(logits.scatter(1, labels[:, None], -torch.inf).logsumexp(1))
+
+    @staticmethod
+    def slopes(logits: torch.Tensor, labels: torch.Tensor, sums: torch.Tensor, factors: torch.Tensor) -> None:
+        """In place of the logits."""
+        each = factors[:, None] * (logits - sums[:, None]).exp()
+        logits.copy_(each.scatter(1, labels[:, None], -factors[:, None]))
+
+
+@pytest.mark.parametrize("ignored", [-100, 0, 2])
+def test_a_class_may_be_ignored(ignored, monkeypatch) -> None:
+    """Values and gradients are those of torch whatever class is ignored, the first one too."""
+    monkeypatch.setitem(sys.modules, "calibrant.losses._triton_kernels", _Plain(""))
+    monkeypatch.setattr("calibrant.losses.linear.check_fused", lambda *_: None)
+    generator = torch.Generator().manual_seed(0)
+    layer = [
+        torch.randn(each, 2, generator=generator, dtype=torch.float64, requires_grad=True) for each in (4, 3)
+    ]
+    labels = torch.tensor([0, 1, 2, 1])
+    plain, fused = (
+        linear_focal_loss(*layer, labels, ignore_index=ignored, kernel=kernel)
+        for kernel in ("torch", "triton")
+    )
+    torch.testing.assert_close(fused, plain, rtol=1e-12, atol=0)
+    pairs = zip(*(torch.autograd.grad(each, layer) for each in (fused, plain)), strict=True)
+    for mine, other in pairs:
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-12)
 
 
 @needs_triton

@@ -663,6 +663,28 @@ def test_a_damaged_packed_table(tmp_path) -> None:
             load_predictions(path)
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"prob": [0.5, 0.25]},
+        {"probs": [[0.5, 0.5], [0.25, 0.75]]},
+        {"top_logprobs": [[-0.5, -1.2]] * 2, "top_indices": [[0, 1], [1, 0]], "num_classes": [3, 3]},
+    ],
+    ids=["columns", "lists", "top-k"],
+)
+def test_damaged_pages_behind_a_whole_footer(columns, tmp_path) -> None:
+    """Whatever the form of the table: the footer says what it holds, its pages cannot be read."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "p.parquet"
+    parquet.write_table(pyarrow.table({**columns, "label": [0, 1]}), path)
+    load_predictions(path)
+    content = bytearray(path.read_bytes())
+    pages = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    content[4:pages] = b"\xff" * (pages - 4)
+    path.write_bytes(content)
+    assert "it cannot be read as a .parquet file, perhaps it was cut off" in message(path)
+
+
 def test_a_name_that_is_too_long(tmp_path) -> None:
     """One sentence, with the beginning of the name."""
     path = tmp_path / ("x" * 300 + ".npz")

@@ -220,11 +220,11 @@ def check_label_range(labels: Tensor, num_classes: int) -> None:
     row = first_row((labels < 0) | (labels >= num_classes))
     allowed = "0 or 1" if num_classes == 2 else f"in 0..{num_classes - 1}"
     raise InputError(
-        f"`labels` must be {allowed}; row {row} holds {labels[row].tolist()}{from_one(labels, num_classes)}."
+        f"`labels` must be {allowed}; row {row} holds {labels[row].tolist()}{_from_one(labels, num_classes)}."
     )
 
 
-def from_one(labels: Tensor, num_classes: int) -> str:
+def _from_one(labels: Tensor, num_classes: int) -> str:
     """A remedy for labels that seem to be 1 to K in place of 0 to K - 1."""
     low, high = torch.aminmax(labels)
     seems = int(low) == 1 and int(high) == num_classes

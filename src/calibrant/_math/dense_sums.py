@@ -15,6 +15,8 @@ COUNT, STATED, NLL, BRIER, ENTROPY, INFINITE, NUMBER, SQUARES = range(8)
 CELL_SUMS = 8
 AGREEMENT = 5
 """How many numbers are kept of each class."""
+CLASSES, EVENT, ANSWER = range(3)
+"""What is judged: the likeliest class, whether class 1 occurs, or whether an answer is right (class 1)."""
 HALVINGS = 24
 """Of the first and the last cell: confidences crowd against one, where log-odds tell them apart."""
 
@@ -41,7 +43,7 @@ def add_positions(
     scores: NDArray[np.float64],
     labels: NDArray[np.int64],
     logits: bool,
-    event: bool,
+    event: int,
     edges_of_cells: NDArray[np.float64],
     bin_edges: NDArray[np.float64],
     batches: NDArray[np.int64],
@@ -51,31 +53,35 @@ def add_positions(
     classes: NDArray[np.float64],
     agreement: NDArray[np.float64],
     of_groups: NDArray[np.float64],
-    probs: NDArray[np.float64],
+    read: NDArray[np.float64],
+    events: NDArray[np.float64],
 ) -> int:
     """Add scores ``(P, C)`` with labels ``(P,)``; returns at which position a score is none, or -1.
 
     ``batches`` ``(P,)`` say to which of G batches a position belongs, and ``groups`` ``(P,)``, which may be
     empty, to which of Q groups. Positions without weight count only among the numbers of classes and groups.
     ``cells`` ``(G, K, 2, 8)`` are by confidence of the top label and whether it is right, or, of an
-    ``event``, by the probability of class 1 and whether it occurs. ``classes`` ``(G, C, B, 3)`` hold count,
-    probability and occurrences; ``agreement`` ``(C + 3, 5)``: how often each class is predicted, occurs,
-    varies and is found, and how many positions it has, and in the last three rows the hits of labels shifted
-    by -1, 0 and 1. ``of_groups`` ``(Q, G, B, 2, 4)`` hold weight, confidence, number and squared weights of
-    the top label. ``probs``
-    ``(C,)`` is room to work.
+    ``event`` or answer, by the probability of class 1 and whether it occurs. ``classes`` ``(G, C, B, 3)``
+    hold count, probability and occurrences; ``agreement`` ``(C + 3, 5)``: how often each class is predicted,
+    occurs, varies and is found, and how many positions it has, and in the last three rows the hits of labels
+    shifted by -1, 0 and 1. ``of_groups`` ``(Q, G, B, 2, 4)`` hold weight, confidence, number and squared
+    weights of the top label. Filled in are ``read`` ``(P, C)`` with the probabilities, where one row
+    ``(1, C)`` is only room to work, and ``events`` ``(P, 2)``, which may be empty, with what is stated and
+    whether it happened, as in the cells, of positions with weight.
     """
     num_cells, num_bins, num_classes = len(edges_of_cells) - 1, len(bin_edges) - 1, scores.shape[1]
     for p in range(len(labels)):
         label = labels[p]
+        probs = read[p if len(read) > 1 else 0]
         top, nll, entropy = _read(scores[p], label, logits, probs)
         if top < 0:
             return p
         mass = weights[p]
         agreement[label, 4] += 1.0
         if len(groups):
-            sure = min(probs[top], 1.0)
-            found = of_groups[groups[p], batches[p], _bin_of(sure, bin_edges, num_bins), int(top == label)]
+            sure = min(probs[1] if event == ANSWER else probs[top], 1.0)
+            right = label if event == ANSWER else int(top == label)
+            found = of_groups[groups[p], batches[p], _bin_of(sure, bin_edges, num_bins), right]
             found[0] += mass
             found[1] += mass * sure
             found[2] += 1.0
@@ -97,14 +103,17 @@ def add_positions(
         agreement[label, 3] += mass if top == label else 0.0
         if -1 <= top - label <= 1:
             agreement[num_classes + 1 + top - label, 0] += mass
-        stated = min(probs[1] if event else probs[top], 1.0)
-        hit = label if event else int(top == label)
+        stated = min(probs[1] if event != CLASSES else probs[top], 1.0)
+        hit = label if event != CLASSES else int(top == label)
+        if len(events):
+            events[p, 0] = stated
+            events[p, 1] = hit
         near = HALVINGS + min(int(stated * (num_cells - 2 * HALVINGS)), num_cells - 2 * HALVINGS - 1)
         cell = cells[batches[p], _settled(near, stated, edges_of_cells, num_cells), hit]
         cell[0] += mass
         cell[1] += mass * stated
         cell[2] += mass * nll
-        cell[3] += mass * (brier / 2.0 if event else brier)
+        cell[3] += mass * (brier / 2.0 if event != CLASSES else brier)
         cell[4] += mass * entropy
         cell[5] += 1.0 if nll == np.inf else 0.0
         cell[6] += 1.0

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant._math.newton import Expansion, Matrix, Vector
 
@@ -38,7 +37,11 @@ class Patch:
 
     def inside(self, point: Vector) -> Vector:
         """A point of the plane in the coordinates of the square."""
-        return np.linalg.solve(self.axes, point - self.centre)
+        return np.linalg.solve(self.axes, point - self.centre).astype(np.float64)
+
+    def outside(self, point: Vector) -> float:
+        """How far from the centre, in sides: up to one inside."""
+        return float(np.abs(self.inside(point)).max())
 
     def model(self, found: Sequence[Expansion]) -> Model:
         """The polynomial that comes nearest to what was found at the nodes."""
@@ -73,7 +76,7 @@ class Model:
     def __call__(self, point: Vector) -> Expansion:
         """Value, gradient and second derivatives."""
         terms = np.array(_terms(self.patch.inside(point), self.powers)) @ self.coefficients
-        back: NDArray[np.float64] = np.linalg.inv(self.patch.axes)
+        back = np.linalg.inv(self.patch.axes).astype(np.float64)
         bend = np.array([[terms[3], terms[4]], [terms[4], terms[5]]])
         return Expansion(self.base + float(terms[0]), back.T @ terms[1:3], back.T @ bend @ back)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
 import torch
@@ -18,17 +18,19 @@ SMALL = 1 << 20
 
 
 @contextmanager
-def threads_for(num_entries: int) -> Generator[None]:
-    """One thread for operations on so few entries, afterwards as many as before."""
+def one_thread() -> Generator[None]:
+    """One thread, afterwards as many as before: sums by several are not the same to the last bit."""
     before = torch.get_num_threads()
-    if num_entries >= SMALL or before == 1:
-        yield
-        return
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def threads_for(num_entries: int) -> AbstractContextManager[None]:
+    """One thread for operations on so few entries, afterwards as many as before."""
+    return nullcontext() if num_entries >= SMALL or torch.get_num_threads() == 1 else one_thread()
 
 
 def in_threads(

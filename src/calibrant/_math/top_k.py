@@ -8,6 +8,7 @@ furthest to one side where the others are alike, to the other where as few of th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeAlias, get_args
 
@@ -103,6 +104,18 @@ class TopK:
             label_logits=own,
         )
 
+    def listing(self, number: int) -> Self:
+        """The same with so many of the largest listed, and the others with the rest."""
+        if number == self.logits.shape[1]:
+            return self
+        others = self.logits[:, number:].logsumexp(dim=1)
+        return replace(
+            self,
+            logits=self.logits[:, :number],
+            indices=self.indices[:, :number],
+            log_rest=torch.logaddexp(self.log_rest, others),
+        )
+
     def at(self, temperature: float, spread: Spread = "power-law") -> Self:
         """The logits over a temperature. What the others add up to then depends on how they are spread.
 
@@ -154,6 +167,22 @@ class TopK:
         else:
             found = narrow if spread == "narrow" else even
         return torch.where(empty, -math.inf, found)
+
+
+def joined(parts: Sequence[TopK]) -> TopK:
+    """The samples of all parts; as many classes are listed of each as of the part that lists fewest."""
+    known = min(part.logits.shape[1] for part in parts)
+    cut = [part.listing(known) for part in parts]
+    own = [part.label_logits for part in cut]
+    return replace(
+        cut[0],
+        logits=torch.cat([part.logits for part in cut]),
+        indices=torch.cat([part.indices for part in cut]),
+        log_rest=torch.cat([part.log_rest for part in cut]),
+        label_logits=None
+        if any(each is None for each in own)
+        else torch.cat([e for e in own if e is not None]),
+    )
 
 
 def top_k_of(

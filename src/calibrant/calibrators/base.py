@@ -139,7 +139,7 @@ class Calibrator(FittedModule):
     def fit_in_pieces(
         self, source: ScoreRows, labels: ArrayLike, *, weights: ArrayLike | None = None
     ) -> Self:
-        """Fit on scores that are read in pieces, some times over; nothing of their size is held.
+        """Fit on scores that are read in pieces, mostly in two passes; nothing of their size is held.
 
         Args:
             source: Predictions of several classes, held or on file.
@@ -163,13 +163,14 @@ class Calibrator(FittedModule):
                 solution = samples.solved(self.in_passes)
             else:
                 solution = with_degeneracy(self._solve(held), held)
+        profile = samples.profile(held)
         result = join(
-            [solution],
+            [replace(solution, message=f"{solution.message}; {samples.told}")],
             objective=self.objective,
             notes=zeros_said(samples.num_zeros, "multiclass"),
             num_samples=source.num_samples,
             data_sha256=samples.sha256,
-            profile=samples.profile(held),
+            profile=profile,
         )
         parameters = {
             name: torch.tensor(result.parameters[name], dtype=torch.float64) for name in self.parameter_ranges

@@ -113,9 +113,7 @@ def check(
         metric: _number(gated()[metric].option, text) for metric, text in limits.items() if text is not None
     }
     with progress(f"checking {file.name}", quiet=quiet), shared_out(engine, jobs) as spread:
-        large = opened_alike(
-            inputs, reading, engine=engine, ignore_index=ignore_index, whole=positive_class is not None
-        )
+        large = opened_alike(inputs, reading, engine=engine, ignore_index=ignore_index)
         found = check_predictions(
             large[0] or reading.load(file),
             wanted,

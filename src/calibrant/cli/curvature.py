@@ -69,7 +69,8 @@ def curvature(
     check_output(json, endings=(".json",), option="--json", inputs=[weights] if weights else [])
     refuse_to_replace(json, option="--json", force=force, may=is_our_json)
     check_output(figure, endings=(".svg", ".png", ".pdf"), option="--figure")
-    refuse_to_replace(figure, option="--figure", force=force, may=_is_picture, what="and is no figure")
+    is_figure = starts_with(b"<svg", b"\x89PNG", b"%PDF")  # perhaps an equal one: known once drawn
+    refuse_to_replace(figure, option="--figure", force=force, may=is_figure, what="and is no figure")
     if figure is not None and not density:
         raise InputError("--figure draws the density, which --no-density leaves out.")
     given = {"--weights": weights, "--data": data, "--loss": loss, "--set": setting}
@@ -136,11 +137,6 @@ def _subject(
         missing = next(option for option in ("--weights", "--data", "--loss") if given[option] is None)
         raise InputError(f"{run} needs {missing}; only a run has its own.")
     return subject_of_factory(run, weights, data, loss=loss, settings=settings)
-
-
-def _is_picture(path: Path) -> bool:
-    """Whether an equal figure may be there, which is known when the new one is drawn; what is not is lost."""
-    return any(starts_with(words)(path) for words in (b"<svg", b"\x89PNG", b"%PDF"))
 
 
 def _check_device(name: str) -> None:

@@ -12,7 +12,7 @@ import typer
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
 from calibrant.cli.dense import IgnoreIndex, write_images
 from calibrant.cli.manner import Quiet
-from calibrant.cli.parts import EngineOption, JobsOption, opened_large, shared_out
+from calibrant.cli.parts import EngineOption, JobsOption, opened_large, opened_to_fit, shared_out
 from calibrant.cli.reading import Reading, check_inputs, expanded, named, reads
 from calibrant.cli.terminal import (
     METHODS,
@@ -133,8 +133,7 @@ def evaluate(
                 labels=labels,
                 ignore_index=ignore_index,
                 images=images,
-                whole=by_group
-                or any(each is not None for each in (labels, calibration, ood, positive_class)),
+                whole="--by-group" if by_group else "--ood" if ood else "--labels" if labels else "",
             )
             predictions = large or reading.open(file, labels=labels)
             if by_group and (not isinstance(predictions, Predictions) or predictions.groups is None):
@@ -144,7 +143,7 @@ def evaluate(
                 )
             answer = evaluate_predictions(
                 predictions,
-                calibration=None if calibration is None else reading.open(calibration),
+                calibration=opened_to_fit(calibration, reading, engine),
                 calibrators=method or None,
                 positive_class=positive_class,
                 num_bins=bins,

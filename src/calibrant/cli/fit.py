@@ -60,6 +60,7 @@ def fit(
 
     from calibrant.calibrators import build
     from calibrant.predictions.repair_form import to_repair
+    from calibrant.predictions.two_classes import RIGHT_OR_WRONG
 
     if is_for_detections(method):
         if not force:
@@ -69,12 +70,14 @@ def fit(
     several = method == MULTICALIBRATION
     calibrator = None if method is None or several else build(method)
     with progress(f"reading {file.name}") as tell:
-        table = None if by_group or several else opened_parts(file, reading, engine)
+        whole = "--by-group" if by_group else f"--method {method}" if several else ""
+        table = opened_parts(file, reading, engine, whole=whole)
         if table is not None:
             tell(f"fitting on {table.num_samples:,} rows", 0.1)
             with shared_out(engine, jobs) as spread:
                 fitted, said = fit_table(table, method, every_row=every_row, spread=spread)
-            _save(fitted, out, table.class_names, force=force)
+            names = RIGHT_OR_WRONG if table.kind == "top_label" else table.class_names
+            _save(fitted, out, names, force=force)
             typer.echo("\n".join([*summary(fitted, [*table.notes, *said]), f"calibrator: {out}"]))
             return
         dense = opened_dense(file, ignore_index=ignore_index, tabular=reading.words)

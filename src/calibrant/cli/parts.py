@@ -11,12 +11,13 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.dense import opened_dense
-from calibrant.cli.reading import Reading, is_pipe
+from calibrant.cli.reading import FREQUENCY, Reading, is_pipe
+from calibrant.cli.terminal import errors
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.evaluation.spread import Spread
-    from calibrant.predictions import DensePredictions
+    from calibrant.predictions import DensePredictions, Predictions
     from calibrant.predictions.partitioned import PartitionedPredictions
 
 EngineOption = Annotated[
@@ -36,13 +37,16 @@ MOST_HELD = 1 << 22
 """Rows of a Parquet file of which some numbers each are kept; larger ones are judged by sums."""
 
 
+_OTHERWISE = "what is compared with samples in memory"
+
+
 def opened_parts(
-    path: Path, reading: Reading, engine: str | None, *, whole: bool = False
+    path: Path, reading: Reading, engine: str | None, *, whole: str = ""
 ) -> PartitionedPredictions | None:
     """The table to be read part by part: many files, an address, a large file, or what an engine reads.
 
-    Without an engine it is read whole where an option asks for that (``whole``), where sums do not know what
-    it holds (several labels for each sample, confidences alone), or where it has groups and is not large.
+    It is read whole where an option needs that (``whole`` names it), or where sums do not know what it holds,
+    such as several labels; without an engine also where it has groups and is not large.
     """
     if is_pipe(path):
         return None
@@ -52,30 +56,70 @@ def opened_parts(
 
     many = is_partitioned(path)
     if engine is not None and not many and is_dense(path):
-        if path.is_dir():
-            return None
-        raise InputError(
-            f"--engine is for images in a folder, any of which can be read; those in {path} are read in "
-            "order; leave out --engine, or unpack it."
-        )
+        return None
     parquet = many or (reading.form or path.suffix).lower().removeprefix(".") == "parquet"
-    asked = reading.bands or reading.percent or reading.kind is not None or reading.annotations is not None
+    if engine is not None and not parquet:
+        raise InputError(
+            "--engine is for Parquet (a file, a folder of them, or an address) and folders of images; "
+            f"{path} is none; `calibrant.load_predictions({str(path)!r}).save('FILE.parquet')` makes one."
+        )
+    if not parquet or not (engine is not None or many or _is_large(path)):
+        return None
+    if not (reason := whole or _needs_whole(reading)):
+        try:
+            found = PartitionedPredictions(path, columns=reading.columns_of_parts)
+        except NeedsWholeError as error:
+            reason = error.what
+        else:
+            small = found.has_groups and found.num_samples <= MOST_HELD
+            return None if engine is None and small else found
     if engine is not None:
-        if not parquet:
-            raise InputError(
-                "--engine is for Parquet (a file, a folder of them, or an address) and folders of images; "
-                f"{path} is none; `calibrant.load_predictions({str(path)!r}).save('FILE.parquet')` makes one."
-            )
-        if reading.bands:
-            raise InputError(f"--bands are for samples in memory; leave out --engine to read {path} so.")
-        return PartitionedPredictions(path, columns=reading.columns_of_parts)
-    if whole or asked or not parquet or not (many or _is_large(path)):
+        _say_read_whole(path, reason)
+    return None
+
+
+def _needs_whole(reading: Reading) -> str:
+    """The option that only samples in memory can be read by, if there is one."""
+    given = {
+        "--percent": reading.percent,
+        "--kind": reading.kind is not None,
+        "--annotations": reading.annotations is not None,
+        f"--bands {FREQUENCY}": FREQUENCY in reading.bands,
+    }
+    return next((option for option, there in given.items() if there), "")
+
+
+def _say_read_whole(path: Path, reason: str) -> None:
+    """Say that no engine shares out a table that must be in memory; refuse one that is large.
+
+    Raises:
+        InputError: If it has more rows than are read whole where an engine was asked for.
+    """
+    from calibrant.predictions.formats.parquet_files import Files, restored
+
+    rows = Files(restored(str(path))).metadata.num_rows
+    if rows > MOST_HELD:
+        raise InputError(
+            f"{reason} cannot be judged by sums, so all {rows:,} rows of {path} must be in memory; leave out "
+            "--engine, and this process reads them."
+        )
+    errors().print(
+        f"note: {reason} cannot be judged by sums: this process reads {path} whole; --engine does nothing.",
+        markup=False,
+        highlight=False,
+    )
+
+
+def opened_to_fit(
+    path: Path | None, reading: Reading, engine: str | None
+) -> Predictions | PartitionedPredictions | None:
+    """Samples to fit on, if there is such a file; one that is read whole is shared out by no engine."""
+    if path is None:
         return None
-    try:
-        found = PartitionedPredictions(path, columns=reading.columns_of_parts)
-    except NeedsWholeError:
-        return None
-    return None if found.has_groups and found.num_samples <= MOST_HELD else found
+    from calibrant.predictions.formats.parquet_files import is_partitioned
+
+    parquet = is_partitioned(path) or path.suffix.lower() == ".parquet"
+    return opened_parts(path, reading, engine if parquet else None) or reading.open(path)
 
 
 def opened_large(
@@ -87,14 +131,20 @@ def opened_large(
     ignore_index: int | None = None,
     images: Path | None = None,
     others: bool = False,
-    whole: bool = False,
+    whole: str = "",
 ) -> DensePredictions | PartitionedPredictions | None:
     """A table to be read part by part, or images; None where all is held."""
     table = opened_parts(path, reading, engine, whole=whole)
     if table is not None:
         return table
     typed = reading.words if labels is None else f"--labels {labels} {reading.words}".rstrip()
-    return opened_dense(path, ignore_index=ignore_index, images=images, tabular=typed, others=others)
+    found = opened_dense(path, ignore_index=ignore_index, images=images, tabular=typed, others=others)
+    if engine is not None and found is not None and not found.in_any_order:
+        raise InputError(
+            f"--engine shares out images of which any can be read; those in {path} are packed, and read in "
+            "order; leave out --engine, or write them by `numpy.savez`."
+        )
+    return found
 
 
 def opened_alike(
@@ -103,7 +153,7 @@ def opened_alike(
     *,
     engine: str | None = None,
     ignore_index: int | None,
-    whole: bool,
+    whole: str = "",
 ) -> list[DensePredictions | PartitionedPredictions | None]:
     """Several to be compared: all in parts and with clusters, or none."""
     from calibrant.predictions.partitioned import PartitionedPredictions
@@ -113,9 +163,9 @@ def opened_alike(
         for path in paths
     ]
     ways = {isinstance(each, PartitionedPredictions) and ("parts", each.has_clusters) for each in found}
-    if whole or len(ways) == 1:
+    if whole or len(ways) == 1 or (engine is not None and None not in found):
         return found
-    return opened_alike(paths, reading, engine=engine, ignore_index=ignore_index, whole=True)
+    return opened_alike(paths, reading, engine=engine, ignore_index=ignore_index, whole=_OTHERWISE)
 
 
 @contextmanager
@@ -138,13 +188,13 @@ def fit_table(
     """A fitted calibrator, and what to say of it: temperatures from all rows, others from a sample."""
     from dataclasses import replace
 
-    from calibrant.calibrators import build
+    from calibrant.calibrators import build, fit_top_k_temperature
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.evaluation.parts.dealing import Deal
-    from calibrant.evaluation.parts.judge import MOST_FITTED
-    from calibrant.evaluation.parts.tasks import sample
+    from calibrant.evaluation.parts.tasks import MOST_FITTED, sample
     from calibrant.evaluation.parts.temperature import fit_in_parts, fits_in_parts
     from calibrant.predictions.repair_form import to_repair
+    from calibrant.predictions.top_k import has_row_temperature
 
     if not every_row and not table.num_fit:
         raise InputError(
@@ -153,17 +203,22 @@ def fit_table(
         )
     deal = Deal.of(table, 15, fits=False)
     deal = replace(deal, rule="all") if every_row else deal
-    some = sample(table, deal, "fit", MOST_FITTED // table.num_classes, seed=0, spread=spread)
+    some = sample(table, deal, "fit", MOST_FITTED // table.width, seed=0, spread=spread)
     if some is None or some.num_samples < 2:
         raise InputError(f"{table.address} has no two samples to fit on.")
     calibrator = build(method or "temperature")
+    among = (
+        f"fitted on {some.num_samples:,} random rows of {table.num_samples if every_row else table.num_fit:,}"
+    )
+    if some.top_k is not None and has_row_temperature(calibrator.text, some):
+        return fit_top_k_temperature(some.top_k, weights=some.weights), [among]
     if fits_in_parts(calibrator, table):
         passes = fit_in_parts(calibrator, table, some, deal, spread=spread).fit_result_.steps
-        return calibrator, [f"{passes} pass{'es' * (passes > 1)} over the table"]
+        told = f"{passes} pass{'es' * (passes > 1)} over the table"
+        return calibrator, [f"{told}, after {some.num_samples:,} random rows to begin with"]
     form = to_repair(some) if "binary" in calibrator.kinds else some
     fit_quietly(calibrator, Labelled.of(form))
-    among = table.num_samples if every_row else table.num_fit
-    return calibrator, [f"fitted on {some.num_samples:,} random rows of {among:,}"]
+    return calibrator, [among]
 
 
 def _is_large(path: Path) -> bool:

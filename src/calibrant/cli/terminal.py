@@ -258,8 +258,7 @@ def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force:
         from calibrant.reports.commands import mark_of_files  # a second, of no use where nothing is replaced
 
         mark = f'content="calibrant {mark_of_files(files)}"'.encode()
-        with page.open("rb") as file:
-            return mark in file.read(4096)
+        return starts_with(mark)(page)
 
     what = f"and is not a report of {files[0]}{' and the others' if len(files) > 1 else ''}"
     refuse_to_replace(path, option="--report", force=force, may=made_from_them, what=what)
@@ -290,12 +289,13 @@ def _is_answer(content: dict[str, Any]) -> bool:
     )
 
 
-def starts_with(words: bytes) -> Callable[[Path], bool]:
-    """Whether a file has these words in its first lines, by which calibrant knows what it wrote itself."""
+def starts_with(*words: bytes) -> Callable[[Path], bool]:
+    """Whether a file has any of these words in its first lines, by which calibrant knows what it wrote."""
 
     def found(path: Path) -> bool:
         with path.open("rb") as file:
-            return words in file.read(4096)
+            start = file.read(4096)
+        return any(each in start for each in words)
 
     return found
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling.clusters import cluster_note
-from calibrant.evaluation.thresholds import draws_for, significance
+from calibrant.evaluation.thresholds import beyond_chance, draws_for
 from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -75,7 +75,7 @@ def few_resamples_note(num_resamples: int, level: float) -> tuple[str, ...]:
 
 def few_draws_note(num_draws: int, level: float) -> tuple[str, ...]:
     """A note where so few draws under calibration cannot halve the error level, which differences need."""
-    if 1 / (1 + num_draws) < significance((1 + level) / 2, 1):
+    if beyond_chance(1 / (1 + num_draws), (1 + level) / 2):
         return ()
     said = f"With {num_draws} draws under calibration the intervals of errors and of their differences say"
     remedy = f"take {draws_for(level)} or more (`null_draws`), or a lower level"
@@ -93,6 +93,25 @@ def check_predictions(value: object, name: str) -> None:
             "are probabilities."
         )
     raise TypeError(f"`{name}` must be Predictions; got {type(value).__name__}; {remedy}")
+
+
+def refuse_with_sums(predictions: DensePredictions | PartitionedPredictions, given: Sequence[str]) -> None:
+    """Refuse arguments that need all samples in memory.
+
+    Raises:
+        InputError: If there are any.
+    """
+    if given:
+        images = isinstance(predictions, DensePredictions)
+        remedy = (
+            "mark images to fit on by `split`, and leave out the others"
+            if images
+            else "read all of it by `load_predictions` (without --engine)"
+        )
+        raise InputError(
+            f"`{'`, `'.join(given)}` must not be given with `{type(predictions).__name__}`, which is judged "
+            f"by sums; {remedy}."
+        )
 
 
 def as_judged(predictions: Predictions, positive_class: int | str | None = None) -> Predictions:

@@ -95,7 +95,8 @@ def _repair(prepared: Prepared, method: str) -> Repair:
     """What to fit, and on which rows of which file: all of them where the split was ours."""
     predictions, calibration = prepared.request.predictions, prepared.request.calibration
     source = (predictions if calibration is None else calibration).source
-    marked = not prepared.split.announce if calibration is None else has_both_parts(calibration)
+    split = prepared.split
+    marked = not split.announce if calibration is None else split.marked or has_both_parts(calibration)
     return Repair(
         method=method,
         file=None if source is None else source.path or source.name,

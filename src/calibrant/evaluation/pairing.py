@@ -42,10 +42,12 @@ def same_samples(first: Predictions, other: Predictions) -> bool:
 
 
 def _same_hits(first: Tensor, other: Tensor) -> bool:
-    """Whether the same rows are right, which chance makes unlikely: a million patterns have as many hits."""
-    if not torch.equal(first, other):
-        return False
-    num_samples, hits = len(first), int(first.sum())
+    """Whether the same rows are right, which chance makes unlikely."""
+    return torch.equal(first, other) and are_telling(len(first), int(first.sum()))
+
+
+def are_telling(num_samples: int, hits: int) -> bool:
+    """Whether a million patterns, or more, of right and wrong have as many hits."""
     patterns = math.lgamma(num_samples + 1) - math.lgamma(hits + 1) - math.lgamma(num_samples - hits + 1)
     return patterns > math.log(1e6)
 

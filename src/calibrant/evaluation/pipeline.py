@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import ParamSpec, get_args
+from typing import ParamSpec
 
-from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.arguments import Cluster, check_predictions, in_clusters
+from calibrant.evaluation.arguments import (
+    Cluster,
+    as_judged,
+    check_predictions,
+    in_clusters,
+    refuse_with_sums,
+)
 from calibrant.evaluation.conclude import conclude
 from calibrant.evaluation.dense.judge import judge_images, prepare_images, sampled
 from calibrant.evaluation.fit import fit
 from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import judge
 from calibrant.evaluation.parts.judge import judge_parts, prepare_parts, sampled_parts
+from calibrant.evaluation.parts.to_fit import sampled_to_fit, with_drawn
 from calibrant.evaluation.prepare import Request, prepare
 from calibrant.evaluation.progress import Progress
 from calibrant.evaluation.result import Evaluation, Intervals
@@ -47,7 +53,7 @@ def _one_at_a_time(function: Callable[Given, Evaluation]) -> Callable[Given, Eva
 def evaluate(
     predictions: Judgeable,
     *,
-    calibration: Predictions | None = None,
+    calibration: Predictions | PartitionedPredictions | None = None,
     calibrators: Sequence[str | Calibrator] | None = None,
     positive_class: int | str | None = None,
     cluster: Cluster = None,
@@ -146,7 +152,7 @@ def evaluate(
         seed: Random seed; the same seed gives the same bits.
         command: The command line to record, if there was one.
         progress: Called with a few words and the share that is done.
-        spread: What shares out the parts of a table, or images, as ``calibrant evaluate --engine`` does.
+        spread: What shares out the parts of tables, or images, as ``calibrant evaluate --engine`` does.
 
     Returns:
         Frozen data with ``to_json``, ``rows`` and ``arm``. Metrics are fractions, not per cent; NLL and
@@ -177,20 +183,27 @@ def evaluate(
         >>> found.arm("temperature").metrics["ece"].value < found.arm("uncalibrated").metrics["ece"].value / 2
         True
     """
-    if not isinstance(predictions, Predictions) and isinstance(predictions, get_args(Judgeable)):
-        refused = (calibration, positive_class, cluster, ood, ood_score)
-        if any(each is not None for each in refused) or intervals != "inverted":
-            what = "images" if isinstance(predictions, DensePredictions) else "samples"
-            raise InputError(
-                "`calibration`, `positive_class`, `cluster`, `ood` and `intervals` must not be given with "
-                f"`{type(predictions).__name__}`, which is judged by sums; mark {what} to fit on by `split`"
-                f"{'' if what == 'images' else ', or read all of it by `load_predictions` (no --engine)'}."
-            )
-    fits = anything_to_fit(calibrators)
+    if isinstance(predictions, DensePredictions | PartitionedPredictions):
+        of_images = {"calibration": calibration, "positive_class": positive_class}
+        refused = {"cluster": cluster, "ood": ood, "ood_score": ood_score}
+        refused |= of_images if isinstance(predictions, DensePredictions) else {}
+        refuse_with_sums(predictions, [name for name, given in refused.items() if given is not None])
+        if intervals != "inverted":
+            refuse_with_sums(predictions, ["intervals"])
+    fits, drawn = anything_to_fit(calibrators), None
+    if isinstance(calibration, PartitionedPredictions):
+        drawn = sampled_to_fit(calibration, predictions.source, seed, spread=spread)
+        calibration = drawn.predictions
+    if isinstance(predictions, PartitionedPredictions):
+        predictions = predictions.with_positive(positive_class)
+        if calibration is not None:
+            calibration = as_judged(calibration, positive_class)
+        positive_class = None
     if isinstance(predictions, DensePredictions):
         given = sampled(predictions, seed, fits=fits)
     elif isinstance(predictions, PartitionedPredictions):
-        given = sampled_parts(predictions, seed, num_bins=num_bins, fits=fits, spread=spread)
+        own = fits and calibration is None
+        given = sampled_parts(predictions, seed, num_bins=num_bins, fits=own, spread=spread)
     else:
         check_predictions(predictions, "predictions")
         given = in_clusters(predictions, cluster)
@@ -214,5 +227,5 @@ def evaluate(
     if isinstance(predictions, DensePredictions):
         return conclude(judge_images(fit(prepare_images(request, predictions)), predictions, spread))
     if isinstance(predictions, PartitionedPredictions):
-        return conclude(judge_parts(fit(prepare_parts(request, predictions)), predictions, spread))
-    return conclude(judge(fit(prepare(request))))
+        return conclude(judge_parts(fit(prepare_parts(request, predictions, drawn)), predictions, spread))
+    return conclude(judge(fit(with_drawn(prepare(request), drawn))))

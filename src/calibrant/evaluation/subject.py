@@ -15,7 +15,7 @@ from calibrant.evaluation.dense.states import Sums
 from calibrant.evaluation.dense.summing import summed_images
 from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
-from calibrant.evaluation.pairing import same_samples, test_of
+from calibrant.evaluation.pairing import are_telling, same_samples, test_of
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.judge import dealt_note
 from calibrant.evaluation.parts.states import BatchSums
@@ -42,6 +42,8 @@ class Subject:
     """Whether some samples are marked for fitting and some for testing."""
     test: Predictions | None
     sums: Sums | None
+    has_labels: bool = True
+    """Whether true classes tell samples apart; of sums of confidences perhaps only which are right does."""
 
     @classmethod
     def of(
@@ -59,17 +61,14 @@ class Subject:
             TypeError: If it is no predictions.
             InputError: If there is nothing to judge.
         """
-        if isinstance(given, DensePredictions | PartitionedPredictions):
+        if isinstance(given, DensePredictions):
             if positive_class is not None:
                 raise InputError(
-                    "`positive_class` must not be given for images or for tables that are read part by part: "
-                    "of two classes, class 1 is judged; without --engine a table is read whole."
+                    "`positive_class` must not be given for images: of two classes, class 1 is judged."
                 )
-            return (
-                _of_images(given, num_bins, spread)
-                if isinstance(given, DensePredictions)
-                else _of_parts(given, num_bins, spread)
-            )
+            return _of_images(given, num_bins, spread)
+        if isinstance(given, PartitionedPredictions):
+            return _of_parts(given.with_positive(positive_class), num_bins, spread)
         check_predictions(given, name)
         if not isinstance(given, Predictions):
             raise TypeError(name)
@@ -123,6 +122,8 @@ class Subject:
             return same_samples(self.test, other.test)
         if self.sums is None or other.sums is None:
             return False
+        if not (self.has_labels or are_telling(self.num_samples, int(self.sums.agreement[1, 4]))):
+            return False
         return self.sums.fingerprint == other.sums.fingerprint
 
     def dealt_otherwise(self, other: Subject) -> bool:
@@ -168,14 +169,14 @@ def _of_parts(table: PartitionedPredictions, num_bins: int, spread: Spread) -> S
         raise InputError(f"{table.address} must hold two samples or more to judge.")
     said = groups_note(table.has_groups, clusters=table.has_clusters)
     notes = (*table.notes, dealt_note(table, deal, found.arms[0]), *said, *found.repairs)
-    return _in_sums(table, found.arms[0], notes)
+    return replace(_in_sums(table, found.arms[0], notes), has_labels=table.has_labels)
 
 
 def _in_sums(given: DensePredictions | PartitionedPredictions, sums: Sums, notes: tuple[str, ...]) -> Subject:
     return Subject(
         kind=given.kind,
         num_samples=sums.num_positions,
-        num_classes=given.num_classes,
+        num_classes=None if given.kind == "top_label" else given.num_classes,
         class_names=given.class_names,
         source=given.source,
         notes=notes,

@@ -14,9 +14,8 @@ interpreter (``TRITON_INTERPRET=1``), and they compile for compute capability 8.
 from __future__ import annotations
 
 import os
-from functools import partial
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,16 +50,16 @@ def fused_values(
     labels: Integer[Tensor, " R"],
     upstream: Float[Tensor, " R"] | None,
     *,
+    weight: Float[Tensor, " V"] | None,
+    ignore_index: int,
     slope: bool,
 ) -> Float[Tensor, " R"]:
     """One value per row; with ``slope`` the gradient of their sum, by ``upstream``, replaces the logits.
 
-    ``loss`` is bound to ``weight`` and ``ignore_index``; labels of no class stop the device, as torch's do.
+    ``weight`` is that of the classes; labels of no class stop the device, as torch's do.
     """
     from calibrant.losses._triton_kernels import log_sums, slopes
 
-    bound = cast("partial[Tensor]", loss).keywords
-    weight, ignore_index = bound["weight"], bound["ignore_index"]
     dtype = working_dtype(logits.dtype)
     place = labels.long().masked_fill(labels == ignore_index, 0)
     true = logits.gather(1, place[:, None]).squeeze(1).to(dtype)
@@ -69,10 +68,11 @@ def fused_values(
         log_sums(logits, place, others)
     others.clamp_(min=torch.finfo(dtype).min)  # where no other class has any probability
     counted = weights_of(labels.long(), None if weight is None else weight.to(dtype), ignore_index, dtype)
-    plain = partial(loss, weight=None, reduction="none")
     with torch.enable_grad():
         others.requires_grad_(slope)
-        values = plain(torch.stack((true, others), 1), torch.zeros_like(place))
+        # Of the two logits the first is the true class's: all labels are 0, and none is ignored here.
+        pairs, first = torch.stack((true, others), 1), torch.zeros_like(place)
+        values = loss(pairs, first, weight=None, ignore_index=-100, reduction="none")
     if slope and len(logits):
         outer = counted if upstream is None else counted * upstream
         (factor,) = torch.autograd.grad(values, others, outer)

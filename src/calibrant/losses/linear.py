@@ -172,9 +172,14 @@ def linear_loss(
         check_fused(loss, hidden.device)
     if chunk_rows is not None:
         check_at_least("chunk_rows", chunk_rows, 1)
-    bound = partial(loss, weight=class_weight, ignore_index=ignore_index)
-    rows_at_once = chunk_rows or max(1, _CHUNK // weight.shape[0])
-    plan = _Plan(bound, reduction == "none", rows_at_once, kernel == "triton")
+    plan = _Plan(
+        loss=loss,
+        weight=class_weight,
+        ignore_index=ignore_index,
+        each=reduction == "none",
+        chunk_rows=chunk_rows or max(1, _CHUNK // weight.shape[0]),
+        fused=kernel == "triton",
+    )
     rows, classes = hidden.reshape(-1, hidden.shape[-1]), labels.reshape(-1)
     if reduction != "none" and labels.device.type == "cpu":  # elsewhere looking would make the device wait
         kept = (classes != ignore_index).nonzero().squeeze(1)
@@ -203,6 +208,8 @@ class _Plan(NamedTuple):
     """What is done with the logits of a chunk."""
 
     loss: RowLoss
+    weight: Float[Tensor, " V"] | None  # of each class
+    ignore_index: int
     each: bool  # a value per row, not their sum
     chunk_rows: int
     fused: bool
@@ -210,22 +217,39 @@ class _Plan(NamedTuple):
     def values(self, logits: Float[Tensor, "R V"], labels: Integer[Tensor, " R"]) -> Tensor:
         """The values of a chunk, or their sum."""
         if self.fused and not logits.requires_grad:
-            found = fused_values(self.loss, logits, labels, None, slope=False)
-            return found if self.each else found.sum()
-        wide = logits.to(working_dtype(logits.dtype))
-        return self.loss(wide, labels, reduction="none" if self.each else "sum")
+            return self._fused(logits, labels, None, slope=False)
+        return self.loss(
+            logits.to(working_dtype(logits.dtype)),
+            labels,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction="none" if self.each else "sum",
+        )
 
     def with_slope(
         self, logits: Float[Tensor, "R V"], labels: Integer[Tensor, " R"], outer: Float[Tensor, " R"] | None
     ) -> tuple[Tensor, Float[Tensor, "R V"]]:
         """The values, or their sum, and its gradient, weighted by ``outer``; the logits are used up."""
         if self.fused:
-            found = fused_values(self.loss, logits, labels, outer, slope=True)
-            return found if self.each else found.sum(), logits
+            return self._fused(logits, labels, outer, slope=True), logits
         with torch.enable_grad():
             value = self.values(logits.requires_grad_(), labels)
             (slope,) = torch.autograd.grad(value, logits, outer)
         return value.detach(), slope
+
+    def _fused(
+        self,
+        logits: Float[Tensor, "R V"],
+        labels: Integer[Tensor, " R"],
+        outer: Float[Tensor, " R"] | None,
+        *,
+        slope: bool,
+    ) -> Tensor:
+        weight, ignored = self.weight, self.ignore_index
+        found = fused_values(
+            self.loss, logits, labels, outer, weight=weight, ignore_index=ignored, slope=slope
+        )
+        return found if self.each else found.sum()
 
 
 _Layer: TypeAlias = tuple[Tensor, Tensor, Tensor | None]  # hidden, weight, bias

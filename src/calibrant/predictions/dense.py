@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 import zipfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -17,8 +15,14 @@ from numpy.typing import NDArray
 
 from calibrant._math.checks import check_at_least
 from calibrant._math.errors import InputError
-from calibrant._math.files import DAMAGE, reason
 from calibrant.predictions.contents import Source
+from calibrant.predictions.image_files import (
+    ImageFiles,
+    ImagesOfArchive,
+    MappedImages,
+    damage_named,
+    header_of,
+)
 from calibrant.predictions.table import Predictions
 
 
@@ -118,6 +122,11 @@ class DensePredictions:
     def kind(self) -> Literal["binary", "multiclass"]:
         """Two classes are judged as one event."""
         return "binary" if self.num_classes == 2 else "multiclass"
+
+    @property
+    def in_any_order(self) -> bool:
+        """Whether an image can be read without those before it, as of anything but a packed archive."""
+        return all(getattr(each, "in_any_order", True) for each in (self._scores, self._labels))
 
     @property
     def has_split(self) -> bool:
@@ -226,7 +235,7 @@ def load_dense(
     path = Path(path)
     source = Source(name=path.name, sha256="", format="dense", path=str(path))
     make = _dense_of_npz if path.suffix == ".npz" else _dense_of_folder
-    with _named(path):
+    with damage_named(path):
         scores, labels, space, names = make(path)
     further: dict[str, Any] = {space: scores}
     return DensePredictions(
@@ -254,101 +263,9 @@ def is_dense(path: str | os.PathLike[str]) -> bool:
         with zipfile.ZipFile(path) as archive:
             known = {name.removesuffix(".npy") for name in archive.namelist()}
             space = next((each for each in ("logits", "probs") if each in known), None)
-            return space is not None and len(_header(archive, space)[0]) > 2
+            return space is not None and len(header_of(archive, space)[0]) > 2
     except (OSError, ValueError, zipfile.BadZipFile):
         return False
-
-
-class _Files:
-    """Arrays in files of their own, read when they are asked for."""
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = [each.absolute() for each in paths]
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-    def __getitem__(self, place: int) -> NDArray[Any]:
-        with _named(self._paths[place]):
-            return np.load(self._paths[place], allow_pickle=False)
-
-
-class _Mapped:
-    """An array in a file, mapped; who else works on it maps it too."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._array = path.absolute(), np.load(path, mmap_mode="r", allow_pickle=False)
-
-    def __len__(self) -> int:
-        return len(self._array)
-
-    def __getitem__(self, place: int) -> NDArray[Any]:
-        return self._array[place]
-
-    def __reduce__(self) -> tuple[type[_Mapped], tuple[Path]]:
-        return _Mapped, (self._path,)
-
-
-class _Member:
-    """The images of an array in an archive, packed or not; reading them in order costs one pass."""
-
-    def __init__(self, path: Path, name: str) -> None:
-        self._path, self._name = path, name
-        with zipfile.ZipFile(path) as archive:
-            self._shape, self._dtype, self._offset = _header(archive, name)
-        self._next = 0
-        self._stream: Any = None
-
-    def __len__(self) -> int:
-        return self._shape[0]
-
-    def __getitem__(self, place: int) -> NDArray[Any]:
-        with _named(self._path):
-            return self._read(place)
-
-    def _read(self, place: int) -> NDArray[Any]:
-        size = math.prod(self._shape[1:]) * self._dtype.itemsize
-        if self._stream is None or place < self._next:
-            if self._stream is not None:
-                self._stream.close()
-            with zipfile.ZipFile(self._path) as archive:  # which stays open as long as its member does
-                self._stream = archive.open(f"{self._name}.npy")
-            self._stream.read(self._offset)
-            self._next = 0
-        for _ in range(self._next, place):
-            self._stream.read(size)
-        self._next = place + 1
-        data = self._stream.read(size)
-        if len(data) < size:
-            raise InputError(f"{self._path} was cut off: it ends within image {place}.")
-        return np.frombuffer(data, self._dtype).reshape(self._shape[1:])
-
-
-def _header(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Shape, dtype and where the numbers begin."""
-    read: dict[tuple[int, int], Callable[..., Any]] = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    with archive.open(f"{name}.npy") as file:
-        version = np.lib.format.read_magic(file)
-        if version not in read:
-            raise InputError(f"`{name}` must hold plain numbers.")
-        shape, by_column, dtype = read[version](file)
-        if by_column or dtype.hasobject:
-            raise InputError(f"`{name}` must hold plain numbers in C order.")
-        return shape, dtype, file.tell()
-
-
-@contextmanager
-def _named(path: Path) -> Generator[None]:
-    """What is wrong with the bytes of a file is said with its name."""
-    try:
-        yield
-    except (InputError, MemoryError, OSError):
-        raise
-    except DAMAGE as error:
-        raise InputError(f"{path} is damaged: {reason(error)}.") from error
 
 
 _Found: TypeAlias = tuple[Images, Images, str, list[str] | None]
@@ -360,13 +277,13 @@ def _dense_of_npz(path: Path) -> _Found:
     space = next((each for each in ("logits", "probs") if each in known), None)
     if space is None or "labels" not in known:
         raise InputError(f"{path} must hold `logits` (or `probs`) and `labels`; it holds {sorted(known)}.")
-    return _Member(path, space), _Member(path, "labels"), space, None
+    return ImagesOfArchive(path, space), ImagesOfArchive(path, "labels"), space, None
 
 
 def _dense_of_folder(path: Path) -> _Found:
     for space in ("logits", "probs"):
         if (path / f"{space}.npy").is_file():
-            scores, labels = (_Mapped(path / f"{each}.npy") for each in (space, "labels"))
+            scores, labels = (MappedImages(path / f"{each}.npy") for each in (space, "labels"))
             return scores, labels, space, None
         if (path / space).is_dir():
             files = sorted((path / space).glob("*.npy"))
@@ -375,7 +292,7 @@ def _dense_of_folder(path: Path) -> _Found:
             if not files or absent is not None:
                 raise InputError(f"{path} must hold a file of labels for each of scores; no {absent}.")
             names = [each.stem for each in files]
-            return _Files(files), _Files(truth), space, names
+            return ImageFiles(files), ImageFiles(truth), space, names
     raise InputError(f"{path} must hold logits.npy (or a folder logits) and the same for labels.")
 
 

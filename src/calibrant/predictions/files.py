@@ -17,7 +17,7 @@ from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.contents import FileContents, lines_named
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.names import known_kind
-from calibrant.predictions.formats.parquet_files import digest_of, is_address, is_partitioned, restored
+from calibrant.predictions.formats.parquet_files import digest_of, is_address, is_partitioned
 from calibrant.predictions.formats.roster import (
     FORMATS,
     WRITERS,
@@ -279,7 +279,7 @@ def _agreed_kind(stated: Any, asked: Kind | None) -> Any:
 def sha256_of(path: Path, paths: Sequence[Path] = ()) -> str:
     """The digest of a file, of the digests of several, or of many Parquet files' names and footers."""
     if is_partitioned(path):
-        return digest_of(restored(str(path)))
+        return digest_of(path)
 
     def digest(path: Path) -> Any:
         with path.open("rb") as file:

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike, first_row
-from calibrant._math.checks import Checked, check_logits, check_probs, check_weights, from_one
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.checks import Checked, check_label_range, check_logits, check_probs, check_weights
 from calibrant._math.errors import InputError
 from calibrant.predictions import checks
 from calibrant.predictions.checks import Kind
@@ -149,11 +149,5 @@ def _class_labels(labels: ArrayLike, names: tuple[str, ...] | None, shape: tuple
         raise InputError(
             f"`labels` must have shape ({num_samples},), one class per sample; got {tuple(found.shape)}."
         )
-    bad = (found < 0) | (found >= num_classes)
-    if bool(bad.any()):
-        row = first_row(bad)
-        raise InputError(
-            f"`labels` must be in 0..{num_classes - 1}; row {row} holds {int(found[row])}"
-            f"{from_one(found, num_classes)}."
-        )
+    check_label_range(found, num_classes)
     return found

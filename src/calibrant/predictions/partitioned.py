@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from calibrant._math.checks import check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
+from calibrant._math.top_k import TopK
 from calibrant.predictions import checks
+from calibrant.predictions.bands import named_bands
 from calibrant.predictions.contents import Source
 from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats import parquet
@@ -33,17 +35,22 @@ from calibrant.predictions.formats.parquet_files import (
     restored,
     rooted,
 )
-from calibrant.predictions.formats.top_k import holds_top_k
-from calibrant.predictions.kinds import check_scores
+from calibrant.predictions.formats.top_k import columns_of_top_k, holds_top_k, piece_of_top_k
+from calibrant.predictions.pieces import Piece, piece_of
+from calibrant.predictions.table import Predictions
+from calibrant.predictions.two_classes import positive_number
 
 PART = 1 << 25
 """Scores of a part, at least; whole row groups of one file."""
-_WHOLE = "leave out --engine (`load_predictions`) to have all of it read into memory"
-_KINDS = "classes that exclude each other, or a single event"
+_WHOLE = "`load_predictions` reads all of it into memory"
 
 
 class NeedsWholeError(InputError):
     """A table can only be judged whole: sums of parts do not know what it holds."""
+
+    def __init__(self, place: str, what: str) -> None:
+        super().__init__(f"{place}: {what} cannot be judged by sums; {_WHOLE}.")
+        self.what = what
 
 
 @dataclass(frozen=True)
@@ -61,21 +68,6 @@ class Part:
     """What the names of the file's folders say."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Piece:
-    """Checked rows in memory; an event has two columns."""
-
-    first_row: int
-    scores: NDArray[np.floating[Any]]
-    labels: NDArray[np.int64]
-    split: NDArray[np.uint8] | None
-    clusters: tuple[str, ...] | None
-    weights: NDArray[np.float64] | None
-    groups: tuple[str, ...] | None
-    repairs: tuple[str, ...]
-    class_names: tuple[str, ...] | None
-
-
 class PartitionedPredictions:
     """Predictions in one Parquet file or many, of which only pieces are ever in memory.
 
@@ -91,7 +83,7 @@ class PartitionedPredictions:
 
     Raises:
         InputError: If there is no such file, files differ in their columns, labels are missing, or samples
-            have several labels or confidences alone.
+            have several labels.
 
     Note:
         ``source.sha256`` is a hash of the files' names and footers, which hold the sizes, least and greatest
@@ -113,6 +105,7 @@ class PartitionedPredictions:
     def __init__(self, address: str | Path, *, columns: ColumnNames | None = None) -> None:
         self.address = restored(str(address))
         self._footer: tuple[str, Any] = ("", None)  # of the file that was read last
+        self._turned = False  # whether class 0 is judged as class 1
         root = rooted(self.address)
         files = files_of(root)
         digest = hashlib.sha256()
@@ -126,26 +119,19 @@ class PartitionedPredictions:
                 add_to_digest(digest, root, name, file)
                 if not file.metadata.num_rows:
                     continue
-                if holds_top_k(file.schema_arrow.names):
-                    raise NeedsWholeError(f"{name} holds the largest logits of each sample only; {_WHOLE}.")
-                lists = parquet.lists_in(file.schema_arrow, columns)
-                layout, given = parquet.layout_in(file, columns, keys)
+                layout, given, lists, width, dtype = _columns_of(file, columns, keys)
                 of_keys = columns_of_keys(name, file, keys, of_keys)
                 groups_found |= dict.fromkeys(filter(_names_groups, layout.singles))
-                if bands := [each for each in layout.singles if each.startswith(BANDS_OF)]:
-                    raise NeedsWholeError(f"{name}: bands of `{bands[0]}` need all samples; {_WHOLE}.")
-                scores = [given[each] for each in layout.scores] if lists is None else [lists]
-                dtype = parquet.dtype_of(scores, file)
+                _refuse_bands(name, file, layout, given)
                 if first is None:
-                    first, self._lists, self._dtype = (layout, given), lists, dtype
+                    first, self._lists, self._dtype, self.width = (layout, given), lists, dtype, width
                 elif differing := sorted(_read(*first) ^ _read(layout, given)):
                     said = f"`{differing[0]}` is in one of them only"
                     raise InputError(f"{name} must have the columns of {files[0]}; {said}.")
                 self._dtype = np.result_type(self._dtype, dtype)
                 counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
                 marked = _marked(name, file, layout, given, keys)
-            width = max(2, len(layout.scores))
-            for groups in _together(counts, width):
+            for groups in _together(counts, self.width):
                 rows, to_fit_on = (sum(each[k] for k in groups) for each in (counts, marked))
                 parts.append(Part(len(parts), name, groups, start, rows, to_fit_on, tuple(keys.items())))
                 start += rows
@@ -157,11 +143,15 @@ class PartitionedPredictions:
         self.parts: tuple[Part, ...] = tuple(parts)
         self.num_samples = start
         self.space: Literal["logits", "probs"] = "logits" if self._layout.space == "logits" else "probs"
-        self.num_classes = max(2, len(self._layout.scores))
+        self._stated = columns or ColumnNames()
+        self.num_classes = 2 if self._layout.space == "confidence" else max(2, len(self._layout.scores))
         self.num_fit = sum(part.num_fit for part in parts)
         self.has_split = 0 < self.num_fit < start  # some rows to fit on, and some to judge
         self.has_clusters = any(name in {"cluster", "clusters"} for name in self._layout.singles)
-        self.class_names = next(iter(self.pieces(self.parts[0]))).class_names
+        first_piece = next(iter(self.pieces(self.parts[0])))
+        self.class_names = first_piece.class_names
+        self.notes = (*self._layout.notes, *first_piece.notes)
+        """What a reader must know of the columns."""
         self.source = Source(
             name=Path(self.address.rstrip("/*")).name,
             sha256=digest.hexdigest(),
@@ -170,14 +160,51 @@ class PartitionedPredictions:
         )
 
     @property
-    def kind(self) -> Literal["binary", "multiclass"]:
-        """Two classes are judged as one event."""
+    def kind(self) -> Literal["binary", "multiclass", "top_label"]:
+        """Two classes are judged as one event; of confidences there are two columns, too: wrong and right."""
+        if self._layout.space == "confidence":
+            return "top_label"
         return "binary" if self.num_classes == 2 else "multiclass"
 
+    def with_positive(self, positive_class: int | str | None) -> PartitionedPredictions:
+        """The same table with one of its two classes, by number or name, as class 1.
+
+        Raises:
+            InputError: If there are not two classes, or the positive one is none of them.
+        """
+        if positive_class is None:
+            return self
+        if positive_number(self.kind, self.num_classes, self.class_names, positive_class) == 1:
+            return self
+        other = copy.copy(self)
+        other._turned = not self._turned
+        other.class_names = next(iter(other.pieces(self.parts[0]))).class_names
+        return other
+
+    def predictions(
+        self,
+        scores: NDArray[np.floating[Any]],
+        labels: NDArray[np.int64],
+        *,
+        weights: NDArray[np.float64] | None = None,
+        clusters: Sequence[str] | None = None,
+        top_k: TopK | None = None,
+    ) -> Predictions:
+        """Some rows of pieces, as predictions of the table's kind."""
+        values: dict[str, Any] = {self.space: scores, "labels": labels}
+        if self.kind == "top_label":
+            values = {"confidence": scores[:, 1], "correct": labels, "top_k": top_k}
+        elif len(self._layout.scores) == 1:
+            odds = scores[:, 1] - scores[:, 0] if self.space == "logits" else scores[:, 1]
+            values = {self.space: odds, "labels": labels}
+        return Predictions(
+            **values, class_names=self.class_names, clusters=clusters, weights=weights, source=self.source
+        )
+
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader must know of the columns."""
-        return self._layout.notes
+    def has_labels(self) -> bool:
+        """Whether true classes are known, which of confidences may not be."""
+        return bool(self._layout.labels) or "true_label" in self._layout.singles
 
     @property
     def has_groups(self) -> bool:
@@ -192,7 +219,7 @@ class PartitionedPredictions:
         """
         used = (*self._layout.scores, *self._layout.others, *self._layout.weights)
         given = {self._given[each] for each in used}
-        size, at = max(1, PIECE // self.num_classes), part.first_row
+        size, at = max(1, PIECE // self.width), part.first_row
         name, footer = self._footer
         with opened(part.file, footer if name == part.file else None) as file:
             self._footer = part.file, file.metadata
@@ -212,60 +239,44 @@ class PartitionedPredictions:
                 raise InputError(f"{part.file}: {damaged('a .parquet file', error)}") from error
 
     def _piece(self, batch: Any, first_row: int, keys: Keys) -> Piece:
+        def column(name: str) -> Column:
+            if name in batch.schema.names:
+                return parquet.column_of(batch.column(name))
+            return key_column(keys[name], batch.num_rows)
+
+        if holds_top_k(self._given):
+            fields = self._fields_of_top_k(batch, column)
+        else:
+            fields = self._fields_of_columns(batch, column)
+        piece = piece_of(fields, self.kind, first_row)
+        return piece.turned() if self._turned else piece
+
+    def _fields_of_top_k(self, batch: Any, column: Callable[[str], Column]) -> dict[str, Any]:
+        def read(name: str) -> Any:
+            there = name in batch.schema.names
+            return parquet.cells_of(batch.column(name)) if there else column(name)
+
+        fields = piece_of_top_k([*self._given.values()], read, self._stated)
+        if "weights" in fields:
+            fields["weights"] = _weights(fields["weights"], "weights")
+        return fields
+
+    def _fields_of_columns(self, batch: Any, column: Callable[[str], Column]) -> dict[str, Any]:
         scores = [self._given[each] for each in self._layout.scores]
         table = (
             parquet.rows_of(batch, scores, self._dtype)
             if self._lists is None
             else parquet.lists_of(batch, self._lists, len(scores), self._dtype)
         )
-
-        def column(name: str) -> Column:
-            if name in batch.schema.names:
-                return parquet.column_of(batch.column(name))
-            return key_column(keys[name], batch.num_rows)
-
         others = {each: column(self._given[each]) for each in self._layout.others}
         others |= {each: _weights(column(self._given[each]), each) for each in self._layout.weights}
-        fields = fields_of_columns(self._layout, table, others)
-        given = fields.get("class_names")
-        names = None if given is None else checks.as_names(given, name="class_names")
-        event = len(scores) == 1
-        if fields.get("labels") is None:
-            raise InputError("`labels` must be given to judge predictions; got none.")
-        if event and names is None:
-            names = checks.yes_and_no(fields["labels"])
-        labels = checks.as_labels(fields["labels"], names, binary=event)
-        values = torch.from_numpy(np.ascontiguousarray(fields[self.space]))
-        checked, repairs = check_scores(self.space, values, labels, None, None)
-        found = checked.scores.numpy()
-        if event:
-            found = np.stack([1 - found if self.space == "probs" else np.zeros_like(found), found], axis=1)
-        split, clusters, groups = (fields.get(each) for each in ("split", "clusters", "groups"))
-        return Piece(
-            first_row=first_row,
-            scores=found,
-            labels=labels.numpy(),
-            split=None if split is None else checks.as_split(split, len(labels)).numpy(),
-            clusters=checks.as_clusters(clusters, len(labels)),
-            weights=fields.get("weights"),
-            groups=None if groups is None else checks.as_groups(groups, len(labels)),
-            repairs=repairs,
-            class_names=None if names is None else checks.check_class_names(names, self.num_classes),
-        )
+        return fields_of_columns(self._layout, table, others)
 
     def _refuse_other_kinds(self) -> None:
         layout = self._layout
-        refused = {
-            "several labels for each sample": layout.labels[1:],
-            "confidences alone": () if layout.space in {"logits", "probs"} else layout.scores,
-        }
-        for what, found in refused.items():
-            if found:
-                raise NeedsWholeError(
-                    f"{self.address}: it holds {what} (`{found[0]}`); read part by part are {_KINDS}; "
-                    f"{_WHOLE}."
-                )
-        if not layout.labels:
+        if len(layout.labels) > 1:
+            raise NeedsWholeError(self.address, "several labels for each sample")
+        if not layout.labels and layout.space != "confidence":
             raise InputError(f"{self.address}: `labels` must be given; there is no such column.")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -276,6 +287,32 @@ class PartitionedPredictions:
             f"PartitionedPredictions({self.num_samples:,} samples, {self.num_classes} classes, {self.space}, "
             f"{len(self.parts)} parts)"
         )
+
+
+def _columns_of(
+    file: Any, columns: ColumnNames | None, keys: Keys
+) -> tuple[Layout, dict[str, str], str | None, int, np.dtype[Any]]:
+    """Which columns hold what, their names in the file, that of lists, and how many numbers a row has."""
+    schema = file.schema_arrow
+    if holds_top_k(schema.names):
+        layout, given = columns_of_top_k([*schema.names, *keys], columns or ColumnNames())
+        listed = parquet.length_of_lists(file, layout.scores[0])
+        return layout, given, None, max(2, 2 * listed), np.dtype(np.float64)
+    lists = parquet.lists_in(schema, columns)
+    layout, given = parquet.layout_in(file, columns, keys)
+    scores = [given[each] for each in layout.scores] if lists is None else [lists]
+    return layout, given, lists, max(2, len(layout.scores)), parquet.dtype_of(scores, file)
+
+
+def _refuse_bands(name: str, file: Any, layout: Layout, given: dict[str, str]) -> None:
+    """Refuse bands of which a piece does not know where they begin, or how they are called."""
+    for column in layout.singles:
+        if column.startswith(BANDS_OF):
+            stated, starts = named_bands(column.removeprefix(BANDS_OF))
+            if not starts:
+                raise NeedsWholeError(name, f"bands of `{stated}` that do not say where they begin")
+            if not parquet.is_whole(file, given[column]):
+                raise NeedsWholeError(name, f"bands of `{stated}`, which are no whole numbers,")
 
 
 def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ...]]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import shown
+from calibrant.predictions.checks import Kind, shown
 from calibrant.predictions.contents import Contents
 from calibrant.predictions.stores import HeldScores
 
@@ -30,14 +30,7 @@ def as_event(contents: Contents, positive_class: int | str | None) -> Contents:
             contents, kind="binary", space="probs", correct=None, labels=right, class_names=RIGHT_OR_WRONG
         )
     two_columns = contents.kind == "multiclass" and contents.num_classes == 2
-    if contents.kind != "binary" and not two_columns:
-        held = {"top_label": "top-label confidences", "multilabel": f"{contents.num_classes} labels"}
-        got = held.get(contents.kind, f"{contents.num_classes} classes")
-        raise InputError(
-            f"only of two classes can one be positive; got {got}; leave out `positive_class` "
-            "(--positive-class)."
-        )
-    positive = _number(positive_class, contents.class_names)
+    positive = positive_number(contents.kind, contents.num_classes, contents.class_names, positive_class)
     if not two_columns and positive == 1:
         return contents
     names = contents.class_names
@@ -56,8 +49,21 @@ def as_event(contents: Contents, positive_class: int | str | None) -> Contents:
     )
 
 
-def _number(positive_class: int | str | None, names: tuple[str, ...] | None) -> int:
-    """0 or 1; a class may be called by its name."""
+def positive_number(
+    kind: Kind, num_classes: int | None, names: tuple[str, ...] | None, positive_class: int | str | None
+) -> int:
+    """0 or 1; a class may be called by its name.
+
+    Raises:
+        InputError: If there are not two classes, or the positive one is none of them.
+    """
+    if kind in {"top_label", "multilabel"} or num_classes != 2:
+        held = {"top_label": "top-label confidences", "multilabel": f"{num_classes} labels"}
+        got = held.get(kind, f"{num_classes} classes")
+        raise InputError(
+            f"only of two classes can one be positive; got {got}; leave out `positive_class` "
+            "(--positive-class)."
+        )
     if positive_class is None:
         return 1
     if names is not None and names.count(str(positive_class)) == 1:

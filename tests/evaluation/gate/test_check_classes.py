@@ -44,6 +44,14 @@ def test_few_samples_cannot_tell(made: Maker) -> None:
     assert found.would_pass is None or found.would_pass > 0.2
 
 
+def test_what_passes_is_told_from_the_draws_that_are_kept(made: Maker) -> None:
+    """Of classes in clusters 400 draws are kept, however many are asked for: twelve samples tell no more."""
+    few, clusters = made("multiclass", 12), np.arange(12) // 3
+    for draws in (400, 1000):
+        (found,) = check(few, {KEY: 0.1}, cluster=clusters, bootstrap=draws).checks
+        assert found.would_pass == pytest.approx(0.2)
+
+
 @pytest.mark.parametrize(("kind", "like"), [("binary", "event_ece"), ("multilabel", "ece")])
 def test_without_classes_of_their_own(made: Maker, kind: Kind, like: str) -> None:
     """The class-wise error is that of the positive class, or of the labels; so is what chance gives."""

@@ -33,6 +33,13 @@ def class_table(num_samples: int = 300, num_classes: int = 4, *, weighted: bool 
     return ClassTable(table, scan.sums, scan.agreement.variance)
 
 
+def test_as_many_draws_are_kept_as_the_level_needs() -> None:
+    """Two beyond each end of an interval at 99.8 %; of so few cells 455 would fill the memory set aside."""
+    classes = class_table(20)
+    kept = [classes.null(2100, (0,), level).noise for level in (0.95, 0.998)]
+    assert [len(each) for each in kept if each is not None] == [455, 2000]
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_labels_follow_the_probabilities(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each class occurs in each bin as often as is stated there; every draw gives each sample one label."""

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from calibrant import InputError, load_predictions
+from calibrant.cli import parts as command_parts
 from calibrant.predictions import ColumnNames
 from calibrant.predictions.over_time import load_timed
-from calibrant.predictions.partitioned import PartitionedPredictions, Piece
+from calibrant.predictions.partitioned import PartitionedPredictions
+from calibrant.predictions.pieces import Piece
 from command_line import call
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -58,18 +60,26 @@ def test_keys_and_lists_are_columns_in_memory_and_by_parts(form, tmp_path) -> No
     assert timed.predictions.values.numpy() == pytest.approx(memory.values.numpy())
 
 
-def test_what_sums_do_not_know_is_read_whole(tmp_path) -> None:
-    """Confidences alone are judged in memory; with an engine the remedy is said."""
+def test_what_sums_do_not_know_is_read_whole(tmp_path, monkeypatch) -> None:
+    """Several labels of each sample are judged in memory; an engine has nothing to do, or is refused."""
     (tmp_path / "a").mkdir()
     for name in "xy":
-        table = pyarrow.table({"confidence": [0.9, 0.6] * 20, "correct": [1, 0] * 20})
+        given = {f"prob_{each}": [0.9, 0.6] * 20 for each in "ab"}
+        table = pyarrow.table(given | {f"label_{each}": [1, 0] * 20 for each in "ab"})
         parquet.write_table(table, tmp_path / "a" / f"{name}.parquet")
     done = call("check", "a", "--max-ece", "0.9", "--bootstrap", "10", folder=tmp_path)
     assert (done.returncode, done.stderr, "part by part" in done.stdout) == (0, "", False)
-    refused = call("check", "a", "--max-ece", "0.9", "--engine", "serial", folder=tmp_path)
-    assert refused.returncode == 2
-    assert "holds confidences alone" in refused.stderr
-    assert "leave out --engine" in " ".join(refused.stderr.split())
+    arguments = ("check", "a", "--max-ece", "0.9", "--bootstrap", "10", "--engine", "serial")
+    done = call(*arguments, folder=tmp_path)
+    assert (done.returncode, "part by part" in done.stdout) == (0, False)
+    assert (
+        "several labels for each sample cannot be judged by sums: this process reads a whole" in done.stderr
+    )
+    assert "note: --percent cannot be judged by sums" in call(*arguments, "--percent", folder=tmp_path).stderr
+    monkeypatch.setattr(command_parts, "MOST_HELD", 50)
+    refused = call(*arguments, folder=tmp_path)
+    said = " ".join(refused.stderr.split())
+    assert (refused.returncode, "all 80 rows of a must be in memory; leave out --engine" in said) == (2, True)
 
 
 @pytest.mark.parametrize(

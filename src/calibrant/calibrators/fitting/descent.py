@@ -55,7 +55,7 @@ def smooth_minimum(
         most = _ROWS_OF_EVENTS if samples.is_event else most
         some = samples.thinned(most)
         guess = function if some is samples else in_logarithms(some, objective)
-        places = _promising(guess, places, low, high)
+        places = promising(guess, places, low, high)
     minima = [minimise_in_box(function, place, low, high, tolerance=_COMPARED_TOLERANCE) for place in places]
     first = min(minima, key=lambda minimum: minimum.value)
     best = minimise_in_box(function, first.point, low, high)
@@ -81,7 +81,7 @@ def pair_at(point: Vector, lowest_gamma: float, highest_gamma: float) -> tuple[f
     )
 
 
-def _promising(
+def promising(
     function: Callable[[Vector], Expansion], starts: Sequence[Vector], low: Vector, high: Vector
 ) -> list[Vector]:
     """Where the lowest descents end, no two close together."""

@@ -7,8 +7,9 @@ known, and a second one, around that, tells the rest. Where it was further away,
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from calibrant._math.convex_minimum import (
     best_temperature,
     temperature_search,
 )
-from calibrant._math.newton import MAX_STEPS, Expansion, Matrix, Vector, minimise_in_box
+from calibrant._math.newton import MAX_STEPS, Expansion, Matrix, Minimum, Vector, minimise_in_box
 from calibrant._math.patches import Model, Patch
 from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.descent import (
@@ -33,6 +34,7 @@ from calibrant.calibrators.fitting.descent import (
     by_logarithms,
     in_logarithms,
     pair_at,
+    promising,
 )
 from calibrant.calibrators.fitting.focal_searches import START_GAMMAS, better, of_descent, steepness
 from calibrant.calibrators.fitting.likelihood import likelihood_slopes
@@ -89,11 +91,27 @@ def _centres(some: Samples) -> list[float]:
     """Where to begin: at the temperature of a sample, and two standard errors to its sides."""
     known = best_temperature(lambda beta: likelihood_slopes(some, beta))
     if known.on_bound:
-        return [known.temperature, 1.0]
+        return [known.temperature, _with_half_an_error(some) if known.temperature < 1 else 1.0]
     bend = likelihood_slopes(some, 1 / known.temperature).second / known.temperature**2
     off = 2 / math.sqrt(some.num_samples * max(bend, _CURVED))
     shifts = (0.0,) if off < _NEAR else (0.0, -min(off, _FAR), min(off, _FAR))
     return [min(max(known.temperature * math.exp(shift), _INTERVAL[0]), _INTERVAL[1]) for shift in shifts]
+
+
+def _with_half_an_error(some: Samples) -> float:
+    """The likeliest temperature of a sample without errors, if half a row more had any label."""
+    gap = (
+        float((some.scores.double().mean(1) - some.scores.amax(1)) @ some.shares)
+        if not some.is_event
+        else -float(some.scores.double().abs() @ some.shares) / 2
+    )
+    more = -gap / (2 * some.num_samples)
+
+    def slopes(beta: float) -> Slopes:
+        first, second, value = likelihood_slopes(some, beta)
+        return Slopes(first + more, second, value)
+
+    return best_temperature(slopes).temperature
 
 
 class _Reached(NamedTuple):
@@ -139,33 +157,66 @@ def _likeliest(root: TemperatureRoot, before: float, passes: int) -> Solution:
 
 
 def _pair_in_passes(some: Samples) -> Search[Solution]:
-    """The likeliest pair: by polynomials on a patch, and on smaller ones around what they say."""
-    low, high = box_of(LOWEST_GAMMA, HIGHEST_GAMMA)
-    patch = _first_patch(some)
+    """The likeliest pair: by polynomials on patches, and on smaller ones around what they say."""
+    patches = _first_patches(some)
     for passes in count(1):
-        points = [(math.exp(place), math.expm1(exponent)) for place, exponent in patch.nodes]
-        found = yield Wanted(points=tuple(points))
-        expansions = [by_logarithms(each, at[1]) for each, at in zip(found.expansions, points, strict=True)]
-        model = patch.model(expansions)
-        reach = _BEYOND * np.abs(patch.axes).sum(axis=1)
-        within = np.maximum(low, patch.centre - reach), np.minimum(high, patch.centre + reach)
-        least = minimise_in_box(model, patch.centre, *within, tolerance=_EXACT)
-        out, missed = np.abs(patch.inside(least.point)).max(), float(model.misses.max())
-        off = _uncertain(model, least.point, (low < least.point) & (least.point < high))
-        if out <= 1 and (missed <= _ROUNDING or (missed <= _SLOPE and off.max() <= _PLACE)):
-            pair = pair_at(least.point, LOWEST_GAMMA, HIGHEST_GAMMA)
-            reached = SmoothMinimum(*pair, least.value, least.slope + missed, passes)
-            return of_descent(reached, found.facts.before)
-        best = min(range(len(points)), key=lambda node: expansions[node].value)
-        if passes == _MOST_PASSES or expansions[best].value <= _NOTHING:
-            slope = float(np.abs(expansions[best].gradient).max())
-            reached = SmoothMinimum(*points[best], expansions[best].value, slope, passes)
-            return of_descent(reached, found.facts.before)
-        sides = np.diag(patch.axes)
-        known = _SAFETY * max(1.0, out) ** 10 * off
-        sides = np.minimum(known, sides / 3) if out < _EDGE else np.minimum(2 * sides, _LONGEST)
-        patch = _patch_around(least.point, sides, model(least.point).hessian)
+        points = [[(math.exp(at), math.expm1(exponent)) for at, exponent in patch.nodes] for patch in patches]
+        found = yield Wanted(points=tuple(chain(*points)))
+        each = iter(found.expansions)
+        best = min(
+            (
+                _surveyed(patch, some, [next(each) for _ in some])
+                for patch, some in zip(patches, points, strict=True)
+            ),
+            key=lambda survey: survey.least.value,
+        )
+        if best.settled:
+            pair = pair_at(best.least.point, LOWEST_GAMMA, HIGHEST_GAMMA)
+            slope = best.least.slope + float(best.model.misses.max())
+            return of_descent(SmoothMinimum(*pair, best.least.value, slope, passes), found.facts.before)
+        pair, seen = best.lowest
+        if passes == _MOST_PASSES or seen.value <= _NOTHING:
+            slope = float(np.abs(seen.gradient).max())
+            return of_descent(SmoothMinimum(*pair, seen.value, slope, passes), found.facts.before)
+        patches = [best.next]
     raise AssertionError  # it counts on for ever
+
+
+class _Survey(NamedTuple):
+    """What a pass told of a patch."""
+
+    model: Model
+    least: Minimum  # of the model
+    out: float  # how many sides from the centre
+    off: Vector  # how far the minimum of the function may be from that of the model
+    lowest: tuple[tuple[float, float], Expansion]  # of the nodes
+
+    @property
+    def settled(self) -> bool:
+        """Whether the model is as good as the function."""
+        missed = self.model.misses.max()
+        sure = missed <= _ROUNDING or (missed <= _SLOPE and self.off.max() <= _PLACE)
+        return bool(sure and self.out <= 1)
+
+    @property
+    def next(self) -> Patch:
+        """A smaller one around the minimum, or a larger one further on."""
+        sides = np.diag(self.model.patch.axes)
+        known = _SAFETY * max(1.0, self.out) ** 10 * self.off
+        sides = np.minimum(known, sides / 3) if self.out < _EDGE else np.minimum(2 * sides, _LONGEST)
+        return _patch_around(self.least.point, sides, self.model(self.least.point).hessian)
+
+
+def _surveyed(patch: Patch, points: list[tuple[float, float]], found: list[Expansion]) -> _Survey:
+    low, high = box_of(LOWEST_GAMMA, HIGHEST_GAMMA)
+    expansions = [by_logarithms(each, gamma) for each, (_, gamma) in zip(found, points, strict=True)]
+    model = patch.model(expansions)
+    reach = _BEYOND * np.abs(patch.axes).sum(axis=1)
+    within = np.maximum(low, patch.centre - reach), np.minimum(high, patch.centre + reach)
+    least = minimise_in_box(model, patch.centre, *within, tolerance=_EXACT)
+    off = _uncertain(model, least.point, (low < least.point) & (least.point < high))
+    lowest = min(zip(points, expansions, strict=True), key=lambda each: each[1].value)
+    return _Survey(model, least, patch.outside(least.point), off, lowest)
 
 
 def _uncertain(model: Model, point: Vector, free: NDArray[np.bool_]) -> Vector:
@@ -175,36 +226,40 @@ def _uncertain(model: Model, point: Vector, free: NDArray[np.bool_]) -> Vector:
     return off
 
 
-def _first_patch(some: Samples) -> Patch:
-    """Around the optimum of a sample, some standard errors to each side."""
+def _first_patches(some: Samples) -> list[Patch]:
+    """Around the optimum of a sample, some standard errors to each side, and around others it may have.
+
+    A few samples tell little of exponents, so what is known of them before counts in the first.
+    """
     few = some.thinned(max(1, _TRIED // some.scores.shape[1]))
     centre = best_temperature(lambda beta: likelihood_slopes(few, beta)).temperature
     starts = [np.array([math.log(centre * steepness(gamma)), math.log1p(gamma)]) for gamma in START_GAMMAS]
     box = box_of(LOWEST_GAMMA, HIGHEST_GAMMA)
+    patches: list[Patch] = []
+    for prior in (_PRIOR, math.inf):
+        function = _expected(some, prior)
+        tried = promising(_expected(few, prior), starts, *box)
+        for start in tried[:1] if patches == [] else tried:
+            point = minimise_in_box(function, start, *box, tolerance=_ROUGH).point
+            if all(patch.outside(point) > 1 for patch in patches):
+                hessian = function(point).hessian * some.num_samples
+                own, mixed, other = hessian[0, 0], hessian[0, 1], hessian[1, 1]
+                errors = 1 / np.sqrt(np.maximum([own, other - mixed**2 / max(own, _CURVED)], _CURVED))
+                patches.append(_patch_around(point, np.minimum(_ERRORS * errors, _LONGEST), hessian))
+    return patches
 
-    def least(samples: Samples, starts: list[Vector]) -> tuple[Vector, Expansion]:
-        function = in_logarithms(samples, "nll")
 
-        def expected(point: Vector) -> Expansion:
-            """With what is known of exponents before: a few samples tell little of them."""
-            value, gradient, hessian = function(point)
-            bend = 1 / (_PRIOR**2 * samples.num_samples)
-            exponent = point * [0, 1]
-            return Expansion(
-                value + bend * float(exponent @ exponent) / 2,
-                gradient + bend * exponent,
-                hessian + np.diag([0, bend]),
-            )
+def _expected(samples: Samples, prior: float) -> Callable[[Vector], Expansion]:
+    """The likelihood loss, with a normal distribution of log(1 + gamma) before."""
+    function, bend = in_logarithms(samples, "nll"), 1 / (prior**2 * samples.num_samples)
 
-        ends = [minimise_in_box(expected, start, *box, tolerance=_ROUGH) for start in starts]
-        best = min(ends, key=lambda end: end.value).point
-        return best, expected(best)
+    def at(point: Vector) -> Expansion:
+        value, gradient, hessian = function(point)
+        exponent = np.array([0.0, point[1]])
+        value += bend * point[1] ** 2 / 2
+        return Expansion(value, gradient + bend * exponent, hessian + np.diag([0.0, bend]))
 
-    point, around = least(some, [least(few, starts)[0]])
-    hessian = around.hessian * some.num_samples
-    own, mixed, other = hessian[0, 0], hessian[0, 1], hessian[1, 1]
-    off = 1 / np.sqrt(np.maximum([own, other - mixed**2 / max(own, _CURVED)], _CURVED))
-    return _patch_around(point, np.minimum(_ERRORS * off, _LONGEST), hessian)
+    return at
 
 
 def _patch_around(point: Vector, sides: Vector, hessian: Matrix) -> Patch:

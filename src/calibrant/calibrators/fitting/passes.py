@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable
-from itertools import count
+from itertools import chain, count
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -35,10 +35,6 @@ class Wanted(NamedTuple):
     """Temperatures and focal exponents at which two derivatives are wanted."""
     likelihoods: bool = False
     """Whether those of the logits as they are, and of infinite temperature, are wanted, too."""
-
-    def __add__(self, other: Wanted) -> Wanted:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Both at once."""
-        return Wanted(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
 class Facts(NamedTuple):
@@ -88,7 +84,8 @@ def _looks(wanted: Wanted, sums: Vector) -> Looks:
     """What the sums of all rows say."""
     mass = float(sums[_COUNTS])
     means = sums[_COUNTS + 1 :] / mass
-    facts = Facts(*(int(count) for count in sums[:_COUNTS]), mass, *means[:2].tolist())
+    rows, right, varied = (int(number) for number in sums[:_COUNTS])
+    facts = Facts(rows, right, varied, mass, *means[:2].tolist())
     split = 2 + len(wanted.betas) * (ORDER + 1)
     expansions = [
         Expansion(row[0], np.array(row[1:3]), np.array([[row[3], row[4]], [row[4], row[5]]]))
@@ -104,8 +101,6 @@ def nothing(wanted: Wanted) -> Vector:
 
 def sums_of(blocks: Iterable[Block], wanted: Wanted, weight: float = 1.0) -> Vector:
     """Sums over some rows, each counted by its share of this weight."""
-    if wanted.points:
-        from calibrant.calibrators.fitting.class_objective import class_expansion  # compiled
     sums = nothing(wanted)
     expansions = sums[_FACTS + len(wanted.betas) * (ORDER + 1) :].reshape(-1, 6)
     room: Tensor | None = None
@@ -118,9 +113,8 @@ def sums_of(blocks: Iterable[Block], wanted: Wanted, weight: float = 1.0) -> Vec
             numbers += [_mean_gaps(block, room), _moments(block, 1.0, room, order=0)]
         kept.append(numbers)
         sums[2] += _num_varied(block)
-        for expansion, (temperature, gamma) in zip(expansions, wanted.points, strict=True):
-            ratios = ratios_below(block, 1 / temperature, room).numpy()
-            expansion += class_expansion(block, ratios, temperature, gamma)
+        for sum_of_block, point in zip(expansions, wanted.points, strict=True):
+            sum_of_block += _expansion(block, *point, room)
     second, wrong, shares, gap, *rest = (torch.cat(column) for column in zip(*kept, strict=True))
     sums[0], sums[1], sums[_COUNTS] = len(shares), int((~wrong).sum()), float(shares.sum())
     if wanted.likelihoods:
@@ -138,7 +132,10 @@ def side_by_side(first: Search[Found], second: Search[Found]) -> Search[tuple[Fo
     searches, ends = (first, second), dict[int, Found]()
     asked = {number: next(search) for number, search in enumerate(searches)}
     while asked:
-        found = yield sum(asked.values(), Wanted())
+        found = yield Wanted(
+            betas=tuple(chain(*(wanted.betas for wanted in asked.values()))),
+            points=tuple(chain(*(wanted.points for wanted in asked.values()))),
+        )
         jets, expansions = iter(found.jets), iter(found.expansions)
         for number, wanted in list(asked.items()):
             part = found._replace(
@@ -155,6 +152,12 @@ def side_by_side(first: Search[Found], second: Search[Found]) -> Search[tuple[Fo
 def _gaps(block: Block) -> Float[Tensor, " n"]:
     """Logit of the label minus that of the top class."""
     return torch.where(block.wrong, block.second + block.below.gather(1, block.truth), 0)[:, 0]
+
+
+def _expansion(block: Block, temperature: float, gamma: float, room: Tensor) -> Vector:
+    from calibrant.calibrators.fitting.class_objective import class_expansion  # compiled
+
+    return class_expansion(block, ratios_below(block, 1 / temperature, room).numpy(), temperature, gamma)
 
 
 def _num_varied(block: Block) -> int:

@@ -111,7 +111,8 @@ class StoredSamples:
             self.labels, self.weights = self.labels[index], self.weights[index]
         self.stored = StoredScores(source, index)
         self.num_sampled = 0
-        """Rows read beside the passes over all."""
+        """Rows read beside the passes over all: where to begin, and what the data look like."""
+        self.num_passes = 0
         self.num_zeros = 0
         self.sha256 = ""
 
@@ -143,9 +144,14 @@ class StoredSamples:
         solution = with_doubts_of_passes(solution, facts)
         if not solution.warnings:
             solution = replace(solution, warnings=degenerate_labels(self.labels, facts.num_right))
-        share = self.num_sampled / len(self.labels)
-        said = f"{passes} pass{'es' * (passes > 1)} over the scores, and {share:.2g} of them for a start"
-        return replace(solution, message=f"{solution.message}; {said}", steps=passes)
+        return replace(solution, steps=passes)
+
+    @property
+    def told(self) -> str:
+        """How much was read."""
+        said = f"{self.num_passes} pass{'es' * (self.num_passes > 1)} over the scores"
+        rows = self.num_sampled
+        return f"{said}, and {rows / len(self.labels):.2%} of them beside that" if rows else said
 
     def sums(self, wanted: Wanted) -> Vector:
         """Sums over all rows, in one pass over the scores."""
@@ -176,6 +182,7 @@ class StoredSamples:
     def _read(self) -> Iterator[tuple[slice, Float[Tensor, "n C"]]]:
         """Some rows after the other; the first time they are also counted and hashed."""
         first, zeros, digest = not self.sha256, 0, hashlib.sha256()
+        self.num_passes += 1
         for rows in self.stored.pieces():
             scores, count = self.stored.read(rows)
             if first:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from calibrant.evaluation.fit import Fitted
@@ -18,13 +17,17 @@ def judged_arms(
     fitted: Fitted,
     reduced: Iterable[Reduced],
     num_test: int,
-    groups: Iterable[tuple[GroupRow, ...]] = itertools.repeat(()),
+    groups: Sequence[tuple[GroupRow, ...]] = (),
 ) -> Judged:
-    """What was reduced, without a calibrator and with each in turn, with intervals and beside chance."""
+    """What was reduced, without a calibrator and with each in turn, with intervals and beside chance.
+
+    ``groups`` are the rows of each arm, where there are any.
+    """
     prepared = fitted.prepared
     arms: list[Arm] = []
     first: Measured | None = None
-    for each, by_group, arm in zip(reduced, groups, (None, *fitted.calibrators), strict=False):
+    calibrators = (None, *fitted.calibrators)
+    for each, by_group, arm in zip(reduced, groups or [()] * len(calibrators), calibrators, strict=True):
         prepared.steps.next(f"judging {UNCALIBRATED if arm is None else arm.name}")
         measured = measure(each, prepared.procedure, prepared.steps.within)
         arms.append(replace(arm_of(arm, measured, first, prepared), groups=by_group))

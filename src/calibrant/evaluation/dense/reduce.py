@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,19 +10,20 @@ import numpy as np
 import torch
 
 from calibrant._math.binning import BinSums, width_edges
+from calibrant._math.debias import PairSums
 from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, NUMBER, SQUARES, STATED
 from calibrant.evaluation.dense.states import Sums
 from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
-from calibrant.evaluation.judging.reduce import Mask, Reduced, ratios_of, values_of
+from calibrant.evaluation.judging.reduce import WHY_MISSING, Mask, Reduced, ratios_of, values_of
 from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, ClassRanks
+from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, ClassRanks, EventError
 from calibrant.evaluation.quantities.roster import quantities
 from calibrant.evaluation.quantities.samples import Samples
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import Clustered
 from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores
-from calibrant.evaluation.resampling.event_cells import Cells
-from calibrant.evaluation.resampling.events import Events, Indices, Vector
+from calibrant.evaluation.resampling.event_cells import Cells, Kernel
+from calibrant.evaluation.resampling.events import Events, Indices, Vector, width_bins
 from calibrant.evaluation.resampling.inversion import num_noise
 from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.resampling.statistics import divide
@@ -30,8 +32,9 @@ from calibrant.evaluation.result import ClassRow
 
 def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
     """What :func:`~calibrant.evaluation.judging.reduce.reduce_predictions` gives for positions in memory."""
-    kind = "binary" if sums.event else "multiclass"
+    kind = sums.kind
     wanted = quantities(kind, metrics)
+    known = [each for each in wanted if kind != "top_label" or not each.needs_all_classes]
     images, hits, cells = sums.rows()
     weights = cells[:, COUNT]
     stated, happened = cells[:, STATED] / weights, hits.astype(np.float64)
@@ -39,11 +42,11 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
     many = images, cells[:, SQUARES], cells[:, NUMBER]
     event = Events(stated, happened, weights, *many)
     top = event
-    if sums.event:
+    if kind == "binary":
         sure, right = np.maximum(stated, 1 - stated), ((stated > 0.5) == (happened > 0)).astype(np.float64)
         top = Events(sure, right, weights, *many)
     events: dict[str, tuple[Events, ...]] = {"": (top,)}
-    if sums.event:
+    if kind == "binary":
         events[EVENT] = (event,)
     nothing = np.empty(0)
     samples = Samples(
@@ -52,23 +55,29 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
         entropy=(cells[:, ENTROPY] / weights)[:, None],
         nll=nll,
         brier=cells[:, BRIER] / weights,
-        stated=stated if sums.event else nothing,
-        happened=happened if sums.event else nothing,
+        stated=stated if kind == "binary" else nothing,
+        happened=happened if kind == "binary" else nothing,
     )
-    ratios = ratios_of(wanted, samples, weights)
+    ratios = ratios_of(known, samples, weights)
 
     def denied(infinite: Mask) -> str:
         positions = int(cells[infinite, INFINITE].sum())
+        if kind == "top_label":
+            return f"{positions:,} {sums.unit} are wrong with a confidence of 1, or right with one of 0"
         return f"{positions:,} {sums.unit} give their true class probability 0"
 
-    values, reasons, influences = values_of(wanted, ratios, events, sums.num_bins, denied)
+    values, reasons, influences = values_of(known, ratios, events, sums.num_bins, denied)
+    reasons |= {each.key: WHY_MISSING for each in wanted if each not in known}
     classes = _Classes(sums)
-    for each in wanted:
+    for each in known:
         if isinstance(each.computed, ClassErrors):
             values[each.key] = values[ECE.event_key] if sums.event else float(classes.errors.mean())
         elif isinstance(each.computed, ClassRanks):
             reasons[each.key] = sums.no_ranks
-    return Reduced(
+        elif isinstance(each.computed, EventError) and each.computed.estimates is not None:
+            (event,) = events[each.prefix]
+            values[each.key] = _without_chance(event, each.computed.estimates, sums.num_bins)
+    found = Reduced(
         quantities=wanted,
         weights=weights,
         ratios=ratios,
@@ -79,9 +88,22 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
         classwise=None if sums.event else classes.resampled,
         class_null=None if sums.event else classes.null,
         agreement=None if sums.event else _agreement(sums),
-        classes=classes.rows(class_names),
+        classes=() if kind == "top_label" else classes.rows(class_names),
         clusters=images,
     )
+    return sums.refined(found)
+
+
+def _without_chance(event: Events, estimated: Kernel, num_bins: int) -> float:
+    """The error less what chance adds, which goes by the squared weights of the positions, not of rows."""
+    if event.weights is None or event.squares is None:
+        raise RuntimeError("rows of sums have weights and squares")
+    bins, gaps = width_bins(event.confidences, num_bins), event.confidences - event.outcomes
+    sums = (event.weights, event.weights * gaps, event.squares, event.squares * gaps**2)
+    pairs = PairSums(*(torch.from_numpy(np.bincount(bins, each, num_bins)) for each in sums))
+    error = pairs.absolute_error() if estimated == "width l1" else pairs.squared_error()
+    positive = max(0.0, float(error))
+    return positive if estimated == "width l1" else math.sqrt(positive)
 
 
 def _agreement(sums: Sums) -> Agreement:
@@ -144,7 +166,7 @@ class _Classes:
         per_class = drawn @ masses.sum(axis=(1, 2)) / self.sums.num_classes
         return divide(gaps, self.sums.num_classes * per_class)
 
-    def null(self, num_draws: int, seed: tuple[int, ...]) -> ClassNull:
+    def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClassNull:
         """The classes under calibration, by signs for whole images."""
         from scipy.sparse import csr_array
 
@@ -165,7 +187,7 @@ class _Classes:
         noise = np.sqrt(variance)[:, None] * rng.standard_normal((len(variance), num_draws))
         drawn, signs = SignedSums(csr_array(residuals), variance, seed).draw(noise)
         far = class_scores(np.add.reduceat(drawn + stated[:, None], starts), expected, spread)
-        kept = num_noise(len(counts), num_draws)
+        kept = num_noise(len(counts), num_draws, level)
         place = np.arange(len(counts))
         num_classes = self.sums.num_classes
         places = Cells(

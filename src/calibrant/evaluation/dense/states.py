@@ -12,16 +12,28 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from calibrant._math.dense_sums import AGREEMENT, CELL_SUMS, HALVINGS
+from calibrant._math.dense_sums import (
+    AGREEMENT,
+    ANSWER,
+    CELL_SUMS,
+    CLASSES,
+    EVENT,
+    HALVINGS,
+    add_positions,
+    cell_edges,
+)
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
+from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
+from calibrant.predictions.checks import Kind
 from calibrant.predictions.dense import Image
 
 POSITIONS = 1 << 15  # of a block
 LEAST_CELLS, MOST_CELLS = 256, 1200
 Tensor5: TypeAlias = NDArray[np.float64]
 GROUP_SUMS = 4
+NOT_READ: tuple[Matrix, Matrix] = np.empty((0, 0)), np.empty((0, 2))
 NO_GROUPS: tuple[Indices, Tensor5] = np.empty(0, np.int64), np.empty((0, 0, 0, 2, GROUP_SUMS))
 
 
@@ -56,6 +68,11 @@ class Sums(Protocol):
         ...
 
     @property
+    def kind(self) -> Kind:
+        """What is judged."""
+        ...
+
+    @property
     def event(self) -> bool:
         """Whether two classes are judged as one event."""
         ...
@@ -81,6 +98,10 @@ class Sums(Protocol):
 
     def of_classes(self) -> tuple[Matrix, Matrix]:
         """Residuals and counts of each image or batch in the bins of all classes ``(G, C, B)``."""
+        ...
+
+    def refined(self, reduced: Reduced) -> Reduced:
+        """With what is known beyond these."""
         ...
 
 
@@ -122,6 +143,11 @@ class ImageSums:
     def event(self) -> bool:
         """Whether two classes are judged as one event."""
         return self.num_classes == 2
+
+    @property
+    def kind(self) -> Kind:
+        """Two classes are one event."""
+        return "binary" if self.event else "multiclass"
 
     def add(self, image: Image, *, logits: bool, calibrator: Calibrator | None) -> None:
         """Add an image, as its scores are or after a calibrator."""
@@ -193,6 +219,10 @@ class ImageSums:
         """Residuals and counts of each image in the bins of all classes ``(G, C, B)``."""
         return np.stack(self._residuals), np.stack(self._masses)
 
+    def refined(self, reduced: Reduced) -> Reduced:
+        """As it is."""
+        return reduced
+
 
 def sums_of(
     images: Iterable[Image],
@@ -225,10 +255,14 @@ def add_scores(
     calibrator: Calibrator | None,
     weights: Vector | None = None,
     groups: tuple[Indices, Tensor5] = NO_GROUPS,
+    answers: bool = False,
+    read: tuple[Matrix, Matrix] = NOT_READ,
 ) -> Wrong | None:
-    """Add scores ``(P, C)``, as they are or after a calibrator, to the sums of `add_positions`."""
-    from calibrant._math.dense_sums import add_positions, cell_edges  # compiled
+    """Add scores ``(P, C)``, as they are or after a calibrator, to the sums of `add_positions`.
 
+    Of ``answers`` the classes are that they are wrong and right. ``read`` is filled with the probabilities
+    and events of these scores where it has room for them.
+    """
     cells, classes, agreement = sums
     _, num_classes, num_bins, _ = classes.shape
     scores = np.ascontiguousarray(scores, dtype=np.float64)
@@ -238,7 +272,7 @@ def add_scores(
         scores,
         labels,
         logits or calibrator is not None,
-        num_classes == 2,
+        ANSWER if answers else EVENT if num_classes == 2 else CLASSES,
         cell_edges(cells.shape[1] - 2 * HALVINGS),
         np.arange(num_bins + 1) / num_bins,
         batches,
@@ -248,7 +282,8 @@ def add_scores(
         classes,
         agreement,
         groups[1],
-        np.empty(num_classes),
+        read[0] if len(read[0]) else np.empty((1, num_classes)),
+        read[1],
     )
     return None if wrong < 0 else Wrong(wrong, ", ".join(f"{value:g}" for value in scores[wrong][:5]))
 
@@ -263,14 +298,3 @@ def _calibrated(scores: Matrix, calibrator: Calibrator, *, logits: bool) -> Matr
             odds = calibrator(given[:, 1] - given[:, 0])
             return torch.stack([torch.zeros_like(odds), odds], dim=1).numpy()
         return calibrator(given).numpy()
-
-
-class one_thread:  # noqa: N801
-    """Within this torch has one thread: sums by several are not the same to the last bit."""
-
-    def __enter__(self) -> None:
-        self._threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-
-    def __exit__(self, *_: object) -> None:
-        torch.set_num_threads(self._threads)

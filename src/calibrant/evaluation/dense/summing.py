@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.states import ImageSums, one_thread, sums_of
+from calibrant.evaluation.dense.states import ImageSums, sums_of
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions
 

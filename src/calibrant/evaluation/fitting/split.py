@@ -32,6 +32,7 @@ class Split:
     words: str
     folds: Indices | None = None
     announce: bool = False  # whether the reader must be told, because the split is ours
+    marked: bool = False  # whether other predictions were given to fit on, of which some are marked for that
     in_pieces: Predictions | None = None
     """What those calibrators are fitted on that need not hold it; others on ``calibration``, a part of it."""
 

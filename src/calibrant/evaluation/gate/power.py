@@ -60,7 +60,7 @@ def missed_error(
     """
     if events[0].clusters is not None:
         clustered = ClusteredError.of_events(error, events, num_bins=num_bins, num_draws=num_draws, seed=seed)
-        return missed_clustered_error(clustered, limit, num_draws=num_draws, confidence=confidence)
+        return missed_clustered_error(clustered, limit, confidence=confidence)
     plenty = sum(_number(event) for event in events) >= PLENTY * num_bins
     if plenty and _above(num_draws, confidence) >= 0 and limit < LEAST_GREATEST:
         return None
@@ -80,25 +80,24 @@ def missed_error(
     return _missed(draws, greatest, limit, num_draws=num_draws, confidence=confidence, plenty=plenty)
 
 
-def missed_clustered_error(
-    clustered: ClusteredError, limit: float, *, num_draws: int, confidence: float
-) -> Missed | None:
+def missed_clustered_error(clustered: ClusteredError, limit: float, *, confidence: float) -> Missed | None:
     """As :func:`missed_error`, where samples come in clusters."""
     greatest, away = max(((clustered.of(each), each) for each in clustered.directions), key=lambda it: it[0])
 
     def draws(true_error: float, number: int) -> Vector:
         return clustered.draws(clustered.gaps_at(away, true_error), number)
 
-    return _missed(draws, greatest, limit, num_draws=num_draws, confidence=confidence, plenty=False)
+    number = clustered.num_draws
+    return _missed(draws, greatest, limit, num_draws=number, confidence=confidence, plenty=False)
 
 
 def missed_classwise_error(
     classes: ClassTable, limit: float, *, num_draws: int, confidence: float, seed: int
 ) -> Missed | None:
     """As :func:`missed_error`, of the class-wise error: more and more of what happens is stated least."""
-    clustered = classes.clustered(num_draws, stream_seed(seed, Stream.NULL))
+    clustered = classes.clustered(num_draws, stream_seed(seed, Stream.NULL), confidence)
     if clustered is not None:
-        return missed_clustered_error(clustered, limit, num_draws=num_draws, confidence=confidence)
+        return missed_clustered_error(clustered, limit, confidence=confidence)
     greatest = classes.error_of(classes.furthest_away(1.0))
 
     def draws(true_error: float, number: int) -> Vector:

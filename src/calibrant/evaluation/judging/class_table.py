@@ -64,7 +64,7 @@ class ClassTable:
                 mass=np.ones(len(probs)) if table.weights is None else table.weights[rows],
             )
 
-    def null(self, num_draws: int, seed: tuple[int, ...]) -> ClassNull:
+    def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClassNull:
         """The classes under calibration: labels are drawn from whole rows.
 
         Where the rows are gone through once nothing is drawn, which would take further walks through them.
@@ -81,7 +81,7 @@ class ClassTable:
             variance = np.maximum(variance, clusters.class_variance(self._starts()))
         scores = class_scores(occurs, expected, variance)
         cells, starts = self._cells(), self._starts()
-        num_kept = num_noise(cells.num_cells, num_draws)
+        num_kept = num_noise(cells.num_cells, num_draws, level)
         farthest: list[Vector] = []
         errors: list[Vector] = []
         noise: list[Matrix] = []
@@ -111,9 +111,9 @@ class ClassTable:
             noise=kept,
         )
 
-    def clustered(self, num_draws: int, seed: tuple[int, ...]) -> ClusteredError | None:
+    def clustered(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClusteredError | None:
         """The class-wise error with the noise of clusters; ``None`` where the rows are independent."""
-        null = None if self.clusters is None else self.null(num_draws, seed)
+        null = None if self.clusters is None else self.null(num_draws, seed, level)
         if null is None or null.cells is None or null.noise is None:
             return None
         return ClusteredError(null.cells, null.noise, seed[0])

@@ -17,7 +17,7 @@ def draw_classes_at_limit(
     The gaps found in the bins of all classes are shrunk until the class-wise error is the limit, rows sum to
     one again, and labels are drawn from them.
     """
-    clustered = classes.clustered(num_draws, stream_seed(seed, Stream.NULL))
+    clustered = classes.clustered(num_draws, stream_seed(seed, Stream.NULL), confidence)
     if clustered is not None:
         drawn = clustered.draws(clustered.gaps_at(clustered.found, limit), num_draws)
         return at_limit_of(drawn, clustered.observed, confidence)

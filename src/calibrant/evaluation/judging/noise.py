@@ -149,7 +149,8 @@ def draw_noise(reduced: Reduced, procedure: Procedure) -> Noise:
     classes = None
     null = reduced.class_null or (None if reduced.class_table is None else reduced.class_table.null)
     if null is not None:
-        classes = null(procedure.num_draws, (*stream_seed(procedure.seed, Stream.NULL), 2))
+        seed = (*stream_seed(procedure.seed, Stream.NULL), 2)
+        classes = null(procedure.num_draws, seed, procedure.level)
     return Noise(
         reduced=reduced,
         procedure=procedure,

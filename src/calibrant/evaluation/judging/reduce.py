@@ -39,7 +39,7 @@ from calibrant.evaluation.result import ClassRow
 from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions import Predictions
 
-_WHY_MISSING = "needs the probabilities of all classes; these predictions hold the predicted class's only"
+WHY_MISSING = "needs the probabilities of all classes; these predictions hold the predicted class's only"
 
 Ratios = dict[str, tuple[Vector, Vector]]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -64,8 +64,8 @@ class Reduced:
     classwise: Callable[[Counts], Vector] | None = None
     class_table: ClassTable | None = None
     """Classes that exclude each other, to draw labels of."""
-    class_null: Callable[[int, tuple[int, ...]], ClassNull] | None = None
-    """What gives their errors under calibration, from numbers of draws and seeds, where there is no table."""
+    class_null: Callable[[int, tuple[int, ...], float], ClassNull] | None = None
+    """What gives their errors under calibration, from number of draws, seed and level; without a table."""
     agreement: Agreement | None = None
     """How predicted classes and labels agree, where classes exclude each other."""
     classes: tuple[ClassRow, ...] = ()
@@ -140,7 +140,7 @@ def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], nu
     known = [each for each in wanted if not each.needs_all_classes]
     ratios = ratios_of(known, samples, weights)
     values, reasons, influences = values_of(known, ratios, {"": (top,)}, num_bins, _sure_and_wrong)
-    reasons |= {each.key: _WHY_MISSING for each in wanted if each.needs_all_classes}
+    reasons |= {each.key: WHY_MISSING for each in wanted if each.needs_all_classes}
     return Reduced(
         quantities=wanted,
         weights=weights,

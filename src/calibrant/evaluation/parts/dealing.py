@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 
 from calibrant.evaluation.resampling.events import Indices
-from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
+from calibrant.predictions.partitioned import Part, PartitionedPredictions
+from calibrant.predictions.pieces import Piece
 
 MOST_BATCHES, LEAST_BATCHES = 256, 32
 ROOM = 1 << 26  # bytes of the sums of classes

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.top_k import joined
 from calibrant.evaluation.arguments import groups_note
 from calibrant.evaluation.dense.arms import judged_arms
 from calibrant.evaluation.dense.reduce import reduced_sums
@@ -16,15 +17,16 @@ from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.groups import TOO_MANY, rows_by_group
+from calibrant.evaluation.parts.ranked import Celled
 from calibrant.evaluation.parts.states import BatchSums
-from calibrant.evaluation.parts.tasks import sample, summed
+from calibrant.evaluation.parts.tasks import MOST_FITTED, sample, summed
+from calibrant.evaluation.parts.to_fit import Drawn, with_drawn
 from calibrant.evaluation.prepare import Prepared, Request, prepare
 from calibrant.evaluation.resampling.clusters import few_note
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
 
-MOST_FITTED = 1 << 22  # scores that calibrators are fitted on
 LOOKED_AT = 2000  # samples to judge, for what is odd about the scores
 
 
@@ -39,7 +41,7 @@ def sampled_parts(
     deal = Deal.of(table, num_bins, fits=fits)
     few = sample(table, deal, "test", LOOKED_AT, seed=request_seed, spread=spread)
     enough = few is not None and few.num_samples >= 2
-    most = MOST_FITTED // table.num_classes
+    most = MOST_FITTED // table.width
     some = sample(table, deal, "fit", most, seed=request_seed, spread=spread) if fits and enough else None
     if table.has_clusters and deal.rule == "halves" and (some is None or not enough):
         raise InputError(
@@ -50,28 +52,42 @@ def sampled_parts(
         raise InputError(f"`predictions` must hold two samples or more to judge; {table.address} does not.")
     if some is None:
         return few
-    values: dict[str, Any] = {table.space: torch.cat([some.values, few.values])}
-    labels = [each.labels for each in (some, few) if each.labels is not None]
-    weights = [each.weights for each in (some, few) if each.weights is not None]
+    both = (some, few)
+    told = "correct" if table.kind == "top_label" else "labels"
+    values: dict[str, Any] = {
+        few.space: torch.cat([each.values for each in both]),
+        told: torch.cat([getattr(each, told) for each in both]),
+    }
+    top_k = [each.top_k for each in both if each.top_k is not None]
+    weights = [each.weights for each in both if each.weights is not None]
     return Predictions(
         **values,
-        labels=torch.cat(labels),
         weights=torch.cat(weights) if weights else None,
         split=[0] * some.num_samples + [1] * few.num_samples,
         clusters=None if few.clusters is None else [*(some.clusters or ()), *few.clusters],
         class_names=table.class_names,
         source=table.source,
+        top_k=joined(top_k) if top_k else None,
     )
 
 
-def prepare_parts(request: Request, table: PartitionedPredictions) -> Prepared:
-    """Prepare as for the samples drawn; the notes are about the table instead."""
-    prepared = prepare(request)
-    fits = anything_to_fit(request.calibrators)
+def prepare_parts(request: Request, table: PartitionedPredictions, drawn: Drawn | None = None) -> Prepared:
+    """Prepare as for the samples drawn; the notes are about the table instead.
+
+    Samples to fit on may be ``drawn`` from another table.
+    """
+    prepared = with_drawn(prepare(request), drawn)
     notes = [note for note in prepared.notes if not note.startswith("Samples count as dependent")]
     notes += [*table.notes, *groups_note(table.has_groups, clusters=table.has_clusters)]
+    if request.calibration is not None and table.has_split:
+        notes.append(
+            f"The {table.num_fit:,} samples marked as calibration split are not used: `calibration` takes "
+            "their place."
+        )
+    if request.calibration is not None:
+        return replace(prepared, notes=tuple(notes))
     words, number = "none", prepared.split.num_calibration
-    if fits and number:
+    if anything_to_fit(request.calibrators) and number:
         whole = table.has_split and number == table.num_fit
         place = "the calibration split" if table.has_split else "half of the table"
         words = f"{'all ' if whole else ''}{number:,} samples" + (
@@ -97,8 +113,11 @@ def dealt_note(table: PartitionedPredictions, deal: Deal, sums: BatchSums) -> st
         )
     note = (
         f"The table was read part by part. Samples were dealt out to {deal.num_batches} batches, whose sums "
-        "are kept and resampled; adaptive ECE, smCE, slope and intercept see mean confidences of cells."
+        "are kept and resampled."
     )
+    if isinstance(sums.top, Celled):
+        cells = f"{sums.top.cells.shape[1]:,}"
+        note += f" Adaptive ECE, smCE, slope and intercept see mean confidences of {cells} cells."
     if table.has_clusters:
         note += " A cluster is in one batch, so samples of one need not be independent."
     if number < deal.num_batches:
@@ -109,7 +128,9 @@ def dealt_note(table: PartitionedPredictions, deal: Deal, sums: BatchSums) -> st
 def judge_parts(fitted: Fitted, table: PartitionedPredictions, spread: Spread = here) -> Judged:
     """Judge every arm in one pass over the table."""
     prepared = fitted.prepared
-    deal = Deal.of(table, prepared.procedure.num_bins, fits=anything_to_fit(prepared.request.calibrators))
+    request = prepared.request
+    fits = anything_to_fit(request.calibrators) and request.calibration is None
+    deal = Deal.of(table, prepared.procedure.num_bins, fits=fits)
     calibrators = (None, *(each.calibrator for each in fitted.calibrators))
     prepared.steps.next("reading the table")
     found = summed(

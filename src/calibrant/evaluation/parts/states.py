@@ -11,8 +11,13 @@ from calibrant._math.dense_sums import AGREEMENT, CELL_SUMS, COUNT
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.dense.states import GROUP_SUMS, POSITIONS, add_scores, num_cells
+from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.parts.ranked import Ranked, ranked
+from calibrant.evaluation.parts.refined import refined
 from calibrant.evaluation.resampling.events import Indices, Matrix
-from calibrant.predictions.partitioned import Piece
+from calibrant.evaluation.thresholds import WIDE
+from calibrant.predictions.checks import Kind
+from calibrant.predictions.pieces import Piece
 
 MOST_KEPT = 200
 """Groups."""
@@ -26,9 +31,12 @@ class BatchSums:
     does not depend on who made them.
     """
 
+    kind: Kind
     num_classes: int
     num_bins: int
     num_batches: int
+    num_samples: int
+    """How many there may be to judge: of few all are kept, of more fine cells."""
     agreement: Matrix = field(init=False)
     samples: int = 0
     """Alike where rows and labels are the same, in whatever order they are added."""
@@ -36,20 +44,29 @@ class BatchSums:
     """Alike where the rows are in the same batches."""
     groups: dict[str, Matrix] | None = field(default_factory=dict[str, Matrix])
     """Sums of the top label in each group ``(G, B, 2, 4)``; None where there are too many groups."""
+    top: Ranked = field(init=False)
+    """Confidences; of two classes, the probability of class 1."""
+    ranks: Ranked | None = field(init=False)
+    """All classes, or of two the event; None of very many, and of confidences alone."""
     _cells: Matrix = field(init=False)
     _classes: Matrix = field(init=False)
 
     unit: ClassVar[str] = "samples"
-    no_ranks: ClassVar[str] = "not computed for tables read part by part: it needs all samples in order"
+    no_ranks: ClassVar[str] = f"not computed: there are more than {WIDE:,} classes"
 
     def __post_init__(self) -> None:
         self.agreement = np.zeros((self.num_classes + 3, AGREEMENT))
         self._cells = np.zeros((self.num_batches, num_cells(self.num_bins), 2, CELL_SUMS))
         self._classes = np.zeros((self.num_batches, self.num_classes, self.num_bins, 3))
+        binary = self.kind == "binary"
+        self.top = ranked(1, self.num_samples, self.num_batches, of_areas=binary)
+        self.ranks = self.top if binary else None
+        if self.kind == "multiclass" and self.num_classes <= WIDE:
+            self.ranks = ranked(self.num_classes, self.num_samples, self.num_batches, of_areas=True)
 
     @property
     def event(self) -> bool:
-        """Whether two classes are judged as one event."""
+        """Whether two classes are judged as one event, or confidences: right and wrong."""
         return self.num_classes == 2
 
     @property
@@ -66,28 +83,37 @@ class BatchSums:
         self, piece: Piece, rows: Indices, batches: Indices, *, logits: bool, calibrator: Calibrator | None
     ) -> None:
         """Add some rows, as their scores are or after a calibrator."""
-        self.samples ^= _mixed(piece.first_row + rows, piece.labels[rows])
+        self.samples ^= _mixed(piece.first_row + rows, piece.truth[rows])
         self.dealing ^= _mixed(piece.first_row + rows, batches)
         whole = len(rows) == len(piece.labels)
         names, codes = self._groups_of(piece, rows)
         found = np.zeros((len(names), self.num_batches, self.num_bins, 2, GROUP_SUMS))
-        step = max(1, POSITIONS * 16 // self.num_classes)
+        step = min(len(rows), max(1, POSITIONS * 16 // self.num_classes)) or 1
+        of_classes = None if self.event else self.ranks
+        read = np.empty((0 if of_classes is None else step, self.num_classes)), np.zeros((step, 2))
         for start in range(0, len(rows), step):
             part = slice(start, start + step) if whole else rows[start : start + step]
+            labels, dealt = piece.labels[part], batches[start : start + step]
+            weights = None if piece.weights is None else piece.weights[part]
             wrong = add_scores(
                 piece.scores[part],
-                piece.labels[part],
-                batches[start : start + step],
+                labels,
+                dealt,
                 (self._cells, self._classes, self.agreement),
                 logits=logits,
                 calibrator=calibrator,
-                weights=None if piece.weights is None else piece.weights[part],
+                weights=weights,
                 groups=(codes[start : start + step], found),
+                answers=self.kind == "top_label",
+                read=read,
             )
             if wrong is not None:
                 row = piece.first_row + int(rows[start + wrong.position])
                 raise InputError(f"scores must be finite; row {row:,} of all holds {wrong.values}.")
-
+            probs, events = (each[: len(labels)] for each in read)
+            self.top.add(events[:, :1], 1 - events[:, 1].astype(np.int64), weights, dealt)
+            if of_classes is not None:
+                of_classes.add(probs, labels, weights, dealt)
         self._add_groups(dict(zip(names, found, strict=True)))
 
     def _groups_of(self, piece: Piece, rows: Indices) -> tuple[list[str], Indices]:
@@ -122,6 +148,9 @@ class BatchSums:
         self.dealing ^= other.dealing
         self._cells += other._cells
         self._classes += other._classes
+        self.top.merge(other.top)
+        if not self.event and self.ranks is not None and other.ranks is not None:
+            self.ranks.merge(other.ranks)
 
     @property
     def confidences(self) -> Matrix:
@@ -143,6 +172,10 @@ class BatchSums:
         cells = self._cells[self.filled]
         batch, place = np.nonzero(cells[..., COUNT].reshape(len(cells), -1))
         return batch, place % 2, cells.reshape(len(cells), -1, CELL_SUMS)[batch, place]
+
+    def refined(self, reduced: Reduced) -> Reduced:
+        """With what the order of the samples tells."""
+        return refined(reduced, self.top, self.ranks, self.filled, self.num_bins)
 
     def of_classes(self) -> tuple[Matrix, Matrix]:
         """Residuals and counts of each batch in the bins of all classes ``(G, C, B)``."""

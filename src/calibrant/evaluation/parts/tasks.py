@@ -10,15 +10,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.states import one_thread
+from calibrant._math.threads import one_thread
+from calibrant._math.top_k import TopK, joined
+from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.evaluation.parts.dealing import Deal, Half
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import Part, PartitionedPredictions
+from calibrant.predictions.pieces import Piece
 
+MOST_FITTED = 1 << 22  # scores that calibrators are fitted on
 SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the table
 
 
@@ -42,8 +45,15 @@ class SumPart:
     def nothing(self) -> tuple[BatchSums, ...]:
         """The sums of no rows."""
         table, num_bins, num_batches = self.table, self.num_bins, self.deal.num_batches
+        number = table.num_samples - (table.num_fit if self.deal.rule == "split" else 0)
         return tuple(
-            BatchSums(num_classes=table.num_classes, num_bins=num_bins, num_batches=num_batches)
+            BatchSums(
+                kind=table.kind,
+                num_classes=table.num_classes,
+                num_bins=num_bins,
+                num_batches=num_batches,
+                num_samples=number,
+            )
             for _ in self.calibrators
         )
 
@@ -55,9 +65,21 @@ class SumPart:
             for piece in table.pieces(part):
                 rows, batches = self.deal.rows(piece, "test")
                 for each, calibrator in zip(arms, self.calibrators, strict=True):
-                    each.add(piece, rows, batches, logits=table.space == "logits", calibrator=calibrator)
+                    given, after = _at_its_temperature(piece, calibrator)
+                    each.add(given, rows, batches, logits=table.space == "logits", calibrator=after)
                 repairs += piece.repairs
         return Summed(arms, tuple(repairs))
+
+
+def _at_its_temperature(piece: Piece, calibrator: Calibrator | None) -> tuple[Piece, Calibrator | None]:
+    """What is judged, and what is applied to it yet: a temperature of all logits acts on the largest."""
+    if (
+        piece.top_k is not None
+        and isinstance(calibrator, TemperatureScaling)
+        and calibrator.kind_ != "binary"
+    ):
+        return piece.at(float(calibrator.temperature)), None
+    return piece, calibrator
 
 
 def summed(
@@ -88,6 +110,7 @@ class Drawn(NamedTuple):
     labels: NDArray[np.int64]
     weights: NDArray[np.float64] | None
     clusters: tuple[str, ...]
+    top_k: tuple[TopK, ...]
 
 
 @dataclass(frozen=True)
@@ -107,6 +130,7 @@ class SamplePart:
         labels: list[NDArray[np.int64]] = []
         weights: list[NDArray[np.float64]] = []
         clusters: list[str] = []
+        top_k: list[TopK] = []
         for piece in self.table.pieces(part):
             rows, _ = self.deal.rows(piece, self.half)
             number = len(rows) if share == 1 else min(len(rows), int(rng.poisson(share * len(rows))))
@@ -117,8 +141,10 @@ class SamplePart:
                 weights.append(piece.weights[chosen])
             if piece.clusters is not None:
                 clusters += [piece.clusters[k] for k in chosen.tolist()]
+            if piece.top_k is not None:
+                top_k.append(piece.top_k.rows(torch.from_numpy(chosen)))
         mass = np.concatenate(weights) if weights else None
-        return Drawn(np.concatenate(scores), np.concatenate(labels), mass, tuple(clusters))
+        return Drawn(np.concatenate(scores), np.concatenate(labels), mass, tuple(clusters), tuple(top_k))
 
 
 def sample(
@@ -132,14 +158,12 @@ def sample(
     weights = [each.weights for each in found if each.weights is not None]
     if not len(labels) or (weights and not any(each.any() for each in weights)):
         return None
-    values: dict[str, Any] = {table.space: torch.from_numpy(np.concatenate([each.scores for each in found]))}
-    return Predictions(
-        **values,
-        labels=torch.from_numpy(labels),
-        class_names=table.class_names,
+    return table.predictions(
+        np.concatenate([each.scores for each in found]),
+        labels,
         clusters=[name for each in found for name in each.clusters] if table.has_clusters else None,
-        weights=torch.from_numpy(np.concatenate(weights)) if weights else None,
-        source=table.source,
+        weights=np.concatenate(weights) if weights else None,
+        top_k=joined(top_k) if (top_k := [part for each in found for part in each.top_k]) else None,
     )
 
 

@@ -9,17 +9,18 @@ import torch
 from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
 from calibrant._math.newton import Vector
+from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.calibrators.fitting.data import CalibrationData
 from calibrant.calibrators.fitting.doubts import with_doubts_of_passes
 from calibrant.calibrators.fitting.passes import Wanted, nothing, solved, sums_of
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.evaluation.dense.states import one_thread
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.spread import Spread
 from calibrant.predictions import Predictions
-from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
+from calibrant.predictions.partitioned import Part, PartitionedPredictions
+from calibrant.predictions.pieces import Piece
 from calibrant.predictions.repair_form import to_repair
 
 

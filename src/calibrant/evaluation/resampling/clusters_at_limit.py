@@ -38,6 +38,11 @@ class ClusteredError:
         return cls(*noise_of(places, drawn, kernel), seed)
 
     @property
+    def num_draws(self) -> int:
+        """How many draws of the noise there are: of classes fewer than were asked for."""
+        return len(self._noise)
+
+    @property
     def observed(self) -> float:
         """The error found."""
         return self._cells.observed

@@ -95,7 +95,7 @@ class Inverted:
         )
 
 
-def num_noise(num_cells: int, num_draws: int, level: float = 0.0) -> int:
+def num_noise(num_cells: int, num_draws: int, level: float) -> int:
     """How many draws of the noise a search takes, of those that there are: two beyond each end, at least."""
     return min(num_draws, max(FEWEST_DRAWS, draws_for(level), MOST_SUMS // max(1, num_cells)))
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import common_start
 from calibrant.predictions.bands import named_bands
 from calibrant.predictions.formats.names import listing
 
@@ -77,6 +78,11 @@ class ColumnNames:
     def __bool__(self) -> bool:
         return self != ColumnNames()
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns of groups."""
+        return (self.group,) if isinstance(self.group, str) else self.group or ()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
@@ -144,9 +150,8 @@ def _stated(columns: ColumnNames) -> Iterator[_Column]:
         raise InputError("columns of probabilities or of logits can be named, not both.")
     if columns.label is not None:
         yield _Column(found=columns.label, name="label", family="label")
-    groups = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
-    for each in groups:
-        alone = len(groups) == 1 and not columns.bands
+    for each in columns.groups:
+        alone = len(columns.groups) == 1 and not columns.bands
         yield _Column(found=each, name="group" if alone else f"{GROUP_OF}{each}", family="group")
     for each in columns.bands:
         yield _Column(found=named_bands(each)[0], name=f"{BANDS_OF}{each}", family="group")
@@ -172,8 +177,7 @@ def _suffixes(found: Sequence[str], family: str) -> list[str]:
     known = [_class_of(name, family) for name in found]
     if None not in known:
         return [str(each) for each in known]
-    least, most = min(found), max(found)
-    start = next((k for k, (a, b) in enumerate(zip(least, most, strict=False)) if a != b), len(least))
+    start = len(common_start(found))
     rests = [name[start:] for name in found]
     return rests if all(rests) and start else list(found)
 

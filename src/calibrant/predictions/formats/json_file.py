@@ -162,7 +162,7 @@ def fields_of_lists(
 ) -> dict[str, Any]:
     """Of columns, in one of which a cell holds the scores of all classes; records hold the others."""
     plural = {"label": "labels", **KEYS}
-    taken = names_stated(columns) - {*plural.values()}
+    taken = set(names_stated(columns)) - {*plural.values()}
     arrays = {name: each for name, each in cells.items() if name not in taken and name not in plural}
     for name, other in plural.items():
         if name in cells:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,31 +49,23 @@ def fields_in(file: Any, columns: ColumnNames | None, keys: Iterable[str] = ()) 
     if (lists := lists_in(file.schema_arrow, columns)) is not None:
         others = [name for name in file.schema_arrow.names if name != lists]
         cells = {name: _cells(file, name) for name in (lists, *others)}
-        records = file.read(columns=others).to_pylist()
+        with _reading():
+            records = file.read(columns=others).to_pylist() if columns else []
         return fields_of_lists(cells, records, columns)
     layout, given = layout_in(file, columns, keys)
     found = [given[name] for name in layout.scores]
     schema = file.schema_arrow  # made anew whenever it is asked for
     dtypes = [_float_dtype(name, schema) for name in found]
     scores = np.empty((file.metadata.num_rows, len(dtypes)), dtype=np.result_type(*dtypes))
-    try:
-        for index, name in enumerate(found):  # one at a time: memory never holds the table twice
-            scores[:, index] = _numbers(name, file)
-        others = _other_columns(layout, file, given)
-    except InputError:
-        raise
-    except DAMAGE as error:
-        raise InputError(damaged("a .parquet file", error)) from error
-    return fields_of_columns(layout, scores, others)
+    for index, name in enumerate(found):  # one at a time: memory never holds the table twice
+        scores[:, index] = _numbers(name, file)
+    return fields_of_columns(layout, scores, _other_columns(layout, file, given))
 
 
 def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """Rows by the names of the columns; they stand on no lines."""
-    with opened(path) as file:
-        try:
-            return file.read().to_pylist(), []
-        except DAMAGE as error:
-            raise InputError(damaged("a .parquet file", error)) from error
+    with opened(path) as file, _reading():
+        return file.read().to_pylist(), []
 
 
 def write(arrays: Arrays, path: Path) -> None:
@@ -89,7 +82,7 @@ def write(arrays: Arrays, path: Path) -> None:
 
 def whole_table(path: Path) -> Any:
     """All columns, as pyarrow has them."""
-    with opened(path) as file:
+    with opened(path) as file, _reading():
         return file.read()
 
 
@@ -160,11 +153,8 @@ class ParquetRows:
         """Batches from the beginning of a row group on."""
         size = max(1, PIECE // len(self._names))
         groups = list(range(group, len(self._ends)))
-        with opened(self._path, BUFFER) as file:
-            try:
-                yield from file.iter_batches(size, row_groups=groups, columns=self._names)
-            except DAMAGE as error:
-                raise InputError(damaged("a .parquet file", error)) from error
+        with opened(self._path, BUFFER) as file, _reading():
+            yield from file.iter_batches(size, row_groups=groups, columns=self._names)
 
 
 def rows_of(batch: Any, names: Sequence[str], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
@@ -195,7 +185,7 @@ def layout_in(
     given: list[str] = file.schema_arrow.names
     if (lists := lists_in(file.schema_arrow, columns)) is not None:
         place, family = given.index(lists), FAMILIES[lists]
-        given[place : place + 1] = [f"{family}_{k}" for k in range(_length_of_lists(file, lists))]
+        given[place : place + 1] = [f"{family}_{k}" for k in range(length_of_lists(file, lists))]
     keys = list(keys)
     given += [key for key in keys if key not in given]
     header = canonical(given, columns)
@@ -210,8 +200,17 @@ def layout_in(
 def values_of(file: Any, name: str) -> Iterator[tuple[Column, np.ndarray[Any, np.dtype[Any]]]]:
     """The different values of a column in each row group, and how often each occurs; others are not read."""
     for group in range(file.metadata.num_row_groups):
-        found = file.read_row_group(group, columns=[name]).column(name).value_counts()
+        with _reading():
+            found = file.read_row_group(group, columns=[name]).column(name).value_counts()
         yield column_of(found.field("values")), found.field("counts").to_numpy()
+
+
+def is_whole(file: Any, name: str) -> bool:
+    """Whether a column holds integers."""
+    from pyarrow import types
+
+    schema = file.schema_arrow
+    return name in schema.names and types.is_integer(schema.field(name).type)
 
 
 def footer_of(file: Any) -> bytes:
@@ -224,7 +223,8 @@ def footer_of(file: Any) -> bytes:
 def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[str, Column]:
     """All columns in use but those of scores."""
     names = {name: given[name] for name in (*layout.others, *layout.weights)}
-    found = {name: column_of(file.read(columns=[each]).column(each)) for name, each in names.items()}
+    with _reading():
+        found = {name: column_of(file.read(columns=[each]).column(each)) for name, each in names.items()}
     return found | {name: numbers_of(found[name], given[name]) for name in layout.weights}
 
 
@@ -244,11 +244,12 @@ def _float_dtype(name: str, schema: Any) -> np.dtype[Any]:
 
 def _numbers(name: str, file: Any) -> np.ndarray[Any, np.dtype[Any]]:
     """A column of numbers without gaps."""
-    column = file.read(columns=[name]).column(name)
-    if column.null_count > 0:
-        row = column.is_null().to_pylist().index(True)
-        raise InputError(f"`{name}` must hold a number in every row; row {row} is empty.")
-    return column.to_numpy()
+    with _reading():
+        column = file.read(columns=[name]).column(name)
+        if column.null_count > 0:
+            row = column.is_null().to_pylist().index(True)
+            raise InputError(f"`{name}` must hold a number in every row; row {row} is empty.")
+        return column.to_numpy()
 
 
 def numbers_of(column: Column, name: str) -> np.ndarray[Any, np.dtype[Any]]:
@@ -267,9 +268,14 @@ def numbers_of(column: Column, name: str) -> np.ndarray[Any, np.dtype[Any]]:
 
 def _cells(file: Any, name: str) -> Any:
     """A column of numbers or texts, or of lists that are as long in every row."""
+    with _reading():
+        return cells_of(file.read(columns=[name]).column(name).combine_chunks())
+
+
+def cells_of(column: Any) -> Any:
+    """The same of a column in memory."""
     from pyarrow import types
 
-    column = file.read(columns=[name]).column(name).combine_chunks()
     if not _is_list(column.type):
         return column_of(column)
     flat = column.flatten()
@@ -290,11 +296,12 @@ def _is_list(kind: Any) -> bool:
     return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
 
 
-def _length_of_lists(file: Any, name: str) -> int:
+def length_of_lists(file: Any, name: str) -> int:
     """How many scores the first row holds."""
-    for batch in file.iter_batches(1, columns=[name]):
-        first = batch.column(name)[0].as_py()
-        return 0 if first is None else len(first)
+    with _reading():
+        for batch in file.iter_batches(1, columns=[name]):
+            first = batch.column(name)[0].as_py()
+            return len(first) if hasattr(first, "__len__") else 0
     return 0
 
 
@@ -330,7 +337,7 @@ def column_of(column: Any) -> Column:
 
     numeric = types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)
     if numeric and column.null_count == 0:
-        return column.to_numpy()
+        return column.to_numpy(zero_copy_only=False)  # booleans are bits
     return ["" if value is None else str(value) for value in column.to_pylist()]
 
 
@@ -340,8 +347,17 @@ def opened(path: Any, read_ahead: int = 0, *, footer: Any = None) -> Any:
     Where its ``footer`` is known it is not read again: that of a thousand columns takes a while.
     """
     parquet = _parquet()
-    try:
+    with _reading():
         return parquet.ParquetFile(path, metadata=footer, buffer_size=read_ahead, pre_buffer=False)
+
+
+@contextmanager
+def _reading() -> Generator[None]:
+    """What pyarrow raises at damaged bytes, in a sentence."""
+    try:
+        yield
+    except InputError:
+        raise
     except DAMAGE as error:
         raise InputError(damaged("a .parquet file", error)) from error
 

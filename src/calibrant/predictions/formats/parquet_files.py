@@ -31,32 +31,34 @@ _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 
 def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """All files, as one that had the keys for columns."""
-    files = Files(restored(str(path)))
+    files = Files(path)
     return FileContents(fields=parquet.fields_in(files, columns, files.keys))
 
 
 def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """The rows of all files; they stand on no lines."""
-    return Files(restored(str(path))).read().to_pylist(), []
+    return Files(path).read().to_pylist(), []
 
 
 def whole_table(path: Path) -> Any:
     """All columns of a file, or of many and their keys."""
-    return Files(restored(str(path))).read() if is_partitioned(path) else parquet.whole_table(path)
+    return Files(path).read() if is_partitioned(path) else parquet.whole_table(path)
 
 
 class Files:
     """Many files, by what one of pyarrow's offers."""
 
-    def __init__(self, address: str) -> None:
-        address = rooted(address)
+    def __init__(self, path: str | Path) -> None:
+        address = rooted(path)
         names = files_of(address)
-        self._files = list(zip(names, keys_of(address, names), strict=True))
-        self.keys = tuple(dict.fromkeys(key for _, keys in self._files for key in keys))
+        each_keys = keys_of(address, names)
+        self.keys = tuple(dict.fromkeys(key for keys in each_keys for key in keys))
+        self._files = list[tuple[str, Keys, Any]]()  # with the footer, which is read once
         number, schemas, columns = 0, list[Any](), None
-        for name, keys in self._files:
+        for name, keys in zip(names, each_keys, strict=True):
             with opened(name) as file:
                 columns = columns_of_keys(name, file, keys, columns)
+                self._files.append((name, keys, file.metadata))
                 number += file.metadata.num_rows
                 schemas.append(self._with_keys(file.schema_arrow.empty_table(), keys).schema)
             if differing := sorted({*schemas[0].names} ^ {*schemas[-1].names}):
@@ -80,8 +82,8 @@ class Files:
         import pyarrow
 
         tables: list[Any] = []
-        for name, keys in self._files:
-            with opened(name) as file:
+        for name, keys, footer in self._files:
+            with opened(name, footer) as file:
                 try:
                     tables.append(self._with_keys(file.read(), keys))
                 except DAMAGE as error:
@@ -176,9 +178,9 @@ def _is_said(value: object, key: int | str) -> bool:
         return False
 
 
-def digest_of(address: str) -> str:
+def digest_of(path: str | Path) -> str:
     """The SHA-256 of names and footers of all files."""
-    digest, address = hashlib.sha256(), rooted(address)
+    digest, address = hashlib.sha256(), rooted(path)
     for name in files_of(address):
         with opened(name) as file:
             add_to_digest(digest, address, name, file)
@@ -191,8 +193,9 @@ def add_to_digest(digest: Any, address: str, name: str, file: Any) -> None:
     digest.update(parquet.footer_of(file))
 
 
-def rooted(address: str) -> str:
-    """An address, or a path that also holds where somebody else works on it."""
+def rooted(path: str | Path) -> str:
+    """An address as it was typed, or a path that also holds where somebody else works on it."""
+    address = restored(str(path))
     return address if is_address(address) else str(Path(address).absolute())
 
 

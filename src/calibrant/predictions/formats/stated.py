@@ -16,18 +16,17 @@ Records: TypeAlias = Sequence[Mapping[str, Any]]
 _MOST_LISTED = 12
 
 
-def names_stated(columns: ColumnNames | None) -> set[str]:
-    """What the caller says labels, groups, bands and clusters are called.
+def names_stated(columns: ColumnNames | None) -> list[str]:
+    """What the caller says labels, clusters, groups and bands are called.
 
     Example:
-        >>> sorted(names_stated(ColumnNames(label="who", bands=("place:0:9",))))
-        ['place', 'who']
+        >>> names_stated(ColumnNames(label="who", bands=("place:0:9",)))
+        ['who', 'place']
     """
     if columns is None:
-        return set()
-    groups = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
+        return []
     bands = (name for name, _ in map(named_bands, columns.bands))
-    return {each for each in (columns.label, columns.cluster, *groups, *bands) if each is not None}
+    return [each for each in (columns.label, columns.cluster, *columns.groups, *bands) if each is not None]
 
 
 def stated_fields(records: Records, columns: ColumnNames | None, *, within: str = "") -> dict[str, Any]:
@@ -50,8 +49,7 @@ def stated_fields(records: Records, columns: ColumnNames | None, *, within: str 
     found: dict[str, Any] = {}
     if columns.label is not None:
         found["labels"] = _values(records, columns.label, within)
-    names = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
-    groups = {name: [_text(each) for each in _values(records, name, within)] for name in names}
+    groups = {name: [_text(each) for each in _values(records, name, within)] for name in columns.groups}
     alone = len(groups) == 1 and not columns.bands
     for name, starts in map(named_bands, columns.bands):
         groups[name] = bands_of(_values(records, name, within), name=name, starts=starts)
@@ -71,10 +69,8 @@ def with_nested(records: Records, columns: ColumnNames | None) -> list[dict[str,
     """
     if columns is None:
         return [dict(each) for each in records]
-    groups = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
-    groups = (*groups, *(named_bands(each)[0] for each in columns.bands))
-    named = [columns.label, columns.cluster, *groups, *columns.probs, *columns.logits]
-    nested = [name for name in named if name and "." in name and not any(name in each for each in records)]
+    named = [*names_stated(columns), *columns.probs, *columns.logits]
+    nested = [name for name in named if "." in name and not any(name in each for each in records)]
     found = {name: _values(records, name, "") for name in nested}
     return [
         {**each, **{name: values[row] for name, values in found.items()}} for row, each in enumerate(records)

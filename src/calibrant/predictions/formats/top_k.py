@@ -12,8 +12,8 @@ from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK, top_k_of
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.checks import as_labels, as_texts
-from calibrant.predictions.formats.aliases import LABELS, ColumnNames
-from calibrant.predictions.formats.columns import groups_together
+from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, LABELS, ColumnNames
+from calibrant.predictions.formats.columns import Layout, groups_together
 from calibrant.predictions.formats.names import listing
 
 LOGITS = ("top_k_logits", "top_logits")
@@ -55,7 +55,52 @@ def fields_of_top_k(
     Raises:
         InputError: If something is missing or does not fit.
     """
-    columns = columns or ColumnNames()
+    fields, unused, left_out, by_token = _fields(found, read, columns or ColumnNames())
+    top_k, true, _ = fields["top_k"], fields["labels"], fields.pop("truth")
+    notes = [*left_out, *notes_of(top_k, true), *(drawn_notes(top_k, true) if by_token else ())]
+    return fields | {"notes": [*unused, *notes]}
+
+
+def piece_of_top_k(found: Sequence[str], read: Callable[[str], Any], columns: ColumnNames) -> dict[str, Any]:
+    """The same of some rows of a table: ``notes`` are on all of it, ``repairs`` on what these lack.
+
+    ``truth`` is the column of true classes as it stands.
+    """
+    fields, unused, left_out, _ = _fields(found, read, columns)
+    return fields | {"notes": [*unused, *notes_of(fields["top_k"], None)], "repairs": left_out}
+
+
+def columns_of_top_k(found: Sequence[str], columns: ColumnNames) -> tuple[Layout, dict[str, str]]:
+    """Which columns hold the largest logits and what goes with them, and what each is called in the file."""
+
+    def first(names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if name in found)[:1]
+
+    scores = [
+        each for names in (LOGITS, LOG_PROBS, REST, INDICES, OWN, OF_TOKEN, SIZE) for each in first(names)
+    ]
+    labels = (columns.label,) if columns.label else first(TRUTH)
+    given = {name: name for name in (*scores, *labels)}
+    for name in COMPANIONS:
+        stated = columns.cluster if name == "clusters" else None
+        if name == "groups" and (columns.group or columns.bands):
+            names = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
+            given |= {GROUP_OF + each: each for each in names}
+            given |= {BANDS_OF + each: named_bands(each)[0] for each in columns.bands}
+            continue
+        for each in (stated,) if stated else first((name, _SINGULAR.get(name, name))):
+            given[name] = each
+    singles = tuple(name for name in given if name not in {*scores, *labels})
+    layout = Layout(
+        space="confidence", scores=tuple(scores), class_names=None, labels=labels, singles=singles, unused=()
+    )
+    return layout, given
+
+
+def _fields(
+    found: Sequence[str], read: Callable[[str], Any], columns: ColumnNames
+) -> tuple[dict[str, Any], list[str], list[str], bool]:
+    """The arguments, what is not used, what is left out, and whether what is true is a token."""
     if columns.probs or columns.logits:
         raise InputError("columns of probabilities or logits do not go with the largest of each sample.")
     used: list[str] = []
@@ -94,7 +139,7 @@ def fields_of_top_k(
         num_classes=_size(size),
         label_logits=None if own is None else _floats(own, "label_logit"),
     )
-    fields: dict[str, Any] = {"top_k": top_k, "labels": true}
+    fields: dict[str, Any] = {"top_k": top_k, "labels": true, "truth": labels}
     for name in COMPANIONS:
         stated = columns.cluster if name == "clusters" else None
         if name == "groups" and (columns.group or columns.bands):
@@ -102,8 +147,7 @@ def fields_of_top_k(
         elif (values := one_of((name, _SINGULAR.get(name, name)), stated)) is not None:
             fields[name] = values
     unused = [name for name in found if name not in {*used, *IMPLIED}]
-    notes = [*left_out, *notes_of(top_k, true), *(drawn_notes(top_k, true) if by_token else ())]
-    return fields | {"notes": ([f"Not used: {listing(unused)}."] if unused else []) + notes}
+    return fields, [f"Not used: {listing(unused)}."] if unused else [], left_out, by_token
 
 
 def arrays_of_top_k(top_k: TopK) -> dict[str, Any]:
@@ -239,10 +283,9 @@ def _size(given: Any) -> int | None:
 
 
 def _groups(columns: ColumnNames, read: Callable[[str], Any]) -> list[str]:
-    names = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
     banded: dict[str, Any] = {}
     for name, starts in map(named_bands, columns.bands):
         banded[name] = bands_of(read(name), name=name, starts=starts)
-    if len(names) == 1 and not banded:
-        return [str(each) for each in np.asarray(read(names[0])).tolist()]
-    return groups_together({**{name: read(name) for name in names}, **banded})
+    if len(columns.groups) == 1 and not banded:
+        return [str(each) for each in np.asarray(read(columns.groups[0])).tolist()]
+    return groups_together({**{name: read(name) for name in columns.groups}, **banded})

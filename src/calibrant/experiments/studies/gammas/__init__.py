@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.experiments.claims import arms_exchanged
 from calibrant.experiments.grid_study import grid_study
-from calibrant.experiments.means import rounded
 from calibrant.experiments.studies.gammas.claims import claims
-from calibrant.experiments.studies.gammas.numbers import numbers_of
-from calibrant.experiments.studies.gammas.settings import CLASSES, FOCAL
+from calibrant.experiments.studies.gammas.numbers import closest, numbers_of
 from calibrant.experiments.studies.gammas.words import words
 from calibrant.experiments.studies.losses.numbers import DIGITS
-from calibrant.experiments.study import Page, Runs
+from calibrant.experiments.study import Page
 
 if TYPE_CHECKING:
     from calibrant.experiments.result import RunResult
@@ -24,14 +22,6 @@ def _kept(result: RunResult) -> Mapping[str, Any]:
     from calibrant.experiments.studies.gammas.measure import kept_of
 
     return kept_of(result)
-
-
-def _closest(_runs: Runs, _known: Mapping[str, Any]) -> dict[str, Any]:
-    """The temperature closest to the focal map of each exponent."""
-    from calibrant.theory import closest_temperature
-
-    found = {str(gamma): closest_temperature(gamma, CLASSES).temperature for gamma in FOCAL.values()}
-    return {"closest": {gamma: rounded(value, DIGITS) for gamma, value in found.items()}}
 
 
 PAGE = Page(
@@ -45,7 +35,7 @@ PAGE = Page(
     numbers=numbers_of,
     digits=DIGITS,
     counts=True,
-    also=_closest,
+    also=closest,
 )
 
 

@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, Run, arms_among, runs_by_arm
+from calibrant.experiments.means import rounded
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.gammas.settings import (
+    CLASSES,
     FITS,
+    FOCAL,
     LOSSES,
     OF_SIZES,
     ROWS_SIZE,
     SIZES,
     TITLES,
 )
+from calibrant.experiments.studies.losses.numbers import DIGITS
 
 Numbers = Mapping[str, Any]
 
@@ -50,6 +54,14 @@ def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
         "rows": runs_by_arm(runs, rows, ("error", *FITS)),
         "sizes": [{"size": str(size), "arms": arms} for size, arms in sizes.items() if arms],
     }
+
+
+def closest(_runs: Sequence[Run], _known: Mapping[str, Any]) -> dict[str, Any]:
+    """The temperature closest to the focal map of each exponent."""
+    from calibrant.theory import closest_temperature
+
+    found = {str(gamma): closest_temperature(gamma, CLASSES).temperature for gamma in FOCAL.values()}
+    return {"closest": {gamma: rounded(value, DIGITS) for gamma, value in found.items()}}
 
 
 def rows_of(numbers: Numbers) -> dict[str, ArmRuns]:

@@ -38,8 +38,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     sizes = {size: arms for size in SIZES if (arms := of_size(numbers, size))}
     return {
         **usual_words(numbers, numbers["done"], claims(numbers), QUESTIONS),
-        "rows": {title: _of_rows(rows, objective) for objective, title in OBJECTIVES.items()},
-        "sizes": {f"{size:,}": _of_size(arms) for size, arms in sizes.items()},
+        "rows": {title: rows_table(rows, objective) for objective, title in OBJECTIVES.items()},
+        "sizes": {f"{size:,}": size_table(arms) for size, arms in sizes.items()},
         "missing": [f"{size:,}" for size in SIZES if size not in sizes],
         "absent": [title for key, title in TITLES.items() if key not in rows],
         "perfect": [
@@ -48,13 +48,13 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             for arm in arms.values()
             if separated(arm)
         ],
-        "map_table": _map_table(numbers, sizes),
+        "map_table": map_table(numbers["closest"], sizes),
         "size": f"{ROWS_SIZE:,}",
         "losses": len(LOSSES),
     }
 
 
-def _of_rows(arms: Mapping[str, ArmRuns], objective: str) -> str:
+def rows_table(arms: Mapping[str, ArmRuns], objective: str) -> str:
     """A row for each loss: as trained, with a temperature, with an exponent beside it."""
     columns = {
         "error %": ERROR,
@@ -83,7 +83,8 @@ def _exponents(arm: ArmRuns, objective: str) -> str:
     return ", ".join(f"{run[f'focal-{objective}']['gamma']:g}" for run in arm.runs.values())
 
 
-def _of_size(arms: Mapping[str, ArmRuns]) -> str:
+def size_table(arms: Mapping[str, ArmRuns]) -> str:
+    """A row for each loss: its training images, and new ones."""
     columns = {
         "training accuracy %": side("train", "accuracy"),
         "error %": side("new", "error"),
@@ -108,7 +109,7 @@ def _of_size(arms: Mapping[str, ArmRuns]) -> str:
     return table(heads, rows)
 
 
-def _map_table(numbers: Mapping[str, Any], sizes: Mapping[int, Mapping[str, ArmRuns]]) -> str:
+def map_table(closest: Mapping[str, float], sizes: Mapping[int, Mapping[str, ArmRuns]]) -> str:
     """How far focal loss lowers the temperatures, beside the temperature that is closest to its map."""
     rows: list[list[str]] = []
     for size, arms in sizes.items():
@@ -134,7 +135,7 @@ def _map_table(numbers: Mapping[str, Any], sizes: Mapping[int, Mapping[str, ArmR
                     arm.title,
                     f"{size:,}",
                     str(len(shared)),
-                    f"{numbers['closest'][str(FOCAL[key])]:.3f}",
+                    f"{closest[str(FOCAL[key])]:.3f}",
                     *ratios,
                 ]
             )

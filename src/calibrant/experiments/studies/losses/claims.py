@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from calibrant.experiments.arms import ArmRuns, Pick, Run, difference, shared
-from calibrant.experiments.claims import OWN, PRACTICE, Claim, above, all_of, at_no_cost, below, within
+from calibrant.experiments.claims import (
+    NOT_CLAIMED,
+    OWN,
+    PRACTICE,
+    Claim,
+    above,
+    all_of,
+    at_no_cost,
+    below,
+    within,
+)
 from calibrant.experiments.means import Mean, plus_minus, standard_errors
 from calibrant.experiments.studies.losses.numbers import TITLES, arms_of
 from calibrant.experiments.studies.losses.settings import (
@@ -18,7 +28,6 @@ from calibrant.experiments.studies.losses.settings import (
     FCL,
     KULL,
     MUKHOTI,
-    NOT_CLAIMED,
 )
 
 Arms: TypeAlias = Mapping[str, ArmRuns]
@@ -27,6 +36,8 @@ NEAR_ONE = (0.9, 1.1)
 MOST_ERROR = 0.005
 """What may be lost for an accuracy to count as kept, if the loss is within noise: half a percentage point."""
 WITHOUT_UNIT = {"nll", "temperature", "norm"}
+_PRINTED = {"ece": "ECE", "adaptive_ece": "AdaECE", "nll": "NLL"}
+"""What the papers' tables call the metrics by which exponents are compared."""
 GRID_STEP = 0.1
 """Of the temperatures that the papers choose by ECE."""
 
@@ -42,6 +53,27 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
 def asked(arms: Arms) -> list[Claim]:
     """What the papers claim of these arms, whatever they were trained on."""
     return [claim for test in _TESTS for claim in test(arms)]
+
+
+def row_question(claim: Claim) -> tuple[str, str, Sequence[str]] | None:
+    """What of a paper's own row answers a claim: metric and stage of its tables, and losses; None if nothing.
+
+    Example:
+        >>> claim = Claim(key="best-gamma-nll", source="", statement="", verdict="holds", evidence="")
+        >>> row_question(claim)
+        ('NLL', 'pre', ('focal-1', 'focal-2', 'focal-3'))
+    """
+    start, _, name = claim.key.rpartition("-")
+    if start == "best-gamma" and name in _PRINTED:
+        return _PRINTED[name], "pre", ("focal-1", "focal-2", "focal-3")
+    if claim.key.startswith("flsd-"):
+        metric = "NLL" if "-nll-" in claim.key else "ECE"
+        return metric, "post" if "-temperature" in claim.key else "pre", claim.arms
+    if claim.key.startswith("errs-fcl-"):
+        return "error", "na", claim.arms
+    if claim.key.startswith(("fcl-", "after-fcl-")):
+        return "ECE", "post" if claim.key.startswith("after") else "pre", claim.arms
+    return None
 
 
 def shown(found: Mean, name: str, *, signed: bool = False) -> str:

@@ -10,12 +10,13 @@ from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.claims import Claim, all_of, below, compared, within
 from calibrant.experiments.means import mean_of, paired_difference, plus_minus
 from calibrant.experiments.paired import FEWEST_SEEDS
-from calibrant.experiments.studies.losses.claims import asked
-from calibrant.experiments.studies.sst.numbers import SCALE, arms_of, distances, ratios
+from calibrant.experiments.printed_rows import SCALE
+from calibrant.experiments.studies.losses.claims import asked, row_question
+from calibrant.experiments.studies.sst.numbers import arms_of, distances, ratios
 from calibrant.experiments.studies.sst.settings import (
     CONVENTIONS,
-    PRINTED,
     RENORMALISED,
+    ROW,
     STRUCK,
 )
 
@@ -25,8 +26,6 @@ MARGIN = 1.1
 """The factor within which a ratio of temperatures counts as the predicted one."""
 _OF_ERROR = ("no-cost", "errs-", "smoothing-error")
 """How the keys of claims on the error begin, which is the same under both conventions."""
-_METRICS = {"ece": "ECE", "adaptive_ece": "AdaECE", "nll": "NLL"}
-"""What the paper's tables call the metrics by which exponents are compared."""
 _WITHOUT = {"confident-share"}
 """Asked of SST by no paper."""
 
@@ -44,29 +43,9 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
                 claim,
                 key=name,
                 statement=f"{claim.statement} ({where})",
-                evidence=f"{claim.evidence}{_own_row(numbers, claim)}",
+                evidence=claim.evidence + ROW.said(numbers["published"], row_question(claim)),
             )
     return [*found.values(), *_convention(numbers), *_focal(numbers), *_theory(numbers)]
-
-
-def _own_row(numbers: Mapping[str, Any], claim: Claim) -> str:
-    """What the paper's own row of SST has where the claim compares losses that it prints.
-
-    A text may claim of all data what the row of this one does not show; a verdict against it then agrees with
-    the row.
-    """
-    start, _, name = claim.key.rpartition("-")
-    if start == "best-gamma" and name in _METRICS:
-        metric, stage, losses = _METRICS[name], "pre", ("focal-1", "focal-2", "focal-3")
-    elif claim.key.startswith("flsd-"):
-        metric = "NLL" if "-nll-" in claim.key else "ECE"
-        stage, losses = "post" if "-temperature" in claim.key else "pre", claim.arms
-    else:
-        return ""
-    column = next(str(k) for k, each in enumerate(PRINTED) if (each.metric, each.stage) == (metric, stage))
-    printed = {each["loss"]: each["value"] for each in numbers["published"] if each["column"] == column}
-    scale = " (NLL × 100)" if metric == "NLL" else " %"
-    return f"; in the paper's own row {', '.join(printed[loss] for loss in losses)}{scale}, in this order"
 
 
 def _enough(arms: Mapping[str, ArmRuns]) -> dict[str, ArmRuns]:
@@ -76,7 +55,7 @@ def _enough(arms: Mapping[str, ArmRuns]) -> dict[str, ArmRuns]:
 
 def _convention(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     """Losses are the samples: each is another training, theirs and ours."""
-    for column, printed in enumerate(PRINTED):
+    for column, printed in enumerate(ROW.tables):
         if printed.metric not in {"NLL", "MCE", "ECE"} or printed.stage != "pre":
             continue
         ours = {name: distances(numbers, name, column) for name in CONVENTIONS}

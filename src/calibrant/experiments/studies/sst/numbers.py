@@ -7,14 +7,11 @@ from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, Run
 from calibrant.experiments.claims import sides_exchanged
-from calibrant.experiments.means import Mean, mean_of
-from calibrant.experiments.published import facts
-from calibrant.experiments.studies.sst.settings import CONVENTIONS, DATASET, LOSSES, PAPER, PRINTED
+from calibrant.experiments.printed_rows import by_place
+from calibrant.experiments.studies.sst.settings import CONVENTIONS, LOSSES, ROW
 
 Numbers = Mapping[str, Any]
 _FOUND = ("seed", "cpu_seconds", "train_accuracy", "kept_epoch", "temperatures", "conventions")
-SCALE = 100
-"""The scale of the published tables: per cent, and NLL in hundredths of a nat."""
 
 
 def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,26 +22,8 @@ def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **also,
         "runs": sorted(found, key=lambda run: (order.index(run["loss"]), run["seed"])),
-        "published": _published(),
+        "published": ROW.facts(),
     }
-
-
-def _published() -> list[dict[str, str]]:
-    """The printed numbers of the row."""
-    names = {loss.published: loss.key for loss in LOSSES if loss.published}
-    found: list[dict[str, str]] = []
-    for place, printed in enumerate(PRINTED):
-        for fact in facts(PAPER):
-            asked = fact.table in printed.tables and (fact.metric, fact.stage) == (
-                printed.metric,
-                printed.stage,
-            )
-            if asked and fact.dataset == DATASET and fact.method in names and fact.value:
-                row = {"column": str(place), "loss": names[fact.method], "value": fact.value}
-                row |= {"table": fact.table, "temperature": fact.temperature}
-                if not any((each["column"], each["loss"]) == (row["column"], row["loss"]) for each in found):
-                    found.append(row)
-    return found
 
 
 def arms_of(numbers: Numbers, convention: str) -> dict[str, ArmRuns]:
@@ -71,22 +50,11 @@ def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
     }
 
 
-def of_printed(arm: ArmRuns, column: int) -> Mean:
-    """Our number for a column of the published tables, in its unit."""
-    stage, metric = PRINTED[column].ours
-    return mean_of([SCALE * run["stages"][stage][metric] for run in arm.runs.values()])
-
-
-def printed(numbers: Numbers) -> dict[tuple[int, str], Mapping[str, str]]:
-    """The published numbers by column and loss."""
-    return {(int(each["column"]), each["loss"]): each for each in numbers["published"]}
-
-
 def distances(numbers: Numbers, convention: str, column: int) -> dict[str, float]:
     """How far our number is from the published one, by loss, for every loss that both have."""
-    arms, theirs = arms_of(numbers, convention), printed(numbers)
+    arms, theirs = arms_of(numbers, convention), by_place(numbers["published"])
     return {
-        key: abs(of_printed(arm, column).value - float(theirs[column, key]["value"]))
+        key: abs(ROW.ours(arm, column).value - float(theirs[column, key]["value"]))
         for key, arm in arms.items()
         if (column, key) in theirs
     }

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-PAPER = "mukhoti-2020"
-DATASET = "SST-Binary"
+from calibrant.experiments.printed_rows import TEXT_TABLES, Loss, PrintedRow
+
 STRUCK, RENORMALISED = "struck", "renormalised"
 CONVENTIONS: Mapping[str, str] = {
     STRUCK: "as published: the neutral class struck out",
@@ -17,23 +16,6 @@ PLAIN = frozenset({"cross-entropy", "brier", "label-smoothing", "mmce-published"
 """Losses that are no kind of focal loss."""
 METRICS = ("error", "nll", "ece", "adaptive_ece", "mce", "smce", "share_above_99")
 GAMMAS = (1, 2, 3)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loss:
-    """One loss of the row.
-
-    Attributes:
-        key: As in the study of losses, whose claims are asked of this network, too.
-        title: What it is called on the page.
-        text: As the grid has it.
-        published: What the published tables call it.
-    """
-
-    key: str
-    title: str
-    text: str
-    published: str | None = None
 
 
 LOSSES = (
@@ -79,54 +61,4 @@ LOSSES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrintedTable:
-    """One quantity of the published tables.
-
-    Attributes:
-        tables: Tables of the paper; the first that prints a loss counts.
-        title: What it is.
-        metric: What the published file calls it.
-        stage: Before or after temperature scaling, or neither.
-        ours: The stage and the metric that it is here.
-        temperature: The name of our temperature that stands in brackets.
-    """
-
-    tables: tuple[str, ...]
-    title: str
-    metric: str
-    stage: str
-    ours: tuple[str, str]
-    temperature: str | None = None
-
-
-PRINTED = (
-    PrintedTable(tables=("3", "9"), title="Error", metric="error", stage="na", ours=("before", "error")),
-    PrintedTable(tables=("1", "7"), title="ECE", metric="ECE", stage="pre", ours=("before", "ece")),
-    PrintedTable(
-        tables=("1", "7"),
-        title="ECE after T",
-        metric="ECE",
-        stage="post",
-        ours=("by-ece", "ece"),
-        temperature="ece_temperature",
-    ),
-    PrintedTable(
-        tables=("2", "8"), title="Adaptive ECE", metric="AdaECE", stage="pre", ours=("before", "adaptive_ece")
-    ),
-    PrintedTable(
-        tables=("2", "8"),
-        title="Adaptive ECE after T",
-        metric="AdaECE",
-        stage="post",
-        ours=("by-adaptive-ece", "adaptive_ece"),
-        temperature="adaptive_ece_temperature",
-    ),
-    PrintedTable(tables=("10",), title="NLL × 100", metric="NLL", stage="pre", ours=("before", "nll")),
-    PrintedTable(
-        tables=("11",), title="NLL × 100 after T", metric="NLL", stage="post", ours=("by-ece", "nll")
-    ),
-    PrintedTable(tables=("12",), title="MCE", metric="MCE", stage="pre", ours=("before", "mce")),
-    PrintedTable(tables=("13",), title="MCE after T", metric="MCE", stage="post", ours=("by-ece", "mce")),
-)
-"""The rows of SST in tables 1 to 3 and 7 to 13; table 4 and 5 repeat some of them."""
+ROW = PrintedRow(paper="mukhoti-2020", dataset="SST-Binary", losses=LOSSES, tables=TEXT_TABLES)

@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.means import mean_of, plus_minus
 from calibrant.experiments.pages import table
 from calibrant.experiments.paired import FEWEST_SEEDS, claims_table
+from calibrant.experiments.printed_rows import by_place, fitted_table
 from calibrant.experiments.studies.sst.claims import claims
-from calibrant.experiments.studies.sst.numbers import arms_of, of_printed, printed, ratios, ratios_at
+from calibrant.experiments.studies.sst.numbers import arms_of, ratios, ratios_at
 from calibrant.experiments.studies.sst.settings import (
     CONVENTIONS,
     LOSSES,
     PLAIN,
-    PRINTED,
     RENORMALISED,
+    ROW,
     STRUCK,
 )
 
@@ -41,8 +41,11 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "left_hours": (wanted - done) * per_run / 3600,
         "seeds": sorted(set(counts.values())),
         "absent": [loss.title for loss in LOSSES if not counts[loss.key]],
-        "tables": {title: _table(numbers, name) for name, title in CONVENTIONS.items()},
-        "fitted": {name: _fitted(arms_of(numbers, name)) for name in CONVENTIONS},
+        "tables": {
+            title: ROW.beside(arms_of(numbers, name), numbers["published"])
+            for name, title in CONVENTIONS.items()
+        },
+        "fitted": {name: fitted_table(arms_of(numbers, name)) for name in CONVENTIONS},
         "epochs": _epochs(numbers),
         "kept": _kept(numbers),
         "theory": _theory(numbers),
@@ -50,48 +53,6 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "verdicts": Counter(str(claim.verdict) for claim in found),
         "claim_table": claims_table(found),
     }
-
-
-def _table(numbers: Mapping[str, Any], convention: str) -> str:
-    """Ours, with the published number below it in brackets where there is one."""
-    arms, theirs = arms_of(numbers, convention), printed(numbers)
-    rows: list[list[str]] = []
-    for key, arm in arms.items():
-        cells = [_ours(arm, column) for column in range(len(PRINTED))]
-        rows.append([arm.title, str(len(arm.runs)), *cells])
-        if any(loss == key for _, loss in theirs):
-            rows.append(["*published*", "", *(_theirs(theirs.get((c, key))) for c in range(len(PRINTED)))])
-    return table(["loss", "n", *(each.title for each in PRINTED)], rows)
-
-
-def _ours(arm: ArmRuns, column: int) -> str:
-    name = PRINTED[column].temperature
-    bracket = "" if name is None else f" ({arm.parameter(name).value:.1f})"
-    return f"{plus_minus(of_printed(arm, column), 2)}{bracket}"
-
-
-def _theirs(fact: Mapping[str, str] | None) -> str:
-    if fact is None:
-        return "–"
-    return f"*{fact['value']}*" + (f" (*{float(fact['temperature']):.1f}*)" if fact["temperature"] else "")
-
-
-def _fitted(arms: Mapping[str, ArmRuns]) -> str:
-    heads = ["loss", "n", "T by NLL", "T by ECE", "ECE, T by NLL %", "focal temperature: T", "γ", "ECE %"]
-    rows = [
-        [
-            arm.title,
-            str(len(arm.runs)),
-            plus_minus(arm.parameter("temperature"), 2),
-            plus_minus(arm.parameter("ece_temperature"), 2),
-            plus_minus(arm.metric("temperature", "ece"), 2, 100),
-            plus_minus(arm.parameter("focal_temperature"), 2),
-            plus_minus(arm.parameter("gamma"), 2),
-            plus_minus(arm.metric("focal-temperature", "ece"), 2, 100),
-        ]
-        for arm in arms.values()
-    ]
-    return table(heads, rows)
 
 
 def _epochs(numbers: Mapping[str, Any]) -> str:
@@ -135,8 +96,8 @@ def _theory(numbers: Mapping[str, Any]) -> str:
 
 def _published_ratio(numbers: Mapping[str, Any], gamma: float) -> str:
     """The ratio of their temperatures, which they chose by ECE to a tenth."""
-    theirs = printed(numbers)
-    column = next(place for place, each in enumerate(PRINTED) if each.temperature == "ece_temperature")
+    theirs = by_place(numbers["published"])
+    column = next(place for place, each in enumerate(ROW.tables) if each.temperature == "ece_temperature")
     focal, plain = (theirs.get((column, key)) for key in (f"focal-{gamma:g}", "cross-entropy"))
     if focal is None or plain is None:
         return "–"

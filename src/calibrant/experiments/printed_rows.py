@@ -1,0 +1,192 @@
+"""A row of a paper's result tables beside what our runs of the same losses show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from calibrant.experiments.arms import ArmRuns
+from calibrant.experiments.means import Mean, plus_minus
+from calibrant.experiments.pages import table
+from calibrant.experiments.published import facts
+
+SCALE = 100
+"""The scale of the published tables: per cent, and NLL in hundredths of a nat."""
+Fact: TypeAlias = Mapping[str, str]
+"""A printed number: ``column`` (its table, from 0), ``loss``, ``value``, ``table``, ``temperature``."""
+
+Question: TypeAlias = tuple[str, str, Sequence[str]]
+"""The metric and the stage of a published table, and the losses that a claim compares by them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """One loss of a row.
+
+    Attributes:
+        key: As in the study of losses, whose claims can be asked of the row, too.
+        title: What it is called on the page.
+        text: As the grid has it.
+        published: What the published tables call it.
+    """
+
+    key: str
+    title: str
+    text: str
+    published: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedTable:
+    """One quantity of the published tables.
+
+    Attributes:
+        tables: Tables of the paper; the first that prints a loss counts.
+        title: What it is.
+        metric: What the published file calls it.
+        stage: Before or after temperature scaling, or neither.
+        ours: The stage and the metric that it is here.
+        temperature: The name of our temperature that stands in brackets.
+    """
+
+    tables: tuple[str, ...]
+    title: str
+    metric: str
+    stage: str
+    ours: tuple[str, str]
+    temperature: str | None = None
+
+
+TEXT_TABLES = (
+    PrintedTable(tables=("3", "9"), title="Error", metric="error", stage="na", ours=("before", "error")),
+    PrintedTable(tables=("1", "7"), title="ECE", metric="ECE", stage="pre", ours=("before", "ece")),
+    PrintedTable(
+        tables=("1", "7"),
+        title="ECE after T",
+        metric="ECE",
+        stage="post",
+        ours=("by-ece", "ece"),
+        temperature="ece_temperature",
+    ),
+    PrintedTable(
+        tables=("2", "8"), title="Adaptive ECE", metric="AdaECE", stage="pre", ours=("before", "adaptive_ece")
+    ),
+    PrintedTable(
+        tables=("2", "8"),
+        title="Adaptive ECE after T",
+        metric="AdaECE",
+        stage="post",
+        ours=("by-adaptive-ece", "adaptive_ece"),
+        temperature="adaptive_ece_temperature",
+    ),
+    PrintedTable(tables=("10",), title="NLL × 100", metric="NLL", stage="pre", ours=("before", "nll")),
+    PrintedTable(
+        tables=("11",), title="NLL × 100 after T", metric="NLL", stage="post", ours=("by-ece", "nll")
+    ),
+    PrintedTable(tables=("12",), title="MCE", metric="MCE", stage="pre", ours=("before", "mce")),
+    PrintedTable(tables=("13",), title="MCE after T", metric="MCE", stage="post", ours=("by-ece", "mce")),
+)
+"""What tables 1 to 3 and 7 to 13 of Mukhoti et al. (2020) print of texts; tables 4 and 5 repeat some."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedRow:
+    """What a paper prints of one data set.
+
+    Attributes:
+        paper: Its name in the published files.
+        dataset: The data set as the published file calls it.
+        losses: The losses in the order of the page.
+        tables: The quantities in the order of the page.
+    """
+
+    paper: str
+    dataset: str
+    losses: tuple[Loss, ...]
+    tables: tuple[PrintedTable, ...]
+
+    def facts(self) -> list[dict[str, str]]:
+        """The printed numbers of the row, each once."""
+        names = {loss.published: loss.key for loss in self.losses if loss.published}
+        found: dict[tuple[int, str], dict[str, str]] = {}
+        for place, printed in enumerate(self.tables):
+            for fact in facts(self.paper):
+                asked = fact.table in printed.tables and (fact.metric, fact.stage) == (
+                    printed.metric,
+                    printed.stage,
+                )
+                if asked and fact.dataset == self.dataset and fact.method in names and fact.value:
+                    row = {"column": str(place), "loss": names[fact.method], "value": fact.value}
+                    row |= {"table": fact.table, "temperature": fact.temperature}
+                    found.setdefault((place, names[fact.method]), row)
+        return [*found.values()]
+
+    def said(self, printed: Iterable[Fact], question: Question | None) -> str:
+        """What the row has where a claim compares losses that it prints, or nothing.
+
+        A text may claim of all data what the row of one does not show; a verdict against it then agrees with
+        the row.
+        """
+        if question is None:
+            return ""
+        metric, stage, losses = question
+        asked = [(each.metric, each.stage) for each in self.tables]
+        column = asked.index((metric, stage)) if (metric, stage) in asked else -1
+        theirs = by_place(printed)
+        if any((column, loss) not in theirs for loss in losses):
+            return ""
+        scale = " (NLL × 100)" if metric == "NLL" else " %"
+        values = ", ".join(theirs[column, loss]["value"] for loss in losses)
+        return f"; in the paper's own row {values}{scale}, in this order"
+
+    def ours(self, arm: ArmRuns, column: int) -> Mean:
+        """Our number for a column, in the unit of the published tables."""
+        stage, metric = self.tables[column].ours
+        return arm.mean(lambda run: SCALE * run["stages"][stage][metric])
+
+    def beside(self, arms: Mapping[str, ArmRuns], printed: Iterable[Fact]) -> str:
+        """Ours as a table, with the published numbers below a loss that the paper has."""
+        theirs = by_place(printed)
+        columns = range(len(self.tables))
+        rows: list[list[str]] = []
+        for key, arm in arms.items():
+            rows.append([arm.title, str(len(arm.runs)), *(self._cell(arm, column) for column in columns)])
+            if any(loss == key for _, loss in theirs):
+                rows.append(["*published*", "", *(_printed(theirs.get((column, key))) for column in columns)])
+        return table(["loss", "n", *(each.title for each in self.tables)], rows)
+
+    def _cell(self, arm: ArmRuns, column: int) -> str:
+        name = self.tables[column].temperature
+        bracket = "" if name is None else f" ({arm.parameter(name).value:.1f})"
+        return f"{plus_minus(self.ours(arm, column), 2)}{bracket}"
+
+
+def fitted_table(arms: Mapping[str, ArmRuns]) -> str:
+    """What likelihood and the grid fitted, and the ECE with it."""
+    heads = ["loss", "n", "T by NLL", "T by ECE", "ECE, T by NLL %", "focal temperature: T", "γ", "ECE %"]
+    rows = [
+        [
+            arm.title,
+            str(len(arm.runs)),
+            plus_minus(arm.parameter("temperature"), 2),
+            plus_minus(arm.parameter("ece_temperature"), 2),
+            plus_minus(arm.metric("temperature", "ece"), 2, 100),
+            plus_minus(arm.parameter("focal_temperature"), 2),
+            plus_minus(arm.parameter("gamma"), 2),
+            plus_minus(arm.metric("focal-temperature", "ece"), 2, 100),
+        ]
+        for arm in arms.values()
+    ]
+    return table(heads, rows)
+
+
+def by_place(printed: Iterable[Fact]) -> dict[tuple[int, str], Fact]:
+    """Printed numbers by column and loss."""
+    return {(int(each["column"]), each["loss"]): each for each in printed}
+
+
+def _printed(fact: Fact | None) -> str:
+    if fact is None:
+        return "–"
+    return f"*{fact['value']}*" + (f" (*{float(fact['temperature']):.1f}*)" if fact["temperature"] else "")

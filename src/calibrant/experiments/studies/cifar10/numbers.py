@@ -1,0 +1,45 @@
+"""What the runs on CIFAR-10 show, by reduction and loss, and as the study of exponents has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calibrant.experiments.arms import ArmRuns, Run, arms_among, runs_by_arm
+from calibrant.experiments.claims import exchanged
+from calibrant.experiments.paired import FEWEST_SEEDS
+from calibrant.experiments.studies.cifar10.settings import LOSSES, SUM, TITLES, WAYS
+from calibrant.experiments.studies.gammas.numbers import numbers_of as exponents_of
+
+Numbers = Mapping[str, Any]
+_FOUND = ("train_accuracy", "stages", "parameters", "norms", "people", "shift")
+
+
+def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
+    """The runs by reduction and loss; those with the sum once more as rows of table 1."""
+    wanted = {key: {"loss": loss} for key, (loss, _) in LOSSES.items()}
+    of_way = {way: [run for run in runs if run["reduction"] == way] for way in WAYS}
+    return {
+        **also,
+        "done": len(runs),
+        "cpu_seconds": sum(run["cpu_seconds"] for run in runs),
+        "ways": [
+            {"way": way, "arms": runs_by_arm(found, wanted, _FOUND)} for way, found in of_way.items() if found
+        ],
+        "exponents": exponents_of(of_way[SUM], {}),
+    }
+
+
+def arms_of(numbers: Numbers, way: str, *, enough: bool = False) -> dict[str, ArmRuns]:
+    """The losses of a reduction, by key; with ``enough`` those with as many seeds as decide anything."""
+    rows = next((each["arms"] for each in numbers["ways"] if each["way"] == way), [])
+    return {
+        key: arm
+        for key, arm in arms_among(rows, TITLES).items()
+        if not enough or len(arm.runs) >= FEWEST_SEEDS
+    }
+
+
+def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
+    """The numbers with the results of two reductions, or of two losses, exchanged."""
+    return exchanged(numbers, "way" if first in WAYS else "arm", first, second)

@@ -1,0 +1,42 @@
+"""The rows of texts: AG News and 20 Newsgroups, published numbers beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant.experiments.grid_study import grid_study
+from calibrant.experiments.studies.losses.numbers import DIGITS
+from calibrant.experiments.studies.losses.settings import AFTER
+from calibrant.experiments.studies.texts.claims import claims
+from calibrant.experiments.studies.texts.numbers import numbers_of, swapped
+from calibrant.experiments.studies.texts.words import words
+from calibrant.experiments.study import Page
+
+if TYPE_CHECKING:
+    from calibrant.experiments.result import RunResult
+
+
+def _kept(result: RunResult) -> Mapping[str, Any]:
+    from calibrant.experiments.studies.texts.measure import kept_of
+
+    return kept_of(result)
+
+
+TEXTS = grid_study(
+    Page(
+        name="texts",
+        template=Path(__file__).with_name("page.md.j2"),
+        words=words,
+        claims=claims,
+        exchanged=swapped,
+        departs="AG News with 3,998 articles to train on instead of the whole set; 20 Newsgroups for 20 "
+        f"epochs in bfloat16 instead of 50 in float32. {AFTER}",
+        kept=_kept,
+        numbers=numbers_of,
+        digits=DIGITS,
+        counts=True,
+    ),
+    summary="The rows of AG News and 20 Newsgroups: a convolutional network, published numbers too.",
+)

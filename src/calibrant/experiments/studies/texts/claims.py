@@ -1,0 +1,50 @@
+"""What the papers claim, asked of the convolutional network on texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from calibrant.experiments.arms import ArmRuns
+from calibrant.experiments.claims import Claim
+from calibrant.experiments.paired import FEWEST_SEEDS
+from calibrant.experiments.studies.losses.claims import asked, row_question
+from calibrant.experiments.studies.texts.numbers import arms_of
+from calibrant.experiments.studies.texts.settings import DECAYED, SETTINGS
+
+_WITHOUT = {"confident-share"}
+"""Asked of texts by no paper."""
+
+
+def claims(numbers: Mapping[str, Any]) -> list[Claim]:
+    """Those of the study of losses, of each set of texts, where enough seeds are finished."""
+    found: list[Claim] = []
+    for setting in SETTINGS:
+        arms = {key: arm for key, arm in arms_of(numbers, setting).items() if len(arm.runs) >= FEWEST_SEEDS}
+        printed = numbers["published"][setting.key]
+        found += [
+            replace(
+                claim,
+                key=f"{claim.key}, {setting.key}",
+                statement=f"{claim.statement} ({setting.title})",
+                evidence=claim.evidence + setting.row.said(printed, row_question(claim)),
+            )
+            for claim in [*asked(arms), *_decayed(arms)]
+            if claim.key not in _WITHOUT
+        ]
+    return found
+
+
+def _decayed(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
+    """What is claimed of cross-entropy with weight decay, which is the cross-entropy of the paper on FCL."""
+    names = {DECAYED: "cross-entropy", "cross-entropy": "cross-entropy-no-decay"}
+    kept = {*names, "focal-calibration"}
+    for claim in asked({names.get(key, key): arm for key, arm in arms.items() if key in kept}):
+        if claim.key == "weight-decay" or claim.key.endswith("fcl-cross-entropy"):
+            back = {new: old for old, new in names.items()}
+            yield replace(
+                claim,
+                key=claim.key.replace("fcl-cross-entropy", f"fcl-{DECAYED}"),
+                arms=tuple(back.get(key, key) for key in claim.arms),
+            )

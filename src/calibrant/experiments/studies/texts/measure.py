@@ -1,0 +1,75 @@
+"""The numbers of a run: all metrics before and after what held-out texts fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from calibrant import metrics
+from calibrant._math.shapes import Float, Int
+from calibrant.calibrators import Calibrator, build
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.experiments.result import RunResult
+from calibrant.experiments.studies.texts.settings import METRICS, STAGES
+from calibrant.predictions import Predictions, load_predictions
+
+
+def kept_of(result: RunResult) -> dict[str, Any]:
+    """What the results file keeps of a run."""
+    accuracies = [row["calibration_accuracy"] for row in result.rows]
+    return {
+        "cpu_seconds": result.cpu_seconds,
+        "train_accuracy": result.rows[-1]["train_accuracy"],
+        "kept_epoch": accuracies.index(max(accuracies)) + 1,
+        "accuracies": accuracies,
+        "temperatures": [row["calibration_temperature"] for row in result.rows],
+        **judged(load_predictions(result.file("predictions.npz"))),
+    }
+
+
+def judged(predictions: Predictions) -> dict[str, Any]:
+    """The metrics of test samples, as trained and after all that held-out samples fit, and what these fit."""
+    held_out, test = Labelled.of(predictions.calibration), Labelled.of(predictions.test)
+    fitted = {stage: fit_quietly(build(text), held_out) for stage, text in STAGES.items()}
+    scores = test.scores.double()
+    probs = {"before": scores.softmax(dim=1)}
+    probs |= {stage: each.predict_proba(scores).double() for stage, each in fitted.items()}
+    return {
+        "stages": {stage: measured(each, test.labels) for stage, each in probs.items()},
+        "parameters": {
+            "temperature": _number(fitted["temperature"], "temperature"),
+            "ece_temperature": _number(fitted["by-ece"], "temperature"),
+            "adaptive_ece_temperature": _number(fitted["by-adaptive-ece"], "temperature"),
+            "focal_temperature": _number(fitted["focal-temperature"], "temperature"),
+            "gamma": _number(fitted["focal-temperature"], "gamma"),
+        },
+    }
+
+
+def _number(calibrator: Calibrator, name: str) -> float:
+    value = calibrator.fit_result_.parameters[name]
+    if not isinstance(value, float):
+        raise TypeError(f"`{name}` must be one number; got {value}.")
+    return value
+
+
+def measured(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, float]:
+    """The metrics of probabilities.
+
+    Example:
+        >>> found = measured(torch.tensor([[0.9, 0.1], [0.4, 0.6]]).double(), torch.tensor([0, 0]))
+        >>> found["error"], round(found["ece"], 3), found["share_above_99"]
+        (0.5, 0.35, 0.0)
+    """
+    found = {
+        "error": 1 - float(metrics.accuracy(probs, labels)),
+        "nll": float(metrics.negative_log_likelihood(probs, labels)),
+        "ece": float(metrics.expected_calibration_error(probs, labels)),
+        "adaptive_ece": float(metrics.adaptive_calibration_error(probs, labels)),
+        "classwise_ece": float(metrics.classwise_calibration_error(probs, labels)),
+        "mce": float(metrics.maximum_calibration_error(probs, labels)),
+        "smce": float(metrics.smooth_calibration_error(probs, labels)),
+        "share_above_99": float((probs.max(dim=1).values > 0.99).double().mean()),
+    }
+    return {name: found[name] for name in METRICS}

@@ -1,0 +1,170 @@
+"""Settings of the study of texts: the two rows, and what the papers print of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from calibrant.experiments.printed_rows import TEXT_TABLES, Loss, PrintedRow, PrintedTable
+
+STAGES = {
+    "by-ece": "temperature(objective='ece', search='grid')",
+    "by-adaptive-ece": "temperature(objective='adaptive_ece', search='grid')",
+    "temperature": "temperature",
+    "focal-temperature": "focal-temperature",
+}
+"""What is fitted on the held-out texts, by the name of the stage."""
+METRICS = ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "mce", "smce", "share_above_99")
+GAMMAS = (1, 2, 3)
+DECAYED = "cross-entropy-decayed"
+
+_CROSS_ENTROPY = Loss(
+    key="cross-entropy", title="cross-entropy", text="cross-entropy", published="cross-entropy"
+)
+_FOCAL = tuple(
+    Loss(
+        key=f"focal-{gamma}",
+        title=f"focal, γ = {gamma}",
+        text=f"focal(gamma={gamma})",
+        published=f"focal(gamma={gamma})",
+    )
+    for gamma in GAMMAS
+)
+_SAMPLE = Loss(key="sample-focal", title="FLSD-53", text="sample-focal", published="focal-sample(53)")
+_BRIER = Loss(key="brier", title="Brier", text="brier", published="brier")
+_MMCE = Loss(key="mmce-published", title="MMCE, as published", text="mmce", published="mmce")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Texts, and the row that a paper prints of them.
+
+    Attributes:
+        key: Its name in the results file.
+        title: What it is called on the page.
+        data: How the names of the data set begin.
+        row: What the paper prints, and the losses of the page.
+        epochs: Epochs after which the temperature is shown.
+    """
+
+    key: str
+    title: str
+    data: str
+    row: PrintedRow
+    epochs: tuple[int, ...]
+
+    def loss_of(self, run: Mapping[str, Any]) -> str:
+        """The key of a run's loss."""
+        decayed = ", weight decay" if run["optimiser.weight_decay"] else ""
+        return next(loss.key for loss in self.row.losses if loss.text == f"{run['loss']}{decayed}")
+
+
+AG_NEWS = Setting(
+    key="ag-news",
+    title="AG News",
+    data="ag_news",
+    epochs=(1, 2, 5, 10, 20, 50),
+    row=PrintedRow(
+        paper="focal-calibration-loss-2025",
+        dataset="AG-News",
+        losses=(
+            Loss(
+                key=DECAYED,
+                title="cross-entropy, weight decay",
+                text="cross-entropy, weight decay",
+                published="weight-decay",
+            ),
+            _BRIER,
+            _MMCE,
+            Loss(
+                key="label-smoothing",
+                title="label smoothing, 0.05",
+                text="label-smoothing(smoothing=0.05)",
+                published="label-smoothing",
+            ),
+            _SAMPLE,
+            Loss(
+                key="dual-focal",
+                title="dual focal, γ = 5",
+                text="dual-focal(gamma=5)",
+                published="dual-focal",
+            ),
+            Loss(
+                key="focal-calibration",
+                title="FCL, γ = 4, λ = 3",
+                text="focal-calibration(gamma=4, calibration_weight=3)",
+                published="focal-calibration",
+            ),
+            _CROSS_ENTROPY,
+            _FOCAL[-1],
+            Loss(
+                key="focal-calibration-half",
+                title="FCL, γ = 3, λ = 0.5",
+                text="focal-calibration(gamma=3, calibration_weight=0.5)",
+            ),
+        ),
+        tables=(
+            PrintedTable(tables=("2",), title="Error", metric="error", stage="na", ours=("before", "error")),
+            *(
+                PrintedTable(
+                    tables=(number,),
+                    title=f"{metric}{' after T' if stage == 'post' else ''}",
+                    metric=metric,
+                    stage=stage,
+                    ours=("by-ece" if stage == "post" else "before", name),
+                    temperature="ece_temperature" if (metric, stage) == ("ECE", "post") else None,
+                )
+                for number, metric, name in (
+                    ("1", "ECE", "ece"),
+                    ("3", "smCE", "smce"),
+                    ("6", "AdaECE", "adaptive_ece"),
+                    ("7", "classwise-ECE", "classwise_ece"),
+                )
+                for stage in ("pre", "post")
+            ),
+        ),
+    ),
+)
+NEWSGROUPS = Setting(
+    key="newsgroups",
+    title="20 Newsgroups",
+    data="newsgroups20",
+    epochs=(1, 2, 5, 10, 15, 20),
+    row=PrintedRow(
+        paper="mukhoti-2020",
+        dataset="20-Newsgroups",
+        losses=(
+            _CROSS_ENTROPY,
+            _BRIER,
+            _MMCE,
+            *_FOCAL,
+            Loss(
+                key="scheduled-531",
+                title="FLSc-531",
+                text="scheduled-focal(gammas=(5, 3, 1), milestones=(5, 14))",
+                published="focal-scheduled(531)",
+            ),
+            Loss(
+                key="scheduled-532",
+                title="FLSc-532",
+                text="scheduled-focal(gammas=(5, 3, 2), milestones=(5, 14))",
+                published="focal-scheduled(532)",
+            ),
+            Loss(
+                key="sample-focal-532",
+                title="FLSD-532",
+                text="sample-focal(thresholds=(0.2, 0.5, 1.0), gammas=(5, 3, 2))",
+                published="focal-sample(532)",
+            ),
+            _SAMPLE,
+        ),
+        tables=TEXT_TABLES,
+    ),
+)
+SETTINGS = (AG_NEWS, NEWSGROUPS)
+
+
+def setting_of(run: Mapping[str, Any]) -> Setting:
+    """The setting whose texts a run has."""
+    return next(each for each in SETTINGS if str(run["data.name"]).startswith(each.data))

@@ -1,0 +1,164 @@
+"""Checked rows of a table that is read some rows at a time, of any kind of predictions."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from calibrant._math.errors import InputError
+from calibrant._math.top_k import TopK
+from calibrant.predictions import checks
+from calibrant.predictions.checks import Kind
+from calibrant.predictions.kinds import check_scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """Checked rows in memory; what is one number of each, an event or a confidence, has two columns."""
+
+    first_row: int
+    scores: NDArray[np.floating[Any]]
+    labels: NDArray[np.int64]
+    """True classes ``(n,)``; of confidences, whether the prediction is right."""
+    truth: NDArray[np.int64]
+    """What tells samples apart: the labels, or the true classes where these are not."""
+    split: NDArray[np.uint8] | None
+    clusters: tuple[str, ...] | None
+    weights: NDArray[np.float64] | None
+    groups: tuple[str, ...] | None
+    repairs: tuple[str, ...]
+    class_names: tuple[str, ...] | None
+    top_k: TopK | None = None
+    """What confidences were computed from, where that are the largest logits."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know of the whole table."""
+
+    def at(self, temperature: float) -> Piece:
+        """Confidences with the logits over a temperature.
+
+        Raises:
+            InputError: If these are no confidences from the largest logits.
+        """
+        if self.top_k is None:
+            raise InputError("the largest logits of each sample must be known.")
+        return replace(self, scores=_two_columns(self.top_k.at(temperature).confidence))
+
+    def turned(self) -> Piece:
+        """The same with the two classes of an event in the other order."""
+        names = ("0", "1") if self.class_names is None else self.class_names
+        return replace(
+            self,
+            scores=self.scores[:, ::-1].copy(),
+            labels=1 - self.labels,
+            truth=1 - self.truth,
+            class_names=(names[1], names[0]),
+        )
+
+
+def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
+    """The arguments of ``Predictions``, checked.
+
+    Raises:
+        InputError: If a score or label is wrong, or there is no label.
+    """
+    top_k: TopK | None = None
+    notes: tuple[str, ...] = ()
+    if "top_k" in fields:
+        names, repairs, notes = None, tuple(fields["repairs"]), tuple(fields["notes"])
+        top_k, labels, truth = _largest(fields)
+        scores = _two_columns(top_k.confidence)
+    elif kind == "top_label":
+        scores, labels, truth, repairs = _confidences(fields)
+        names = None
+    else:
+        scores, labels, names, repairs = _classes(fields)
+        truth = labels
+    split, clusters, groups = (fields.get(each) for each in ("split", "clusters", "groups"))
+    return Piece(
+        first_row=first_row,
+        scores=scores,
+        labels=labels,
+        truth=truth,
+        split=None if split is None else checks.as_split(split, len(labels)).numpy(),
+        clusters=checks.as_clusters(clusters, len(labels)),
+        weights=fields.get("weights"),
+        groups=None if groups is None else checks.as_groups(groups, len(labels)),
+        repairs=repairs,
+        class_names=names,
+        top_k=top_k,
+        notes=notes,
+    )
+
+
+def _classes(
+    fields: Mapping[str, Any],
+) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], tuple[str, ...] | None, tuple[str, ...]]:
+    """Scores of classes that exclude each other, or of one event."""
+    space = "logits" if "logits" in fields else "probs"
+    values = torch.from_numpy(np.ascontiguousarray(fields[space]))
+    event = values.ndim == 1
+    given = fields.get("class_names")
+    names = None if given is None else checks.as_names(given, name="class_names")
+    if fields.get("labels") is None:
+        raise InputError("`labels` must be given to judge predictions; got none.")
+    if event and names is None:
+        names = checks.yes_and_no(fields["labels"])
+    labels = checks.as_labels(fields["labels"], names, binary=event)
+    checked, repairs = check_scores(space, values, labels, None, None)
+    found = checked.scores.numpy()
+    if event:
+        found = (
+            _two_columns(checked.scores)
+            if space == "probs"
+            else np.stack([np.zeros_like(found), found], axis=1)
+        )
+    names = None if names is None else checks.check_class_names(names, found.shape[1])
+    return found, labels.numpy(), names, repairs
+
+
+def _confidences(
+    fields: Mapping[str, Any],
+) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
+    """How sure of each answer, and whether it was right."""
+    if fields.get("correct") is None:
+        raise InputError("whether predictions are correct cannot be told without `correct`.")
+    values = torch.from_numpy(np.ascontiguousarray(fields["confidence"]))
+    values, repairs = checks.repair_events(values, name="confidence")
+    right = checks.as_correct(fields["correct"], len(values)).numpy().astype(np.int64)
+    true = fields.get("labels")
+    return _two_columns(values), right, right if true is None else _numbers(true), repairs
+
+
+def _largest(fields: Mapping[str, Any]) -> tuple[TopK, NDArray[np.int64], NDArray[np.int64]]:
+    """The largest logits, whether the likeliest class is true, and which is, as it stands in the table.
+
+    Classes that are texts are numbered anew in every piece.
+    """
+    top_k, true = fields["top_k"], fields["labels"]
+    if true is None:
+        raise InputError("`labels` must be given to judge predictions; got none.")
+    top_k = replace(top_k, label_logits=top_k.logits_of(true))
+    return top_k, (top_k.predicted == true).numpy().astype(np.int64), _numbers(fields["truth"])
+
+
+def _two_columns(probs: Tensor) -> NDArray[np.float64]:
+    """The probabilities that an event does not happen, and that it does."""
+    found = probs.to(torch.float64).numpy()
+    return np.stack([1 - found, found], axis=1)
+
+
+def _numbers(true: Any) -> NDArray[np.int64]:
+    """True classes as numbers, which are the same in every piece."""
+    texts = checks.as_texts(true)
+    if texts is None:
+        return checks.as_true_classes(true, len(true)).numpy()
+    numbers = [checks.whole_number(text) for text in texts]
+    named = zip(numbers, texts, strict=True)
+    return np.array([zlib.crc32(text.encode()) if each is None else each for each, text in named], np.int64)

@@ -1,0 +1,156 @@
+"""What is made of the order of probabilities: of all samples, and of cells that take their place."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from calibrant._math.fine_cells import add_to_cells, coarse_of, folded, num_fine
+from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.parts import ranked as module
+from calibrant.evaluation.parts.ranked import Celled, Kept, ranked
+from calibrant.evaluation.parts.tasks import SumPart
+from calibrant.evaluation.quantities.quantity import EventError, EventInfluence
+from calibrant.evaluation.quantities.roster import ROSTER, extras
+from calibrant.evaluation.resampling.event_cells import BIN_KINDS
+from calibrant.evaluation.resampling.ranking import error_of_totals
+from calibrant.evaluation.subject import Subject
+from calibrant.predictions import Predictions
+from calibrant.predictions.partitioned import PartitionedPredictions
+
+ORDERED = [
+    each
+    for each in ROSTER
+    if isinstance(each.computed, EventInfluence)
+    or (
+        isinstance(each.computed, EventError) and BIN_KINDS.get(each.computed.kernel or "width l1") != "width"
+    )
+]
+"""What bins of equal width do not know."""
+
+
+@pytest.fixture
+def none_kept(monkeypatch) -> None:
+    """Cells, however few samples there are."""
+    monkeypatch.setattr(module, "MOST_KEPT", 0)
+    monkeypatch.setattr(module, "MOST_EVENTS", 0)
+
+
+def both(num_columns: int, num_samples: int) -> tuple[Kept, Celled]:
+    """Nothing yet, kept either way."""
+    some = ranked(num_columns, num_samples, 64, of_areas=True)
+    many = ranked(num_columns, 1 << 23, 64, of_areas=True)
+    assert isinstance(some, Kept)
+    assert isinstance(many, Celled)
+    return some, many
+
+
+def drawn(num_samples: int, *, round_to: int = 15) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Probabilities of an event, some 0 and some 1, what happened (label 0), and batches."""
+    rng = np.random.default_rng(0)
+    log_odds = 4 * rng.normal(size=num_samples)
+    stated = np.round(1 / (1 + np.exp(-log_odds)), round_to)
+    stated[:20] = np.repeat([0.0, 1.0], 10)
+    happened = log_odds * 0.8 + rng.logistic(size=num_samples) > 0
+    return stated[:, None], 1 - happened.astype(int), np.arange(num_samples) % 64
+
+
+@pytest.mark.parametrize(
+    ("top", "round_to", "weighted"),
+    [(False, 2, False), (True, 2, True), (True, 15, False), (False, 15, True)],
+)
+def test_cells_tell_what_all_samples_do(top, round_to, weighted) -> None:
+    """To rounding where no cell holds two different probabilities, else to the sixth digit."""
+    stated, labels, batches = drawn(5000, round_to=round_to)
+    weights = np.random.default_rng(1).integers(0, 3, len(stated)).astype(float) if weighted else None
+    sums = both(1, len(stated))
+    for each in sums:
+        each.add(stated, labels, weights, batches)
+    kept, celled = (each.column(top=top) for each in sums)
+    for quantity in ORDERED:
+        computed = quantity.computed
+        if isinstance(computed, EventInfluence):
+            one, other = (computed.value(each.events)[0] for each in (kept, celled))
+        else:
+            one, other = (each.error(computed, 15) for each in (kept, celled))
+        within = 1e-11 if round_to == 2 else 1e-6
+        if quantity.key == "adaptive_ece" and weighted:
+            within = 3e-4  # a bin ends with a whole sample, which may weigh two
+        assert one == pytest.approx(other, abs=within), quantity.key
+    (area,), totals = sums[0].areas(np.arange(64))
+    (found,), spread = sums[1].areas(np.arange(64))
+    assert found == pytest.approx(area, abs=1e-12 if round_to == 2 else 1e-6)
+    assert error_of_totals(spread) == pytest.approx(error_of_totals(totals), rel=0.05)
+
+
+def test_areas_of_classes_are_averaged_over_those_that_occur() -> None:
+    """Of cells as of all samples, and the batches move their mean alike; without both sides there is none."""
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.normal(size=(4000, 4))
+    labels = (logits[:, :3] + rng.gumbel(size=(4000, 3))).argmax(axis=1)
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    sums = both(4, len(labels))
+    for each in sums:
+        each.add(probs, labels, None, np.arange(4000) % 64)
+    (mine, spread), (theirs, totals) = sums[1].areas(np.arange(64)), sums[0].areas(np.arange(64))
+    assert mine[3] is theirs[3] is None
+    assert mine[:3] == pytest.approx(theirs[:3], abs=1e-5)
+    assert error_of_totals(spread) == pytest.approx(error_of_totals(totals), rel=0.05)
+    for each in both(2, 1):
+        each.add(probs[:1, :2], labels[:1], None, np.zeros(1, int))
+        assert each.areas(np.arange(1)).areas == (None, None)
+    many = Celled(num_columns=1000, num_batches=64, most_bits=2, of_areas=True)
+    more = Celled(num_columns=2000, num_batches=64, most_bits=2, of_areas=True)
+    wide = np.full((64, 1000), 1 / 1000) * (1 + np.arange(64)[:, None] / 64)
+    many.add(wide, np.arange(64), None, np.arange(64))
+    assert error_of_totals(many.areas(np.arange(64)).totals) > 0
+    assert more.areas(np.arange(64)).totals is None
+
+
+def test_cells_ascend_and_fold() -> None:
+    """From 0 to 1, each in its coarse cell; folded they are those of the larger of p and 1 - p."""
+    stated = np.sort(np.concatenate([drawn(3000)[0][:, 0], [0.5, 1e-300, 2.0**-40, 1 - 2.0**-53]]))
+    labels, ones = (np.arange(len(stated)) % 3 > 0).astype(int), np.ones(len(stated))
+    for bits in (0, 6):
+        cells = np.zeros((2, 1, num_fine(bits), 3))
+        of_groups = np.zeros((1, 1, num_fine(0), 2))
+        add_to_cells(stated[:, None], labels, ones, 0 * labels, bits, cells[0], of_groups)
+        top, right = np.maximum(stated, 1 - stated), (labels == 0) == (stated > 0.5)
+        none = of_groups[:0]
+        add_to_cells(top[:, None], 1 - right.astype(int), ones, 0 * labels, bits, cells[1], none)
+        mass, sums, happened = cells[0, 0].T
+        assert (np.diff((sums / np.where(mass, mass, 1))[mass > 0]) > 0).all()
+        coarse = np.stack([np.bincount(coarse_of(bits), each) for each in (mass, happened)])
+        assert np.allclose(of_groups[0, 0].T, coarse)
+        assert folded(cells[0, 0])[1:] == pytest.approx(folded(cells[1, 0])[1:])
+
+
+def test_cells_of_a_table_are_those_of_its_parts(tmp_path, none_kept) -> None:
+    """Sent back as pickles from wherever, and close to the rows in memory; weights and two classes too."""
+    rng = np.random.default_rng(0)
+    for num_classes in (2, 3):
+        logits = 2 * rng.normal(size=(600, num_classes)).astype(np.float32)
+        labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+        folder = tmp_path / str(num_classes)
+        folder.mkdir()
+        held = Predictions(logits=logits, labels=labels, weights=rng.integers(1, 3, 600))
+        for k in range(2):
+            held.rows(np.arange(600) // 300 == k).save(folder / f"{k}.parquet")
+        table = PartitionedPredictions(folder)
+
+        def sent(task: SumPart, items):
+            found = {item: pickle.dumps(task(item)) for item in reversed(items)}
+            return (pickle.loads(found[item]) for item in items)
+
+        there = Subject.of(table, 15, name="predictions", positive_class=None, spread=sent).sums
+        here = Subject.of(table, 15, name="predictions", positive_class=None)
+        assert isinstance(there.top, Celled)
+        for one, other in ((there.top, here.sums.top), (there.ranks, here.sums.ranks)):
+            assert np.array_equal(one.cells, other.cells)
+            assert np.array_equal(one.areas(there.filled).totals, other.areas(there.filled).totals)
+        known = reduce_predictions(held if num_classes > 2 else held.as_binary(), 15, metrics=extras())
+        for key, value in here.reduced(15, extras()).values.items():
+            within = 5e-3 if "adaptive" in key else 1e-5  # of 600 samples, which weigh one or two
+            assert value == pytest.approx(known.values[key], abs=within), key

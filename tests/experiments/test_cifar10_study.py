@@ -1,0 +1,105 @@
+"""CIFAR-10: a place for every run of the grid, and each paper asked with its own reduction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from calibrant.experiments.grid import load_grid
+from calibrant.experiments.studies import cifar10
+from calibrant.experiments.studies.cifar10 import CIFAR10
+from calibrant.experiments.studies.cifar10.claims import claims
+from calibrant.experiments.studies.cifar10.numbers import arms_of, numbers_of, swapped
+from calibrant.experiments.studies.cifar10.settings import FOREIGN, MEAN, SUM
+from calibrant.experiments.studies.gammas.settings import FITS, ROWS_SIZE
+from calibrant.experiments.studies.losses.settings import FCL, MUKHOTI
+from calibrant.experiments.studies.shift.numbers import foreign_sets
+from calibrant.experiments.studies.shift.settings import STAGES as STAGES_OF_SHIFT
+from calibrant.experiments.studies.texts.settings import METRICS, STAGES
+
+PARAMETERS = ("temperature", "ece_temperature", "adaptive_ece_temperature", "focal_temperature", "gamma")
+POINTS = load_grid(Path(cifar10.__file__).with_name("grid.toml")).points
+
+
+def runs(*, seeds: int = 3) -> list[dict[str, Any]]:
+    """Every run of the grid; its numbers grow with its place and differ a little from seed to seed."""
+    found: list[dict[str, Any]] = []
+    for point in POINTS:
+        settings = point.settings
+        names = [(each.settings["reduction"], each.settings["loss"]) for each in POINTS]
+        place, seed = names.index((settings["reduction"], settings["loss"])), settings["seed"]
+        value = 0.01 * (1 + place) + 0.0001 * seed
+        side = dict.fromkeys(("accuracy", "ece", "nll", "error", "gap"), value) | {"temperature": 1 + value}
+        fit = {"T": 1 + value, "gamma": 0.5, "nll": value, "adaptive_ece": value}
+        if seed < seeds:
+            found.append(
+                {
+                    **settings,
+                    "cpu_seconds": 360.0,
+                    "train_accuracy": 1.0,
+                    "error": value,
+                    **dict.fromkeys(FITS, fit),
+                    "train": side,
+                    "new": side,
+                    "stages": dict.fromkeys(("before", *STAGES), dict.fromkeys(METRICS, value)),
+                    "parameters": dict.fromkeys(PARAMETERS, 1 + value),
+                    "norms": {"1": 1.0, "30": 2.0},
+                    "people": {
+                        stage: {"nll": value + 0.01 * step, "distance": value}
+                        for step, stage in enumerate(("before", "temperature", "focal-temperature"))
+                    },
+                    "shift": {
+                        "clean_shown": {key: {"ece": value} for key in STAGES_OF_SHIFT},
+                        "severities": {key: [{"ece": value}] * 5 for key in STAGES_OF_SHIFT},
+                        "foreign": {
+                            name: {key: {"max_probability": value} for key in STAGES_OF_SHIFT}
+                            for name in foreign_sets(FOREIGN)
+                        },
+                    },
+                }
+            )
+    return found
+
+
+def numbers() -> dict[str, Any]:
+    """The numbers of a finished grid."""
+    closest = dict.fromkeys(("1", "3", "5", "7"), 0.5)
+    return {"made_by": "", **numbers_of(runs(), {"wanted": len(POINTS), "seeds": 3, "closest": closest})}
+
+
+def test_every_run_has_its_place() -> None:
+    """Each point of the grid is a loss of its reduction, and those with the sum are rows of table 1."""
+    found = numbers()
+    assert {point.settings["data.train"] for point in POINTS} == {ROWS_SIZE}
+    assert sum(len(arm.runs) for way in (SUM, MEAN) for arm in arms_of(found, way).values()) == len(POINTS)
+    assert len(found["exponents"]["rows"]) == len(arms_of(found, SUM)) - 1  # γ = 2 is no row
+
+
+def test_each_paper_is_asked_with_its_reduction() -> None:
+    """Claims of 2020 with the sum, those on FCL with the mean; a claim that mixes both does not exchange."""
+    found = claims(numbers())
+    assert len({claim.key for claim in found}) == len(found)
+    assert all("(with the sum)" in each.statement for each in found if each.source == MUKHOTI)
+    assert all("(with the mean)" in each.statement for each in found if each.source == FCL)
+    by_key = {claim.key: claim for claim in found}
+    assert by_key["flsd-before-against-brier"].arms == ()
+    assert by_key["fcl-brier"].arms == ("focal-calibration", "brier")
+    assert by_key["cross-entropy-temperature-mean-sum"].verdict == "does not hold"
+    assert by_key["focal-3-ece-sum-mean"].verdict == "holds"
+    assert by_key["foreign-notmnist_ood-brier"].verdict == "does not hold"  # Brier comes later, so has more
+    assert by_key["foreign-notmnist_ood-cross-entropy"].verdict == "holds"
+    assert by_key["people-focal-temperature-focal-3-sum"].verdict == "does not hold"
+
+
+def test_reductions_exchange() -> None:
+    """With the two reductions exchanged, what compares them turns."""
+    turned = {claim.key: claim.verdict for claim in claims(swapped(numbers(), SUM, MEAN))}
+    assert turned["cross-entropy-temperature-mean-sum"] == "holds"
+
+
+def test_the_page_says_what_was_not_run() -> None:
+    """The page counts finished runs and those that are missing; it renders with one run, too."""
+    page = CIFAR10.pages[0]
+    assert f"**{len(POINTS)} of {len(POINTS)} runs**" in page.text(numbers())
+    few = {**numbers(), **numbers_of(runs()[8:9], {})}
+    assert f"**Not run:** {len(POINTS) - 1} runs" in page.text(few)

@@ -1,0 +1,118 @@
+"""The rows of texts: the printed numbers, which runs are whose, and what is asked of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from calibrant.experiments.grid import load_grid
+from calibrant.experiments.published import facts
+from calibrant.experiments.studies import texts
+from calibrant.experiments.studies.losses.numbers import PAPERS
+from calibrant.experiments.studies.texts.claims import claims
+from calibrant.experiments.studies.texts.measure import measured
+from calibrant.experiments.studies.texts.numbers import arms_of, numbers_of
+from calibrant.experiments.studies.texts.settings import AG_NEWS, METRICS, NEWSGROUPS, SETTINGS, STAGES
+from calibrant.experiments.tasks.training import recipe_of
+from calibrant.training import load_recipe
+
+ROOT = Path(__file__).parents[2]
+POINTS = load_grid(Path(texts.__file__).with_name("grid.toml")).points
+
+
+def runs(temperature: float = 2.0) -> list[dict[str, Any]]:
+    """Every run of the grid, with numbers that grow with its place and its seed."""
+    found: list[dict[str, Any]] = []
+    for place, point in enumerate(POINTS):
+        settings = point.settings
+        stage = dict.fromkeys(METRICS, 0.01 * place + 0.0001 * settings["seed"])
+        found.append(
+            {
+                **settings,
+                "cpu_seconds": 60.0,
+                "train_accuracy": 1.0,
+                "kept_epoch": 1,
+                "accuracies": [0.5] * settings["training.epochs"],
+                "temperatures": [1.0] * settings["training.epochs"],
+                "stages": dict.fromkeys(("before", *STAGES), stage),
+                "parameters": {
+                    "temperature": temperature + 0.01 * settings["seed"],
+                    "ece_temperature": 1.5,
+                    "adaptive_ece_temperature": 1.4,
+                    "focal_temperature": 1.0,
+                    "gamma": 0.5,
+                },
+            }
+        )
+    return found
+
+
+def test_all_printed_numbers_are_there() -> None:
+    """Every number that the two rows have in the tables of the page, once for each loss and quantity."""
+    for setting in SETTINGS:
+        row = setting.row
+        tables = {number for each in row.tables for number in each.tables}
+        wanted = {
+            (fact.method, fact.metric, fact.stage, fact.value)
+            for fact in facts(row.paper)
+            if fact.dataset == row.dataset and fact.table in tables
+        }
+        assert sorted(each["value"] for each in row.facts()) == sorted(value for *_, value in wanted)
+    assert len(AG_NEWS.row.facts()) == 7 * 9
+    assert len(NEWSGROUPS.row.facts()) == 10 * 9
+
+
+def test_every_run_of_the_grid_is_a_loss_of_the_page() -> None:
+    """Each loss of each row has every seed, and weight decay parts the two kinds of cross-entropy."""
+    numbers = numbers_of(runs(), {})
+    for setting in SETTINGS:
+        arms = arms_of(numbers, setting)
+        assert [*arms] == [loss.key for loss in setting.row.losses]
+        assert all([*arm.runs] == [0, 1, 2] for arm in arms.values())
+    plain, decayed = (arms_of(numbers, AG_NEWS)[key] for key in ("cross-entropy", "cross-entropy-decayed"))
+    places = [
+        next(k for k, each in enumerate(POINTS) if each.settings["optimiser.weight_decay"] == decay)
+        for decay in (0.0, 5e-4)
+    ]
+    for arm, place in zip((plain, decayed), places, strict=True):
+        assert arm.runs[0]["stages"]["before"]["ece"] == pytest.approx(0.01 * place)
+
+
+def test_claims_of_the_decayed_row_name_it() -> None:
+    """FCL is asked against either cross-entropy, weight decay against none, beside the paper's row."""
+    found = {claim.key: claim for claim in claims(numbers_of(runs(), {}))}
+    assert len(found) == len(claims(numbers_of(runs(), {})))
+    decayed = found["fcl-cross-entropy-decayed, ag-news"]
+    assert decayed.arms == ("focal-calibration", "cross-entropy-decayed")
+    assert decayed.evidence.endswith("in the paper's own row 0.99, 4.82 %, in this order")
+    assert "own row" not in found["fcl-cross-entropy, ag-news"].evidence
+    assert found["weight-decay, ag-news"].arms == ("cross-entropy-decayed", "cross-entropy")
+    assert found["flsd-nll-before, newsgroups"].evidence.endswith(
+        "own row 109.17, 176.57 (NLL × 100), in this order"
+    )
+    assert not any("newsgroups" in key and "fcl" in key for key in found)
+
+
+def test_metrics_are_of_the_top_class() -> None:
+    """Error, NLL and share by hand; all that the page names is there."""
+    probs = torch.tensor([[0.995, 0.005, 0.0], [0.2, 0.5, 0.3], [0.25, 0.5, 0.25]]).double()
+    found = measured(probs, torch.tensor([0, 1, 0]))
+    assert set(found) == set(METRICS)
+    assert found["error"] == pytest.approx(1 / 3)
+    assert found["nll"] == pytest.approx(-(torch.tensor([0.995, 0.5, 0.25]).double().log().mean().item()))
+    assert found["share_above_99"] == pytest.approx(1 / 3)
+
+
+def test_the_grid_has_the_recipes_settings() -> None:
+    """Network, data and training are those of the two recipes, but for what the page calls departures."""
+    for file, setting in (("ag-news", AG_NEWS), ("20ng-gpcnn", NEWSGROUPS)):
+        recipe = load_recipe(ROOT / "recipes" / f"{file}.toml")
+        point = next(each for each in POINTS if each.settings["data.name"].startswith(setting.data))
+        own = recipe_of(point.settings)
+        differ = {each.partition(":")[0] for each in recipe.differences(own)}
+        allowed = {"training.epochs", "training.precision"} if setting is NEWSGROUPS else set()
+        assert differ == allowed
+    assert STAGES["by-ece"] == PAPERS
