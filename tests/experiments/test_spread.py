@@ -14,7 +14,7 @@ from calibrant.calibrators import TemperatureScaling, build
 from calibrant.evaluation import check
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.tasks import sample
-from calibrant.evaluation.parts.temperature import fit_in_parts
+from calibrant.evaluation.parts.temperature import fit_in_passes
 from calibrant.evaluation.spread import Spread
 from calibrant.experiments.engines.in_order import in_order
 from calibrant.experiments.engines.spread import spreading
@@ -63,7 +63,7 @@ def test_engines_give_the_same_bits_and_ray_survives_a_death(death, tmp_path, cl
         some = sample(table, Deal.of(table, 15, fits=True), "fit", 10**6, seed=0, spread=spread)
         deal, fitted = Deal.of(table, 15, fits=True), [build("temperature"), build("focal-temperature")]
         for each in fitted:
-            fit_in_parts(each, table, some, deal, spread=spread)
+            fit_in_passes(each, table, some, deal, spread=spread)
         quick = {"bootstrap": 20, "spread": spread}
         return (
             evaluate(table, calibrators=["temperature"], null_draws=40, **quick).to_json(),

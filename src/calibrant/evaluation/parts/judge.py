@@ -11,14 +11,13 @@ from calibrant._math.errors import InputError
 from calibrant._math.top_k import joined
 from calibrant.evaluation.arguments import groups_note
 from calibrant.evaluation.dense.arms import judged_arms
-from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.groups import TOO_MANY, rows_by_group
+from calibrant.evaluation.parts.kinds import AnySums, reduced_of
 from calibrant.evaluation.parts.ranked import Celled
-from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.parts.tasks import MOST_FITTED, sample, summed
 from calibrant.evaluation.parts.to_fit import Drawn, with_drawn
 from calibrant.evaluation.prepare import Prepared, Request, prepare
@@ -99,7 +98,7 @@ def prepare_parts(request: Request, table: PartitionedPredictions, drawn: Drawn 
     return replace(prepared, notes=tuple(notes), split=split)
 
 
-def dealt_note(table: PartitionedPredictions, deal: Deal, sums: BatchSums) -> str:
+def dealt_note(table: PartitionedPredictions, deal: Deal, sums: AnySums) -> str:
     """How memory is kept from growing, and what that means for the intervals.
 
     Raises:
@@ -147,6 +146,6 @@ def judge_parts(fitted: Fitted, table: PartitionedPredictions, spread: Spread = 
     notes = (*prepared.notes, dealt, *too_many, *found.repairs)
     prepared = replace(prepared, procedure=procedure, notes=notes)
     names = tuple(table.class_names or map(str, range(table.num_classes)))
-    reduced = [reduced_sums(each, names, procedure.metrics) for each in found.arms]
+    reduced = [reduced_of(each, names, procedure.metrics) for each in found.arms]
     groups = [rows_by_group(each, procedure) for each in found.arms]
     return judged_arms(replace(fitted, prepared=prepared), reduced, found.arms[0].num_positions, groups)

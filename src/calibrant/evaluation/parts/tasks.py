@@ -14,7 +14,7 @@ from calibrant._math.threads import one_thread
 from calibrant._math.top_k import TopK, joined
 from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.evaluation.parts.dealing import Deal, Half
-from calibrant.evaluation.parts.states import BatchSums
+from calibrant.evaluation.parts.kinds import AnySums, added, no_sums
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
@@ -29,7 +29,7 @@ SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the
 class Summed:
     """The sums of a part, for each arm, and what had to be repaired in it."""
 
-    arms: tuple[BatchSums, ...]
+    arms: tuple[AnySums, ...]
     repairs: tuple[str, ...]
 
 
@@ -42,18 +42,12 @@ class SumPart:
     num_bins: int
     calibrators: tuple[Calibrator | None, ...]
 
-    def nothing(self) -> tuple[BatchSums, ...]:
+    def nothing(self) -> tuple[AnySums, ...]:
         """The sums of no rows."""
-        table, num_bins, num_batches = self.table, self.num_bins, self.deal.num_batches
-        number = table.num_samples - (table.num_fit if self.deal.rule == "split" else 0)
+        table, deal = self.table, self.deal
+        number = table.num_samples - (table.num_fit if deal.rule == "split" else 0)
         return tuple(
-            BatchSums(
-                kind=table.kind,
-                num_classes=table.num_classes,
-                num_bins=num_bins,
-                num_batches=num_batches,
-                num_samples=number,
-            )
+            no_sums(table.kind, table.num_classes, self.num_bins, deal.num_batches, number)
             for _ in self.calibrators
         )
 
@@ -97,7 +91,7 @@ def summed(
     for done, found in enumerate(spread(task, table.parts), start=1):
         repairs += found.repairs
         for one, other in zip(arms, found.arms, strict=True):
-            one.merge(other)
+            added(one, other)
         tell(done / len(table.parts))
     said = () if not repairs else (f"{repairs[0]} So it is in {len(repairs):,} pieces of the table.",)
     return Summed(arms, said)
@@ -154,7 +148,7 @@ def sample(
     shares = shares_to_draw(np.array([deal.expected(part, half) for part in table.parts]), number)
     items = [(table.parts[k], float(shares[k])) for k in np.flatnonzero(shares)]
     found = list(spread(SamplePart(table, deal, half, seed), items))
-    labels = np.concatenate([np.empty(0, np.int64), *(each.labels for each in found)])
+    labels = np.concatenate([each.labels for each in found]) if found else np.empty(0, np.int64)
     weights = [each.weights for each in found if each.weights is not None]
     if not len(labels) or (weights and not any(each.any() for each in weights)):
         return None

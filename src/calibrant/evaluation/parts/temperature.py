@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, Protocol
 
 import torch
 
@@ -17,22 +19,49 @@ from calibrant.calibrators.fitting.passes import Wanted, nothing, solved, sums_o
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.resampling.events import Indices
-from calibrant.evaluation.spread import Spread
-from calibrant.predictions import Predictions
-from calibrant.predictions.partitioned import Part, PartitionedPredictions
+from calibrant.evaluation.spread import Item, Spread
+from calibrant.predictions import Predictions, Source
 from calibrant.predictions.pieces import Piece
 from calibrant.predictions.repair_form import to_repair
 
 
+class ToFit(Protocol[Item]):
+    """What gives rows to fit on, part by part: a table, or images."""
+
+    @property
+    def parts(self) -> Sequence[Item]:
+        """What is shared out."""
+        ...
+
+    @property
+    def space(self) -> str:
+        """Which numbers are given."""
+        ...
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """One name per class."""
+        ...
+
+    @property
+    def source(self) -> Source:
+        """Where the rows come from."""
+        ...
+
+    def pieces(self, part: Item) -> Iterator[Piece]:
+        """The rows of a part, some at a time."""
+        ...
+
+
 @dataclass(frozen=True)
-class SumsOfPart:
+class SumsOfPart(Generic[Item]):
     """What a search wants to know of a part: sums over the rows to fit on."""
 
-    table: PartitionedPredictions
+    table: ToFit[Item]
     deal: Deal
     wanted: Wanted
 
-    def __call__(self, part: Part) -> Vector:
+    def __call__(self, part: Item) -> Vector:
         """The sums."""
         sums = nothing(self.wanted)
         with one_thread():
@@ -45,19 +74,19 @@ class SumsOfPart:
         return sums
 
 
-def fits_in_parts(calibrator: Calibrator, table: PartitionedPredictions) -> bool:
+def fits_in_passes(calibrator: Calibrator, kind: str, num_classes: int) -> bool:
     """Whether a calibrator is fitted to all rows by sums; an exponent is, if there are several classes."""
-    several = table.num_classes > 2 or isinstance(calibrator, TemperatureScaling)
-    return calibrator.fits_in_pieces and several
+    several = num_classes > 2 or isinstance(calibrator, TemperatureScaling)
+    return calibrator.fits_in_pieces and several and kind != "multilabel"
 
 
-def fit_in_parts(
-    calibrator: Calibrator, table: PartitionedPredictions, sample: Predictions, deal: Deal, *, spread: Spread
+def fit_in_passes(
+    calibrator: Calibrator, table: ToFit[Item], sample: Predictions, deal: Deal, *, spread: Spread
 ) -> Calibrator:
     """Fit to all rows to fit on; two passes at most, as a rule, as the search begins at a ``sample``.
 
     Args:
-        calibrator: What is fitted; see :func:`fits_in_parts`.
+        calibrator: What is fitted; see :func:`fits_in_passes`.
         table: What to fit on.
         sample: Some of its rows to fit on.
         deal: Which rows those are.
