@@ -133,7 +133,7 @@ def evaluate(
                 labels=labels,
                 ignore_index=ignore_index,
                 images=images,
-                whole="--by-group" if by_group else "--ood" if ood else "--labels" if labels else "",
+                whole="--by-group" if by_group else "--labels" if labels else "",
             )
             predictions = large or reading.open(file, labels=labels)
             if by_group and (not isinstance(predictions, Predictions) or predictions.groups is None):

@@ -9,7 +9,8 @@ from calibrant import InputError, Predictions, evaluate, load_calibrator, load_p
 from calibrant.cli.parts import opened_to_fit
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import Evaluation, check, compare
-from calibrant.evaluation.parts.to_fit import sampled_to_fit
+from calibrant.evaluation.parts import others
+from calibrant.evaluation.parts.others import sampled_to_fit
 from calibrant.evaluation.spread import here
 from calibrant.evaluation.subject import Subject
 from calibrant.predictions import ColumnNames
@@ -179,6 +180,24 @@ def test_rows_to_fit_on_may_be_of_another_table(tmp_path) -> None:
     memory.save(tmp_path / "a.npz")
     opened = [opened_to_fit(tmp_path / name, Reading(), "serial") for name in ("a.parquet", "a.npz")]
     assert [type(each) for each in opened] == [PartitionedPredictions, Predictions]
+
+
+def test_foreign_samples_are_told_apart_as_in_memory(tmp_path, monkeypatch) -> None:
+    """All samples to judge are scored, or of a large table random ones, which is noted."""
+    table = written(tmp_path / "a.parquet", two_classes())
+    memory = load_predictions(tmp_path / "a.parquet")
+    rng = np.random.default_rng(1)
+    foreign = Predictions(logits=rng.normal(size=(60, 2)), class_names=["cat", "dog"])
+    how = QUICK | {"calibrators": ["temperature"], "ood": foreign}
+    for more in ({}, {"ood_score": "energy"}, {"positive_class": "cat"}):
+        mine, theirs = (evaluate(each, **how, **more).out_of_distribution for each in (table, memory))
+        assert (mine.num_in, mine.sentence) == (ROWS - FITTED, theirs.sentence)
+        for one, other in zip(mine.arms, theirs.arms, strict=True):
+            assert one.metrics["auroc"].value == pytest.approx(other.metrics["auroc"].value, rel=1e-9)
+    monkeypatch.setattr(others, "MOST_FAMILIAR", 50)
+    found = evaluate(table, **how)
+    assert 20 < found.out_of_distribution.num_in < 90
+    assert sum("random ones of the table" in note for note in found.notes) == 1
 
 
 def largest(number: int = ROWS, *, seed: int = 0) -> dict[str, list[object]]:

@@ -17,9 +17,9 @@ from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.groups import TOO_MANY, rows_by_group
 from calibrant.evaluation.parts.kinds import AnySums, reduced_of
+from calibrant.evaluation.parts.others import Drawn, told_apart, with_drawn
 from calibrant.evaluation.parts.ranked import Celled
 from calibrant.evaluation.parts.tasks import MOST_FITTED, sample, summed
-from calibrant.evaluation.parts.to_fit import Drawn, with_drawn
 from calibrant.evaluation.prepare import Prepared, Request, prepare
 from calibrant.evaluation.resampling.clusters import few_note
 from calibrant.evaluation.spread import Spread, here
@@ -143,9 +143,11 @@ def judge_parts(fitted: Fitted, table: PartitionedPredictions, spread: Spread = 
     dealt = dealt_note(table, deal, found.arms[0])
     procedure = replace(prepared.procedure, clusters=len(found.arms[0].filled))
     too_many = (TOO_MANY,) if found.arms[0].groups is None else ()
-    notes = (*prepared.notes, dealt, *too_many, *found.repairs)
+    detected, of_some = told_apart(fitted, table, deal, spread=spread)
+    notes = (*prepared.notes, dealt, *too_many, *of_some, *found.repairs)
     prepared = replace(prepared, procedure=procedure, notes=notes)
     names = tuple(table.class_names or map(str, range(table.num_classes)))
     reduced = [reduced_of(each, names, procedure.metrics) for each in found.arms]
     groups = [rows_by_group(each, procedure) for each in found.arms]
-    return judged_arms(replace(fitted, prepared=prepared), reduced, found.arms[0].num_positions, groups)
+    judged = judged_arms(replace(fitted, prepared=prepared), reduced, found.arms[0].num_positions, groups)
+    return replace(judged, out_of_distribution=detected)

@@ -1,16 +1,23 @@
-"""Calibrators fitted on another table than the one that is judged."""
+"""Other samples than those that are judged: to fit on, and of another kind, which are to be told apart."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from calibrant._math.errors import InputError
+from calibrant.evaluation.arguments import as_judged
+from calibrant.evaluation.fit import Fitted
+from calibrant.evaluation.out_of_distribution import NEED_LOGITS, detect
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.tasks import MOST_FITTED, sample
 from calibrant.evaluation.prepare import Prepared
+from calibrant.evaluation.result import OutOfDistribution
 from calibrant.evaluation.spread import Spread
+from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Predictions, Source
 from calibrant.predictions.partitioned import PartitionedPredictions
+
+MOST_FAMILIAR = 1 << 16  # samples of a table that foreign ones are told apart from
 
 
 @dataclass(frozen=True)
@@ -59,3 +66,36 @@ def with_drawn(prepared: Prepared, drawn: Drawn | None) -> Prepared:
     said = (f"Calibrators were fitted on {drawn.words}.",) if drawn.announce else ()
     split = replace(prepared.split, words=drawn.words, marked=drawn.marked)
     return replace(prepared, notes=(*prepared.notes, *said), split=split)
+
+
+def in_that_form(
+    given: Predictions | None, positive_class: int | str | None, score: OutOfDistributionScore | None
+) -> Predictions | None:
+    """Other samples with that class as class 1; as they are where their logits are to be looked at."""
+    if given is None or positive_class is None or score in NEED_LOGITS:
+        return given
+    return as_judged(given, positive_class)
+
+
+def told_apart(
+    fitted: Fitted, table: PartitionedPredictions, deal: Deal, *, spread: Spread
+) -> tuple[OutOfDistribution | None, tuple[str, ...]]:
+    """How well foreign samples are told from those of a table, and what to say if only some were taken."""
+    request, procedure = fitted.prepared.request, fitted.prepared.procedure
+    if request.ood is None:
+        return None, ()
+    fitted.prepared.steps.next("telling foreign samples apart")
+    most = min(MOST_FAMILIAR, MOST_FITTED // table.width)
+    some = sample(table, deal, "test", most, seed=request.seed, spread=spread)
+    if some is None:
+        raise InputError(f"{table.address} holds no samples to judge.")
+    pair = some, request.ood
+    if request.ood_score not in NEED_LOGITS or some.kind != request.ood.kind:
+        pair = as_judged(some), as_judged(request.ood)
+    alone = [each for each in fitted.calibrators if each.in_turn is None]
+    found = detect(*pair, request.ood_score, alone, procedure)
+    held = table.num_samples - (table.num_fit if deal.rule == "split" else 0)
+    if some.num_samples == held:
+        return found, ()
+    number = f"{some.num_samples:,}"
+    return found, (f"Foreign samples were told apart from {number} random ones of the table.",)
