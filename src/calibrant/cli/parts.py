@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,8 @@ from calibrant.cli.terminal import errors
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
+    from calibrant.evaluation.parts.dealing import Deal
+    from calibrant.evaluation.parts.temperature import ToFit
     from calibrant.evaluation.spread import Spread
     from calibrant.predictions import DensePredictions, Predictions
     from calibrant.predictions.partitioned import PartitionedPredictions
@@ -211,8 +213,7 @@ def fit_by_sums(
         if isinstance(given, DensePredictions):
             tell(f"fitting on {given.num_images:,} images", 0.1)
             found = fit_images(given, method, spread)
-            said = [] if found is None else [f"{found.fit_result_.steps} passes over the images"]
-            return None if found is None else FittedBySums(found, given.class_names, said)
+            return None if found is None else FittedBySums(found[0], given.class_names, found[1])
         tell(f"fitting on {given.num_samples:,} rows", 0.1)
         found, said = fit_in_parts(given, method, every_row=every_row, spread=spread)
     names = RIGHT_OR_WRONG if given.kind == "top_label" else given.class_names
@@ -222,12 +223,12 @@ def fit_by_sums(
 def fit_in_parts(
     table: PartitionedPredictions, method: str | None, *, every_row: bool, spread: Spread
 ) -> tuple[Calibrator, list[str]]:
-    """A fitted calibrator, and what to say of it: temperature from all rows, others from a sample."""
-    from calibrant.calibrators import TemperatureScaling, build, fit_top_k_temperature
+    """A fitted calibrator, and what to say of it: temperatures from all rows, others from a sample."""
+    from calibrant.calibrators import build, fit_top_k_temperature
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.evaluation.parts.dealing import Deal
     from calibrant.evaluation.parts.tasks import MOST_FITTED, sample
-    from calibrant.evaluation.parts.temperature import fit_temperature_in_parts
+    from calibrant.evaluation.parts.temperature import fits_in_passes
     from calibrant.predictions.repair_form import to_repair
     from calibrant.predictions.top_k import has_row_temperature
 
@@ -252,23 +253,26 @@ def fit_in_parts(
     )
     if some.top_k is not None and has_row_temperature(calibrator.text, some):
         return fit_top_k_temperature(some.top_k, weights=some.weights), [among]
-    newton = isinstance(calibrator, TemperatureScaling) and calibrator.text == "temperature"
-    if newton and table.kind != "multilabel":
-        fitted = fit_temperature_in_parts(table, some, deal, spread=spread)
-        return fitted, [f"{fitted.fit_result_.steps} passes over the table"]
+    if fits_in_passes(calibrator, table.kind, table.num_classes):
+        said = _fitted_in_passes(calibrator, table, some, deal, "table", spread)
+        return calibrator, [said]
     form = to_repair(some) if "binary" in calibrator.kinds else some
     fit_quietly(calibrator, Labelled.of(form))
     return calibrator, [among]
 
 
-def fit_images(dense: DensePredictions, method: str | None, spread: Spread) -> Calibrator | None:
-    """Temperature scaling of all positions of all images; None for another method, which takes a sample."""
+def fit_images(
+    dense: DensePredictions, method: str | None, spread: Spread
+) -> tuple[Calibrator, list[str]] | None:
+    """Temperatures of all positions of all images; None for another method, which takes a sample."""
+    from calibrant.calibrators import build
     from calibrant.cli.dense import positions_to_fit
     from calibrant.evaluation.dense.to_fit import Positions
     from calibrant.evaluation.parts.dealing import Deal
-    from calibrant.evaluation.parts.temperature import fit_temperature_in_parts
+    from calibrant.evaluation.parts.temperature import fits_in_passes
 
-    if method not in {None, "temperature"}:
+    calibrator = build(method or "temperature")
+    if not fits_in_passes(calibrator, "multiclass", dense.num_classes):
         errors().print(
             f"note: {method} is fitted on a sample of positions, which this process draws; --engine does "
             "nothing.",
@@ -276,8 +280,21 @@ def fit_images(dense: DensePredictions, method: str | None, spread: Spread) -> C
             highlight=False,
         )
         return None
-    every_position = Deal(1, 1, "all")
-    return fit_temperature_in_parts(Positions(dense), positions_to_fit(dense), every_position, spread=spread)
+    some, every_position = positions_to_fit(dense), Deal(1, 1, "all")
+    return calibrator, [
+        _fitted_in_passes(calibrator, Positions(dense), some, every_position, "images", spread)
+    ]
+
+
+def _fitted_in_passes(
+    calibrator: Calibrator, table: ToFit[Any], some: Predictions, deal: Deal, word: str, spread: Spread
+) -> str:
+    """Fit to all rows; what it took."""
+    from calibrant.evaluation.parts.temperature import fit_in_passes
+
+    passes = fit_in_passes(calibrator, table, some, deal, spread=spread).fit_result_.steps
+    took = f"{passes} pass{'es' * (passes > 1)} over the {word}"
+    return f"{took}, after {some.num_samples:,} random rows to begin with"
 
 
 def _is_large(path: Path) -> bool:
