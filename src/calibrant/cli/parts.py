@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from calibrant.evaluation.parts.dealing import Deal
     from calibrant.evaluation.parts.temperature import ToFit
     from calibrant.evaluation.spread import Spread
+    from calibrant.evaluation.subject import Judgeable
     from calibrant.predictions import DensePredictions, Predictions
     from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -169,6 +170,34 @@ def opened_alike(
     if whole or len(ways) == 1 or (engine is not None and None not in found):
         return found
     return opened_alike(paths, reading, engine=engine, ignore_index=ignore_index, whole=_OTHERWISE)
+
+
+def refuse_no_groups(predictions: Judgeable, file: Path) -> None:
+    """Refuse what no group can be repaired of.
+
+    Raises:
+        InputError: If there are no groups.
+    """
+    from calibrant.predictions import PartitionedPredictions, Predictions
+
+    named = predictions.has_groups if isinstance(predictions, PartitionedPredictions) else False
+    if not (named or (isinstance(predictions, Predictions) and predictions.groups is not None)):
+        raise InputError(
+            f"--by-group needs `groups` in {file}, one name per sample; --group-column says which column "
+            "holds them."
+        )
+
+
+def in_groups(
+    predictions: Predictions | PartitionedPredictions, seed: int, spread: Spread
+) -> tuple[Predictions, tuple[str, ...]]:
+    """Samples to repair group by group, and what to say of them: all, or random rows of a table in parts."""
+    from calibrant.evaluation.parts.others import sampled_by_group
+    from calibrant.predictions import Predictions
+
+    if isinstance(predictions, Predictions):
+        return predictions, ()
+    return sampled_by_group(predictions, seed, spread=spread)
 
 
 @contextmanager

@@ -193,6 +193,7 @@ class PartitionedPredictions:
         *,
         weights: NDArray[np.float64] | None = None,
         clusters: Sequence[str] | None = None,
+        groups: Sequence[str] | None = None,
         top_k: TopK | None = None,
     ) -> Predictions:
         """Some rows of pieces, as predictions of the table's kind."""
@@ -203,7 +204,12 @@ class PartitionedPredictions:
             odds = scores[:, 1] - scores[:, 0] if self.space == "logits" else scores[:, 1]
             values = {self.space: odds, "labels": labels}
         return Predictions(
-            **values, class_names=self.class_names, clusters=clusters, weights=weights, source=self.source
+            **values,
+            class_names=self.class_names,
+            clusters=clusters,
+            groups=groups,
+            weights=weights,
+            source=self.source,
         )
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -9,11 +11,15 @@ from calibrant import InputError, Predictions, evaluate, load_calibrator, load_p
 from calibrant.cli.parts import opened_to_fit
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import Evaluation, check, compare
+from calibrant.evaluation.group_repairs import group_repairs
 from calibrant.evaluation.parts import others
-from calibrant.evaluation.parts.others import sampled_to_fit
+from calibrant.evaluation.parts.dealing import Deal
+from calibrant.evaluation.parts.kinds import reduced_of
+from calibrant.evaluation.parts.others import sampled_by_group, sampled_to_fit
+from calibrant.evaluation.parts.tasks import sample, summed
 from calibrant.evaluation.spread import here
 from calibrant.evaluation.subject import Subject
-from calibrant.predictions import ColumnNames
+from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
 from command_line import call
 
@@ -292,3 +298,47 @@ def test_several_labels_are_judged_as_in_memory(tmp_path) -> None:
     other = written(tmp_path / "b.parquet", several() | {"prob_a": several()["prob_b"]})
     assert are_paired(table, other)
     assert not are_paired(table, written(tmp_path / "c.parquet", several(seed=1)))
+
+
+@pytest.mark.parametrize("given", [answers, several, largest])
+def test_parts_may_be_worked_on_anywhere_in_any_order(given, tmp_path, monkeypatch) -> None:
+    """Tasks and sums that travel, and parts that are done backwards, change no bit of sums or samples."""
+    monkeypatch.setattr(partitioned, "PART", 1)
+    table = written(tmp_path / "a.parquet", given())
+    deal = Deal.of(table, 15, fits=True)
+    assert len(table.parts) == 5
+
+    def backwards(task, items):
+        found = [pickle.dumps(pickle.loads(pickle.dumps(task))(item)) for item in reversed(items)]
+        return map(pickle.loads, reversed(found))
+
+    sums = [summed(table, deal, 15, (None,), spread=spread).arms[0] for spread in (here, backwards)]
+    drawn = [sample(table, deal, "fit", 10, seed=0, spread=spread) for spread in (here, backwards)]
+    assert sums[0].fingerprint == sums[1].fingerprint
+    values = [reduced_of(each, tuple("abc"), ()).values for each in sums]
+    assert values[0] == values[1]
+    assert drawn[0].values.tolist() == drawn[1].values.tolist()
+
+
+def test_groups_are_repaired_by_random_rows_of_a_table(tmp_path, monkeypatch) -> None:
+    """All rows, where they are few, and their groups; of a large table some, which is noted."""
+    given = answers() | {"split": np.arange(ROWS) % 2}
+    table = written(tmp_path / "a.parquet", given)
+    rows, said = sampled_by_group(table, 0, spread=here)
+    assert (rows.kind, set(rows.groups), said) == ("top_label", {"a", "b", "c"}, ())
+    mine, theirs = (
+        group_repairs(each, method="platt") for each in (rows, load_predictions(tmp_path / "a.parquet"))
+    )
+    assert [each.count for each in mine] == [each.count for each in theirs]
+    for one, other in zip(mine, theirs, strict=True):
+        for found, known in zip((*one.gaps, *one.losses), (*other.gaps, *other.losses), strict=True):
+            assert found.value == pytest.approx(known.value, rel=1e-6)
+    monkeypatch.setattr(others, "MOST_FITTED", 100)
+    _, said = sampled_by_group(table, 0, spread=here)
+    assert "fitted on" in said[0]
+    arguments = ("evaluate", "a.parquet", "--engine", "serial", "--bootstrap", "10", "--method", "platt")
+    done = call(*arguments, "--by-group", "--group-column", "group", folder=tmp_path)
+    assert (done.returncode, "One for each" in done.stdout or "one for each" in done.stdout) == (0, True)
+    written(tmp_path / "b.parquet", several())
+    refused = call("evaluate", "b.parquet", "--engine", "serial", "--by-group", folder=tmp_path)
+    assert "--by-group needs `groups` in b.parquet" in refused.stderr

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-
-import torch
 
 from calibrant._math.errors import InputError
-from calibrant._math.top_k import joined
 from calibrant.evaluation.arguments import groups_note
 from calibrant.evaluation.dense.arms import judged_arms
 from calibrant.evaluation.fit import Fitted
@@ -19,7 +15,7 @@ from calibrant.evaluation.parts.groups import TOO_MANY, rows_by_group
 from calibrant.evaluation.parts.kinds import AnySums, reduced_of
 from calibrant.evaluation.parts.others import Drawn, told_apart, with_drawn
 from calibrant.evaluation.parts.ranked import Celled
-from calibrant.evaluation.parts.tasks import MOST_FITTED, sample, summed
+from calibrant.evaluation.parts.tasks import MOST_FITTED, halves, sample, summed
 from calibrant.evaluation.prepare import Prepared, Request, prepare
 from calibrant.evaluation.resampling.clusters import few_note
 from calibrant.evaluation.spread import Spread, here
@@ -51,23 +47,7 @@ def sampled_parts(
         raise InputError(f"`predictions` must hold two samples or more to judge; {table.address} does not.")
     if some is None:
         return few
-    both = (some, few)
-    told = "correct" if table.kind == "top_label" else "labels"
-    values: dict[str, Any] = {
-        few.space: torch.cat([each.values for each in both]),
-        told: torch.cat([getattr(each, told) for each in both]),
-    }
-    top_k = [each.top_k for each in both if each.top_k is not None]
-    weights = [each.weights for each in both if each.weights is not None]
-    return Predictions(
-        **values,
-        weights=torch.cat(weights) if weights else None,
-        split=[0] * some.num_samples + [1] * few.num_samples,
-        clusters=None if few.clusters is None else [*(some.clusters or ()), *few.clusters],
-        class_names=table.class_names,
-        source=table.source,
-        top_k=joined(top_k) if top_k else None,
-    )
+    return halves(table, some, few)
 
 
 def prepare_parts(request: Request, table: PartitionedPredictions, drawn: Drawn | None = None) -> Prepared:

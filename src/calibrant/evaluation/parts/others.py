@@ -1,4 +1,4 @@
-"""Other samples than those that are judged: to fit on, and of another kind, which are to be told apart."""
+"""Random rows beside the sums: to fit on, to tell foreign samples from, and to repair group by group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.out_of_distribution import NEED_LOGITS, detect
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.tasks import MOST_FITTED, sample
+from calibrant.evaluation.parts.tasks import MOST_FITTED, halves, sample
 from calibrant.evaluation.prepare import Prepared
 from calibrant.evaluation.result import OutOfDistribution
 from calibrant.evaluation.spread import Spread
@@ -99,3 +99,24 @@ def told_apart(
         return found, ()
     number = f"{some.num_samples:,}"
     return found, (f"Foreign samples were told apart from {number} random ones of the table.",)
+
+
+def sampled_by_group(
+    table: PartitionedPredictions, seed: int, *, spread: Spread
+) -> tuple[Predictions, tuple[str, ...]]:
+    """Random rows of both halves with their groups, and what to say if these are not all.
+
+    Raises:
+        InputError: If there are fewer than two rows to fit on, or to judge.
+    """
+    deal, most = Deal.of(table, 1, fits=True), MOST_FITTED // table.width
+    fit, test = (
+        sample(table, deal, half, most, seed=seed, spread=spread, groups=True) for half in ("fit", "test")
+    )
+    if fit is None or test is None or min(fit.num_samples, test.num_samples) < 2:
+        raise InputError(f"{table.address} must hold two samples or more to fit on, and two to judge.")
+    found = halves(table, fit, test)
+    if found.num_samples == table.num_samples:
+        return found, ()
+    numbers = f"{fit.num_samples:,} random rows and judged on {test.num_samples:,} others"
+    return found, (f"Repairs of groups were fitted on {numbers}.",)
