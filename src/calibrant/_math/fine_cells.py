@@ -19,6 +19,9 @@ DEEPEST = 40  # halvings: the calibration line clips at 1e-12, which is about th
 _MANTISSA = 52
 _LOWEST = 1023 - DEEPEST  # exponent, as a float has it
 
+NUM_COARSE = 2 * (DEEPEST // 2 + 1)
+"""Cells of two halvings, of the whole scale."""
+
 
 def num_fine(bits: int) -> int:
     """Cells of the whole scale."""
@@ -48,42 +51,76 @@ def folded(cells: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @njit
 def add_to_cells(
+    stated: NDArray[np.float64],
+    happened: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    bits: int,
+    cells: NDArray[np.float64],
+) -> None:
+    """Add events, ``happened`` ``(P,)`` being 0 or 1, to ``cells`` ``(K, 3)``."""
+    for p in range(len(stated)):
+        mass = weights[p]
+        if mass > 0.0:
+            value = min(stated[p], 1.0)
+            cell = cells[_place(value, bits, len(cells))]
+            cell[0] += mass
+            cell[1] += mass * value
+            cell[2] += mass * happened[p]
+
+
+@njit
+def rank_in_cells(
     probs: NDArray[np.float64],
     labels: NDArray[np.int64],
     weights: NDArray[np.float64],
-    groups: NDArray[np.int64],
+    batches: NDArray[np.int64],
+    every: int,
     bits: int,
     cells: NDArray[np.float64],
     of_groups: NDArray[np.float64],
 ) -> None:
-    """Add ``probs`` ``(P, D)``, of whose columns that of the label happens, to ``cells`` ``(D, K, 3)``.
+    """Add ``probs`` ``(P, D)``, of whose columns that of the label happens, to ``cells`` ``(2, D, K)``.
 
-    ``of_groups`` ``(G, D, M, 2)``, which may be empty, hold mass and what happened in the cells of no bits,
-    for each of the ``groups`` ``(P,)``.
+    These hold the mass and what happened of it. So do ``of_groups`` ``(2, G, D, M)``, in cells of two
+    halvings, for one of ``every`` so many of the ``batches`` ``(P,)``; G may be 0.
     """
-    num_columns, num_groups = probs.shape[1], len(of_groups)
-    last, last_coarse = cells.shape[1] - 1, of_groups.shape[2] - 1
+    num_columns, num_cells = cells.shape[1:]
+    num_groups, num_coarse = of_groups.shape[1], of_groups.shape[3]
     for p in range(len(labels)):
         mass = weights[p]
         if mass == 0.0:
             continue
-        group = groups[p] % num_groups if num_groups else 0
+        dealt = num_groups > 0 and batches[p] % every == 0
+        group = batches[p] // every % num_groups if dealt else 0
         for d in range(num_columns):
-            value = min(probs[p, d], 1.0)
-            high = value > 0.5
-            nearer = 1.0 - value if high else value
-            place = (np.float64(nearer).view(np.int64) >> (_MANTISSA - bits)) - (_LOWEST << bits) + 1
-            place = max(place, 0)
-            happened = mass if labels[p] == d else 0.0
-            cell = cells[d, last - place if high else place]
-            cell[0] += mass
-            cell[1] += mass * value
-            cell[2] += happened
-            if num_groups:
-                coarse = ((place - 1) >> bits) + 1 if place else 0
-                of_group = of_groups[group, d, last_coarse - coarse if high else coarse]
-                of_group[0] += mass
-                of_group[1] += happened
+            place = _place(min(probs[p, d], 1.0), bits, num_cells)
+            cells[0, d, place] += mass
+            if labels[p] == d:
+                cells[1, d, place] += mass
+            if dealt:
+                coarse = _coarse(place, bits, num_cells, num_coarse)
+                of_groups[0, group, d, coarse] += mass
+                if labels[p] == d:
+                    of_groups[1, group, d, coarse] += mass
+
+
+@njit(inner=True)
+def _place(value: float, bits: int, num_cells: int) -> int:
+    """The cell of a probability."""
+    high = value > 0.5
+    nearer = 1.0 - value if high else value
+    read = int(np.float64(nearer).view(np.int64)) >> (_MANTISSA - bits)
+    place = max(read - (_LOWEST << bits) + 1, 0)
+    return num_cells - 1 - place if high else place
+
+
+@njit(inner=True)
+def _coarse(place: int, bits: int, num_cells: int, num_coarse: int) -> int:
+    """The two halvings in which a cell lies."""
+    high = 2 * place >= num_cells
+    low = num_cells - 1 - place if high else place
+    coarse = ((low - 1) >> (bits + 1)) + 1 if low else 0
+    return num_coarse - 1 - coarse if high else coarse
 
 
 def _one_side(bits: int) -> int:
@@ -92,7 +129,7 @@ def _one_side(bits: int) -> int:
 
 
 def coarse_of(bits: int) -> NDArray[np.int64]:
-    """The cell of no bits in which each of the cells lies."""
+    """The two halvings in which each of the cells lies."""
     half = np.arange(_one_side(bits))
-    low = np.where(half > 0, ((half - 1) >> bits) + 1, 0)
-    return np.concatenate([low, (num_fine(0) - 1 - low)[::-1]])
+    low = np.where(half > 0, ((half - 1) >> (bits + 1)) + 1, 0)
+    return np.concatenate([low, (NUM_COARSE - 1 - low)[::-1]])

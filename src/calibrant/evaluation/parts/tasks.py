@@ -53,6 +53,7 @@ class SumPart:
                 num_bins=num_bins,
                 num_batches=num_batches,
                 num_samples=number,
+                clusters=table.has_clusters,
             )
             for _ in self.calibrators
         )
