@@ -2,21 +2,21 @@
 
 Run as ``python benchmarks/dense.py`` (1000 images of 512 × 512 × 19: 9.3 GB in float16, twenty minutes beside
 other work; or ``--images 40``; ``--method none`` leaves out the calibrator). Writes ``results/dense.json``:
-peak memory of the process with all that it imports, seconds, and when each stage began. Half of the images
-are judged; making them is a part of the time.
+peak memory of the process with all that it imports (Linux), seconds, and when each stage began. Half of the
+images are judged; making them is a part of the time.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 import time
 from typing import Any
 
 import numpy as np
 from environment import RESULTS, environment, write
+from memory import resident
 from numpy.typing import NDArray
 
 from calibrant import evaluate
@@ -47,12 +47,6 @@ class Scene:
         labels = (coarse + np.exp(0.3 * shift) * noise).argmax(axis=0)
         labels[:8] = IGNORED
         return labels.astype(np.uint8)
-
-
-def megabytes() -> float:
-    """The highest memory of this process so far."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 def main() -> None:
@@ -86,7 +80,7 @@ def main() -> None:
         "positions_judged": found.num_test,
         "seconds": seconds,
         "stages_begin": stages,
-        "peak_megabytes": megabytes(),
+        "peak_megabytes": resident("VmHWM") / 1024,
         "ece": found.arms[0].metrics["ece"].value,
     }
     print(result)

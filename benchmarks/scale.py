@@ -198,9 +198,13 @@ def main() -> None:
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(START)
     after = rest.partition(END)[2]
-    real_rows = [row | {"real": True} for row in content.get("real", {}).get("tables", {}).values()]
-    made = tables([*found.values(), *real_rows])
-    PAGE.write_text(f"{before}{START}\n{made}\n{END}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{START}\n{tables(rows_of(content))}\n{END}{after}", encoding="utf-8")
+
+
+def rows_of(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """What was measured, of tables that were made up and of those drawn from real predictions."""
+    real = content.get("real", {}).get("tables", {})
+    return [*content["tables"].values(), *(row | {"real": True} for row in real.values())]
 
 
 def measured(rows: int, num_classes: int, folder: Path | None, draw: Any = invented) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import re
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +55,11 @@ def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def script(name: str) -> Any:
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     """A script of the folder as a module."""
-    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", FOLDER / f"{name}.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    monkeypatch.syspath_prepend(FOLDER)
+    return importlib.import_module
 
 
 def test_bars_that_are_met(results) -> None:
@@ -140,14 +138,13 @@ def test_bars_of_curvature(tmp_path) -> None:
     assert ended.stdout.count("MISSED") == 3
 
 
-def test_a_peak_is_that_of_the_calls(monkeypatch) -> None:
+def test_a_peak_is_that_of_the_calls(script, monkeypatch) -> None:
     """On a GPU the record of the most memory begins after the first call and is read before it is wiped."""
     import torch
 
     known = types.ModuleType("losses")
     known.BASE, known.SIZES, known.data = "base", (), None  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, "losses", known)
-    monkeypatch.setitem(sys.modules, "environment", script("environment"))
     held = {"peak": 0}
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: held.update(peak=0))
@@ -161,7 +158,7 @@ def test_a_peak_is_that_of_the_calls(monkeypatch) -> None:
     assert script("on_gpu").timed(call, "cuda", 3)["peak_bytes"] == 80
 
 
-def test_the_version_is_that_of_the_code() -> None:
+def test_the_version_is_that_of_the_code(script) -> None:
     """Not that of the metadata of an installation; the commit stands beside it, or nothing without git."""
     from calibrant import __version__
 

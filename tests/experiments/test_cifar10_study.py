@@ -10,9 +10,11 @@ from calibrant.experiments.studies import cifar10
 from calibrant.experiments.studies.cifar10 import CIFAR10
 from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of, numbers_of, swapped
-from calibrant.experiments.studies.cifar10.settings import MEAN, SUM
+from calibrant.experiments.studies.cifar10.settings import FOREIGN, MEAN, SUM
 from calibrant.experiments.studies.gammas.settings import FITS, ROWS_SIZE
 from calibrant.experiments.studies.losses.settings import FCL, MUKHOTI
+from calibrant.experiments.studies.shift.numbers import foreign_sets
+from calibrant.experiments.studies.shift.settings import STAGES as STAGES_OF_SHIFT
 from calibrant.experiments.studies.texts.settings import METRICS, STAGES
 
 PARAMETERS = ("temperature", "ece_temperature", "adaptive_ece_temperature", "focal_temperature", "gamma")
@@ -42,6 +44,18 @@ def runs(*, seeds: int = 3) -> list[dict[str, Any]]:
                     "stages": dict.fromkeys(("before", *STAGES), dict.fromkeys(METRICS, value)),
                     "parameters": dict.fromkeys(PARAMETERS, 1 + value),
                     "norms": {"1": 1.0, "30": 2.0},
+                    "people": {
+                        stage: {"nll": value + 0.01 * step, "distance": value}
+                        for step, stage in enumerate(("before", "temperature", "focal-temperature"))
+                    },
+                    "shift": {
+                        "clean_shown": {key: {"ece": value} for key in STAGES_OF_SHIFT},
+                        "severities": {key: [{"ece": value}] * 5 for key in STAGES_OF_SHIFT},
+                        "foreign": {
+                            name: {key: {"max_probability": value} for key in STAGES_OF_SHIFT}
+                            for name in foreign_sets(FOREIGN)
+                        },
+                    },
                 }
             )
     return found
@@ -72,6 +86,9 @@ def test_each_paper_is_asked_with_its_reduction() -> None:
     assert by_key["fcl-brier"].arms == ("focal-calibration", "brier")
     assert by_key["cross-entropy-temperature-mean-sum"].verdict == "does not hold"
     assert by_key["focal-3-ece-sum-mean"].verdict == "holds"
+    assert by_key["foreign-notmnist_ood-brier"].verdict == "does not hold"  # Brier comes later, so has more
+    assert by_key["foreign-notmnist_ood-cross-entropy"].verdict == "holds"
+    assert by_key["people-focal-temperature-focal-3-sum"].verdict == "does not hold"
 
 
 def test_reductions_exchange() -> None:

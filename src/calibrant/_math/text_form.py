@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
@@ -17,6 +18,17 @@ _CALL = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", flags=re.DOTALL)
 _LONGEST = 2000  # characters; deeper nesting than this allows would exhaust Python's own parser
 
 _MOST = 30  # names in a message
+
+
+def common_start(texts: Iterable[str]) -> str:
+    """What all texts begin with.
+
+    Example:
+        >>> common_start(["cifar_resnet", "cifar_vgg"])
+        'cifar_'
+    """
+    alike = itertools.takewhile(lambda letters: len({*letters}) == 1, zip(*texts, strict=False))
+    return "".join(letters[0] for letters in alike)
 
 
 def parse_call(text: str) -> tuple[str, dict[str, object]]:

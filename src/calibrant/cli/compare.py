@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import common_start
 from calibrant.cli.dense import IgnoreIndex
 from calibrant.cli.parts import EngineOption, JobsOption, opened_alike, shared_out
 from calibrant.cli.reading import Reading, check_inputs, expanded, reads
@@ -182,7 +182,7 @@ def short_names(files: list[Path]) -> list[str]:
     names = stems if len(set(stems)) == len(stems) else [path.as_posix() for path in files]
     if len(names) == 1:
         return names
-    shared = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False)))
+    shared = len(common_start(names))
     cuts = [at for at in range(shared, 0, -1) if names[0][at - 1] in "_-/. "]
     cut = next((at for at in cuts if all(name[at : at + 1].isalpha() for name in names)), 0)
     return [name[cut:] for name in names]

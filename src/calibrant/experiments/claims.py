@@ -9,8 +9,9 @@ from typing import Any, Literal, Self, TypeAlias
 
 from calibrant.experiments.means import LEVEL, Mean, mean_of, paired_difference, plus_minus
 
-PRACTICE, OWN = "common practice", "this project"
-"""Sources of claims that no paper makes: what many do, and what this project asks of its own accord."""
+PRACTICE, OWN, NOT_CLAIMED = "common practice", "this project", "claimed by no paper"
+"""Sources of claims that no paper makes: what many do, what this project asks of its own accord, and what it
+asks of papers' methods beyond what they say."""
 Word: TypeAlias = Literal["holds", "does not hold", "undecided"]
 
 

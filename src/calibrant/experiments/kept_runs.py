@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 Values: TypeAlias = Mapping[str, Any]
 _TABLES = ("settings", "made", "found")
-_MADE = ("calibrant", "torch", "instructions")
+MADE = ("calibrant", "torch", "instructions")
+"""By what a run is made, as far as its numbers may depend on it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class KeptRun:
 def keep(result: RunResult, found: Values, digits: int) -> KeptRun:
     """A result of a store as a results file has it, to so many digits that count."""
     made = {"version": result.version} | {
-        name: result.environment[name] for name in _MADE if result.environment.get(name) is not None
+        name: result.environment[name] for name in MADE if result.environment.get(name) is not None
     }
     return KeptRun(settings=result.settings, made=made, found=shortened(found, digits))
 
@@ -130,7 +131,7 @@ def made_by(runs: Sequence[KeptRun]) -> str:
         >>> made_by([KeptRun(settings={}, found={})] * 3)
         '3 whose versions and processor were not recorded'
     """
-    groups = Counter(tuple(str(run.made.get(name, "")) for name in _MADE) for run in runs)
+    groups = Counter(tuple(str(run.made.get(name, "")) for name in MADE) for run in runs)
     return ", ".join(_said(number, *made) for made, number in groups.items())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from calibrant.experiments.engines.serial import Serial
 from calibrant.experiments.grid import Grid
 from calibrant.experiments.item import make_item
-from calibrant.experiments.kept_runs import KeptRun, runs_in, shortened
+from calibrant.experiments.kept_runs import MADE, KeptRun, runs_in, shortened
 from calibrant.experiments.pages import table
 from calibrant.experiments.store.store import Store
 from calibrant.experiments.study import Page, Study
@@ -58,24 +58,22 @@ def repeated_runs(study: Study, page: Page, folder: Path, store: Path) -> Iterat
         }
 
 
-def _again(grid: Grid, page: Page, run: KeptRun, store: Path, runs: Sequence[KeptRun] = ()) -> dict[str, Any]:
+def _again(grid: Grid, page: Page, run: KeptRun, store: Path, runs: Sequence[KeptRun]) -> dict[str, Any]:
     task, place = grid.task, Store(store)
     item = make_item(task, task.complete(run.settings), {}, place.fingerprints())
     sweep([item], place, Serial())
     result = place.result(item.run)
     kept = page.kept(result) if result.status == "finished" else None
+    again = None if kept is None else shortened(kept, page.digits)
     here = environment()
     return {
         "made": {name: value for name, value in run.made.items() if name != "version"},
-        "here": {name: here[name] for name in ("calibrant", "torch", "instructions")},
+        "here": {name: here[name] for name in MADE},
         "cpu_seconds": round(result.cpu_seconds, 1),
         **(
             {"numbers": 0, "unequal": None, "largest": None, "error": None}
-            if kept is None
-            else {
-                **apart(run.found, again := shortened(kept, page.digits)),
-                "error": errors(run, again, runs),
-            }
+            if again is None
+            else {**apart(run.found, again), "error": errors(run, again, runs)}
         ),
     }
 
@@ -115,7 +113,8 @@ def errors(run: KeptRun, again: Mapping[str, Any], runs: Sequence[KeptRun]) -> d
         >>> errors(runs[0], {"error": 0.02}, runs)
         {'found': 0.01, 'again': 0.02, 'deviation': 0.01, 'seeds': 3}
     """
-    name = next((each for each, _ in _numbers(run.found) if each.rpartition(".")[2] == "error"), None)
+    own = dict(_numbers(run.found))
+    name = next((each for each in own if each.rpartition(".")[2] == "error"), None)
     if name is None:
         return None
     seeds = [
@@ -124,7 +123,7 @@ def errors(run: KeptRun, again: Mapping[str, Any], runs: Sequence[KeptRun]) -> d
         if _without_seed(each.settings) == _without_seed(run.settings)
     ]
     return {
-        "found": dict(_numbers(run.found))[name],
+        "found": own[name],
         "again": dict(_numbers(again)).get(name),
         "deviation": float(f"{statistics.stdev(seeds):.3g}") if len(seeds) > 1 else None,
         "seeds": len(seeds),
@@ -161,8 +160,6 @@ _COST = (
     "The time is that of the runs done again, on one core, and for all runs that the page had that many "
     "times as much; where a page says what its own runs took, that is the better number."
 )
-_RECORDED = ("calibrant", "torch", "instructions")
-"""By what a run is made, as far as its numbers may depend on it."""
 
 
 def page_of_repeats(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -190,8 +187,8 @@ def _found(rows: Sequence[Mapping[str, Any]]) -> str:
     equal = [row for row in rows if row["unequal"] == 0]
     failed = [row for row in rows if row["unequal"] is None]
     others = [row for row in rows if row["unequal"]]
-    known = [row for row in others if all(name in row["made"] for name in _RECORDED)]
-    same = sum(all(row["made"][name] == row["here"][name] for name in _RECORDED) for row in known)
+    known = [row for row in others if all(name in row["made"] for name in MADE)]
+    same = sum(all(row["made"][name] == row["here"][name] for name in MADE) for row in known)
     said = [f"{len(equal)} of {len(rows)} runs gave every number again."]
     if failed:
         named = "; ".join(f"{row['page']}, {_settings(row)}" for row in failed)
@@ -231,25 +228,26 @@ def _row(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _by(made: Iterable[Mapping[str, Any]]) -> str:
-    said = (" ".join(str(each[name]) for name in _RECORDED if name in each) for each in made)
+    said = (" ".join(str(each[name]) for name in MADE if name in each) for each in made)
     return "; ".join(dict.fromkeys(each or "not recorded" for each in said))
 
 
 def _largest_gap(rows: Sequence[Mapping[str, Any]]) -> str:
-    gaps = [(abs(gap["found"] - gap["again"]), gap) for row in rows if (gap := row["largest"])]
-    if not gaps:
-        return "–"
-    worst = max(gaps, key=lambda one: one[0])[1]
-    return f"{worst['found']:.4f}, {worst['again']:.4f} ({worst['name']})"
+    worst = _farthest(row["largest"] for row in rows)
+    return "–" if worst is None else f"{worst['found']:.4f}, {worst['again']:.4f} ({worst['name']})"
 
 
 def _error(rows: Sequence[Mapping[str, Any]]) -> str:
     """The errors of the unequal run whose repetition is farthest from it."""
-    known = [row["error"] for row in rows if row["unequal"] and row["error"]]
-    gaps = [(abs(each["found"] - each["again"]), each) for each in known if each["again"] is not None]
-    if not gaps:
+    worst = _farthest(row["error"] for row in rows if row["unequal"])
+    if worst is None:
         return "–"
-    worst = max(gaps, key=lambda one: one[0])[1]
     deviation, seeds = worst["deviation"], worst["seeds"]
     spread = "one seed" if deviation is None else f"{100 * deviation:.2f}, {seeds} seeds"
     return f"{100 * worst['found']:.2f}, {100 * worst['again']:.2f} ({spread})"
+
+
+def _farthest(pairs: Iterable[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
+    """What was found and found again, of those known the pair that is farthest apart."""
+    known = [each for each in pairs if each and each["again"] is not None]
+    return max(known, key=lambda each: abs(each["found"] - each["again"]), default=None)

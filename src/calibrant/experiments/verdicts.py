@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from calibrant._math.text_form import common_start
 from calibrant.experiments.claims import LEVEL, OWN, PRACTICE, Claim
 from calibrant.experiments.study import Page
 from calibrant.experiments.tables.comparisons import adjusted
@@ -242,20 +242,20 @@ def outcomes(found: Sequence[Found], how: str) -> str:
         how: ``where`` names pages and, in parentheses, what a page asks in several ways; ``numbers`` adds
             the numbers of what is decided; ``what`` names what is decided instead, and counts the others.
     """
-    statements = [each.claim.statement for each in found]
-    alike = itertools.takewhile(lambda letters: len({*letters}) == 1, zip(*statements, strict=False))
-    start = "".join(letters[0] for letters in alike).rpartition(" ")[0]
+    start = common_start(each.claim.statement for each in found).rpartition(" ")[0]
     said: list[str] = []
     for verdict in _ORDER:
         group = [each for each in found if each.left == verdict]
-        if how == "what":
-            named = [each.claim.statement.removeprefix(start).rpartition(" (")[0].strip() for each in group]
-        else:
+        if not group:
+            continue
+        if how != "what":
             named = [_place(each, numbers=how == "numbers" and verdict != "undecided") for each in group]
-        if group and how == "what" and verdict == "undecided":
+            said.append(f"{verdict}: {', '.join(named)}")
+        elif verdict == "undecided":
             said.append(f"undecided {len(group)}")
-        elif group:
-            said.append(f"{verdict}: {(', and ' if how == 'what' else ', ').join(named)}")
+        else:
+            named = [each.claim.statement.removeprefix(start).rpartition(" (")[0].strip() for each in group]
+            said.append(f"{verdict}: {', and '.join(named)}")
     return "; ".join(said)
 
 

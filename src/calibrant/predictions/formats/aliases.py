@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import common_start
 from calibrant.predictions.bands import named_bands
 from calibrant.predictions.formats.names import listing
 
@@ -176,8 +177,7 @@ def _suffixes(found: Sequence[str], family: str) -> list[str]:
     known = [_class_of(name, family) for name in found]
     if None not in known:
         return [str(each) for each in known]
-    least, most = min(found), max(found)
-    start = next((k for k, (a, b) in enumerate(zip(least, most, strict=False)) if a != b), len(least))
+    start = len(common_start(found))
     rests = [name[start:] for name in found]
     return rests if all(rests) and start else list(found)
 

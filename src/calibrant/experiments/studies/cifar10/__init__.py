@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from calibrant.experiments.result import RunResult
 
 
-def _kept(result: RunResult) -> Mapping[str, Any]:
+def _kept(result: RunResult) -> Mapping[str, Any] | None:
     from calibrant.experiments.studies.cifar10.measure import kept_of
 
     return kept_of(result)

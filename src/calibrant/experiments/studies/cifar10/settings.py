@@ -24,4 +24,9 @@ LOSSES: Mapping[str, tuple[str, str]] = {
     "dual-focal": ("dual-focal(gamma=5)", "dual focal, γ = 5"),
 }
 """How the grid spells a loss, and what the page calls it."""
+IMAGES = 2000
+"""So many test images are corrupted, and as many of each foreign set are shown."""
+FOREIGN: Mapping[str, str] = {"fashion_mnist": "Fashion-MNIST in grey", "notmnist_ood": "notMNIST"}
+PEOPLE = ("temperature", "focal-temperature")
+"""What is held against people beside the network as trained."""
 TITLES: Mapping[str, str] = {key: title for key, (_, title) in LOSSES.items()}

@@ -10,10 +10,12 @@ from calibrant.experiments.paired import Quantity, arms_table, usual_words
 from calibrant.experiments.printed_rows import fitted_table
 from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of
-from calibrant.experiments.studies.cifar10.settings import WAYS
+from calibrant.experiments.studies.cifar10.settings import FOREIGN, IMAGES, PEOPLE, WAYS
 from calibrant.experiments.studies.gammas.numbers import of_size, rows_of
 from calibrant.experiments.studies.gammas.settings import OBJECTIVES, ROWS_SIZE
 from calibrant.experiments.studies.gammas.words import map_table, rows_table, size_table
+from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
+from calibrant.experiments.studies.shift.settings import AS_TRAINED, CORRUPTIONS
 
 _HEADS = ("error %", "NLL", "ECE %", "AdaECE %", "class-wise ECE %", "smCE %", "after T: NLL", "ECE %")
 
@@ -29,6 +31,11 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "fitted": {title: fitted_table(arms) for title, arms in ways.items() if arms},
         "rows": {title: rows_table(rows_of(exponents), objective) for objective, title in OBJECTIVES.items()},
         "sides": size_table(sized),
+        "shifted": {title: _shifted(arms) for title, arms in ways.items() if arms},
+        "told": {title: _told(arms) for title, arms in ways.items() if arms},
+        "people": {title: _people(arms) for title, arms in ways.items() if arms},
+        "images": IMAGES,
+        "corruptions": CORRUPTIONS,
         "map_table": map_table(numbers["closest"], {ROWS_SIZE: sized}),
     }
 
@@ -42,3 +49,53 @@ def _losses(arms: Mapping[str, ArmRuns]) -> str:
 
     plain = [at("before", name) for name in ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "smce")]
     return arms_table(_HEADS, arms.values(), [*plain, at("temperature", "nll"), at("temperature", "ece")])
+
+
+def _shifted(arms: Mapping[str, ArmRuns]) -> str:
+    """ECE of the same images, clean and by severity, as trained and after temperature scaling."""
+
+    def at(stage: str, place: int | None) -> Quantity:
+        def pick(run: Mapping[str, Any]) -> float:
+            shift = run["shift"]
+            found = shift["clean_shown"][stage] if place is None else shift["severities"][stage][place]
+            return found["ece"]
+
+        return Quantity(pick=pick, scale=100)
+
+    heads: list[str] = []
+    columns: list[Quantity] = []
+    for stage, title in ((AS_TRAINED, "as trained"), ("temperature", "after T")):
+        for name, place in (("clean", None), *((f"severity {each}", each - 1) for each in (1, 3, 5))):
+            heads.append(f"{title}, {name}")
+            columns.append(at(stage, place))
+    return arms_table(heads, arms.values(), columns)
+
+
+def _told(arms: Mapping[str, ArmRuns]) -> str:
+    """AUROC of telling foreign images by the top probability."""
+    heads: list[str] = []
+    columns: list[Quantity] = []
+    for foreign, title in foreign_sets(FOREIGN).items():
+        for stage, when in ((AS_TRAINED, "as trained"), ("temperature", "after T")):
+            heads.append(f"{title}, {when}")
+            columns.append(
+                Quantity(
+                    pick=lambda run, foreign=foreign, stage=stage: auroc(run["shift"], foreign, stage),
+                    digits=1,
+                    scale=100,
+                )
+            )
+    return arms_table(heads, arms.values(), columns)
+
+
+def _people(arms: Mapping[str, ArmRuns]) -> str:
+    """NLL of people's shares and squared distance to them."""
+    heads: list[str] = []
+    columns: list[Quantity] = []
+    for stage, when in (("before", "as trained"), *((each, f"after {each}") for each in PEOPLE)):
+        for name, title in (("nll", "NLL"), ("distance", "squared distance")):
+            heads.append(f"{title}, {when.replace('-', ' ')}")
+            columns.append(
+                Quantity(pick=lambda run, stage=stage, name=name: run["people"][stage][name], digits=4)
+            )
+    return arms_table(heads, arms.values(), columns)

@@ -15,7 +15,6 @@ from calibrant.experiments.studies.coverage.settings import (
     MOST_ALARMS,
 )
 
-SOURCE = OWN
 TITLES = {
     "ece": "ECE",
     "classwise_ece": "class-wise ECE",
@@ -154,7 +153,7 @@ def _covers(key: str, shares: Sequence[Share], mean: Share) -> list[Claim]:
     return [
         Claim(
             key=f"every-{key}",
-            source=SOURCE,
+            source=OWN,
             statement=f"The interval of the {title} covers in at least {LEAST_COVERAGE:g} of the sets of "
             "every cell",
             verdict=all_of(each_cell),
@@ -163,7 +162,7 @@ def _covers(key: str, shares: Sequence[Share], mean: Share) -> list[Claim]:
         ),
         Claim(
             key=f"average-{key}",
-            source=SOURCE,
+            source=OWN,
             statement=f"The interval of the {title} covers in at least {MEAN_COVERAGE:g} of all sets",
             verdict=mean.at_least(MEAN_COVERAGE),
             evidence=f"it covers in {mean} of {mean.sets:,} sets",
@@ -177,7 +176,7 @@ def _alarms(key: str, who: str, shares: Sequence[Share]) -> list[Claim]:
     return [
         Claim(
             key=f"every-{key}",
-            source=SOURCE,
+            source=OWN,
             statement=f"Where the truth is stated, {who} raises an alarm in at most {MOST_ALARMS:g} of the "
             "sets of every cell",
             verdict=all_of(each_cell),
@@ -186,7 +185,7 @@ def _alarms(key: str, who: str, shares: Sequence[Share]) -> list[Claim]:
         ),
         Claim(
             key=f"average-{key}",
-            source=SOURCE,
+            source=OWN,
             statement=f"Where the truth is stated, {who} raises an alarm in at most {MEAN_ALARMS:g} of all "
             "sets",
             verdict=mean.at_most(MEAN_ALARMS),
@@ -208,7 +207,7 @@ def _agrees(numbers: Mapping[str, Any]) -> Claim:
     apart = pooled([Share(value=one["disagree"], sets=one["sets"]) for one in each])
     return Claim(
         key="agrees",
-        source=SOURCE,
+        source=OWN,
         statement="An interval leaves out zero exactly where the error counts as real",
         verdict="does not hold" if apart.value else "holds",
         evidence=f"they disagree in {round(apart.value * apart.sets):,} of {apart.sets:,} intervals of all "

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, Run
-from calibrant.experiments.claims import Claim
+from calibrant.experiments.claims import NOT_CLAIMED, Claim
 from calibrant.experiments.paired import Asked, Quantity, in_words
 from calibrant.experiments.studies.gammas.numbers import of_size, rows_of
 from calibrant.experiments.studies.gammas.settings import (
@@ -22,7 +22,7 @@ from calibrant.experiments.studies.gammas.settings import (
     SIZES,
     TITLES,
 )
-from calibrant.experiments.studies.losses.settings import KULL, NOT_CLAIMED
+from calibrant.experiments.studies.losses.settings import KULL
 
 CE = "cross-entropy"
 NAMES = {key: in_words(title) for key, title in TITLES.items()}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from calibrant.experiments.claims import OWN, Claim, Ruling, Word, all_of, within
+from calibrant.experiments.claims import NOT_CLAIMED, OWN, Claim, Ruling, Word, all_of, within
 from calibrant.experiments.means import Mean, plus_minus
 from calibrant.experiments.studies.calibrators.gains import Sides, adjusted, sides
 from calibrant.experiments.studies.human_posteriors.numbers import NORMAL, family, interval
@@ -23,7 +23,6 @@ from calibrant.experiments.studies.human_posteriors.settings import (
     TEMPERATURE,
 )
 
-NOT_CLAIMED = "claimed by no paper"
 FCL = "focal calibration loss (2025), appendix A.3, asked of people"
 SAME = 1.1
 """The factor within which two temperatures count as the same."""

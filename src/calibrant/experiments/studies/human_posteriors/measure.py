@@ -50,17 +50,26 @@ def read(folder: Path, file: str) -> Judged:
     Raises:
         InputError: If the two are not of the same images.
     """
-    paths = [folder / settings.JUDGEMENTS, folder / file]
-    for path in paths:
-        if not path.is_file():
-            raise InputError(f"{path} is missing; the study needs it.")
-    with np.load(paths[0], allow_pickle=False) as archive:
-        counts, labels = (archive[name].astype(np.int64) for name in ("counts", "labels"))
-    predictions = load_predictions(paths[1])
-    if predictions.labels is None or not torch.equal(predictions.labels, torch.from_numpy(labels)):
-        raise InputError(f"{paths[1]} is not in the order of the judgements.")
-    log_probs = predictions.scores.double().log_softmax(1)
-    return Judged(log_probs, torch.from_numpy(labels), torch.from_numpy(counts).double())
+    return beside_people(folder, load_predictions(_there(folder / file)), name=str(folder / file))
+
+
+def beside_people(folder: Path, predictions: Predictions, *, name: str = "the test split") -> Judged:
+    """What a network says of the test images of CIFAR-10 beside people's judgements of them.
+
+    Raises:
+        InputError: If the two are not of the same images.
+    """
+    with np.load(_there(folder / settings.JUDGEMENTS), allow_pickle=False) as archive:
+        counts, labels = (torch.from_numpy(archive[key].astype(np.int64)) for key in ("counts", "labels"))
+    if predictions.labels is None or not torch.equal(predictions.labels, labels):
+        raise InputError(f"{name} is not in the order of the judgements.")
+    return Judged(predictions.scores.double().log_softmax(1), labels, counts.double())
+
+
+def _there(path: Path) -> Path:
+    if not path.is_file():
+        raise InputError(f"{path} is missing; the study needs it.")
+    return path
 
 
 def measured(data: Judged, *, divisions: int, refits: int) -> dict[str, Any]:

@@ -8,7 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from calibrant.experiments.arms import ArmRuns, Pick, Run, difference, shared
-from calibrant.experiments.claims import OWN, PRACTICE, Claim, above, all_of, at_no_cost, below, within
+from calibrant.experiments.claims import (
+    NOT_CLAIMED,
+    OWN,
+    PRACTICE,
+    Claim,
+    above,
+    all_of,
+    at_no_cost,
+    below,
+    within,
+)
 from calibrant.experiments.means import Mean, plus_minus, standard_errors
 from calibrant.experiments.studies.losses.numbers import TITLES, arms_of
 from calibrant.experiments.studies.losses.settings import (
@@ -18,7 +28,6 @@ from calibrant.experiments.studies.losses.settings import (
     FCL,
     KULL,
     MUKHOTI,
-    NOT_CLAIMED,
 )
 
 Arms: TypeAlias = Mapping[str, ArmRuns]

@@ -12,7 +12,6 @@ from calibrant.experiments.claims import Departure
 MUKHOTI = "Mukhoti et al. (2020)"
 FCL = "focal calibration loss (2025)"
 KULL = "Komisarenko and Kull (2024)"
-NOT_CLAIMED = "claimed by no paper"
 DROP = 9
 """The last epoch at the first learning rate."""
 DECAY = 5e-4

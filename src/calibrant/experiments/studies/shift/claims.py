@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from calibrant.experiments.claims import OWN, Claim, above, all_of, below, compared
+from calibrant.experiments.claims import NOT_CLAIMED, OWN, Claim, above, all_of, below, compared
 from calibrant.experiments.means import mean_of, paired_difference, plus_minus
 from calibrant.experiments.studies.shift.numbers import auroc, effect, foreign_sets, largest, runs_of_loss
 from calibrant.experiments.studies.shift.settings import (
@@ -14,7 +14,6 @@ from calibrant.experiments.studies.shift.settings import (
     CROSS_ENTROPY,
     FCL,
     FLSD,
-    NOT_CLAIMED,
     NOT_IN_TABLE,
     PAPER_FCL,
     SEVERITIES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,10 +22,11 @@ from calibrant.experiments.studies import losses
 from calibrant.experiments.studies.shift import settings as ours
 from calibrant.experiments.tasks.simulation import Simulation
 from calibrant.experiments.tasks.task import Settings
+from calibrant.predictions import Predictions
 from calibrant.training import Recipe, train
 from calibrant.training.data import preparation, read_data, read_foreign
 
-_BATCH = 1000
+BATCH = 1000
 _GRID = Path(losses.__file__).with_name("grid.toml")
 
 
@@ -43,44 +44,72 @@ class ShiftedNetwork(Simulation):
             run = train(recipe, Path(folder) / "run", report=False)
             model, predictions = run.model(), run.predictions
             train_accuracy = run.rows[-1]["train_accuracy"]
-        dataset = _data(settings["train"])
-        prepared = preparation(recipe.data, dataset)
-        fitted = {
-            name: fit_quietly(build(name), Labelled.of(predictions.calibration)) for name in ours.CALIBRATORS
-        }
-
-        def stages(logits: Tensor) -> dict[str, Tensor]:
-            plain = {ours.AS_TRAINED: logits.double().softmax(1)}
-            return plain | {name: each.predict_proba(logits).double() for name, each in fitted.items()}
-
-        test = Labelled.of(predictions.test)
-        known = stages(test.scores)
-        rows = _evenly(len(dataset.test), settings["images"])
-        labels = dataset.test.labels[rows]
-        shifts: list[dict[str, Any]] = []
-        worst: list[dict[str, Tensor]] = []
-        for corruption in ours.CORRUPTIONS:
-            for severity in ours.SEVERITIES:
-                images = _corrupted(settings["train"], settings["images"], corruption, severity)
-                found = stages(logits_of(model, prepared, images))
-                worst += [found] if severity == max(ours.SEVERITIES) else []
-                shifts.append({"corruption": corruption, "severity": severity, **_judged(found, labels)})
-        foreign = {ours.CORRUPTED: {name: torch.cat([each[name] for each in worst]) for name in known}}
-        for name in ours.FOREIGN:
-            part = read_foreign(name, dataset, recipe.data)
-            chosen = part.inputs[_evenly(len(part), settings["images"])]
-            foreign[name] = stages(logits_of(model, prepared, chosen))
-        return {
-            "train_accuracy": train_accuracy,
-            "temperature": fitted["temperature"].fit_result_.parameters["temperature"],
-            "clean": _judged(known, test.labels),
-            "clean_shown": _judged({stage: probs[rows] for stage, probs in known.items()}, labels),
-            "foreign": {
-                name: {stage: _told(known[stage], probs) for stage, probs in found.items()}
-                for name, found in foreign.items()
+        dataset, num_images = _data(settings["train"]), settings["images"]
+        found = judged_elsewhere(
+            model,
+            preparation(recipe.data, dataset),
+            predictions,
+            corrupted=lambda *worse: _corrupted(settings["train"], num_images, *worse),
+            foreign={
+                name: part.inputs[evenly(len(part), num_images)]
+                for name in ours.FOREIGN
+                for part in (read_foreign(name, dataset, recipe.data),)
             },
-            "shifts": shifts,
-        }
+            num_images=num_images,
+        )
+        return {"train_accuracy": train_accuracy, **found}
+
+
+def judged_elsewhere(
+    model: nn.Module,
+    prepared: Preparation,
+    predictions: Predictions,
+    *,
+    corrupted: Callable[[str, int], Tensor],
+    foreign: Mapping[str, Tensor],
+    num_images: int,
+    batch: int = BATCH,
+) -> dict[str, Any]:
+    """A network, and calibrators fitted on its held-out samples, on clean, corrupted and foreign images.
+
+    Args:
+        model: The network.
+        prepared: How images are prepared for it.
+        predictions: What it says of held-out samples and test images.
+        corrupted: The test images at :func:`evenly` spaced places, by corruption and severity.
+        foreign: Images of other sets, by name.
+        num_images: How many test images are corrupted.
+        batch: Images that go through the network at once.
+    """
+    held_out, test = Labelled.of(predictions.calibration), Labelled.of(predictions.test)
+    fitted = {name: fit_quietly(build(name), held_out) for name in ours.CALIBRATORS}
+
+    def stages(logits: Tensor) -> dict[str, Tensor]:
+        plain = {ours.AS_TRAINED: logits.double().softmax(1)}
+        return plain | {name: each.predict_proba(logits).double() for name, each in fitted.items()}
+
+    known = stages(test.scores)
+    rows = evenly(len(test.labels), num_images)
+    labels = test.labels[rows]
+    shifts: list[dict[str, Any]] = []
+    worst: list[dict[str, Tensor]] = []
+    for corruption in ours.CORRUPTIONS:
+        for severity in ours.SEVERITIES:
+            found = stages(logits_of(model, prepared, corrupted(corruption, severity), batch))
+            worst += [found] if severity == max(ours.SEVERITIES) else []
+            shifts.append({"corruption": corruption, "severity": severity, **_judged(found, labels)})
+    told = {ours.CORRUPTED: {name: torch.cat([each[name] for each in worst]) for name in known}}
+    told |= {name: stages(logits_of(model, prepared, images, batch)) for name, images in foreign.items()}
+    return {
+        "temperature": fitted["temperature"].fit_result_.parameters["temperature"],
+        "clean": _judged(known, test.labels),
+        "clean_shown": _judged({stage: probs[rows] for stage, probs in known.items()}, labels),
+        "foreign": {
+            name: {stage: _told(known[stage], probs) for stage, probs in found.items()}
+            for name, found in told.items()
+        },
+        "shifts": shifts,
+    }
 
 
 def recipe_of(settings: Settings) -> Recipe:
@@ -110,12 +139,14 @@ def _data(num_train: int) -> Dataset:
 def _corrupted(num_train: int, num_images: int, corruption: str, severity: int) -> Tensor:
     """Test images under a corruption, the same ones for every run."""
     inputs = _data(num_train).test.inputs
-    return CorruptedImages(inputs, corruption, severity=severity)[_evenly(len(inputs), num_images)]
+    return CorruptedImages(inputs, corruption, severity=severity)[evenly(len(inputs), num_images)]
 
 
-def logits_of(model: nn.Module, prepared: Preparation, images: Tensor | LazyImages) -> Tensor:
+def logits_of(
+    model: nn.Module, prepared: Preparation, images: Tensor | LazyImages, batch: int = BATCH
+) -> Tensor:
     """A network's logits of images as they are stored."""
-    batches = (images[start : start + _BATCH] for start in range(0, len(images), _BATCH))
+    batches = (images[start : start + batch] for start in range(0, len(images), batch))
     with torch.no_grad():
         return torch.cat([model(prepared(to_unit(each))) for each in batches])
 
@@ -144,5 +175,11 @@ def _told(inside: Tensor, outside: Tensor) -> dict[str, float]:
     return found
 
 
-def _evenly(total: int, wanted: int) -> Tensor:
+def evenly(total: int, wanted: int) -> Tensor:
+    """So many places from the first to the last, or all.
+
+    Example:
+        >>> evenly(9, 3).tolist(), evenly(2, 3).tolist()
+        ([0, 4, 8], [0, 1])
+    """
     return torch.linspace(0, total - 1, min(wanted, total)).long()

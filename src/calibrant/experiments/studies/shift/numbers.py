@@ -110,6 +110,6 @@ def auroc(run: Mapping[str, Any], foreign: str, stage: str, score: str = "max_pr
     return float(run["foreign"][foreign][stage][score])
 
 
-def foreign_sets() -> dict[str, str]:
-    """Foreign sets by key, with what they are called."""
-    return {**FOREIGN, CORRUPTED: f"corrupted ({len(CORRUPTIONS)} kinds, severity {SEVERITIES[-1]})"}
+def foreign_sets(foreign: Mapping[str, str] = FOREIGN) -> dict[str, str]:
+    """Foreign sets by key, with what they are called; corrupted images are the last."""
+    return {**foreign, CORRUPTED: f"corrupted ({len(CORRUPTIONS)} kinds, severity {SEVERITIES[-1]})"}

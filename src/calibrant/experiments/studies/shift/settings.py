@@ -42,6 +42,5 @@ CORRUPTED = "corrupted"
 PAPER_FCL = "focal calibration loss (2025), table 4"
 NOT_IN_TABLE = frozenset({"focal(gamma=3)"})
 """Losses that table 4 lacks; it has MMCE and dual focal loss too, and calls cross-entropy weight decay."""
-NOT_CLAIMED = "claimed by no paper"
 SCORES: Mapping[str, str] = {"max_probability": "top probability", "entropy": "entropy"}
 """By what foreign images are told; the first as in one of the authors' public versions."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from calibrant.experiments.grid_study import grid_study
 from calibrant.experiments.studies.losses.numbers import DIGITS
-from calibrant.experiments.studies.losses.settings import AFTER
+from calibrant.experiments.studies.losses.settings import AFTER, UNBALANCED
 from calibrant.experiments.studies.sum_or_mean.claims import claims
 from calibrant.experiments.studies.sum_or_mean.numbers import kept_of, numbers_of, swapped
 from calibrant.experiments.studies.sum_or_mean.words import words
@@ -19,7 +19,7 @@ PAGE = Page(
     claims=claims,
     exchanged=swapped,
     departs="A small network on 10,000 images of Fashion-MNIST where the papers have ResNets on CIFAR-10. "
-    f"{AFTER} None of the papers has long-tailed images.",
+    f"{AFTER}{UNBALANCED}",
     kept=kept_of,
     numbers=numbers_of,
     digits=DIGITS,

@@ -11,7 +11,7 @@ from calibrant.experiments.claims import OWN, PRACTICE, Claim, Departure, below
 from calibrant.experiments.paired import FEWEST_SEEDS
 from calibrant.experiments.studies.losses.claims import asked, shown
 from calibrant.experiments.studies.losses.settings import FCL
-from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
+from calibrant.experiments.studies.sum_or_mean.numbers import arms_of, tail_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
     HELD,
     LIGHT,
@@ -68,7 +68,7 @@ _BETWEEN = (
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """What is asked of the balanced images, then the same of the long tail."""
-    tail = _asked({"ways": numbers.get("tail", ())})
+    tail = _asked(tail_of(numbers))
     return [*_asked(numbers), *(_on_the_tail(claim) for claim in tail)]
 
 

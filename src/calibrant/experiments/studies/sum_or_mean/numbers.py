@@ -37,17 +37,22 @@ def _ways(runs: Sequence[Run], imbalance: float) -> list[dict[str, Any]]:
         way.key: runs_by_arm(
             [run for run in runs if matches(run, way.where)],
             way.losses(imbalance).wanted,
-            ("cpu_seconds", *_FOUND),
+            _FOUND,
         )
         for way in WAYS
     }
     return [{"way": way, "arms": arms} for way, arms in found.items() if arms]
 
 
-def arms_of(numbers: Numbers, way: str, *, enough: bool = False, part: str = "ways") -> dict[str, ArmRuns]:
+def tail_of(numbers: Numbers) -> Numbers:
+    """The ways on the long tail, in the place of those on balanced images."""
+    return {"ways": numbers.get("tail", ())}
+
+
+def arms_of(numbers: Numbers, way: str, *, enough: bool = False) -> dict[str, ArmRuns]:
     """The losses of a way, by key; with ``enough`` those with as many seeds as decide anything."""
     titles = {arm.key: arm.title for arm in LOSSES.arms}
-    rows = next((each["arms"] for each in numbers.get(part, ()) if each["way"] == way), [])
+    rows = next((each["arms"] for each in numbers["ways"] if each["way"] == way), [])
     return {
         key: arm
         for key, arm in arms_among(rows, titles).items()

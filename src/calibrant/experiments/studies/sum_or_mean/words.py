@@ -13,7 +13,7 @@ from calibrant.experiments.pages import table
 from calibrant.experiments.paired import usual_words
 from calibrant.experiments.studies.losses.claims import on_grid, shown
 from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, claims, equal_steps
-from calibrant.experiments.studies.sum_or_mean.numbers import arms_of
+from calibrant.experiments.studies.sum_or_mean.numbers import arms_of, tail_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
     HARDLY_LEARNED,
     LIGHT,
@@ -59,7 +59,7 @@ def bounds() -> Mapping[str, tuple[float, float]]:
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
     by_way = {way: arms_of(numbers, way) for way in TITLES}
-    tail = {way: arms_of(numbers, way, part="tail") for way in TITLES}
+    tail = {way: arms_of(tail_of(numbers), way) for way in TITLES}
     ours = _runs(by_way) + _runs(tail)
     tables = {TITLES[way]: _table(arms) for way, arms in by_way.items() if arms}
     of_tail = _of_tail(tail)
@@ -133,7 +133,7 @@ def _not_run(parts: Mapping[str, Ways], numbers: Mapping[str, Any], per_run: flo
 def _of_tail(ways: Ways) -> dict[str, Any]:
     """The long tail run by run, and how often the temperature is lower after focal loss at equal steps.
 
-    There are too few seeds for means, intervals or verdicts.
+    The claims that have seeds enough are asked beside it.
     """
     keys = list(dict.fromkeys(key for arms in ways.values() for key in arms))
     titles = {arm.key: arm.title for arm in LOSSES.arms}
