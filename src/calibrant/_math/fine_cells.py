@@ -2,7 +2,7 @@ r"""Cells of probability by halvings: those of one and the same width, and ever 
 
 The distance q of a probability from the nearer end of the scale lies in a halving :math:`(2^{-k-1}, 2^{-k}]`,
 and each halving holds :math:`2^b` cells of equal width: the first bits of q, which are read off the float. So
-log-odds are told apart as well as the middle of the scale. Beyond :math:`2^{-40}` everything is one cell.
+log-odds are told apart as well as the middle of the scale. Beyond :math:`2^{-41}` everything is one cell.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from calibrant._math.jit import njit
 MASS, STATED, HAPPENED = range(3)
 """What a cell sums up, by weight."""
 CELL_SUMS = 3
-DEEPEST = 40  # halvings: the calibration line clips at 1e-12, which is about the last
+DEEPEST = 41  # halvings: the calibration line clips at 1e-12, which is about the last
 _MANTISSA = 52
-_LOWEST = 1023 - DEEPEST  # exponent, as a float has it
+_LOWEST = 1023 - DEEPEST  # exponent, as a float has it; even
 
-NUM_COARSE = 2 * (DEEPEST // 2 + 1)
+NUM_COARSE = 2 * (DEEPEST // 2 + 2)
 """Cells of two halvings, of the whole scale."""
 
 
@@ -62,7 +62,7 @@ def add_to_cells(
         mass = weights[p]
         if mass > 0.0:
             value = min(stated[p], 1.0)
-            cell = cells[_place(value, bits, len(cells))]
+            cell = cells[_place(value, _MANTISSA - bits, _LOWEST << bits, len(cells))]
             cell[0] += mass
             cell[1] += mass * value
             cell[2] += mass * happened[p]
@@ -86,41 +86,31 @@ def rank_in_cells(
     """
     num_columns, num_cells = cells.shape[1:]
     num_groups, num_coarse = of_groups.shape[1], of_groups.shape[3]
+    drop, lowest = _MANTISSA - bits, _LOWEST << bits
     for p in range(len(labels)):
-        mass = weights[p]
+        mass, label = weights[p], labels[p]
         if mass == 0.0:
             continue
-        dealt = num_groups > 0 and batches[p] % every == 0
-        group = batches[p] // every % num_groups if dealt else 0
         for d in range(num_columns):
-            place = _place(min(probs[p, d], 1.0), bits, num_cells)
-            cells[0, d, place] += mass
-            if labels[p] == d:
-                cells[1, d, place] += mass
-            if dealt:
-                coarse = _coarse(place, bits, num_cells, num_coarse)
-                of_groups[0, group, d, coarse] += mass
-                if labels[p] == d:
-                    of_groups[1, group, d, coarse] += mass
+            cells[0, d, _place(min(probs[p, d], 1.0), drop, lowest, num_cells)] += mass
+        if label < num_columns:
+            cells[1, label, _place(min(probs[p, label], 1.0), drop, lowest, num_cells)] += mass
+        if num_groups and batches[p] % every == 0:
+            found = of_groups[:, batches[p] // every % num_groups]
+            for d in range(num_columns):
+                found[0, d, _place(min(probs[p, d], 1.0), _MANTISSA + 1, _LOWEST >> 1, num_coarse)] += mass
+            if label < num_columns:
+                place = _place(min(probs[p, label], 1.0), _MANTISSA + 1, _LOWEST >> 1, num_coarse)
+                found[1, label, place] += mass
 
 
 @njit(inner=True)
-def _place(value: float, bits: int, num_cells: int) -> int:
-    """The cell of a probability."""
+def _place(value: float, drop: int, lowest: int, num_cells: int) -> int:
+    """The cell of a probability: of what is nearer to it, the float without the bits that drop out."""
     high = value > 0.5
     nearer = 1.0 - value if high else value
-    read = int(np.float64(nearer).view(np.int64)) >> (_MANTISSA - bits)
-    place = max(read - (_LOWEST << bits) + 1, 0)
+    place = max((int(np.float64(nearer).view(np.int64)) >> drop) - lowest + 1, 0)
     return num_cells - 1 - place if high else place
-
-
-@njit(inner=True)
-def _coarse(place: int, bits: int, num_cells: int, num_coarse: int) -> int:
-    """The two halvings in which a cell lies."""
-    high = 2 * place >= num_cells
-    low = num_cells - 1 - place if high else place
-    coarse = ((low - 1) >> (bits + 1)) + 1 if low else 0
-    return num_coarse - 1 - coarse if high else coarse
 
 
 def _one_side(bits: int) -> int:

@@ -108,7 +108,7 @@ def test_areas_of_classes_are_averaged_over_those_that_occur() -> None:
 
 
 def test_batches_stand_for_others_where_classes_are_many() -> None:
-    """Of 256 batches 128 are looked at, and fewer groups of them are kept; of very many classes none."""
+    """Of 256 batches 24 are looked at, or more where the classes are fewer; of very many classes none."""
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.ones(150), size=3000)
     labels = (probs.cumsum(axis=1) < rng.random((3000, 1))).sum(axis=1)
@@ -117,9 +117,9 @@ def test_batches_stand_for_others_where_classes_are_many() -> None:
     celled = ranks_of(150, 1 << 20, 256, clusters=False)
     for each in (kept, celled):
         each.add(probs, labels, None, batches)
-    assert (celled.every, celled.of_groups.shape[1]) == (2, 83)
+    assert (celled.every, celled.of_groups.shape[1]) == (10, 24)
     errors = [error_of_totals(each.areas(filled).totals) for each in (kept, celled)]
-    assert errors[1] == pytest.approx(errors[0], rel=0.25)  # 83 of them tell it within 8 %
+    assert errors[1] == pytest.approx(errors[0], rel=0.45)  # 24 of them tell it within 15 %
     assert ranks_of(3000, 1 << 20, 256, clusters=False).areas(filled).totals is None
 
 

@@ -30,9 +30,9 @@ from calibrant.evaluation.resampling.ranking import auroc_influence
 
 MOST_EVENTS = 1 << 20  # samples, of whose top labels all are kept: 8 MiB
 MOST_KEPT = 1 << 22  # probabilities of all classes: 32 MiB
-EVENT_BITS, CLASS_BITS, FEWEST_BITS = 13, 8, 3
-ROOM = 1 << 23  # bytes of the cells of all classes, where the fewest bits fit in
-ENOUGH_BATCHES, FEWEST_BATCHES = 128, 24  # to tell how far areas vary
+EVENT_BITS, CLASS_BITS, FEWEST_BITS = 13, 7, 3
+ROOM = 1 << 21  # bytes of the cells of all classes, where the fewest bits fit in
+ENOUGH_BATCHES, FEWEST_BATCHES = 64, 24  # to tell how far areas vary
 MOST_ROOM = 1 << 25  # bytes of the cells of these; there are none where they need more
 
 
@@ -149,27 +149,28 @@ class Celled:
 
 @dataclass(kw_only=True)
 class CelledRanks:
-    """Mass and what happened ``(2, D, K)`` in cells of each column, and in a few of each batch, or of some.
-
-    Batches are whole clusters, so that of few all are taken.
-    """
+    """Mass and what happened ``(2, D, K)`` in cells of each column, and in fewer cells of some batches."""
 
     num_columns: int
     num_batches: int
-    every: int
+    clusters: bool
+    """Whether batches are of clusters: of these all are looked at, as there may be few."""
+    every: int = field(init=False)
     """One of so many batches is looked at."""
     bits: int = field(init=False)
     cells: Tensor5 = field(init=False)
     of_groups: Tensor5 = field(init=False)
 
     def __post_init__(self) -> None:
-        found = bits_for(ROOM // (8 * self.num_columns), EVENT_BITS if self.num_columns == 1 else CLASS_BITS)
-        self.bits = max(FEWEST_BITS, found)
+        found = bits_for(ROOM // (8 * self.num_columns), CLASS_BITS)
+        self.bits = EVENT_BITS if self.num_columns == 1 else max(FEWEST_BITS, found)
         self.cells = np.zeros((2, self.num_columns, num_fine(self.bits)))
         size = 16 * self.num_columns * NUM_COARSE
-        groups = min(-(-self.num_batches // self.every), max(FEWEST_BATCHES, ROOM // size))
-        few = groups * size > MOST_ROOM
-        self.of_groups = np.zeros((2, 0 if few else groups, self.num_columns, NUM_COARSE))
+        most = self.num_batches if self.num_columns == 1 else ENOUGH_BATCHES
+        groups = min(self.num_batches, most, max(FEWEST_BATCHES, ROOM // size))
+        self.every = 1 if self.clusters else self.num_batches // groups
+        groups = groups if groups * size <= MOST_ROOM else 0
+        self.of_groups = np.zeros((2, groups, self.num_columns, NUM_COARSE))
 
     def add(self, probs: Matrix, labels: Indices, weights: Vector | None, batches: Indices) -> None:
         """Add samples."""
@@ -184,7 +185,7 @@ class CelledRanks:
         self.of_groups += other.of_groups
 
     def areas(self, filled: Indices) -> Areas:
-        """Ties of a cell count one half; within two halvings a batch is spread as all samples are."""
+        """Ties of a cell count one half, or as neighbours say; coarse cells hold what all samples do."""
         coarse, num_groups = coarse_of(self.bits), self.of_groups.shape[1]
         areas, totals = list[float | None](), np.zeros(num_groups)
         spread = np.zeros(2)  # of the influences, and of their means in coarse cells
@@ -199,6 +200,8 @@ class CelledRanks:
             below = (np.cumsum(sides[1]) - sides[1] / 2) / sizes[1]
             above = 1 - (np.cumsum(sides[0]) - sides[0] / 2) / sizes[0]
             area = float(sides[0] @ below) / sizes[0]
+            if self.bits < CLASS_BITS:
+                area += _within(held, *sides) / sizes[0] / sizes[1]
             areas.append(area)
             masses, hits = self.of_groups[:, :, column]  # (G, M)
             for side, right, total, dealt in zip(
@@ -218,6 +221,17 @@ class CelledRanks:
         among = np.unique(filled // self.every) % num_groups
         share = np.sqrt(np.bincount(among, minlength=num_groups))  # batches of a group, as if independent
         return Areas(tuple(areas), totals[groups] / share[groups])
+
+
+def _within(held: Indices, happened: Vector, others: Vector) -> float:
+    """What is missed where both of a cell count as tied, if densities are straight lines within it.
+
+    With slopes a and b, as shares of the cell's mass, the first lies above the second with the chance
+    1/2 + (a - b) / 12; slopes are half the differences of the neighbours, and all but two terms cancel.
+    """
+    beside = np.diff(held) == 1
+    rising, falling = others[:-1] * happened[1:], others[1:] * happened[:-1]
+    return float((rising - falling)[beside].sum()) / 12
 
 
 @dataclass(frozen=True)
@@ -262,8 +276,7 @@ def top_of(num_samples: int, num_batches: int) -> Top:
 
 
 def ranks_of(num_columns: int, num_samples: int, num_batches: int, *, clusters: bool) -> Ranks:
-    """Nothing yet; of batches that hold clusters all are looked at, as there may be few, as for an event."""
+    """Nothing yet; ``clusters`` says whether batches are of these."""
     if num_samples * num_columns <= MOST_KEPT:
         return Kept(num_batches=num_batches)
-    every = 1 if clusters or num_columns == 1 else max(1, num_batches // ENOUGH_BATCHES)
-    return CelledRanks(num_columns=num_columns, num_batches=num_batches, every=every)
+    return CelledRanks(num_columns=num_columns, num_batches=num_batches, clusters=clusters)

@@ -92,7 +92,7 @@ class BatchSums:
         whole = len(rows) == len(piece.labels)
         names, codes = self._groups_of(piece, rows)
         found = np.zeros((len(names), self.num_batches, self.num_bins, 2, GROUP_SUMS))
-        step = min(len(rows), max(1, POSITIONS * 16 // self.num_classes)) or 1
+        step = min(len(rows), max(1, POSITIONS * 4 // self.num_classes)) or 1
         apart = self.ranks is not None and self.ranks is not self.top
         all_read = apart and not self.event
         read = np.empty((step if all_read else 0, self.num_classes)), np.zeros((step, 2))
