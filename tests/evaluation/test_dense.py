@@ -319,7 +319,7 @@ def test_options_that_images_do_not_have_are_refused() -> None:
         evaluate(dense, cluster=["a"] * 4)
 
 
-def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path) -> None:
+def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path, monkeypatch) -> None:
     """``evaluate FOLDER --ignore-index``; the table of images; other files refuse these options."""
     given = outputs(3, num_images=8)
     (tmp_path / "streets").mkdir()
@@ -344,6 +344,16 @@ def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path) -
     assert float(load_calibrator(tmp_path / "c.safetensors").temperature) == pytest.approx(
         float(expected.temperature), rel=1e-9
     )
+    monkeypatch.setattr(
+        "calibrant.evaluation.dense.judge.MOST_FITTED", 8 * 3 * 5
+    )  # of each image 5 positions
+    for method, number in (("temperature", pixels.num_samples), ("vector", 40)):
+        done = call("fit", "streets", "--ignore-index", "255", "--method", method, "--engine", "serial",
+                    "-o", f"{method}.safetensors", "--all", folder=tmp_path)  # fmt: skip
+        assert f"fitted on {number} samples" in done.stdout
+        assert ("--engine does nothing" in done.stderr) == (method == "vector")
+    by_sums = load_calibrator(tmp_path / "temperature.safetensors")
+    assert float(by_sums.temperature) == pytest.approx(float(expected.temperature), rel=1e-9)
     np.savez(tmp_path / "plain.npz", logits=np.zeros((4, 2)), labels=np.zeros(4, int))
     wrong = call("evaluate", "plain.npz", "--ignore-index", "255", folder=tmp_path)
     assert (wrong.returncode, "are for segmentation" in wrong.stderr) == (2, True)

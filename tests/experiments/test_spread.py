@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions, evaluate, load_predictions
-from calibrant.calibrators import TemperatureScaling
+from calibrant.calibrators import TemperatureScaling, build
 from calibrant.evaluation import check
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.tasks import sample
-from calibrant.evaluation.parts.temperature import fit_temperature_in_parts
+from calibrant.evaluation.parts.temperature import fit_in_passes
 from calibrant.evaluation.spread import Spread
 from calibrant.experiments.engines.in_order import in_order
 from calibrant.experiments.engines.spread import spreading
@@ -59,14 +59,16 @@ def test_engines_give_the_same_bits_and_ray_survives_a_death(death, tmp_path, cl
     table = PartitionedPredictions(tmp_path)
     once = tmp_path / "killed"
 
-    def judged(spread: Spread) -> tuple[str, str, str]:
+    def judged(spread: Spread) -> tuple[str, str, list[str]]:
         some = sample(table, Deal.of(table, 15, fits=True), "fit", 10**6, seed=0, spread=spread)
-        fitted = fit_temperature_in_parts(table, some, Deal.of(table, 15, fits=True), spread=spread)
+        deal, fitted = Deal.of(table, 15, fits=True), [build("temperature"), build("focal-temperature")]
+        for each in fitted:
+            fit_in_passes(each, table, some, deal, spread=spread)
         quick = {"bootstrap": 20, "spread": spread}
         return (
             evaluate(table, calibrators=["temperature"], null_draws=40, **quick).to_json(),
             check(table, {"ece": 0.02}, **quick).to_json(),
-            float(fitted.temperature).hex(),
+            [float(each.temperature).hex() for each in fitted] + [float(fitted[1].gamma).hex()],
         )
 
     with spreading("serial") as spread:
@@ -78,7 +80,7 @@ def test_engines_give_the_same_bits_and_ray_survives_a_death(death, tmp_path, cl
             found, known = (each["arms"][0]["metrics"][key]["value"] for each in (parts, whole))
             assert found == pytest.approx(known, rel=1e-9)
         alone = TemperatureScaling().fit(memory.calibration.scores, memory.calibration.labels)
-        assert float.fromhex(wanted[2]) == pytest.approx(float(alone.temperature), rel=1e-9)
+        assert float.fromhex(wanted[2][0]) == pytest.approx(float(alone.temperature), rel=1e-9)
         with spreading("pool", jobs=2) as spread:
             assert judged(spread) == wanted
     with spreading(f'ray(address="{cluster.address}")', jobs=2) as spread:

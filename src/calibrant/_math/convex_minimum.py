@@ -89,7 +89,7 @@ def best_temperature(
         >>> best_temperature(lambda beta: Slopes(1.0, 0.0), interval=(0.01, 100.0)).temperature
         100.0
     """
-    search = _search(start, interval, precision, bracket)
+    search = temperature_search(start, interval, precision=precision, bracket=bracket)
     beta = next(search)
     while True:
         try:
@@ -131,8 +131,7 @@ def best_temperatures(
     slopes: ManySlopes, starts: Float[Tensor, " M"], *, bracket: bool = False
 ) -> list[TemperatureRoot]:
     """The same for each function; those that are done are not looked at again."""
-    interval = (LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE)
-    searches = [_search(start, interval, _SMALL_STEP, bracket) for start in starts.tolist()]
+    searches = [temperature_search(start, bracket=bracket) for start in starts.tolist()]
     asked = {number: next(search) for number, search in enumerate(searches)}
     roots: dict[int, TemperatureRoot] = {}
     while asked:
@@ -147,10 +146,14 @@ def best_temperatures(
     return [roots[number] for number in range(len(searches))]
 
 
-def _search(
-    start: float, interval: tuple[float, float], precision: float, bracket: bool
+def temperature_search(
+    start: float,
+    interval: tuple[float, float] = (LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE),
+    *,
+    precision: float = _SMALL_STEP,
+    bracket: bool = False,
 ) -> Generator[float, Slopes, TemperatureRoot]:
-    """Asks for the function at inverse temperatures, one after another."""
+    """As :func:`best_temperature`, asking for the function at inverse temperatures, one after another."""
     low, high = (math.log(end) for end in interval)
     ends = dict(zip((low, high), interval, strict=True))
     untried = set(ends)

@@ -20,6 +20,7 @@ from calibrant.calibrators.affine import Affine, folded
 from calibrant.calibrators.fitting.cross_validation import held_out, over_correction
 from calibrant.calibrators.fitting.data import CalibrationData, zeros_said
 from calibrant.calibrators.fitting.doubts import with_degeneracy
+from calibrant.calibrators.fitting.passes import Search
 from calibrant.calibrators.fitting.results import FitResult, Solution, join
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.stored import ScoreRows, StoredSamples
@@ -65,6 +66,10 @@ class Calibrator(FittedModule):
         """The same, where the parameters of a fit to similar data are known."""
         del start
         return self._solve(samples)
+
+    def in_passes(self, some: Samples) -> Search[Solution]:
+        """A search by passes over scores that are not held; ``some`` of them say where to begin."""
+        raise NotImplementedError
 
     @abstractmethod
     def _transform(self, scores: Tensor) -> Tensor:
@@ -134,7 +139,7 @@ class Calibrator(FittedModule):
     def fit_in_pieces(
         self, source: ScoreRows, labels: ArrayLike, *, weights: ArrayLike | None = None
     ) -> Self:
-        """Fit on scores that are read in pieces, some times over; nothing of their size is held.
+        """Fit on scores that are read in pieces, mostly in two passes; nothing of their size is held.
 
         Args:
             source: Predictions of several classes, held or on file.
@@ -150,21 +155,26 @@ class Calibrator(FittedModule):
         """
         if not self.fits_in_pieces:
             raise InputError(f"{self.text} needs all scores at once; temperature scaling does not.")
-        samples = StoredSamples.of(source, labels, weights)
-        with threads_for(samples.scores.numel()):
-            solution = with_degeneracy(self._solve(samples), samples)
+        samples = StoredSamples(source, labels, weights)
+        num_samples, num_classes = samples.stored.shape
+        held = samples.held() if samples.is_small else None
+        with threads_for(num_samples * num_classes):
+            if held is None:
+                solution = samples.solved(self.in_passes)
+            else:
+                solution = with_degeneracy(self._solve(held), held)
+        profile = samples.profile(held)
         result = join(
-            [solution],
+            [replace(solution, message=f"{solution.message}; {samples.told}")],
             objective=self.objective,
             notes=zeros_said(samples.num_zeros, "multiclass"),
             num_samples=source.num_samples,
             data_sha256=samples.sha256,
-            profile=samples.profile(),
+            profile=profile,
         )
         parameters = {
             name: torch.tensor(result.parameters[name], dtype=torch.float64) for name in self.parameter_ranges
         }
-        num_classes = samples.scores.shape[1]
         self.restore(parameters, result, kind="multiclass", num_classes=num_classes, class_names=None)
         return self
 

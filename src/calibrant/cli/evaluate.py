@@ -12,7 +12,15 @@ import typer
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
 from calibrant.cli.dense import IgnoreIndex, write_images
 from calibrant.cli.manner import Quiet
-from calibrant.cli.parts import EngineOption, JobsOption, opened_large, opened_to_fit, shared_out
+from calibrant.cli.parts import (
+    EngineOption,
+    JobsOption,
+    in_groups,
+    opened_large,
+    opened_to_fit,
+    refuse_no_groups,
+    shared_out,
+)
 from calibrant.cli.reading import Reading, check_inputs, expanded, named, reads
 from calibrant.cli.terminal import (
     METHODS,
@@ -121,7 +129,7 @@ def evaluate(
 
     from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.evaluation.group_repairs import with_repairs_by_group
-    from calibrant.predictions import DensePredictions, Predictions
+    from calibrant.predictions import DensePredictions
     from calibrant.reports import render
 
     def judged(file: Path) -> Evaluation:
@@ -133,14 +141,11 @@ def evaluate(
                 labels=labels,
                 ignore_index=ignore_index,
                 images=images,
-                whole="--by-group" if by_group else "--ood" if ood else "--labels" if labels else "",
+                whole="--labels" if labels else "",
             )
             predictions = large or reading.open(file, labels=labels)
-            if by_group and (not isinstance(predictions, Predictions) or predictions.groups is None):
-                raise InputError(
-                    f"--by-group needs `groups` in {file}, one name per sample; --group-column says which "
-                    "column holds them."
-                )
+            if by_group:
+                refuse_no_groups(predictions, file)
             answer = evaluate_predictions(
                 predictions,
                 calibration=opened_to_fit(calibration, reading, engine),
@@ -158,9 +163,11 @@ def evaluate(
                 spread=spread,
             )
             mended = None
-            if by_group and isinstance(predictions, Predictions):
+            if by_group and not isinstance(predictions, DensePredictions):
                 tell("repairing each group", 0.95)
-                answer, mended = with_repairs_by_group(answer, predictions, level=level, seed=seed)
+                rows, said = in_groups(predictions, seed, spread)
+                answer, mended = with_repairs_by_group(answer, rows, level=level, seed=seed)
+                answer = replace(answer, notes=(*answer.notes, *said))
             if isinstance(large, DensePredictions) and images is not None:
                 tell("writing the table of images", 0.97)
                 write_images(large, images, num_bins=bins)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.dense import IgnoreIndex, opened_dense, positions_to_fit
+from calibrant.cli.dense import IgnoreIndex, positions_to_fit
 from calibrant.cli.detection import fit_boxes, is_for_detections
-from calibrant.cli.parts import EngineOption, JobsOption, fit_in_parts, opened_parts, shared_out
+from calibrant.cli.parts import EngineOption, JobsOption, fit_by_sums, opened_large
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import METHODS, Force, check_output, progress, write_unless_other
 
@@ -59,8 +59,8 @@ def fit(
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
 
     from calibrant.calibrators import build
+    from calibrant.predictions import DensePredictions
     from calibrant.predictions.repair_form import to_repair
-    from calibrant.predictions.two_classes import RIGHT_OR_WRONG
 
     if is_for_detections(method):
         if not force:
@@ -71,17 +71,13 @@ def fit(
     calibrator = None if method is None or several else build(method)
     with progress(f"reading {file.name}") as tell:
         whole = "--by-group" if by_group else f"--method {method}" if several else ""
-        table = opened_parts(file, reading, engine, whole=whole)
-        if table is not None:
-            tell(f"fitting on {table.num_samples:,} rows", 0.1)
-            with shared_out(engine, jobs) as spread:
-                fitted, said = fit_in_parts(table, method, every_row=every_row, spread=spread)
-            names = RIGHT_OR_WRONG if table.kind == "top_label" else table.class_names
-            _save(fitted, out, names, force=force)
-            typer.echo("\n".join([*summary(fitted, [*table.notes, *said]), f"calibrator: {out}"]))
+        large = opened_large(file, reading, engine=engine, ignore_index=ignore_index, whole=whole)
+        found = None if whole else fit_by_sums(large, method, engine, jobs, every_row=every_row, tell=tell)
+        if found is not None:
+            _save(found.calibrator, out, found.class_names, force=force)
+            typer.echo("\n".join([*summary(found.calibrator, found.notes), f"calibrator: {out}"]))
             return
-        dense = opened_dense(file, ignore_index=ignore_index, tabular=reading.words)
-        predictions = reading.open(file) if dense is None else positions_to_fit(dense)
+        predictions = positions_to_fit(large) if isinstance(large, DensePredictions) else reading.open(file)
         rows = rows_to_fit(
             predictions,
             file,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +17,10 @@ from calibrant.cli.terminal import errors
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
+    from calibrant.evaluation.parts.dealing import Deal
+    from calibrant.evaluation.parts.temperature import ToFit
     from calibrant.evaluation.spread import Spread
+    from calibrant.evaluation.subject import Judgeable
     from calibrant.predictions import DensePredictions, Predictions
     from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -25,7 +29,7 @@ EngineOption = Annotated[
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help="What reads the parts of Parquet, or a folder of images: serial, pool, ray, or "
+        help="What reads the parts of Parquet, or images: serial, pool, ray, or "
         'ray(address="auto") for a cluster.',
     ),
 ]
@@ -168,6 +172,34 @@ def opened_alike(
     return opened_alike(paths, reading, engine=engine, ignore_index=ignore_index, whole=_OTHERWISE)
 
 
+def refuse_no_groups(predictions: Judgeable, file: Path) -> None:
+    """Refuse what no group can be repaired of.
+
+    Raises:
+        InputError: If there are no groups.
+    """
+    from calibrant.predictions import PartitionedPredictions, Predictions
+
+    named = predictions.has_groups if isinstance(predictions, PartitionedPredictions) else False
+    if not (named or (isinstance(predictions, Predictions) and predictions.groups is not None)):
+        raise InputError(
+            f"--by-group needs `groups` in {file}, one name per sample; --group-column says which column "
+            "holds them."
+        )
+
+
+def in_groups(
+    predictions: Predictions | PartitionedPredictions, seed: int, spread: Spread
+) -> tuple[Predictions, tuple[str, ...]]:
+    """Samples to repair group by group, and what to say of them: all, or random rows of a table in parts."""
+    from calibrant.evaluation.parts.others import sampled_by_group
+    from calibrant.predictions import Predictions
+
+    if isinstance(predictions, Predictions):
+        return predictions, ()
+    return sampled_by_group(predictions, seed, spread=spread)
+
+
 @contextmanager
 def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
     """What shares out the parts."""
@@ -182,17 +214,50 @@ def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
         yield spread
 
 
+@dataclass(frozen=True)
+class FittedBySums:
+    """A calibrator, what its classes are called, and what to say of it."""
+
+    calibrator: Calibrator
+    class_names: tuple[str, ...] | None
+    notes: list[str]
+
+
+def fit_by_sums(
+    given: PartitionedPredictions | DensePredictions | None,
+    method: str | None,
+    engine: str | None,
+    jobs: int | None,
+    *,
+    every_row: bool,
+    tell: Callable[[str, float], None],
+) -> FittedBySums | None:
+    """A calibrator fitted on a table in parts, or on images that are shared out; None for anything else."""
+    from calibrant.predictions import DensePredictions
+    from calibrant.predictions.two_classes import RIGHT_OR_WRONG
+
+    if given is None or (isinstance(given, DensePredictions) and engine is None):
+        return None
+    with shared_out(engine, jobs) as spread:
+        if isinstance(given, DensePredictions):
+            tell(f"fitting on {given.num_images:,} images", 0.1)
+            found = fit_images(given, method, spread)
+            return None if found is None else FittedBySums(found[0], given.class_names, found[1])
+        tell(f"fitting on {given.num_samples:,} rows", 0.1)
+        found, said = fit_in_parts(given, method, every_row=every_row, spread=spread)
+    names = RIGHT_OR_WRONG if given.kind == "top_label" else given.class_names
+    return FittedBySums(found, names, [*given.notes, *said])
+
+
 def fit_in_parts(
     table: PartitionedPredictions, method: str | None, *, every_row: bool, spread: Spread
 ) -> tuple[Calibrator, list[str]]:
-    """A fitted calibrator, and what to say of it: temperature from all rows, others from a sample."""
-    from dataclasses import replace
-
-    from calibrant.calibrators import TemperatureScaling, build, fit_top_k_temperature
+    """A fitted calibrator, and what to say of it: temperatures from all rows, others from a sample."""
+    from calibrant.calibrators import build, fit_top_k_temperature
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.evaluation.parts.dealing import Deal
     from calibrant.evaluation.parts.tasks import MOST_FITTED, sample
-    from calibrant.evaluation.parts.temperature import fit_temperature_in_parts
+    from calibrant.evaluation.parts.temperature import fits_in_passes
     from calibrant.predictions.repair_form import to_repair
     from calibrant.predictions.top_k import has_row_temperature
 
@@ -207,17 +272,58 @@ def fit_in_parts(
     if some is None or some.num_samples < 2:
         raise InputError(f"{table.address} has no two samples to fit on.")
     calibrator = build(method or "temperature")
+    if table.kind == "top_label" and "binary" not in calibrator.kinds:
+        suited = " and ".join(calibrator.kinds)
+        raise InputError(
+            f"{calibrator.name} is for {suited} predictions; {table.address} holds confidences: take platt."
+        )
     among = (
         f"fitted on {some.num_samples:,} random rows of {table.num_samples if every_row else table.num_fit:,}"
     )
     if some.top_k is not None and has_row_temperature(calibrator.text, some):
         return fit_top_k_temperature(some.top_k, weights=some.weights), [among]
-    if isinstance(calibrator, TemperatureScaling) and calibrator.text == "temperature":
-        fitted = fit_temperature_in_parts(table, some, deal, spread=spread)
-        return fitted, [f"{fitted.fit_result_.steps} passes over the table"]
+    if fits_in_passes(calibrator, table.kind, table.num_classes):
+        said = _fitted_in_passes(calibrator, table, some, deal, "table", spread)
+        return calibrator, [said]
     form = to_repair(some) if "binary" in calibrator.kinds else some
     fit_quietly(calibrator, Labelled.of(form))
     return calibrator, [among]
+
+
+def fit_images(
+    dense: DensePredictions, method: str | None, spread: Spread
+) -> tuple[Calibrator, list[str]] | None:
+    """Temperatures of all positions of all images; None for another method, which takes a sample."""
+    from calibrant.calibrators import build
+    from calibrant.cli.dense import positions_to_fit
+    from calibrant.evaluation.dense.to_fit import Positions
+    from calibrant.evaluation.parts.dealing import Deal
+    from calibrant.evaluation.parts.temperature import fits_in_passes
+
+    calibrator = build(method or "temperature")
+    if not fits_in_passes(calibrator, "multiclass", dense.num_classes):
+        errors().print(
+            f"note: {method} is fitted on a sample of positions, which this process draws; --engine does "
+            "nothing.",
+            markup=False,
+            highlight=False,
+        )
+        return None
+    some, every_position = positions_to_fit(dense), Deal(1, 1, "all")
+    return calibrator, [
+        _fitted_in_passes(calibrator, Positions(dense), some, every_position, "images", spread)
+    ]
+
+
+def _fitted_in_passes(
+    calibrator: Calibrator, table: ToFit[Any], some: Predictions, deal: Deal, word: str, spread: Spread
+) -> str:
+    """Fit to all rows; what it took."""
+    from calibrant.evaluation.parts.temperature import fit_in_passes
+
+    passes = fit_in_passes(calibrator, table, some, deal, spread=spread).fit_result_.steps
+    took = f"{passes} pass{'es' * (passes > 1)} over the {word}"
+    return f"{took}, after {some.num_samples:,} random rows to begin with"
 
 
 def _is_large(path: Path) -> bool:

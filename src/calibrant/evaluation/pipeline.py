@@ -9,7 +9,6 @@ from typing import ParamSpec
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.arguments import (
     Cluster,
-    as_judged,
     check_predictions,
     in_clusters,
     refuse_with_sums,
@@ -20,7 +19,7 @@ from calibrant.evaluation.fit import fit
 from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import judge
 from calibrant.evaluation.parts.judge import judge_parts, prepare_parts, sampled_parts
-from calibrant.evaluation.parts.to_fit import sampled_to_fit, with_drawn
+from calibrant.evaluation.parts.others import in_that_form, sampled_to_fit, with_drawn
 from calibrant.evaluation.prepare import Request, prepare
 from calibrant.evaluation.progress import Progress
 from calibrant.evaluation.result import Evaluation, Intervals
@@ -121,7 +120,8 @@ def evaluate(
             image of the calibration split. Tables of any size (:class:`PartitionedPredictions`) are read part
             by part and judged by sums over batches of samples.
         calibration: Other predictions of the same model to fit on: their calibration split, or all of them
-            where they have none. The calibration split of ``predictions`` is then left out, which is noted.
+            where they have none; of a table that is read part by part, random rows. The calibration split of
+            ``predictions`` is then left out, which is noted.
         calibrators: Names such as ``"temperature"`` or ``'focal-temperature(objective="ece")'``, or
             calibrators, which are fitted anew; no two alike; with an empty list none is, and all samples are
             judged, or the whole test split. By default ``"temperature"``,
@@ -184,20 +184,18 @@ def evaluate(
         True
     """
     if isinstance(predictions, DensePredictions | PartitionedPredictions):
-        of_images = {"calibration": calibration, "positive_class": positive_class}
-        refused = {"cluster": cluster, "ood": ood, "ood_score": ood_score}
-        refused |= of_images if isinstance(predictions, DensePredictions) else {}
+        refused: dict[str, object] = {"cluster": cluster, "intervals": None if intervals == "inverted" else 1}
+        if isinstance(predictions, DensePredictions):
+            refused |= {"calibration": calibration, "positive_class": positive_class}
+            refused |= {"ood": ood, "ood_score": ood_score}
         refuse_with_sums(predictions, [name for name, given in refused.items() if given is not None])
-        if intervals != "inverted":
-            refuse_with_sums(predictions, ["intervals"])
     fits, drawn = anything_to_fit(calibrators), None
     if isinstance(calibration, PartitionedPredictions):
         drawn = sampled_to_fit(calibration, predictions.source, seed, spread=spread)
         calibration = drawn.predictions
     if isinstance(predictions, PartitionedPredictions):
         predictions = predictions.with_positive(positive_class)
-        if calibration is not None:
-            calibration = as_judged(calibration, positive_class)
+        calibration, ood = (in_that_form(each, positive_class, ood_score) for each in (calibration, ood))
         positive_class = None
     if isinstance(predictions, DensePredictions):
         given = sampled(predictions, seed, fits=fits)

@@ -11,13 +11,14 @@ from calibrant.evaluation.alarms import alarms, other_notes
 from calibrant.evaluation.arguments import as_judged, check_predictions, clusters_note, groups_note
 from calibrant.evaluation.dense.judge import judged_note
 from calibrant.evaluation.dense.reduce import reduced_sums
-from calibrant.evaluation.dense.states import Sums
+from calibrant.evaluation.dense.states import ImageSums
 from calibrant.evaluation.dense.summing import summed_images
 from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.pairing import are_telling, same_samples, test_of
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.judge import dealt_note
+from calibrant.evaluation.parts.kinds import AnySums, reduced_of
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.parts.tasks import summed
 from calibrant.evaluation.result import Kind
@@ -41,7 +42,7 @@ class Subject:
     has_split: bool
     """Whether some samples are marked for fitting and some for testing."""
     test: Predictions | None
-    sums: Sums | None
+    sums: ImageSums | AnySums | None
     has_labels: bool = True
     """Whether true classes tell samples apart; of sums of confidences perhaps only which are right does."""
 
@@ -95,7 +96,7 @@ class Subject:
     def clusters(self) -> int | None:
         """How many are resampled; None where samples are."""
         if self.sums is not None:
-            return len({*self.sums.rows()[0].tolist()})
+            return len(self.sums.names if isinstance(self.sums, ImageSums) else self.sums.filled)
         names = None if self.test is None else self.test.clusters
         return None if names is None else len(set(names))
 
@@ -110,7 +111,9 @@ class Subject:
             return reduce_predictions(self.test, num_bins, metrics=metrics)
         if self.sums is None:
             raise RuntimeError("neither samples nor sums")
-        return reduced_sums(self.sums, self.labels, metrics)
+        if isinstance(self.sums, ImageSums):
+            return reduced_sums(self.sums, self.labels, metrics)
+        return reduced_of(self.sums, self.labels, metrics)
 
     def warnings(self, reduced: Reduced) -> tuple[str, ...]:
         """What looks wrong with the data."""
@@ -122,14 +125,15 @@ class Subject:
             return same_samples(self.test, other.test)
         if self.sums is None or other.sums is None:
             return False
-        if not (self.has_labels or are_telling(self.num_samples, int(self.sums.agreement[1, 4]))):
-            return False
+        if not self.has_labels and isinstance(self.sums, BatchSums):
+            right = int(self.sums.agreement[1, 4])
+            return are_telling(self.num_samples, right) and self.sums.fingerprint == other.sums.fingerprint
         return self.sums.fingerprint == other.sums.fingerprint
 
     def dealt_otherwise(self, other: Subject) -> bool:
         """Whether both are the same rows of tables read part by part, but in other batches."""
         mine, theirs = self.sums, other.sums
-        if not (isinstance(mine, BatchSums) and isinstance(theirs, BatchSums)):
+        if not (isinstance(mine, AnySums) and isinstance(theirs, AnySums)):
             return False
         return mine.samples == theirs.samples and mine.dealing != theirs.dealing
 
@@ -172,7 +176,9 @@ def _of_parts(table: PartitionedPredictions, num_bins: int, spread: Spread) -> S
     return replace(_in_sums(table, found.arms[0], notes), has_labels=table.has_labels)
 
 
-def _in_sums(given: DensePredictions | PartitionedPredictions, sums: Sums, notes: tuple[str, ...]) -> Subject:
+def _in_sums(
+    given: DensePredictions | PartitionedPredictions, sums: ImageSums | AnySums, notes: tuple[str, ...]
+) -> Subject:
     return Subject(
         kind=given.kind,
         num_samples=sums.num_positions,

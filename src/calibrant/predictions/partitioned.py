@@ -18,6 +18,7 @@ from calibrant._math.files import DAMAGE
 from calibrant._math.top_k import TopK
 from calibrant.predictions import checks
 from calibrant.predictions.bands import named_bands
+from calibrant.predictions.checks import Kind
 from calibrant.predictions.contents import Source
 from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats import parquet
@@ -40,6 +41,8 @@ from calibrant.predictions.pieces import Piece, piece_of
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.two_classes import positive_number
 
+MOST_LABELS = 200
+"""Of a sample; the sums of more would not fit into memory."""
 PART = 1 << 25
 """Scores of a part, at least; whole row groups of one file."""
 _WHOLE = "`load_predictions` reads all of it into memory"
@@ -82,8 +85,8 @@ class PartitionedPredictions:
         columns: What the columns are called, where they have names of their own.
 
     Raises:
-        InputError: If there is no such file, files differ in their columns, labels are missing, or samples
-            have several labels.
+        InputError: If there is no such file, files differ in their columns, labels are missing, or sums of
+            parts do not know what they hold.
 
     Note:
         ``source.sha256`` is a hash of the files' names and footers, which hold the sizes, least and greatest
@@ -160,10 +163,12 @@ class PartitionedPredictions:
         )
 
     @property
-    def kind(self) -> Literal["binary", "multiclass", "top_label"]:
+    def kind(self) -> Kind:
         """Two classes are judged as one event; of confidences there are two columns, too: wrong and right."""
         if self._layout.space == "confidence":
             return "top_label"
+        if len(self._layout.labels) > 1:
+            return "multilabel"
         return "binary" if self.num_classes == 2 else "multiclass"
 
     def with_positive(self, positive_class: int | str | None) -> PartitionedPredictions:
@@ -188,6 +193,7 @@ class PartitionedPredictions:
         *,
         weights: NDArray[np.float64] | None = None,
         clusters: Sequence[str] | None = None,
+        groups: Sequence[str] | None = None,
         top_k: TopK | None = None,
     ) -> Predictions:
         """Some rows of pieces, as predictions of the table's kind."""
@@ -198,7 +204,12 @@ class PartitionedPredictions:
             odds = scores[:, 1] - scores[:, 0] if self.space == "logits" else scores[:, 1]
             values = {self.space: odds, "labels": labels}
         return Predictions(
-            **values, class_names=self.class_names, clusters=clusters, weights=weights, source=self.source
+            **values,
+            class_names=self.class_names,
+            clusters=clusters,
+            groups=groups,
+            weights=weights,
+            source=self.source,
         )
 
     @property
@@ -274,8 +285,10 @@ class PartitionedPredictions:
 
     def _refuse_other_kinds(self) -> None:
         layout = self._layout
-        if len(layout.labels) > 1:
-            raise NeedsWholeError(self.address, "several labels for each sample")
+        if len(layout.labels) > MOST_LABELS:
+            raise NeedsWholeError(self.address, f"more than {MOST_LABELS} labels for each sample")
+        if len(layout.labels) > 1 and self.has_groups:
+            raise NeedsWholeError(self.address, "several labels for each sample in groups")
         if not layout.labels and layout.space != "confidence":
             raise InputError(f"{self.address}: `labels` must be given; there is no such column.")
 

@@ -26,7 +26,7 @@ class Piece:
     first_row: int
     scores: NDArray[np.floating[Any]]
     labels: NDArray[np.int64]
-    """True classes ``(n,)``; of confidences, whether the prediction is right."""
+    """True classes ``(n,)``, or several labels ``(n, L)``; of confidences, whether they are right."""
     truth: NDArray[np.int64]
     """What tells samples apart: the labels, or the true classes where these are not."""
     split: NDArray[np.uint8] | None
@@ -50,6 +50,12 @@ class Piece:
             raise InputError("the largest logits of each sample must be known.")
         return replace(self, scores=_two_columns(self.top_k.at(temperature).confidence))
 
+    def label(self, place: int, *, logits: bool) -> Piece:
+        """One of several labels, as an event."""
+        stated = torch.from_numpy(self.scores[:, place])
+        scores = columns_of_odds(stated).numpy() if logits else _two_columns(stated)
+        return replace(self, scores=scores, labels=self.labels[:, place], truth=self.truth[:, place])
+
     def turned(self) -> Piece:
         """The same with the two classes of an event in the other order."""
         names = ("0", "1") if self.class_names is None else self.class_names
@@ -60,6 +66,18 @@ class Piece:
             truth=1 - self.truth,
             class_names=(names[1], names[0]),
         )
+
+
+def columns_of_odds(log_odds: Tensor) -> Tensor:
+    """Logits of two classes; those of what is certain are its log-probabilities.
+
+    Example:
+        >>> columns_of_odds(torch.tensor([1.5, float("inf")])).tolist()
+        [[0.0, 1.5], [-inf, 0.0]]
+    """
+    sure = log_odds.isposinf()
+    zero = torch.zeros_like(log_odds)
+    return torch.stack([zero.masked_fill(sure, -torch.inf), log_odds.masked_fill(sure, 0.0)], dim=1)
 
 
 def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
@@ -114,11 +132,7 @@ def _classes(
     checked, repairs = check_scores(space, values, labels, None, None)
     found = checked.scores.numpy()
     if event:
-        found = (
-            _two_columns(checked.scores)
-            if space == "probs"
-            else np.stack([np.zeros_like(found), found], axis=1)
-        )
+        found = _two_columns(checked.scores) if space == "probs" else columns_of_odds(checked.scores).numpy()
     names = None if names is None else checks.check_class_names(names, found.shape[1])
     return found, labels.numpy(), names, repairs
 

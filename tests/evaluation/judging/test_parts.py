@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calibrant.evaluation.judging import noise
 from calibrant.evaluation.judging.measure import Chance, against_chance, measure
 from calibrant.evaluation.judging.noise import draw_noise
 from calibrant.evaluation.judging.reduce import reduce_predictions
@@ -32,6 +33,17 @@ def chance_of(predictions: Predictions, *, num_draws: int = 100, seed: int = 0) 
     )
     names = tuple(str(k) for k in range(predictions.num_classes or 0))
     return against_chance(draw_noise(reduce_predictions(predictions, 15), procedure), names)
+
+
+def test_as_many_draws_are_kept_as_the_level_needs(made: Maker, monkeypatch) -> None:
+    """Of the noise of many labels, too, two beyond each end of an interval at 99.8 %."""
+    monkeypatch.setattr(noise, "MOST_KEPT", 0)
+    reduced = reduce_predictions(made("multilabel", 20, 2), 15)
+    for level, kept in ((0.95, 400), (0.998, 2000)):
+        procedure = Procedure(
+            kind="multilabel", num_bins=15, num_resamples=2, num_draws=2100, level=level, seed=0
+        )
+        assert [len(each.sums) for each in draw_noise(reduced, procedure).drawn[""]] == [kept, kept]
 
 
 def failing(predictions: Predictions, **options: Any) -> set[str]:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import json
+import pickle
 
 import numpy as np
 import pytest
 
-from calibrant import InputError, evaluate, load_calibrator, load_predictions
+from calibrant import InputError, Predictions, evaluate, load_calibrator, load_predictions
+from calibrant.cli.parts import opened_to_fit
+from calibrant.cli.reading import Reading
 from calibrant.evaluation import Evaluation, check, compare
-from calibrant.predictions import ColumnNames
+from calibrant.evaluation.group_repairs import group_repairs
+from calibrant.evaluation.parts import others
+from calibrant.evaluation.parts.dealing import Deal
+from calibrant.evaluation.parts.kinds import reduced_of
+from calibrant.evaluation.parts.others import sampled_by_group, sampled_to_fit
+from calibrant.evaluation.parts.tasks import sample, summed
+from calibrant.evaluation.spread import here
+from calibrant.evaluation.subject import Subject
+from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
 from command_line import call
 
@@ -17,30 +27,42 @@ pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 QUICK = {"bootstrap": 10, "null_draws": 10}
+ROWS, FITTED = 240, 15  # so few are fitted on that none is recommended
 
 
 def written(path, columns) -> PartitionedPredictions:
     """One file with several row groups, opened."""
-    parquet.write_table(pyarrow.table(columns), path, row_group_size=100)
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=50)
     return PartitionedPredictions(path)
 
 
-def answers(number: int = 600, *, seed: int = 0) -> dict[str, np.ndarray]:
+def answers(number: int = ROWS, *, seed: int = 0) -> dict[str, np.ndarray]:
     """Confidences in one of three groups, of which some are below a half, and whether they were right."""
     rng = np.random.default_rng(seed)
     sure = rng.beta(3, 1.5, number).astype(np.float32)
     correct = rng.random(number) < sure**1.7
     group = rng.choice(["a", "b", "c"], number)
-    return {"confidence": sure, "correct": correct, "group": group, "split": np.arange(number) % 3 > 0}
+    return {
+        "confidence": sure,
+        "correct": correct,
+        "group": group,
+        "split": np.arange(number) % (ROWS // FITTED) > 0,
+    }
 
 
-def two_classes(number: int = 600, *, seed: int = 0, scale: float = 1.5) -> dict[str, np.ndarray]:
+def two_classes(number: int = ROWS, *, seed: int = 0, scale: float = 1.5) -> dict[str, np.ndarray]:
     """Logits of cats and dogs, too large, and labels by name."""
     rng = np.random.default_rng(seed)
     odds = 2 * rng.normal(size=number) - 0.5
     labels = np.array(["cat", "dog"])[(odds + rng.logistic(size=number) > 0).astype(int)]
     columns = {"logit_cat": np.zeros(number), "logit_dog": scale * odds, "label": labels}
-    return columns | {"split": np.arange(number) % 3 > 0}
+    return columns | {"split": np.arange(number) % (ROWS // FITTED) > 0}
+
+
+def are_paired(one: PartitionedPredictions, other: PartitionedPredictions) -> bool:
+    """Whether differences between the two are of the same samples."""
+    first, second = (Subject.of(each, 15, name="m", positive_class=None) for each in (one, other))
+    return first.same_as(second)
 
 
 def assert_alike(mine: Evaluation, theirs: Evaluation) -> None:
@@ -67,7 +89,7 @@ def test_confidences_are_judged_as_in_memory(tmp_path) -> None:
     how = QUICK | {"calibrators": ["platt"]}
     mine, theirs = (evaluate(each, **how) for each in (table, load_predictions(tmp_path / "a.parquet")))
     assert mine.kind == theirs.kind == "top_label"
-    assert mine.num_test == theirs.num_test == 400
+    assert mine.num_test == theirs.num_test == ROWS - FITTED
     assert_alike(mine, theirs)
     assert len(mine.arms[0].groups) == 3
 
@@ -84,21 +106,21 @@ def test_confidences_pass_gates_are_compared_and_repaired(tmp_path) -> None:
     other = written(tmp_path / "b.parquet", better)
     found = compare([("a", table), ("b", other)], **QUICK)
     assert (found.kind, found.paired) == ("top_label", True)
-    assert found.models[1].difference["nll"].high < 0
-    truth = np.array(["x", "y", "z"])[np.arange(600) % 3]
+    assert found.models[1].difference["nll"].value < 0
+    truth = np.array(["x", "y", "z"])[np.arange(ROWS) % 3]
     named = [
         written(tmp_path / f"{k}.parquet", {"confidence": each["confidence"], "true_label": truth} | guess)
         for k, (each, guess) in enumerate(
             [(given, {"pred_label": np.roll(truth, 1)}), (better, {"pred_label": truth})]
         )
     ]
-    assert compare([("a", named[0]), ("b", named[1])], **QUICK).paired
-    assert not compare([("a", named[0]), ("b", other)], **QUICK).paired
+    assert are_paired(*named)
+    assert not are_paired(named[0], other)
     all_right = [
-        written(tmp_path / f"r{k}.parquet", each | {"correct": np.ones(600, int)})
+        written(tmp_path / f"r{k}.parquet", each | {"correct": np.ones(ROWS, int)})
         for k, each in enumerate((given, better))
     ]
-    assert not compare([("a", all_right[0]), ("b", all_right[1])], **QUICK).paired
+    assert not are_paired(*all_right)
     done = call(
         "fit", "a.parquet", "--method", "platt", "-o", "p.safetensors", "--engine", "serial", folder=tmp_path
     )
@@ -115,10 +137,10 @@ def test_either_of_two_classes_may_be_positive(single, tmp_path) -> None:
     given = two_classes()
     if single:
         logits = {"logit": given.pop("logit_dog") - given.pop("logit_cat")}
-        given |= logits | {"negative_class": ["cat"] * 600, "positive_class": ["dog"] * 600}
+        given |= logits | {"negative_class": ["cat"] * ROWS, "positive_class": ["dog"] * ROWS}
     table = written(tmp_path / "a.parquet", given)
     memory = load_predictions(tmp_path / "a.parquet")
-    how = QUICK | {"calibrators": ["temperature"], "positive_class": "cat"}
+    how = QUICK | {"calibrators": [], "positive_class": "cat"}
     mine, theirs = (evaluate(each, **how) for each in (table, memory))
     assert_alike(mine, theirs)
     assert mine.class_names == theirs.class_names
@@ -127,8 +149,8 @@ def test_either_of_two_classes_may_be_positive(single, tmp_path) -> None:
     limits = ({"ece": 0.02}, {"bootstrap": 10, "positive_class": "cat"})
     one, other = (check(each, limits[0], **limits[1]) for each in (table, memory))
     assert one.checks[0].value == pytest.approx(other.checks[0].value)
-    both = compare([("a", table), ("b", table)], positive_class=0, **QUICK)
-    assert both.models[0].metrics["prevalence"].value == theirs.arms[0].metrics["prevalence"].value
+    turned = table.with_positive(0)
+    assert (turned.class_names, turned.with_positive("dog").class_names) == (("dog", "cat"), ("cat", "dog"))
 
 
 def test_a_positive_class_must_be_one_of_two(tmp_path) -> None:
@@ -150,25 +172,41 @@ def test_rows_to_fit_on_may_be_of_another_table(tmp_path) -> None:
     memory, held = (load_predictions(tmp_path / f"{name}.parquet") for name in "ab")
     how = QUICK | {"calibrators": ["temperature"]}
     theirs = evaluate(memory, calibration=held, positive_class="cat", **how)
-    for judged, given in ((table, fit), (table, held), (memory, fit)):
+    for judged, given in ((table, fit), (memory, fit)):
         mine = evaluate(judged, calibration=given, positive_class="cat", **how)
         assert_alike(mine, theirs)
         assert mine.settings.calibration == theirs.settings.calibration
-        unused = "The 200 samples marked as calibration split are not used"
+        unused = f"The {FITTED} samples marked as calibration split are not used"
         assert sum(unused in note for note in mine.notes) == 1
         assert [note for note in theirs.notes if note not in mine.notes] == []
-    found = evaluate(table, calibration=unsplit, **how)
-    assert found.settings.calibration == "all 600 samples of c.parquet"
+    drawn = sampled_to_fit(unsplit, memory.source, 0, spread=here)
+    assert (drawn.words, drawn.marked) == ("all 240 samples of c.parquet", False)
     with pytest.raises(InputError, match="`calibration` must be other predictions"):
-        evaluate(table, calibration=PartitionedPredictions(tmp_path / "a.parquet"), **how)
-    arguments = ("evaluate", "a.parquet", "--calibration", "b.parquet", "--engine", "serial", "--json", "-")
-    done = call(
-        *arguments, "--method", "temperature", "--positive-class", "cat", "--bootstrap", "10", folder=tmp_path
-    )
-    assert (done.returncode, json.loads(done.stdout)["num_calibration"]) == (0, 200)
+        sampled_to_fit(table, memory.source, 0, spread=here)
+    memory.save(tmp_path / "a.npz")
+    opened = [opened_to_fit(tmp_path / name, Reading(), "serial") for name in ("a.parquet", "a.npz")]
+    assert [type(each) for each in opened] == [PartitionedPredictions, Predictions]
 
 
-def largest(number: int = 600, *, seed: int = 0) -> dict[str, list[object]]:
+def test_foreign_samples_are_told_apart_as_in_memory(tmp_path, monkeypatch) -> None:
+    """All samples to judge are scored, or of a large table random ones, which is noted."""
+    table = written(tmp_path / "a.parquet", two_classes())
+    memory = load_predictions(tmp_path / "a.parquet")
+    rng = np.random.default_rng(1)
+    foreign = Predictions(logits=rng.normal(size=(60, 2)), class_names=["cat", "dog"])
+    how = QUICK | {"calibrators": ["temperature"], "ood": foreign}
+    for more in ({}, {"ood_score": "energy"}, {"positive_class": "cat"}):
+        mine, theirs = (evaluate(each, **how, **more).out_of_distribution for each in (table, memory))
+        assert (mine.num_in, mine.sentence) == (ROWS - FITTED, theirs.sentence)
+        for one, other in zip(mine.arms, theirs.arms, strict=True):
+            assert one.metrics["auroc"].value == pytest.approx(other.metrics["auroc"].value, rel=1e-9)
+    monkeypatch.setattr(others, "MOST_FAMILIAR", 50)
+    found = evaluate(table, **how)
+    assert 20 < found.out_of_distribution.num_in < 90
+    assert sum("random ones of the table" in note for note in found.notes) == 1
+
+
+def largest(number: int = ROWS, *, seed: int = 0) -> dict[str, list[object]]:
     """The five largest of 40 log-probabilities of each sample, too sure of themselves."""
     rng = np.random.default_rng(seed)
     logits = 2 * rng.normal(size=(number, 40))
@@ -177,7 +215,7 @@ def largest(number: int = 600, *, seed: int = 0) -> dict[str, list[object]]:
     order = np.argsort(-log_probs, axis=1)[:, :5]
     top = np.take_along_axis(log_probs, order, axis=1)
     columns = {"top_logprobs": list(top), "top_k_indices": list(order), "label": labels}
-    return columns | {"num_classes": [40] * number, "split": np.arange(number) % 3 > 0}
+    return columns | {"num_classes": [40] * number, "split": np.arange(number) % (ROWS // FITTED) > 0}
 
 
 def test_the_largest_logits_are_judged_as_in_memory(tmp_path) -> None:
@@ -185,7 +223,7 @@ def test_the_largest_logits_are_judged_as_in_memory(tmp_path) -> None:
     given = largest()
     table = written(tmp_path / "a.parquet", given)
     memory = load_predictions(tmp_path / "a.parquet")
-    how = QUICK | {"calibrators": ["temperature", "platt"]}
+    how = QUICK | {"calibrators": ["temperature"]}
     mine, theirs = (evaluate(each, **how) for each in (table, memory))
     assert_alike(mine, theirs)
     assert mine.arms[1].parameters["temperature"] == pytest.approx(theirs.arms[1].parameters["temperature"])
@@ -199,7 +237,7 @@ def test_the_largest_logits_are_judged_as_in_memory(tmp_path) -> None:
     known = load_predictions(tmp_path / "b.parquet")
     found, whole = (check(each, {"ece": 0.5, "accuracy": 0.1}, bootstrap=10) for each in (by_name, known))
     assert [each.value for each in found.checks] == pytest.approx([each.value for each in whole.checks])
-    assert compare([("a", by_name), ("b", by_name)], **QUICK).paired
+    assert are_paired(by_name, by_name)
     for engine in ([], ["--engine", "serial"]):
         name = f"{len(engine)}.safetensors"
         done = call("fit", "a.parquet", "--method", "temperature", "-o", name, *engine, folder=tmp_path)
@@ -213,7 +251,7 @@ def test_bands_of_whole_numbers_are_groups(tmp_path) -> None:
     given = two_classes()
     rng = np.random.default_rng(2)
     table = {name: given[name] for name in ("logit_cat", "logit_dog", "label")}
-    table |= {"position": rng.integers(0, 900, 600), "depth": rng.random(600)}
+    table |= {"position": rng.integers(0, 900, ROWS), "depth": rng.random(ROWS)}
     named = ColumnNames(bands=("position:0:128:512",))
     written(tmp_path / "a.parquet", table)
     parts = PartitionedPredictions(tmp_path / "a.parquet", columns=named)
@@ -228,3 +266,79 @@ def test_bands_of_whole_numbers_are_groups(tmp_path) -> None:
     for bands, said in (("position", "do not say where they begin"), ("depth:0.5", "no whole numbers")):
         with pytest.raises(NeedsWholeError, match=said):
             PartitionedPredictions(tmp_path / "a.parquet", columns=ColumnNames(bands=(bands,)))
+
+
+def several(number: int = ROWS, *, seed: int = 0) -> dict[str, np.ndarray]:
+    """Probabilities of three labels, too sure of themselves, and which hold; some weights are zero."""
+    rng = np.random.default_rng(seed)
+    odds = 1.5 * rng.normal(size=(number, 3)) - [0, 1, 2]
+    holds = odds + rng.logistic(size=odds.shape) > 0
+    columns = {f"prob_{name}": 1 / (1 + np.exp(-1.7 * odds[:, k])) for k, name in enumerate("abc")}
+    columns |= {f"label_{name}": holds[:, k].astype(int) for k, name in enumerate("abc")}
+    return columns | {"weight": rng.integers(0, 3, number), "split": np.arange(number) % (ROWS // FITTED) > 0}
+
+
+def test_several_labels_are_judged_as_in_memory(tmp_path) -> None:
+    """Each label is an event; errors are means over the labels, and shares are of all decisions."""
+    table = written(tmp_path / "a.parquet", several())
+    memory = load_predictions(tmp_path / "a.parquet")
+    how = QUICK | {"calibrators": ["platt"]}
+    mine, theirs = (evaluate(each, **how) for each in (table, memory))
+    assert mine.kind == theirs.kind == "multilabel"
+    assert_alike(mine, theirs)
+    for found, known in zip(mine.arms[1].classes, theirs.arms[1].classes, strict=True):
+        for key in ("mean_probability", "prevalence", "ece", "accuracy"):
+            assert getattr(found, key) == pytest.approx(getattr(known, key), rel=1e-9), key
+    one, other = (each.arms[0].metrics for each in (mine, theirs))
+    for key in ("slope", "intercept", "auroc"):  # which are not resampled
+        widths = [each[key].high - each[key].low for each in (one, other)]
+        assert widths[0] == pytest.approx(widths[1], rel=0.25), key
+    found, known = (check(each, {"ece": 0.02}, bootstrap=10) for each in (table, memory))
+    assert found.checks[0].value == pytest.approx(known.checks[0].value)
+    other = written(tmp_path / "b.parquet", several() | {"prob_a": several()["prob_b"]})
+    assert are_paired(table, other)
+    assert not are_paired(table, written(tmp_path / "c.parquet", several(seed=1)))
+
+
+@pytest.mark.parametrize("given", [answers, several, largest])
+def test_parts_may_be_worked_on_anywhere_in_any_order(given, tmp_path, monkeypatch) -> None:
+    """Tasks and sums that travel, and parts that are done backwards, change no bit of sums or samples."""
+    monkeypatch.setattr(partitioned, "PART", 1)
+    table = written(tmp_path / "a.parquet", given())
+    deal = Deal.of(table, 15, fits=True)
+    assert len(table.parts) == 5
+
+    def backwards(task, items):
+        found = [pickle.dumps(pickle.loads(pickle.dumps(task))(item)) for item in reversed(items)]
+        return map(pickle.loads, reversed(found))
+
+    sums = [summed(table, deal, 15, (None,), spread=spread).arms[0] for spread in (here, backwards)]
+    drawn = [sample(table, deal, "fit", 10, seed=0, spread=spread) for spread in (here, backwards)]
+    assert sums[0].fingerprint == sums[1].fingerprint
+    values = [reduced_of(each, tuple("abc"), ()).values for each in sums]
+    assert values[0] == values[1]
+    assert drawn[0].values.tolist() == drawn[1].values.tolist()
+
+
+def test_groups_are_repaired_by_random_rows_of_a_table(tmp_path, monkeypatch) -> None:
+    """All rows, where they are few, and their groups; of a large table some, which is noted."""
+    given = answers() | {"split": np.arange(ROWS) % 2}
+    table = written(tmp_path / "a.parquet", given)
+    rows, said = sampled_by_group(table, 0, spread=here)
+    assert (rows.kind, set(rows.groups), said) == ("top_label", {"a", "b", "c"}, ())
+    mine, theirs = (
+        group_repairs(each, method="platt") for each in (rows, load_predictions(tmp_path / "a.parquet"))
+    )
+    assert [each.count for each in mine] == [each.count for each in theirs]
+    for one, other in zip(mine, theirs, strict=True):
+        for found, known in zip((*one.gaps, *one.losses), (*other.gaps, *other.losses), strict=True):
+            assert found.value == pytest.approx(known.value, rel=1e-6)
+    monkeypatch.setattr(others, "MOST_FITTED", 100)
+    _, said = sampled_by_group(table, 0, spread=here)
+    assert "fitted on" in said[0]
+    arguments = ("evaluate", "a.parquet", "--engine", "serial", "--bootstrap", "10", "--method", "platt")
+    done = call(*arguments, "--by-group", "--group-column", "group", folder=tmp_path)
+    assert (done.returncode, "One for each" in done.stdout or "one for each" in done.stdout) == (0, True)
+    written(tmp_path / "b.parquet", several())
+    refused = call("evaluate", "b.parquet", "--engine", "serial", "--by-group", folder=tmp_path)
+    assert "--by-group needs `groups` in b.parquet" in refused.stderr

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibrant import InputError, Predictions, evaluate, load_calibrator
-from calibrant.calibrators import TemperatureScaling
+from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.evaluation import Evaluation, check, compare
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.tasks import summed
@@ -134,7 +134,7 @@ def test_gates_and_comparisons_read_parts(both, tmp_path) -> None:
 
 
 def test_the_command_line_fits_by_sums_over_all_rows(both, tmp_path, monkeypatch) -> None:
-    """Newton's method over the parts ends where the fit in memory does; the file is a calibrator's."""
+    """Passes over the parts end where the fit in memory does; the file is a calibrator's."""
     memory, parts = both
     monkeypatch.setattr(partitioned, "PART", 1)
     done = call("fit", parts.address, "--method", "temperature", "-o", "t.safetensors", folder=tmp_path)
@@ -148,7 +148,13 @@ def test_the_command_line_fits_by_sums_over_all_rows(both, tmp_path, monkeypatch
     assert float(fitted.temperature) == pytest.approx(float(wanted.temperature), rel=1e-9)
     assert fitted.fit_result_.num_samples == known.num_samples == 320
     assert fitted.fit_result_.before == pytest.approx(wanted.fit_result_.before, rel=1e-9)
-    assert "passes over the table" in done.stdout
+    assert "note: 1 pass over the table, after 320 random rows to begin with" in done.stdout
+    if memory.num_classes == 3:
+        call("fit", parts.address, "--method", "focal-temperature", "-o", "f.safetensors", folder=tmp_path)
+        focal = load_calibrator(tmp_path / "f.safetensors")
+        wanted = FocalTemperatureScaling().fit(scores, known.labels)
+        assert focal.fit_result_.parameters == pytest.approx(wanted.fit_result_.parameters, rel=1e-6)
+        assert focal.fit_result_.steps <= 2
     again = call("fit", parts.address, "--method", "vector", "--all", "-o", "v.safetensors", folder=tmp_path)
     if memory.num_classes == 3:
         assert re.search(r"fitted on 9\d\d random rows of 960", again.stdout)

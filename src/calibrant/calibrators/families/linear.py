@@ -152,7 +152,7 @@ def _trouble_with(samples: Samples) -> tuple[str, ...]:
         notes.append(CONSTANT)
     elif bool((samples.scores == samples.scores[:1]).all()):
         notes.append("the logits of all samples are the same")
-    return (*notes, *few(samples))
+    return (*notes, *few(samples.num_samples))
 
 
 def _log_loss(samples: Samples, logits: Float[Tensor, "N C"]) -> float:

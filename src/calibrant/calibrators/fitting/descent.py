@@ -45,34 +45,43 @@ def smooth_minimum(
 
     Never above a single start.
     """
-    low = np.array([math.log(LOWEST_TEMPERATURE), math.log1p(lowest_gamma)])
-    high = np.array([math.log(HIGHEST_TEMPERATURE), math.log1p(highest_gamma)])
+    low, high = box_of(lowest_gamma, highest_gamma)
     places = [np.array([math.log(temperature), math.log1p(gamma)]) for temperature, gamma in starts]
-    function = _in_logarithms(samples, objective)
+    function = in_logarithms(samples, objective)
     if len(places) > 1:
         width = samples.scores[0].numel()
         fewest = min(_FEWEST_ROWS, math.ceil(_MOST_THIN_ENTRIES / width))
         most = min(max(_THIN_ENTRIES // width, fewest), _MOST_ROWS)
         most = _ROWS_OF_EVENTS if samples.is_event else most
         some = samples.thinned(most)
-        guess = function if some is samples else _in_logarithms(some, objective)
-        places = _promising(guess, places, low, high)
+        guess = function if some is samples else in_logarithms(some, objective)
+        places = promising(guess, places, low, high)
     minima = [minimise_in_box(function, place, low, high, tolerance=_COMPARED_TOLERANCE) for place in places]
     first = min(minima, key=lambda minimum: minimum.value)
     best = minimise_in_box(function, first.point, low, high)
-    # Bounds as they are, not by way of their logarithms.
+    temperature, gamma = pair_at(best.point, lowest_gamma, highest_gamma)
+    steps = sum(minimum.steps for minimum in (*minima, best))
+    return SmoothMinimum(temperature, gamma, best.value, best.slope, steps)
+
+
+def box_of(lowest_gamma: float, highest_gamma: float) -> tuple[Vector, Vector]:
+    """The least and the largest logarithms."""
+    low = np.array([math.log(LOWEST_TEMPERATURE), math.log1p(lowest_gamma)])
+    return low, np.array([math.log(HIGHEST_TEMPERATURE), math.log1p(highest_gamma)])
+
+
+def pair_at(point: Vector, lowest_gamma: float, highest_gamma: float) -> tuple[float, float]:
+    """Temperature and exponent; bounds as they are, not by way of their logarithms."""
+    low, high = box_of(lowest_gamma, highest_gamma)
     bounds = {low[0]: LOWEST_TEMPERATURE, high[0]: HIGHEST_TEMPERATURE}
     bounds_of_gamma = {low[1]: lowest_gamma, high[1]: highest_gamma}
-    return SmoothMinimum(
-        temperature=bounds.get(best.point[0], math.exp(best.point[0])),
-        gamma=bounds_of_gamma.get(best.point[1], math.expm1(best.point[1])),
-        value=best.value,
-        slope=best.slope,
-        steps=sum(minimum.steps for minimum in (*minima, best)),
+    return (
+        bounds.get(point[0], math.exp(point[0])),
+        bounds_of_gamma.get(point[1], math.expm1(point[1])),
     )
 
 
-def _promising(
+def promising(
     function: Callable[[Vector], Expansion], starts: Sequence[Vector], low: Vector, high: Vector
 ) -> list[Vector]:
     """Where the lowest descents end, no two close together."""
@@ -84,16 +93,21 @@ def _promising(
     return [end.point for end in kept[:_FOLLOWED]]
 
 
-def _in_logarithms(samples: Samples, objective: Objective) -> Callable[[Vector], Expansion]:
+def in_logarithms(samples: Samples, objective: Objective) -> Callable[[Vector], Expansion]:
     """The objective as a function of log T and log(1 + gamma), which remembers where it has been."""
 
     @cache
     def at(log_temperature: float, log_exponent: float) -> Expansion:
         temperature, gamma = math.exp(log_temperature), math.expm1(log_exponent)
-        value, gradient, hessian = smooth_objective(samples, objective, temperature, gamma)
-        scale = np.array([1.0, math.exp(log_exponent)])  # d gamma = (1 + gamma) d log(1 + gamma)
-        hessian = hessian * np.outer(scale, scale)
-        hessian[1, 1] += scale[1] * gradient[1]
-        return Expansion(value, gradient * scale, hessian)
+        return by_logarithms(smooth_objective(samples, objective, temperature, gamma), gamma)
 
     return lambda point: at(*point.tolist())
+
+
+def by_logarithms(found: Expansion, gamma: float) -> Expansion:
+    """By log(1 + gamma) what is by gamma."""
+    value, gradient, hessian = found
+    scale = np.array([1.0, 1 + gamma])  # d gamma = (1 + gamma) d log(1 + gamma)
+    hessian = hessian * np.outer(scale, scale)
+    hessian[1, 1] += scale[1] * gradient[1]
+    return Expansion(value, gradient * scale, hessian)

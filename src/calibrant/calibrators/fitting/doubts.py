@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from calibrant._math.binning import width_bin_index
+from calibrant._math.shapes import Int
 from calibrant.calibrators.fitting.likelihood import likelihood_slopes
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, NUM_BINS, Objective, judged_confidences
+from calibrant.calibrators.fitting.passes import Facts
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 
 ALL_RIGHT = "every sample is classified correctly, so nothing tells how often errors are to be expected"
 CONSTANT = "the logits of every sample are all equal"
+_CONSTANT = f"{CONSTANT}, which no temperature changes"
+_SILENT = "the logits say nothing about the labels, or the opposite: the likeliest temperature is infinite"
 
 _FEW = 10  # samples; with fewer, parameters mean little
 _HEAD = 256  # rows
@@ -21,20 +26,26 @@ _NEARLY_INFINITE = 1e-12  # inverse of a temperature
 _COLLAPSED = 0.9  # share of the confidences in one bin
 
 
-def few(samples: Samples) -> tuple[str, ...]:
+def few(num_samples: int) -> tuple[str, ...]:
     """What to say of a handful of samples."""
-    return (f"{samples.num_samples} samples tell little",) if samples.num_samples < _FEW else ()
+    return (f"{num_samples} samples tell little",) if num_samples < _FEW else ()
 
 
 def degenerate(samples: Samples) -> tuple[str, ...]:
     """What makes the data of one problem tell little, whatever is fitted to them."""
-    if samples.num_samples < _FEW:
-        return few(samples)
-    if bool((samples.labels == samples.labels[0]).all()):
-        return (f"only class {int(samples.labels[0])} occurs among the labels",)
-    if _is_mixed(samples.first(_HEAD)) or _is_mixed(samples):  # the first ones mostly settle it
+    mixed = _is_mixed(samples.first(_HEAD)) or _is_mixed(samples)  # the first ones mostly settle it
+    return degenerate_labels(samples.labels, 1 if mixed else len(samples.labels) * bool(samples.correct[0]))
+
+
+def degenerate_labels(labels: Int[Tensor, " N"], num_right: int) -> tuple[str, ...]:
+    """The same by the labels, and how many of the samples are classified correctly."""
+    if len(labels) < _FEW:
+        return few(len(labels))
+    if bool((labels == labels[0]).all()):
+        return (f"only class {int(labels[0])} occurs among the labels",)
+    if 0 < num_right < len(labels):
         return ()
-    return (ALL_RIGHT,) if bool(samples.correct[0]) else ("no sample is classified correctly",)
+    return (ALL_RIGHT,) if num_right else ("no sample is classified correctly",)
 
 
 def _is_mixed(samples: Samples) -> bool:
@@ -49,17 +60,27 @@ def with_degeneracy(solution: Solution, samples: Samples) -> Solution:
 
 def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: Objective) -> Solution:
     """A fit of temperature, and perhaps exponent, with what makes it doubtful."""
-    trouble: list[str] = []
+    trouble: tuple[str, ...] = ()
     if samples.is_constant:
-        trouble.append(f"{CONSTANT}, which no temperature changes")
+        trouble = (_CONSTANT,)
     elif bool(samples.correct.all()):
-        trouble.append(ALL_RIGHT)
+        trouble = (ALL_RIGHT,)
     elif "bracket" not in solution.certificate and likelihood_slopes(samples, _NEARLY_INFINITE).first >= 0:
-        trouble.append(
-            "the logits say nothing about the labels, or the opposite: the likeliest temperature is infinite"
-        )
+        trouble = (_SILENT,)
     if not trouble and objective not in DIFFERENTIABLE:
         return replace(solution, warnings=(*solution.warnings, *_collapse(samples, solution)))
+    return replace(solution, warnings=(*trouble, *solution.warnings))
+
+
+def with_doubts_of_passes(solution: Solution, facts: Facts) -> Solution:
+    """The same of what was fitted by sums over all rows."""
+    trouble: tuple[str, ...] = ()
+    if not facts.num_varied:
+        trouble = (_CONSTANT,)
+    elif facts.num_right == facts.num_samples:
+        trouble = (ALL_RIGHT,)
+    elif "bracket" not in solution.certificate and facts.flat_slope >= 0:
+        trouble = (_SILENT,)
     return replace(solution, warnings=(*trouble, *solution.warnings))
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA, on_bounds
-from calibrant.calibrators.fitting.descent import smooth_minimum
+from calibrant.calibrators.fitting.descent import SmoothMinimum, smooth_minimum
 from calibrant.calibrators.fitting.grid import Place, Point, best_on_grid, best_on_line
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, Objective
 from calibrant.calibrators.fitting.results import Solution
@@ -25,7 +25,7 @@ PAPER_GAMMAS = (-0.5, -0.25, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0)
 PAPER_TEMPERATURES = tuple((np.arange(1, 501) / 100).tolist())
 LINE_GAMMAS = tuple(np.linspace(-0.5, 5.0, len(PAPER_GRID)).tolist())
 FINE_LINE_GAMMAS = tuple(np.linspace(-0.5, 5.0, len(PAPER_TEMPERATURES)).tolist())
-_START_GAMMAS = (-0.95, -0.5, 0.0, 1.0, 4.0, 12.0)
+START_GAMMAS = (-0.95, -0.5, 0.0, 1.0, 4.0, 12.0)
 _WIDE_GAMMAS = (-0.9, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0)
 _WIDE_FACTORS = np.geomspace(1 / 3, 3, 61)
 _ZOOM_WIDTHS = ((0.03, 0.15), (0.005, 0.03))  # in log T, and in log(1 + gamma) along the ridge
@@ -38,7 +38,7 @@ def fit_focal_temperature(
     """Temperature scaling, and what is at least as good."""
     simpler = fit_temperature(samples, objective, "continuous")
     find = {"full": _full, "line": _line, "fine-line": _fine_line, "grid": _grid}[search]
-    return simpler, _better(find(samples, objective, simpler), simpler)
+    return simpler, better(find(samples, objective, simpler), simpler)
 
 
 def fit_focal_temperature_near(
@@ -46,14 +46,14 @@ def fit_focal_temperature_near(
 ) -> Solution:
     """The optimum that Newton's method reaches from one point, or temperature scaling."""
     simpler = fit_temperature(samples, objective, "continuous")
-    return _better(_descended(samples, objective, simpler, [(temperature, gamma)]), simpler)
+    return better(_descended(samples, objective, simpler, [(temperature, gamma)]), simpler)
 
 
 def _full(samples: Samples, objective: Objective, simpler: Solution) -> Solution:
     if objective not in DIFFERENTIABLE:
         return _full_jumping(samples, objective, simpler)
     centre = simpler.parameters["temperature"]
-    starts = [(centre * _steepness(gamma), gamma) for gamma in _START_GAMMAS]
+    starts = [(centre * steepness(gamma), gamma) for gamma in START_GAMMAS]
     return _descended(samples, objective, simpler, starts)
 
 
@@ -62,10 +62,15 @@ def _descended(
 ) -> Solution:
     """Where Newton's method ends."""
     found = smooth_minimum(samples, objective, starts, lowest_gamma=LOWEST_GAMMA, highest_gamma=HIGHEST_GAMMA)
+    return of_descent(found, simpler.before)
+
+
+def of_descent(found: SmoothMinimum, before: float) -> Solution:
+    """What a descent reached."""
     return Solution(
         converged=found.slope < 1e-8,
         steps=found.steps,
-        before=simpler.before,
+        before=before,
         after=found.value,
         parameters={"temperature": found.temperature, "gamma": found.gamma},
         certificate={"gradient": found.slope},
@@ -82,14 +87,14 @@ def _full_jumping(samples: Samples, objective: Objective, simpler: Solution) -> 
     steps += computed
     centre = fit_temperature(samples, "nll", "continuous").parameters["temperature"]
     for gamma in _WIDE_GAMMAS:
-        window = _inside(centre * _steepness(gamma) * _WIDE_FACTORS)
+        window = _inside(centre * steepness(gamma) * _WIDE_FACTORS)
         best, computed = best_on_grid(samples, objective, (gamma,), window, best=best)
         steps += computed
     for width, width_along_ridge in _ZOOM_WIDTHS:
         origin = best
         shifts = np.linspace(-width_along_ridge, width_along_ridge, _ZOOM_POINTS)
         for gamma in np.expm1(math.log1p(origin.gamma) + shifts).clip(LOWEST_GAMMA, HIGHEST_GAMMA).tolist():
-            ridge = origin.temperature * _steepness(gamma) / _steepness(origin.gamma)
+            ridge = origin.temperature * steepness(gamma) / steepness(origin.gamma)
             window = _inside(ridge * np.exp(np.linspace(-width, width, _ZOOM_POINTS)))
             best, computed = best_on_grid(samples, objective, (gamma,), window, best=best)
             steps += computed
@@ -149,7 +154,7 @@ def _of_place(best: Place, steps: int, simpler: Solution, *, spacing: float) -> 
     )
 
 
-def _better(found: Solution, simpler: Solution) -> Solution:
+def better(found: Solution, simpler: Solution) -> Solution:
     """The better of the two; temperature scaling unless the improvement is more than rounding."""
     compared = {"temperature": simpler.after}
     if found.after < simpler.after - 1e-12:
@@ -169,7 +174,7 @@ def without_exponent(simpler: Solution, found: Solution, why: str) -> Solution:
     )
 
 
-def _steepness(gamma: float) -> float:
+def steepness(gamma: float) -> float:
     """Slope of the binary map at even odds: about the temperature that undoes it."""
     return gamma + 1 - gamma * (2 * math.log(2) - 1) / (1 + gamma * math.log(2))
 

@@ -167,13 +167,8 @@ class Samples:
             return self
         if self.is_event:
             return self._gathered(most // 2)
-        rows = self._some(most)
+        rows = some_rows(self.shares, most)
         return replace(self, scores=self.scores[rows], labels=self.labels[rows], weights=None)
-
-    def _some(self, most: int) -> Int[Tensor, " {most}"]:
-        """Rows in proportion to their weight, one from each of as many stretches."""
-        rows = torch.searchsorted(self.shares.cumsum(0), scattered(most).to(self.shares))
-        return rows.clamp_(max=self.num_samples - 1)
 
     def _gathered(self, most: int) -> Self:
         """At most so many rows of either outcome: neighbouring scores as one, at their mean."""
@@ -217,6 +212,12 @@ class Samples:
         below, truth = torch.zeros_like(second), torch.zeros_like(self.labels[rows, None])
         top = self.top[rows, None]
         return Block(below, second, ~self.correct[rows, None], truth, top, self.shares[rows])
+
+
+def some_rows(shares: Float[Tensor, " N"], most: int) -> Int[Tensor, " {most}"]:
+    """Rows in proportion to their weight, one from each of as many stretches."""
+    rows = torch.searchsorted(shares.cumsum(0), scattered(most).to(shares))
+    return rows.clamp_(max=len(shares) - 1)
 
 
 def block_of(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -13,14 +14,20 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike, as_label_tensor, first_row, row_slices
 from calibrant._math.checks import check_label_range, check_weights, not_finite
 from calibrant._math.errors import InputError
+from calibrant._math.newton import Vector
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import top_class
+from calibrant.calibrators.fitting.doubts import degenerate_labels, with_doubts_of_passes
+from calibrant.calibrators.fitting.passes import Search, Wanted, nothing, solved, sums_of
 from calibrant.calibrators.fitting.profile import Profile, profile_of_some, rows_looked_at
-from calibrant.calibrators.fitting.samples import Block, Samples, block_of
+from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.samples import Samples, block_of, some_rows
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 
 PIECE = 1 << 22  # entries read at a time
 PROFILED = 1 << 22  # entries at most, of the rows that a profile looks at
+# Rows of a sample: so many, as many as a piece holds but not so few, and at most such a share of all.
+_MOST_ROWS, _FEWEST_WIDE, _SHARE, _FEWEST = 512, 64, 8, 16
 
 
 class ScoreRows(Protocol):
@@ -53,137 +60,140 @@ class StoredScores:
         """N and C."""
         return len(self.index), self.source.num_classes or 0
 
-    def placeholder(self) -> Float[Tensor, "N C"]:
-        """A tensor of this shape that takes no memory, and says what is wrong where it is read: NaN."""
-        return torch.full((), torch.nan).expand(self.shape)
-
     def pieces(self) -> Iterator[slice]:
         """All rows, in slices that are read at a time."""
         step = max(1, PIECE // self.shape[1])
         return (slice(at, min(at + step, len(self.index))) for at in range(0, len(self.index), step))
 
-    def chosen(self, rows: Tensor | slice) -> StoredScores:
-        """Some of the rows, none of which is read."""
-        return replace(self, index=self.index[rows])
+    def read(self, rows: slice | Tensor) -> tuple[Float[Tensor, "n C"], int]:
+        """Some rows, with probabilities of exactly zero replaced, and how many there were.
 
-    def read(self, rows: slice | Tensor) -> Float[Tensor, "n C"]:
-        """Some rows, with probabilities of exactly zero replaced; neighbouring rows are read together."""
-        return self.read_counting_zeros(rows)[0]
-
-    def read_counting_zeros(self, rows: slice | Tensor) -> tuple[Float[Tensor, "n C"], int]:
-        """The same, and how many such probabilities there were."""
-        wanted = self.index[rows]
-        ranked, order = wanted.sort()
-        found: Tensor | None = None
-        zeros, done, step = 0, 0, max(1, PIECE // self.shape[1])
-        while done < len(ranked):
-            start = int(ranked[done])
-            upto = int(torch.searchsorted(ranked, start + step))
-            part = self.source.scores_of(slice(start, int(ranked[upto - 1]) + 1))
-            part, count = floor_zero_probabilities(part[ranked[done:upto] - start], "multiclass")
-            zeros += count
-            if found is None:
-                found = torch.empty((len(wanted), self.shape[1]), dtype=part.dtype)
-            found[order[done:upto]] = part.to(found.dtype)
-            done = upto
-        return torch.empty((0, self.shape[1])) if found is None else found, zeros
-
-
-@dataclass(frozen=True, eq=False)
-class StoredSamples(Samples):
-    """One multiclass problem whose scores are ``stored``; what all passes need is held."""
-
-    stored: StoredScores
-    known_top: Int[Tensor, " N"]
-    gaps: Float[Tensor, " N"]  # logit of the label minus that of the top class
-    constant: bool
-    num_zeros: int
-    sha256: str
-
-    @classmethod
-    def of(cls, source: ScoreRows, labels: ArrayLike, weights: ArrayLike | None) -> Self:
-        """In one pass over the scores of the samples whose weight is not zero.
+        Rows that follow one another are read together.
 
         Raises:
-            InputError: If these are no scores of classes, labels or weights do not go with them, or a score
-                is NaN or infinite.
+            InputError: If a score is NaN or infinite.
         """
-        labels, weights = _checked(source, labels, weights)
-        index = torch.arange(source.num_samples)
-        if weights is not None and not bool(weights.all()):
-            index = weights.nonzero()[:, 0]
-            labels, weights = labels[index], weights[index]
-        scores = StoredScores(source, index)
-        top, gaps = torch.empty_like(labels), torch.empty(len(labels), dtype=torch.float64)
-        digest, constant, zeros = hashlib.sha256(), True, 0
-        for rows in scores.pieces():
-            part, count = scores.read_counting_zeros(rows)
+        ranked, order = self.index[rows].sort()
+        found: Tensor | None = None
+        zeros, done = 0, 0
+        for run in ranked.tensor_split((ranked.diff() > 1).nonzero()[:, 0] + 1):
+            start = int(run[0])
+            part = self.source.scores_of(slice(start, int(run[-1]) + 1))
+            part, count = floor_zero_probabilities(part[run - start], "multiclass")
             zeros += count
             if bool((bad := ~part.isfinite()).any()):
                 row = first_row(bad)
-                raise not_finite(int(index[rows.start + row]), float(part[row][bad[row]][0]))
-            digest.update(part.contiguous().view(torch.uint8).numpy().data)
-            top[rows] = top_class(part)
-            own, best = (part.gather(1, place[rows, None])[:, 0].double() for place in (labels, top))
-            gaps[rows] = own - best
-            constant &= bool((part.amin(dim=1) == part.amax(dim=1)).all())
-        for values in (labels, weights):
-            if values is not None:
-                digest.update(values.contiguous().view(torch.uint8).numpy().data)
-        return cls(
-            scores.placeholder(), labels, weights, scores, top, gaps, constant, zeros, digest.hexdigest()
-        )
+                raise not_finite(int(run[row]), float(part[row][bad[row]][0]))
+            if found is None:
+                found = torch.empty((len(ranked), self.shape[1]), dtype=part.dtype)
+            found[order[done : done + len(run)]] = part.to(found.dtype)
+            done += len(run)
+        return torch.empty((0, self.shape[1])) if found is None else found, zeros
+
+
+class StoredSamples:
+    """One multiclass problem whose scores stay where they are; some rows are held at a time.
+
+    Args:
+        source: What gives the scores.
+        labels: Classes ``(N,)``.
+        weights: Of the samples; those of weight zero are left out.
+
+    Raises:
+        InputError: If these are no scores of classes, or labels or weights do not go with them.
+    """
+
+    def __init__(self, source: ScoreRows, labels: ArrayLike, weights: ArrayLike | None) -> None:
+        self.labels, self.weights = _checked(source, labels, weights)
+        index = torch.arange(source.num_samples)
+        if self.weights is not None and not bool(self.weights.all()):
+            index = self.weights.nonzero()[:, 0]
+            self.labels, self.weights = self.labels[index], self.weights[index]
+        self.stored = StoredScores(source, index)
+        self.num_sampled = 0
+        """Rows read beside the passes over all: where to begin, and what the data look like."""
+        self.num_passes = 0
+        self.num_zeros = 0
+        self.sha256 = ""
 
     @property
-    def top(self) -> Int[Tensor, " N"]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The class of the largest logit."""
-        return self.known_top
+    def shares(self) -> Float[Tensor, " N"]:
+        """Each sample's share of the total weight."""
+        weights = torch.ones(len(self.labels), dtype=torch.float64) if self.weights is None else self.weights
+        return weights / weights.sum()
 
     @property
-    def mean_gap(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Logit of the label minus that of the top class, on average."""
-        return float(self.gaps @ self.shares)
+    def is_small(self) -> bool:
+        """Whether all of it may be held."""
+        return math.prod(self.stored.shape) <= PIECE
 
-    @property
-    def is_constant(self) -> bool:
-        """Whether every sample's logits are all equal."""
-        return self.constant
+    def held(self) -> Samples:
+        """All rows, after a pass."""
+        return Samples(torch.cat([scores for _, scores in self._read()]), self.labels, self.weights)
 
-    def part(self, chosen: Tensor | slice) -> Self:
-        """Some of the samples, none of which is read."""
-        stored = self.stored.chosen(chosen)
-        weights = None if self.weights is None else self.weights[chosen]
-        return replace(
-            self,
-            scores=stored.placeholder(),
-            labels=self.labels[chosen],
-            weights=weights,
-            stored=stored,
-            known_top=self.known_top[chosen],
-            gaps=self.gaps[chosen],
-        )
-
-    def thinned(self, most: int) -> Samples:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def some(self) -> Samples:
         """Some rows, held."""
-        rows = self._some(most) if self.num_samples > most else torch.arange(self.num_samples)
-        return Samples(self.stored.read(rows), self.labels[rows], None)
+        num_samples, width = self.stored.shape
+        most = min(_MOST_ROWS, max(_FEWEST_WIDE, PIECE // width), max(_FEWEST, num_samples // _SHARE))
+        rows = some_rows(self.shares, min(most, num_samples))
+        return Samples(self._sampled(rows), self.labels[rows], None)
 
-    def profile(self) -> Profile | None:
+    def solved(self, search: Callable[[Samples], Search[Solution]]) -> Solution:
+        """What a search finds that asks for passes."""
+        solution, facts, passes = solved(search(self.some()), self.sums)
+        solution = with_doubts_of_passes(solution, facts)
+        if not solution.warnings:
+            solution = replace(solution, warnings=degenerate_labels(self.labels, facts.num_right))
+        return replace(solution, steps=passes)
+
+    @property
+    def told(self) -> str:
+        """How much was read."""
+        said = f"{self.num_passes} pass{'es' * (self.num_passes > 1)} over the scores"
+        rows = self.num_sampled
+        return f"{said}, and {rows / len(self.labels):.2%} of them beside that" if rows else said
+
+    def sums(self, wanted: Wanted) -> Vector:
+        """Sums over all rows, in one pass over the scores."""
+        sums, shares = nothing(wanted), self.shares
+        for rows, scores in self._read():
+            labels, top = self.labels[rows], top_class(scores)
+            masses = shares[rows]
+            sums += sums_of(
+                (block_of(scores[at], top[at], labels[at], masses[at]) for at in row_slices(scores)), wanted
+            )
+        return sums
+
+    def profile(self, held: Samples | None = None) -> Profile | None:
         """What the data look like; None where the rows to look at are too large, as of very many classes."""
-        chosen = rows_looked_at(self.num_samples, self.stored.shape[1])
-        count = self.num_samples if isinstance(chosen, slice) else len(chosen)
-        if count * self.stored.shape[1] > PROFILED:
+        num_samples, width = self.stored.shape
+        chosen = rows_looked_at(num_samples, width)
+        if (num_samples if isinstance(chosen, slice) else len(chosen)) * width > PROFILED:
             return None
         masses = None if self.weights is None else self.weights[chosen]
-        return profile_of_some(self.stored.read(chosen), masses, self.labels, self.weights)
+        scores = self._sampled(chosen) if held is None else held.scores[chosen]
+        return profile_of_some(scores, masses, self.labels, self.weights)
 
-    def blocks(self) -> Iterator[Block]:
-        """The rows in float64, block by block, in one pass over the scores."""
-        for piece in self.stored.pieces():
-            logits = self.stored.read(piece)
-            top, labels, shares = self.known_top[piece], self.labels[piece], self.shares[piece]
-            for rows in row_slices(logits):
-                yield block_of(logits[rows], top[rows], labels[rows], shares[rows])
+    def _sampled(self, rows: slice | Tensor) -> Float[Tensor, "n C"]:
+        scores, _ = self.stored.read(rows)
+        self.num_sampled += len(scores)
+        return scores
+
+    def _read(self) -> Iterator[tuple[slice, Float[Tensor, "n C"]]]:
+        """Some rows after the other; the first time they are also counted and hashed."""
+        first, zeros, digest = not self.sha256, 0, hashlib.sha256()
+        self.num_passes += 1
+        for rows in self.stored.pieces():
+            scores, count = self.stored.read(rows)
+            if first:
+                zeros += count
+                digest.update(scores.contiguous().view(torch.uint8).numpy().data)
+            yield rows, scores
+        if first:
+            for values in (self.labels, self.weights):
+                if values is not None:
+                    digest.update(values.contiguous().view(torch.uint8).numpy().data)
+            self.num_zeros, self.sha256 = zeros, digest.hexdigest()
 
 
 def _checked(

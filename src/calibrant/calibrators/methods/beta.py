@@ -84,7 +84,7 @@ class BetaCalibration(Calibrator):
             message=f"gradient {found.slope:.1e}",
             warnings=(f"{in_the_way}, so departures from the identity were penalised",)
             if in_the_way
-            else few(samples),
+            else few(samples.num_samples),
         )
 
     def _transform(self, scores: Tensor) -> Tensor:

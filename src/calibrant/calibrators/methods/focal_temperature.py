@@ -32,6 +32,8 @@ from calibrant.calibrators.fitting.objectives import (
     judged_confidences,
     log_losses,
 )
+from calibrant.calibrators.fitting.pass_searches import focal_temperature_in_passes
+from calibrant.calibrators.fitting.passes import Search
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 
@@ -154,6 +156,10 @@ class FocalTemperatureScaling(Calibrator):
         if gain > error:
             return replace(found, held_out=held, message=f"{found.message}; {told}")
         return replace(without_exponent(simpler, found, told), held_out=held)
+
+    def in_passes(self, some: Samples) -> Search[Solution]:
+        """Two passes over the scores are mostly enough."""
+        return focal_temperature_in_passes(some)
 
     @property
     def fits_in_pieces(self) -> bool:

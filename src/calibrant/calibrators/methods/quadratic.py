@@ -93,7 +93,7 @@ class QuadraticScaling(Calibrator):
             parameters=parameters,
             certificate={"gradient": fitted.gradient},
             message=f"gradient {fitted.gradient:.1e}",
-            warnings=(*warnings, *_trouble(standard, first, second), *few(samples)),
+            warnings=(*warnings, *_trouble(standard, first, second), *few(samples.num_samples)),
             compared={"temperature": base.after},
         )
 

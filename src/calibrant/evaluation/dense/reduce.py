@@ -24,7 +24,7 @@ from calibrant.evaluation.resampling.clusters import Clustered
 from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores
 from calibrant.evaluation.resampling.event_cells import Cells, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices, Vector, width_bins
-from calibrant.evaluation.resampling.inversion import num_noise
+from calibrant.evaluation.resampling.null import num_noise
 from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.resampling.statistics import divide
 from calibrant.evaluation.result import ClassRow

@@ -28,6 +28,7 @@ from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.dense import Image
+from calibrant.predictions.pieces import columns_of_odds
 
 POSITIONS = 1 << 15  # of a block
 LEAST_CELLS, MOST_CELLS = 256, 1200
@@ -295,6 +296,5 @@ def _calibrated(scores: Matrix, calibrator: Calibrator, *, logits: bool) -> Matr
         given = given.log()
     with torch.no_grad():
         if calibrator.kind_ == "binary":
-            odds = calibrator(given[:, 1] - given[:, 0])
-            return torch.stack([torch.zeros_like(odds), odds], dim=1).numpy()
+            return columns_of_odds(calibrator(given[:, 1] - given[:, 0])).numpy()
         return calibrator(given).numpy()

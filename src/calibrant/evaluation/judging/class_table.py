@@ -25,8 +25,7 @@ from calibrant.evaluation.resampling.drawn_labels import (
 )
 from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
-from calibrant.evaluation.resampling.inversion import num_noise
-from calibrant.evaluation.resampling.null import NullDraws
+from calibrant.evaluation.resampling.null import NullDraws, num_noise
 
 STEPS = 40  # of a search by false position, which takes four to eight
 NEAR = 1e-6  # of the limit, as a share of it
@@ -239,7 +238,8 @@ def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> Clas
 
 def _variance(weights: Vector, event: Events) -> float:
     """The variance of how often an event occurs, of samples or of their clusters, whichever is larger."""
-    independent = float(weights**2 @ (event.confidences * (1 - event.confidences)))
+    squares = weights**2 if event.squares is None else event.squares
+    independent = float(squares @ (event.confidences * (1 - event.confidences)))
     if event.clusters is None:
         return independent
     totals = cluster_totals(weights * (event.outcomes - event.confidences), event.clusters)

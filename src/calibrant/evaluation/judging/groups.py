@@ -19,8 +19,8 @@ from calibrant.evaluation.quantities.shared import binned
 from calibrant.evaluation.resampling.event_cells import EventCells, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
-from calibrant.evaluation.resampling.inversion import FEWEST_DRAWS, invert
-from calibrant.evaluation.resampling.null import NullDraws, draw_null, noise_of, null_error
+from calibrant.evaluation.resampling.inversion import invert
+from calibrant.evaluation.resampling.null import NullDraws, draw_null, fewest_draws, noise_of, null_error
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Resamples
 from calibrant.evaluation.resampling.statistics import Means
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
@@ -154,10 +154,11 @@ def _error_and_null(
 ) -> tuple[NullError, Estimate]:
     """The error of the group if its probabilities were true, and what the true one may be."""
     places = [EventCells(event, procedure.num_bins) for event in events]
+    num_kept = fewest_draws(procedure.level)
     drawn: list[NullDraws] = []
     for label, cells in enumerate(places):
         seed = (*stream_seed(procedure.seed, Stream.GROUPS, place), label + 1)
-        drawn.append(draw_null(cells, procedure.num_bins, num_draws, seed, num_kept=FEWEST_DRAWS))
+        drawn.append(draw_null(cells, procedure.num_bins, num_draws, seed, num_kept=num_kept))
     errors = sum(draws.errors[_KERNEL] / len(events) for draws in drawn)
     null = null_error(ECE.key, observed, np.asarray(errors), procedure.level)
     codes = events[0].clusters

@@ -16,13 +16,15 @@ from calibrant.evaluation.resampling.coarse import coarse_smooth_noise
 from calibrant.evaluation.resampling.drawn_labels import ClassNull
 from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
-from calibrant.evaluation.resampling.inversion import FEWEST_DRAWS, Inverted, invert, num_noise
+from calibrant.evaluation.resampling.inversion import Inverted, invert
 from calibrant.evaluation.resampling.null import (
     NullDraws,
     draw_null,
     draw_values,
+    fewest_draws,
     noise_of,
     null_error,
+    num_noise,
 )
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import NullError
@@ -135,9 +137,8 @@ class Noise:
 def draw_noise(reduced: Reduced, procedure: Procedure) -> Noise:
     """Draw what happens from what is stated."""
     pairs = [(event, part) for events in reduced.events.values() for part, event in enumerate(events)]
-    num_kept = min(
-        procedure.num_draws, max(FEWEST_DRAWS, MOST_KEPT // (SUMS_OF_AN_EVENT * max(1, len(pairs))))
-    )
+    least, room = fewest_draws(procedure.level), MOST_KEPT // (SUMS_OF_AN_EVENT * max(1, len(pairs)))
+    num_kept = min(procedure.num_draws, max(least, room))
 
     def draw(pair: tuple[Events, int]) -> tuple[EventCells, NullDraws]:
         cells = EventCells(pair[0], procedure.num_bins)

@@ -73,6 +73,8 @@ class Reduced:
     """Why a quantity that has a value is not resampled."""
     clusters: Indices | None = None
     """The number of each row's cluster; ``None`` where the samples are independent."""
+    rows_are_clusters: bool = False
+    """Whether each row is a cluster, and the events have rows of their own."""
 
     @property
     def num_samples(self) -> int:

@@ -75,16 +75,26 @@ class _Engine:
         """The quantities of some resamples, from their counts ``(r, N)``."""
         found = {} if self._means is None else self._means(counts)
         kernels = {
-            prefix: [errors_of(counts) for errors_of in events] for prefix, events in self._events.items()
+            prefix: [
+                errors_of(self._of_event(counts, event))
+                for errors_of, event in zip(events, self._reduced.events[prefix], strict=True)
+            ]
+            for prefix, events in self._events.items()
         }
         for each, computed in self._errors:
             if computed.kernel in EventErrors.KERNELS:
                 parts = [errors[computed.kernel] for errors in kernels[each.prefix]]
             else:
                 events = self._reduced.events[each.prefix]
-                parts = [self._recomputed(computed, event, counts) for event in events]
+                parts = [self._recomputed(computed, event, self._of_event(counts, event)) for event in events]
             found[each.key] = np.mean(parts, axis=0)
         return found
+
+    def _of_event(self, counts: Counts, event: Events) -> Counts:
+        """The counts of an event's own rows."""
+        if not self._reduced.rows_are_clusters or event.clusters is None:
+            return counts
+        return np.ascontiguousarray(counts[:, event.clusters])
 
     def _recomputed(self, error: EventError, event: Events, counts: Counts) -> Vector:
         """An error that no kernel resamples; NaN where a resample has no weight."""

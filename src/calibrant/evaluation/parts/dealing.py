@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from calibrant.evaluation.parts.several import bytes_of_a_label
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.predictions.partitioned import Part, PartitionedPredictions
 from calibrant.predictions.pieces import Piece
@@ -36,7 +37,8 @@ class Deal:
     @classmethod
     def of(cls, table: PartitionedPredictions, num_bins: int, *, fits: bool) -> Deal:
         """As many batches as there is room for."""
-        room = ROOM // (table.num_classes * num_bins * 24)
+        several = table.kind == "multilabel"
+        room = ROOM // (table.num_classes * (bytes_of_a_label(num_bins) if several else num_bins * 24))
         number = min(MOST_BATCHES, max(LEAST_BATCHES, room), table.num_samples)
         number -= number % 2 if number > 2 else 0
         run = min(_RUN, max(1, table.num_samples // (_RUNS * number)))

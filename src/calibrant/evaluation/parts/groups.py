@@ -6,7 +6,8 @@ import numpy as np
 
 from calibrant.evaluation.judging.groups import MEANS, MOST_GROUPS, Group, rows_of_groups
 from calibrant.evaluation.judging.reduce import Reduced, ratios_of
-from calibrant.evaluation.parts.states import MOST_KEPT, BatchSums
+from calibrant.evaluation.parts.kinds import AnySums
+from calibrant.evaluation.parts.states import MOST_KEPT
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.samples import Samples
 from calibrant.evaluation.resampling.events import Events, Matrix
@@ -15,7 +16,7 @@ from calibrant.evaluation.result import GroupRow
 TOO_MANY = f"Groups were not judged: there are more than {MOST_KEPT}, whose sums would not fit into memory."
 
 
-def rows_by_group(sums: BatchSums, procedure: Procedure) -> tuple[GroupRow, ...]:
+def rows_by_group(sums: AnySums, procedure: Procedure) -> tuple[GroupRow, ...]:
     """A row for each of the largest groups."""
     found = sorted((sums.groups or {}).items(), key=lambda pair: (-pair[1][..., 2].sum(), pair[0]))
     largest = sorted(found[:MOST_GROUPS], key=lambda pair: pair[0])

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-
-import torch
 
 from calibrant._math.errors import InputError
-from calibrant._math.top_k import joined
 from calibrant.evaluation.arguments import groups_note
 from calibrant.evaluation.dense.arms import judged_arms
-from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.groups import TOO_MANY, rows_by_group
+from calibrant.evaluation.parts.kinds import AnySums, reduced_of
+from calibrant.evaluation.parts.others import Drawn, told_apart, with_drawn
 from calibrant.evaluation.parts.ranked import Celled
-from calibrant.evaluation.parts.states import BatchSums
-from calibrant.evaluation.parts.tasks import MOST_FITTED, sample, summed
-from calibrant.evaluation.parts.to_fit import Drawn, with_drawn
+from calibrant.evaluation.parts.tasks import MOST_FITTED, halves, sample, summed
 from calibrant.evaluation.prepare import Prepared, Request, prepare
 from calibrant.evaluation.resampling.clusters import few_note
 from calibrant.evaluation.spread import Spread, here
@@ -52,23 +47,7 @@ def sampled_parts(
         raise InputError(f"`predictions` must hold two samples or more to judge; {table.address} does not.")
     if some is None:
         return few
-    both = (some, few)
-    told = "correct" if table.kind == "top_label" else "labels"
-    values: dict[str, Any] = {
-        few.space: torch.cat([each.values for each in both]),
-        told: torch.cat([getattr(each, told) for each in both]),
-    }
-    top_k = [each.top_k for each in both if each.top_k is not None]
-    weights = [each.weights for each in both if each.weights is not None]
-    return Predictions(
-        **values,
-        weights=torch.cat(weights) if weights else None,
-        split=[0] * some.num_samples + [1] * few.num_samples,
-        clusters=None if few.clusters is None else [*(some.clusters or ()), *few.clusters],
-        class_names=table.class_names,
-        source=table.source,
-        top_k=joined(top_k) if top_k else None,
-    )
+    return halves(table, some, few)
 
 
 def prepare_parts(request: Request, table: PartitionedPredictions, drawn: Drawn | None = None) -> Prepared:
@@ -99,7 +78,7 @@ def prepare_parts(request: Request, table: PartitionedPredictions, drawn: Drawn 
     return replace(prepared, notes=tuple(notes), split=split)
 
 
-def dealt_note(table: PartitionedPredictions, deal: Deal, sums: BatchSums) -> str:
+def dealt_note(table: PartitionedPredictions, deal: Deal, sums: AnySums) -> str:
     """How memory is kept from growing, and what that means for the intervals.
 
     Raises:
@@ -144,9 +123,11 @@ def judge_parts(fitted: Fitted, table: PartitionedPredictions, spread: Spread = 
     dealt = dealt_note(table, deal, found.arms[0])
     procedure = replace(prepared.procedure, clusters=len(found.arms[0].filled))
     too_many = (TOO_MANY,) if found.arms[0].groups is None else ()
-    notes = (*prepared.notes, dealt, *too_many, *found.repairs)
+    detected, of_some = told_apart(fitted, table, deal, spread=spread)
+    notes = (*prepared.notes, dealt, *too_many, *of_some, *found.repairs)
     prepared = replace(prepared, procedure=procedure, notes=notes)
     names = tuple(table.class_names or map(str, range(table.num_classes)))
-    reduced = [reduced_sums(each, names, procedure.metrics) for each in found.arms]
+    reduced = [reduced_of(each, names, procedure.metrics) for each in found.arms]
     groups = [rows_by_group(each, procedure) for each in found.arms]
-    return judged_arms(replace(fitted, prepared=prepared), reduced, found.arms[0].num_positions, groups)
+    judged = judged_arms(replace(fitted, prepared=prepared), reduced, found.arms[0].num_positions, groups)
+    return replace(judged, out_of_distribution=detected)

@@ -116,14 +116,18 @@ class KeptColumn:
 class Celled:
     """An event in cells of :mod:`calibrant._math.fine_cells`."""
 
+    bits: int = EVENT_BITS
     weighted: bool = False
-    cells: Matrix = field(default_factory=lambda: np.zeros((num_fine(EVENT_BITS), CELL_SUMS)))
+    cells: Matrix = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cells = np.zeros((num_fine(self.bits), CELL_SUMS))
 
     def add(self, probs: Matrix, labels: Indices, weights: Vector | None, _batches: Indices) -> None:
         """Add samples."""
         self.weighted |= weights is not None
         mass = np.ones(len(labels)) if weights is None else weights
-        add_to_cells(probs[:, 0], (labels == 0).astype(np.int64), mass, EVENT_BITS, self.cells)
+        add_to_cells(probs[:, 0], (labels == 0).astype(np.int64), mass, self.bits, self.cells)
 
     def merge(self, other: Top) -> None:
         """Add those of another part."""
@@ -134,12 +138,13 @@ class Celled:
 
     def __getstate__(self) -> dict[str, Any]:
         filled = np.flatnonzero(self.cells[:, MASS])
-        return {"weighted": self.weighted, "filled": filled.astype(np.int32), "cells": self.cells[filled]}
+        return vars(self) | {"cells": (filled.astype(np.int32), self.cells[filled])}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.weighted = state["weighted"]
-        self.cells = np.zeros((num_fine(EVENT_BITS), CELL_SUMS))
-        self.cells[state["filled"]] = state["cells"]
+        vars(self).update(state)
+        self.cells = np.zeros((num_fine(self.bits), CELL_SUMS))
+        filled, values = state["cells"]
+        self.cells[filled] = values
 
     def column(self, *, top: bool) -> CelledColumn:
         """The event."""
@@ -155,6 +160,8 @@ class CelledRanks:
     num_batches: int
     clusters: bool
     """Whether batches are of clusters: of these all are looked at, as there may be few."""
+    of_event: int = EVENT_BITS
+    """Bits of a single column."""
     every: int = field(init=False)
     """One of so many batches is looked at."""
     bits: int = field(init=False)
@@ -163,7 +170,7 @@ class CelledRanks:
 
     def __post_init__(self) -> None:
         found = bits_for(ROOM // (8 * self.num_columns), CLASS_BITS)
-        self.bits = EVENT_BITS if self.num_columns == 1 else max(FEWEST_BITS, found)
+        self.bits = self.of_event if self.num_columns == 1 else max(FEWEST_BITS, found)
         self.cells = np.zeros((2, self.num_columns, num_fine(self.bits)))
         size = 16 * self.num_columns * NUM_COARSE
         most = self.num_batches if self.num_columns == 1 else ENOUGH_BATCHES

@@ -44,7 +44,7 @@ class BatchSums:
     """Alike where rows and labels are the same, in whatever order they are added."""
     dealing: int = 0
     """Alike where the rows are in the same batches."""
-    groups: dict[str, Matrix] | None = field(default_factory=dict[str, Matrix])
+    groups: dict[str, Matrix] | None = field(default_factory=dict[str, Matrix], init=False)
     """Sums of the top label in each group ``(G, B, 2, 4)``; None where there are too many groups."""
     top: Top = field(init=False)
     """Confidences; of two classes, the probability of class 1."""

@@ -14,7 +14,7 @@ from calibrant._math.threads import one_thread
 from calibrant._math.top_k import TopK, joined
 from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.evaluation.parts.dealing import Deal, Half
-from calibrant.evaluation.parts.states import BatchSums
+from calibrant.evaluation.parts.kinds import AnySums, added, no_sums
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
@@ -29,7 +29,7 @@ SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the
 class Summed:
     """The sums of a part, for each arm, and what had to be repaired in it."""
 
-    arms: tuple[BatchSums, ...]
+    arms: tuple[AnySums, ...]
     repairs: tuple[str, ...]
 
 
@@ -42,17 +42,17 @@ class SumPart:
     num_bins: int
     calibrators: tuple[Calibrator | None, ...]
 
-    def nothing(self) -> tuple[BatchSums, ...]:
+    def nothing(self) -> tuple[AnySums, ...]:
         """The sums of no rows."""
-        table, num_bins, num_batches = self.table, self.num_bins, self.deal.num_batches
-        number = table.num_samples - (table.num_fit if self.deal.rule == "split" else 0)
+        table, deal = self.table, self.deal
+        number = table.num_samples - (table.num_fit if deal.rule == "split" else 0)
         return tuple(
-            BatchSums(
-                kind=table.kind,
-                num_classes=table.num_classes,
-                num_bins=num_bins,
-                num_batches=num_batches,
-                num_samples=number,
+            no_sums(
+                table.kind,
+                table.num_classes,
+                self.num_bins,
+                deal.num_batches,
+                number,
                 clusters=table.has_clusters,
             )
             for _ in self.calibrators
@@ -98,20 +98,21 @@ def summed(
     for done, found in enumerate(spread(task, table.parts), start=1):
         repairs += found.repairs
         for one, other in zip(arms, found.arms, strict=True):
-            one.merge(other)
+            added(one, other)
         tell(done / len(table.parts))
     said = () if not repairs else (f"{repairs[0]} So it is in {len(repairs):,} pieces of the table.",)
     return Summed(arms, said)
 
 
 class Drawn(NamedTuple):
-    """Some rows of a part; weights and clusters if there are any."""
+    """Some rows of a part; weights, clusters and the largest logits if there are any, groups if asked for."""
 
     scores: NDArray[Any]
     labels: NDArray[np.int64]
     weights: NDArray[np.float64] | None
     clusters: tuple[str, ...]
     top_k: tuple[TopK, ...]
+    groups: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,7 @@ class SamplePart:
     deal: Deal
     half: Half
     seed: int
+    groups: bool = False
 
     def __call__(self, item: tuple[Part, float]) -> Drawn:
         """Such a share of the rows of this half."""
@@ -131,6 +133,7 @@ class SamplePart:
         labels: list[NDArray[np.int64]] = []
         weights: list[NDArray[np.float64]] = []
         clusters: list[str] = []
+        groups: list[str] = []
         top_k: list[TopK] = []
         for piece in self.table.pieces(part):
             rows, _ = self.deal.rows(piece, self.half)
@@ -142,20 +145,33 @@ class SamplePart:
                 weights.append(piece.weights[chosen])
             if piece.clusters is not None:
                 clusters += [piece.clusters[k] for k in chosen.tolist()]
+            if self.groups and piece.groups is not None:
+                groups += [piece.groups[k] for k in chosen.tolist()]
             if piece.top_k is not None:
                 top_k.append(piece.top_k.rows(torch.from_numpy(chosen)))
         mass = np.concatenate(weights) if weights else None
-        return Drawn(np.concatenate(scores), np.concatenate(labels), mass, tuple(clusters), tuple(top_k))
+        drawn = np.concatenate(scores), np.concatenate(labels)
+        return Drawn(*drawn, mass, tuple(clusters), tuple(top_k), tuple(groups))
 
 
 def sample(
-    table: PartitionedPredictions, deal: Deal, half: Half, number: int, *, seed: int, spread: Spread = here
+    table: PartitionedPredictions,
+    deal: Deal,
+    half: Half,
+    number: int,
+    *,
+    seed: int,
+    spread: Spread = here,
+    groups: bool = False,
 ) -> Predictions | None:
-    """About so many random rows of a half, of parts that are spread over it; all, if it has no more."""
+    """About so many random rows of a half, of parts that are spread over it; all, if it has no more.
+
+    Their ``groups`` come with them where they are asked for.
+    """
     shares = shares_to_draw(np.array([deal.expected(part, half) for part in table.parts]), number)
     items = [(table.parts[k], float(shares[k])) for k in np.flatnonzero(shares)]
-    found = list(spread(SamplePart(table, deal, half, seed), items))
-    labels = np.concatenate([np.empty(0, np.int64), *(each.labels for each in found)])
+    found = list(spread(SamplePart(table, deal, half, seed, groups), items))
+    labels = np.concatenate([each.labels for each in found]) if found else np.empty(0, np.int64)
     weights = [each.weights for each in found if each.weights is not None]
     if not len(labels) or (weights and not any(each.any() for each in weights)):
         return None
@@ -163,8 +179,31 @@ def sample(
         np.concatenate([each.scores for each in found]),
         labels,
         clusters=[name for each in found for name in each.clusters] if table.has_clusters else None,
+        groups=[name for each in found for name in each.groups] if groups and table.has_groups else None,
         weights=np.concatenate(weights) if weights else None,
         top_k=joined(top_k) if (top_k := [part for each in found for part in each.top_k]) else None,
+    )
+
+
+def halves(table: PartitionedPredictions, fit: Predictions, test: Predictions) -> Predictions:
+    """Rows to fit on and rows to judge as predictions with a split."""
+    both = (fit, test)
+    told = "correct" if table.kind == "top_label" else "labels"
+    values: dict[str, Any] = {
+        test.space: torch.cat([each.values for each in both]),
+        told: torch.cat([getattr(each, told) for each in both]),
+    }
+    top_k = [each.top_k for each in both if each.top_k is not None]
+    weights = [each.weights for each in both if each.weights is not None]
+    return Predictions(
+        **values,
+        weights=torch.cat(weights) if weights else None,
+        split=[0] * fit.num_samples + [1] * test.num_samples,
+        clusters=None if test.clusters is None else [*(fit.clusters or ()), *test.clusters],
+        groups=None if test.groups is None else [*(fit.groups or ()), *test.groups],
+        class_names=table.class_names,
+        source=table.source,
+        top_k=joined(top_k) if top_k else None,
     )
 
 

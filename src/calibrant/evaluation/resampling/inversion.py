@@ -52,7 +52,7 @@ from calibrant.evaluation.resampling.largest_gap import widest_gaps
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.sparse_noise import SparseNoise
 from calibrant.evaluation.result import Estimate
-from calibrant.evaluation.thresholds import beyond_chance, draws_for
+from calibrant.evaluation.thresholds import beyond_chance
 
 STEPS = 8  # of each search, once the place lies between two
 FIRST_STEP, NARROW = 1.0, 0.02  # standard errors
@@ -66,7 +66,6 @@ HALVINGS = 24  # where nothing is drawn
 LESS_FAR = 0.9  # of a gap, for its standard error: that of a bin without events is not zero
 FARTHEST = 8.0  # standard errors by which gaps are widened at most
 STANDS_OUT = 2.0  # standard errors
-FEWEST_DRAWS, MOST_SUMS = 400, 1 << 14  # draws are left out where there are more noisy sums than that
 _NORMAL = NormalDist()
 _NOTHING = np.empty((0, 0), np.float32)
 Family: TypeAlias = Callable[[float], Vector]
@@ -93,11 +92,6 @@ class Inverted:
             high=min(high, self.high),
             without_chance=min(high, self.without_chance),
         )
-
-
-def num_noise(num_cells: int, num_draws: int, level: float) -> int:
-    """How many draws of the noise a search takes, of those that there are: two beyond each end, at least."""
-    return min(num_draws, max(FEWEST_DRAWS, draws_for(level), MOST_SUMS // max(1, num_cells)))
 
 
 def invert(cells: Cells, noise: Matrix, level: float, *, real: bool | None = None, seed: int = 0) -> Inverted:

@@ -19,8 +19,10 @@ from calibrant.evaluation.resampling.event_cells import BIN_KINDS, BinKind, Cell
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.result import NullError
+from calibrant.evaluation.thresholds import draws_for
 
 ROUNDING = 1e-12  # an error that is equal but for rounding counts as at least as large
+_FEWEST_DRAWS, MOST_SUMS = 400, 1 << 14  # draws are left out where there are more noisy sums than that
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,16 @@ class NullDraws:
     sums: Matrix  # residual sums ``(R', 2B + K)`` of the first draws, over the bins and cells of `EventCells`
     clustered: Mapping[BinKind, Clustered] | None = None
     """What the clusters say of the noise; ``None`` where the samples are independent."""
+
+
+def fewest_draws(level: float) -> int:
+    """How many draws of the noise the search for an interval needs: two beyond each end, at least."""
+    return max(_FEWEST_DRAWS, draws_for(level))
+
+
+def num_noise(num_cells: int, num_draws: int, level: float) -> int:
+    """How many draws of the noise the search takes, of those that there are."""
+    return min(num_draws, max(fewest_draws(level), MOST_SUMS // max(1, num_cells)))
 
 
 def draw_null(
