@@ -21,8 +21,10 @@ from calibrant.evaluation.parts.ranked import Celled, Kept, ranks_of, top_of
 from calibrant.evaluation.parts.tasks import SumPart
 from calibrant.evaluation.quantities.quantity import EventError, EventInfluence
 from calibrant.evaluation.quantities.roster import ROSTER, extras
-from calibrant.evaluation.resampling.event_cells import BIN_KINDS
+from calibrant.evaluation.resampling.event_cells import BIN_KINDS, EventCells
+from calibrant.evaluation.resampling.events import Events, binned_error
 from calibrant.evaluation.resampling.ranking import error_of_totals
+from calibrant.evaluation.resampling.statistics import EventErrors
 from calibrant.evaluation.subject import Subject
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
@@ -169,3 +171,26 @@ def test_cells_of_a_table_are_those_of_its_parts(tmp_path, none_kept) -> None:
         for key, value in here.reduced(15, extras()).values.items():
             within = 5e-3 if "adaptive" in key else 3e-5  # of 600 samples, which weigh one or two
             assert value == pytest.approx(known.values[key], abs=within), key
+
+
+def test_bins_of_equal_mass_share_out_cells() -> None:
+    """Hits of a cell state more than misses do on average; an edge within the cell does not part them."""
+    rng = np.random.default_rng(0)
+    stated = rng.random(20_000)
+    happened = rng.random(20_000) < stated
+    place, batch = (stated * 10).astype(int), np.arange(20_000) % 16
+    rows, row = np.unique((batch * 10 + place) * 2 + happened, return_inverse=True)
+    mass = np.bincount(row).astype(float)
+    means, cell = np.bincount(row, stated) / mass, rows // 2 % 10
+    of_cells = (np.bincount(place, stated) / np.bincount(place))[cell]
+    exact = binned_error(stated, happened.astype(float), None, num_bins=7, binning="mass", norm="l1")
+    arguments = means, (rows % 2).astype(float), mass, rows // 20, mass, mass
+    found = {
+        each is None: [
+            EventCells(Events(*arguments, each), 7).cells("mass l1").observed,
+            EventErrors(Events(*arguments, each), 7)(np.ones((1, len(rows)), np.uint8))["mass l1"][0],
+        ]
+        for each in (None, of_cells)
+    }
+    assert found[False] == pytest.approx([exact] * 2, abs=2e-3)
+    assert min(found[True]) > 4 * exact  # as if an edge sorted a cell by what happened

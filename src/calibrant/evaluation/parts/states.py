@@ -179,6 +179,11 @@ class BatchSums:
         batch, place = np.nonzero(cells[..., COUNT].reshape(len(cells), -1))
         return batch, place % 2, cells.reshape(len(cells), -1, CELL_SUMS)[batch, place]
 
+    def cells(self) -> Indices:
+        """The cell of each row."""
+        counts = self._cells[self.filled][..., COUNT]
+        return np.nonzero(counts.reshape(len(counts), -1))[1] // 2
+
     def refined(self, reduced: Reduced) -> Reduced:
         """With what the order of the samples tells."""
         return refined(reduced, self.top, self.ranks, self.filled, self.num_bins)
