@@ -216,7 +216,10 @@ def detection_peers(content: dict[str, Any]) -> Iterator[Held]:
 
 
 def wide(content: dict[str, Any]) -> Iterator[Held]:
-    """Memory of evaluations and fits of very many classes, above that of the process with its imports."""
+    """Memory of evaluations and fits of very many classes, above that of the process with its imports.
+
+    And how many passes over the scores a fit takes, where that was counted.
+    """
     parts = {
         "evaluate": "evaluation and its calibrators",
         "evaluate without calibrators": "evaluation as it came",
@@ -229,6 +232,9 @@ def wide(content: dict[str, Any]) -> Iterator[Held]:
             said = f"{memory:,.0f} MB above what the imports take (file: {file:,.0f} MB)"
             bar = "none: a piece of the rows, and some numbers for each class"
             yield Held("wide", f"{size}, {work}, peak memory", said, bar, met=True)
+            if "passes" in found[name]:
+                passes = found[name]["passes"]
+                yield Held("wide", f"{size}, {work}", f"{passes} passes over the scores", "≤ 2", passes <= 2)
 
 
 def curvature(content: dict[str, Any]) -> Iterator[Held]:

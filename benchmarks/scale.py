@@ -41,6 +41,7 @@ SPENT = 2.0
 DISK = 10**9
 """Bytes a second of one fast disk, which the paper estimate assumes."""
 CORES = 1000
+OVER_CONFIDENCE = 1.4
 
 
 Block = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]  # logits (C, n), labels (n,)
@@ -51,7 +52,7 @@ def invented(rng: np.random.Generator, num_classes: int, count: int) -> Block:
     logits = rng.standard_normal((num_classes, count), dtype=np.float32) * np.float32(2)
     noise = rng.random((num_classes, count), dtype=np.float32)
     labels = (logits - np.log(-np.log(noise + np.float32(1e-30)) + np.float32(1e-30))).argmax(axis=0)
-    return logits * np.float32(1.4), labels
+    return logits * np.float32(OVER_CONFIDENCE), labels
 
 
 def drawn_from(file: Path) -> tuple[int, Callable[[np.random.Generator, int, int], Block]]:

@@ -4,7 +4,8 @@ Run as ``python benchmarks/wide.py`` (2000 × 50 000 in float16, 200 MB, and 100
 minutes on two idle cores; ``--sizes 400x20000`` for less). Each piece of work runs in a fresh process, and
 scores are read in pieces. Beside seconds stand the processor's own, which other processes on the machine do
 not lengthen, and peak memory above that of the process with all it has imported (Linux). ``reading`` is the
-file read once and nothing else. Writes ``results/wide.json`` with the load of the machine at the start.
+file read once and nothing else; a fit tells how many passes over the scores it took. Writes
+``results/wide.json`` with the load of the machine at the start.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def fitted(name: str) -> Callable[[Predictions], dict[str, Any]]:
         if given.labels is None:
             raise SystemExit("no labels")
         result = build(name).fit_in_pieces(given, given.labels).fit_result_
-        return {"parameters": dict(result.parameters), "steps": result.steps}
+        return {"parameters": dict(result.parameters), "passes": result.steps, "read": result.message}
 
     return fit
 

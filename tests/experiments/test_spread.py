@@ -36,9 +36,21 @@ def test_no_more_is_asked_for_than_memory_holds() -> None:
 
 
 def written(folder) -> Predictions:
-    """Four files with some logits and a split; the same rows in memory."""
+    """Four files with some logits and a split; the same rows in memory.
+
+    Beside them are folders of confidences alone, and of two labels for each sample.
+    """
     rng = np.random.default_rng(0)
+    for name in ("confidences", "labels"):
+        folder.with_name(name).mkdir()
     for k in range(4):
+        sure, odds = rng.beta(4, 2, 300), rng.normal(size=(300, 2))
+        Predictions(confidence=sure, correct=rng.random(300) < sure**1.5).save(
+            folder.with_name("confidences") / f"{k}.parquet"
+        )
+        Predictions(logits=2 * odds, labels=(odds + rng.logistic(size=odds.shape) > 0).astype(int)).save(
+            folder.with_name("labels") / f"{k}.parquet"
+        )
         logits = 2 * rng.normal(size=(500, 3))
         labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
         Predictions(logits=1.5 * logits, labels=labels, split=np.arange(500) % 2).save(
@@ -55,11 +67,14 @@ def test_engines_give_the_same_bits_and_ray_survives_a_death(death, tmp_path, cl
 
     Evaluation, gate and fitted temperature are also those of the rows in memory.
     """
-    memory = written(tmp_path)
-    table = PartitionedPredictions(tmp_path)
+    folder = tmp_path / "classes"
+    folder.mkdir()
+    memory = written(folder)
+    table = PartitionedPredictions(folder)
+    others = [PartitionedPredictions(tmp_path / name) for name in ("confidences", "labels")]
     once = tmp_path / "killed"
 
-    def judged(spread: Spread) -> tuple[str, str, list[str]]:
+    def judged(spread: Spread) -> tuple[str, str, list[str], list[str]]:
         some = sample(table, Deal.of(table, 15, fits=True), "fit", 10**6, seed=0, spread=spread)
         deal, fitted = Deal.of(table, 15, fits=True), [build("temperature"), build("focal-temperature")]
         for each in fitted:
@@ -69,6 +84,7 @@ def test_engines_give_the_same_bits_and_ray_survives_a_death(death, tmp_path, cl
             evaluate(table, calibrators=["temperature"], null_draws=40, **quick).to_json(),
             check(table, {"ece": 0.02}, **quick).to_json(),
             [float(each.temperature).hex() for each in fitted] + [float(fitted[1].gamma).hex()],
+            [evaluate(each, calibrators=["platt"], null_draws=40, **quick).to_json() for each in others],
         )
 
     with spreading("serial") as spread:

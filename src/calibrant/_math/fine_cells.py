@@ -2,7 +2,7 @@ r"""Cells of probability by halvings: those of one and the same width, and ever 
 
 The distance q of a probability from the nearer end of the scale lies in a halving :math:`(2^{-k-1}, 2^{-k}]`,
 and each halving holds :math:`2^b` cells of equal width: the first bits of q, which are read off the float. So
-log-odds are told apart as well as the middle of the scale. Beyond :math:`2^{-40}` everything is one cell.
+log-odds are told apart as well as the middle of the scale. Beyond :math:`2^{-41}` everything is one cell.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from calibrant._math.jit import njit
 MASS, STATED, HAPPENED = range(3)
 """What a cell sums up, by weight."""
 CELL_SUMS = 3
-DEEPEST = 40  # halvings: the calibration line clips at 1e-12, which is about the last
+DEEPEST = 41  # halvings: the calibration line clips at 1e-12, which is about the last
 _MANTISSA = 52
-_LOWEST = 1023 - DEEPEST  # exponent, as a float has it
+_LOWEST = 1023 - DEEPEST  # exponent, as a float has it; even
+
+NUM_COARSE = 2 * (DEEPEST // 2 + 2)
+"""Cells of two halvings, of the whole scale."""
 
 
 def num_fine(bits: int) -> int:
@@ -48,42 +51,66 @@ def folded(cells: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @njit
 def add_to_cells(
+    stated: NDArray[np.float64],
+    happened: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    bits: int,
+    cells: NDArray[np.float64],
+) -> None:
+    """Add events, ``happened`` ``(P,)`` being 0 or 1, to ``cells`` ``(K, 3)``."""
+    for p in range(len(stated)):
+        mass = weights[p]
+        if mass > 0.0:
+            value = min(stated[p], 1.0)
+            cell = cells[_place(value, _MANTISSA - bits, _LOWEST << bits, len(cells))]
+            cell[0] += mass
+            cell[1] += mass * value
+            cell[2] += mass * happened[p]
+
+
+@njit
+def rank_in_cells(
     probs: NDArray[np.float64],
     labels: NDArray[np.int64],
     weights: NDArray[np.float64],
-    groups: NDArray[np.int64],
+    batches: NDArray[np.int64],
+    every: int,
     bits: int,
     cells: NDArray[np.float64],
     of_groups: NDArray[np.float64],
 ) -> None:
-    """Add ``probs`` ``(P, D)``, of whose columns that of the label happens, to ``cells`` ``(D, K, 3)``.
+    """Add ``probs`` ``(P, D)``, of whose columns that of the label happens, to ``cells`` ``(2, D, K)``.
 
-    ``of_groups`` ``(G, D, M, 2)``, which may be empty, hold mass and what happened in the cells of no bits,
-    for each of the ``groups`` ``(P,)``.
+    These hold the mass and what happened of it. So do ``of_groups`` ``(2, G, D, M)``, in cells of two
+    halvings, for one of ``every`` so many of the ``batches`` ``(P,)``; G may be 0.
     """
-    num_columns, num_groups = probs.shape[1], len(of_groups)
-    last, last_coarse = cells.shape[1] - 1, of_groups.shape[2] - 1
+    num_columns, num_cells = cells.shape[1:]
+    num_groups, num_coarse = of_groups.shape[1], of_groups.shape[3]
+    drop, lowest = _MANTISSA - bits, _LOWEST << bits
     for p in range(len(labels)):
-        mass = weights[p]
+        mass, label = weights[p], labels[p]
         if mass == 0.0:
             continue
-        group = groups[p] % num_groups if num_groups else 0
         for d in range(num_columns):
-            value = min(probs[p, d], 1.0)
-            high = value > 0.5
-            nearer = 1.0 - value if high else value
-            place = (np.float64(nearer).view(np.int64) >> (_MANTISSA - bits)) - (_LOWEST << bits) + 1
-            place = max(place, 0)
-            happened = mass if labels[p] == d else 0.0
-            cell = cells[d, last - place if high else place]
-            cell[0] += mass
-            cell[1] += mass * value
-            cell[2] += happened
-            if num_groups:
-                coarse = ((place - 1) >> bits) + 1 if place else 0
-                of_group = of_groups[group, d, last_coarse - coarse if high else coarse]
-                of_group[0] += mass
-                of_group[1] += happened
+            cells[0, d, _place(min(probs[p, d], 1.0), drop, lowest, num_cells)] += mass
+        if label < num_columns:
+            cells[1, label, _place(min(probs[p, label], 1.0), drop, lowest, num_cells)] += mass
+        if num_groups and batches[p] % every == 0:
+            found = of_groups[:, batches[p] // every % num_groups]
+            for d in range(num_columns):
+                found[0, d, _place(min(probs[p, d], 1.0), _MANTISSA + 1, _LOWEST >> 1, num_coarse)] += mass
+            if label < num_columns:
+                place = _place(min(probs[p, label], 1.0), _MANTISSA + 1, _LOWEST >> 1, num_coarse)
+                found[1, label, place] += mass
+
+
+@njit(inner=True)
+def _place(value: float, drop: int, lowest: int, num_cells: int) -> int:
+    """The cell of a probability: of what is nearer to it, the float without the bits that drop out."""
+    high = value > 0.5
+    nearer = 1.0 - value if high else value
+    place = max((int(np.float64(nearer).view(np.int64)) >> drop) - lowest + 1, 0)
+    return num_cells - 1 - place if high else place
 
 
 def _one_side(bits: int) -> int:
@@ -92,7 +119,7 @@ def _one_side(bits: int) -> int:
 
 
 def coarse_of(bits: int) -> NDArray[np.int64]:
-    """The cell of no bits in which each of the cells lies."""
+    """The two halvings in which each of the cells lies."""
     half = np.arange(_one_side(bits))
-    low = np.where(half > 0, ((half - 1) >> bits) + 1, 0)
-    return np.concatenate([low, (num_fine(0) - 1 - low)[::-1]])
+    low = np.where(half > 0, ((half - 1) >> (bits + 1)) + 1, 0)
+    return np.concatenate([low, (NUM_COARSE - 1 - low)[::-1]])

@@ -39,9 +39,7 @@ JobsOption = Annotated[
 ]
 MOST_HELD = 1 << 22
 """Rows of a Parquet file of which some numbers each are kept; larger ones are judged by sums."""
-
-
-_OTHERWISE = "what is compared with samples in memory"
+_OTHERWISE = "samples in memory beside it"
 
 
 def opened_parts(
@@ -104,11 +102,12 @@ def _say_read_whole(path: Path, reason: str) -> None:
     rows = Files(restored(str(path))).metadata.num_rows
     if rows > MOST_HELD:
         raise InputError(
-            f"{reason} cannot be judged by sums, so all {rows:,} rows of {path} must be in memory; leave out "
-            "--engine, and this process reads them."
+            f"with {reason}, all {rows:,} rows of {path} must be in memory; leave out --engine, and this "
+            "process reads them."
         )
     errors().print(
-        f"note: {reason} cannot be judged by sums: this process reads {path} whole; --engine does nothing.",
+        f"note: with {reason}, all samples must be in memory: this process reads {path} whole, and --engine "
+        "does nothing.",
         markup=False,
         highlight=False,
     )

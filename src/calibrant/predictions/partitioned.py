@@ -45,14 +45,14 @@ MOST_LABELS = 200
 """Of a sample; the sums of more would not fit into memory."""
 PART = 1 << 25
 """Scores of a part, at least; whole row groups of one file."""
-_WHOLE = "`load_predictions` reads all of it into memory"
+_WHOLE = "`load_predictions` reads them"
 
 
 class NeedsWholeError(InputError):
     """A table can only be judged whole: sums of parts do not know what it holds."""
 
     def __init__(self, place: str, what: str) -> None:
-        super().__init__(f"{place}: {what} cannot be judged by sums; {_WHOLE}.")
+        super().__init__(f"{place}: with {what}, all samples must be in memory; {_WHOLE}.")
         self.what = what
 
 
@@ -296,10 +296,9 @@ class PartitionedPredictions:
         return vars(self) | {"_footer": ("", None)}  # workers read their own
 
     def __repr__(self) -> str:
-        return (
-            f"PartitionedPredictions({self.num_samples:,} samples, {self.num_classes} classes, {self.space}, "
-            f"{len(self.parts)} parts)"
-        )
+        what = f"{self.num_classes} classes, {self.space}"
+        what = "confidences" if self.kind == "top_label" else what
+        return f"PartitionedPredictions({self.num_samples:,} samples, {what}, {len(self.parts)} parts)"
 
 
 def _columns_of(
@@ -325,7 +324,7 @@ def _refuse_bands(name: str, file: Any, layout: Layout, given: dict[str, str]) -
             if not starts:
                 raise NeedsWholeError(name, f"bands of `{stated}` that do not say where they begin")
             if not parquet.is_whole(file, given[column]):
-                raise NeedsWholeError(name, f"bands of `{stated}`, which are no whole numbers,")
+                raise NeedsWholeError(name, f"bands of `{stated}`, which are no whole numbers")
 
 
 def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant.evaluation.judging.class_table import ClassTable
+from calibrant.evaluation.judging.class_table import ClassTable, Truth
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs
 from calibrant.evaluation.judging.scan import scan_rows
 from calibrant.evaluation.resampling import drawn_labels
@@ -145,7 +145,14 @@ def test_the_class_wise_error_of_a_truth() -> None:
     assert classes.error_of(classes.as_observed(0.0)) == pytest.approx(0.0, abs=1e-12)
     assert found / 2 < classes.error_of(classes.as_observed(1.0)) <= found  # since rows sum to one
     for family in (classes.as_observed, classes.furthest_away):
-        truth = classes.at(0.003, family)
+        looks: list[float] = []
+
+        def counted(t: float, family=family, looks=looks) -> Truth:
+            looks.append(t)
+            return family(t)
+
+        truth = classes.at(0.003, counted)
+        assert len(looks) <= 10  # one more to give the truth
         assert classes.error_of(truth) == pytest.approx(0.003, rel=1e-5)
         for block in classes.rows(15, truth):
             np.testing.assert_allclose(block.probs.sum(axis=1), 1.0)

@@ -73,8 +73,8 @@ def test_what_sums_do_not_know_is_read_whole(tmp_path, monkeypatch) -> None:
     arguments = ("check", "a", "--max-ece", "0.9", "--bootstrap", "10", "--engine", "serial")
     done = call(*arguments, folder=tmp_path)
     assert (done.returncode, "part by part" in done.stdout) == (0, False)
-    assert "several labels for each sample in groups cannot be judged by sums: this process" in done.stderr
-    assert "note: --percent cannot be judged by sums" in call(*arguments, "--percent", folder=tmp_path).stderr
+    assert "with several labels for each sample in groups, all samples must be in memory:" in done.stderr
+    assert "note: with --percent, all samples" in call(*arguments, "--percent", folder=tmp_path).stderr
     monkeypatch.setattr(command_parts, "MOST_HELD", 50)
     refused = call(*arguments, folder=tmp_path)
     said = " ".join(refused.stderr.split())

@@ -56,6 +56,8 @@ _NODES = ((0.01, (2, 2)), (0.5, (3, 3)), (math.inf, (3, 5)))  # by the side alon
 _BEYOND, _EDGE, _SAFETY = 1.2, 1.19, 3.0  # sides of a patch, and of what its polynomial is thought to miss
 _STEEPEST, _ROUGH, _EXACT, _ROUNDING = 1.0, 1e-3, 1e-14, 1e-13
 _MOST_PASSES = 20
+_CLOSE = 1e-3  # minima whose values differ by less are both followed
+_ALONG_END = 0.5  # side of a patch at the least exponent, in log(1 + gamma)
 _NOTHING = 1e-12  # to be gained: no log-loss is negative
 
 
@@ -163,22 +165,25 @@ def _pair_in_passes(some: Samples) -> Search[Solution]:
         points = [[(math.exp(at), math.expm1(exponent)) for at, exponent in patch.nodes] for patch in patches]
         found = yield Wanted(points=tuple(chain(*points)))
         each = iter(found.expansions)
-        best = min(
-            (
-                _surveyed(patch, some, [next(each) for _ in some])
-                for patch, some in zip(patches, points, strict=True)
-            ),
-            key=lambda survey: survey.least.value,
-        )
-        if best.settled:
-            pair = pair_at(best.least.point, LOWEST_GAMMA, HIGHEST_GAMMA)
-            slope = best.least.slope + float(best.model.misses.max())
-            return of_descent(SmoothMinimum(*pair, best.least.value, slope, passes), found.facts.before)
+        surveys = [
+            _surveyed(patch, some, [next(each) for _ in some])
+            for patch, some in zip(patches, points, strict=True)
+        ]
+        best, *others = sorted(surveys, key=lambda survey: survey.least.value)
+        sure = next((survey for survey in (best, *others) if survey.settled), None)
+        if sure is not None and all(survey.may_be_at(sure.least) for survey in (best, *others)):
+            pair = pair_at(sure.least.point, LOWEST_GAMMA, HIGHEST_GAMMA)
+            slope = sure.least.slope + float(sure.model.misses.max())
+            return of_descent(SmoothMinimum(*pair, sure.least.value, slope, passes), found.facts.before)
         pair, seen = best.lowest
         if passes == _MOST_PASSES or seen.value <= _NOTHING:
             slope = float(np.abs(seen.gradient).max())
             return of_descent(SmoothMinimum(*pair, seen.value, slope, passes), found.facts.before)
         patches = [best.next]
+        for other in others:
+            near = other.least.value - best.least.value < _CLOSE
+            if near and patches[0].outside(other.least.point) > 1:
+                patches.append(other.next)
     raise AssertionError  # it counts on for ever
 
 
@@ -197,6 +202,11 @@ class _Survey(NamedTuple):
         missed = self.model.misses.max()
         sure = missed <= _ROUNDING or (missed <= _SLOPE and self.off.max() <= _PLACE)
         return bool(sure and self.out <= 1)
+
+    def may_be_at(self, other: Minimum) -> bool:
+        """Whether another minimum is lower, or the same."""
+        apart = np.abs(self.least.point - other.point)
+        return self.least.value >= other.value or bool((apart <= _SAFETY * self.off + _PLACE).all())
 
     @property
     def next(self) -> Patch:
@@ -246,6 +256,11 @@ def _first_patches(some: Samples) -> list[Patch]:
                 own, mixed, other = hessian[0, 0], hessian[0, 1], hessian[1, 1]
                 errors = 1 / np.sqrt(np.maximum([own, other - mixed**2 / max(own, _CURVED)], _CURVED))
                 patches.append(_patch_around(point, np.minimum(_ERRORS * errors, _LONGEST), hessian))
+    # Of some data the least exponent is best, which a few rows may not show.
+    low, high = box[0], np.array([box[1][0], box[0][1]])
+    point = minimise_in_box(_expected(some, math.inf), patches[0].centre, low, high, tolerance=_ROUGH).point
+    if all(patch.outside(point) > 1 for patch in patches):
+        patches.append(Patch(point, np.diag([patches[0].axes[0, 0], _ALONG_END]), (2, 1)))
     return patches
 
 

@@ -12,7 +12,7 @@ import torch
 from calibrant._math.binning import BinSums, width_edges
 from calibrant._math.debias import PairSums
 from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, NUMBER, SQUARES, STATED
-from calibrant.evaluation.dense.states import Sums
+from calibrant.evaluation.dense.states import Sums, num_cells
 from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
 from calibrant.evaluation.judging.reduce import WHY_MISSING, Mask, Reduced, ratios_of, values_of
 from calibrant.evaluation.quantities.ece import ECE
@@ -22,12 +22,15 @@ from calibrant.evaluation.quantities.samples import Samples
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import Clustered
 from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores
-from calibrant.evaluation.resampling.event_cells import Cells, Kernel
+from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices, Vector, width_bins
 from calibrant.evaluation.resampling.null import num_noise
 from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.resampling.statistics import divide
 from calibrant.evaluation.result import ClassRow
+
+SEVERAL = 4
+"""Samples of a row, on average, from which on its mean says more of what happened than of its place."""
 
 
 def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
@@ -40,11 +43,13 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
     stated, happened = cells[:, STATED] / weights, hits.astype(np.float64)
     nll = np.where(cells[:, INFINITE] > 0, np.inf, cells[:, NLL]) / weights
     many = images, cells[:, SQUARES], cells[:, NUMBER]
-    event = Events(stated, happened, weights, *many)
+    places, last = sums.cells(), num_cells(sums.num_bins) - 1
+    event = Events(stated, happened, weights, *many, _cell_means(places, stated, weights, many[2]))
     top = event
     if kind == "binary":
         sure, right = np.maximum(stated, 1 - stated), ((stated > 0.5) == (happened > 0)).astype(np.float64)
-        top = Events(sure, right, weights, *many)
+        folded = np.maximum(places, last - places)
+        top = Events(sure, right, weights, *many, _cell_means(folded, sure, weights, many[2]))
     events: dict[str, tuple[Events, ...]] = {"": (top,)}
     if kind == "binary":
         events[EVENT] = (event,)
@@ -77,6 +82,9 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
         elif isinstance(each.computed, EventError) and each.computed.estimates is not None:
             (event,) = events[each.prefix]
             values[each.key] = _without_chance(event, each.computed.estimates, sums.num_bins)
+        elif each.computed.kernel == "mass l1":
+            (event,) = events[each.prefix]
+            values[each.key] = EventCells(event, sums.num_bins).cells("mass l1").observed
     found = Reduced(
         quantities=wanted,
         weights=weights,
@@ -92,6 +100,15 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
         clusters=images,
     )
     return sums.refined(found)
+
+
+def _cell_means(places: Indices, stated: Vector, weights: Vector, numbers: Vector) -> Vector:
+    """The mean of what is stated in the cell of each row, where its rows are of several samples."""
+    totals, masses, samples, rows = (
+        np.bincount(places, each)[places]
+        for each in (weights * stated, weights, numbers, np.ones(len(places)))
+    )
+    return np.where(samples >= SEVERAL * rows, totals / masses, stated)
 
 
 def _without_chance(event: Events, estimated: Kernel, num_bins: int) -> float:

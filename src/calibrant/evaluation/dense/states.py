@@ -97,6 +97,10 @@ class Sums(Protocol):
         """The image or batch of each row, whether it is right (or occurs), and its sums ``(n, 8)``."""
         ...
 
+    def cells(self) -> Indices:
+        """The cell of each row."""
+        ...
+
     def of_classes(self) -> tuple[Matrix, Matrix]:
         """Residuals and counts of each image or batch in the bins of all classes ``(G, C, B)``."""
         ...

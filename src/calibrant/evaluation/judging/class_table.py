@@ -200,6 +200,7 @@ class ClassTable:
         while above < 0 and high < most:
             low, below, high = high, above, 2 * high
             above = self.error_of(family(high)) - error
+        moved_low: bool | None = None
         for _ in range(STEPS):
             if above < 0:  # it cannot be reached
                 return family(high)
@@ -207,10 +208,12 @@ class ClassTable:
             found = self.error_of(family(middle)) - error
             if abs(found) <= NEAR * error:
                 return family(middle)
+            # Illinois: where an end moves twice in a row, the other one counts half, so that it moves, too.
             if found < 0:
-                low, below, above = middle, found, above / 2  # Illinois: so both ends move
+                low, below, above = middle, found, above / 2 if moved_low is True else above
             else:
-                high, above, below = middle, found, below / 2
+                high, above, below = middle, found, below / 2 if moved_low is False else below
+            moved_low = found < 0
         return family((low + high) / 2)
 
     def _draw(self, truth: Truth | None, num_draws: int, seed: tuple[int, ...]) -> Iterator[Matrix]:

@@ -95,7 +95,7 @@ def dealt_note(table: PartitionedPredictions, deal: Deal, sums: AnySums) -> str:
         "are kept and resampled."
     )
     if isinstance(sums.top, Celled):
-        cells = f"{sums.top.cells.shape[1]:,}"
+        cells = f"{len(sums.top.cells):,}"
         note += f" Adaptive ECE, smCE, slope and intercept see mean confidences of {cells} cells."
     if table.has_clusters:
         note += " A cluster is in one batch, so samples of one need not be independent."

@@ -15,12 +15,14 @@ from calibrant.predictions.checks import Kind
 AnySums: TypeAlias = BatchSums | LabelSums
 
 
-def no_sums(kind: Kind, num_classes: int, num_bins: int, num_batches: int, num_samples: int) -> AnySums:
-    """The sums of no rows, of which there may be so many."""
+def no_sums(
+    kind: Kind, num_classes: int, num_bins: int, num_batches: int, num_samples: int, *, clusters: bool
+) -> AnySums:
+    """The sums of no rows, of which there may be so many; ``clusters`` says whether batches are of these."""
     size = {"num_bins": num_bins, "num_batches": num_batches, "num_samples": num_samples}
     if kind == "multilabel":
         return LabelSums(num_classes=num_classes, **size)
-    return BatchSums(kind=kind, num_classes=num_classes, **size)
+    return BatchSums(kind=kind, num_classes=num_classes, clusters=clusters, **size)
 
 
 def added(sums: AnySums, others: AnySums) -> None:

@@ -10,6 +10,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from calibrant._math.fine_cells import (
+    CELL_SUMS,
+    MASS,
+    NUM_COARSE,
+    add_to_cells,
+    bits_for,
+    coarse_of,
+    folded,
+    num_fine,
+    rank_in_cells,
+)
 from calibrant._math.mass_sketch import shared_out
 from calibrant.evaluation.dense.states import Tensor5
 from calibrant.evaluation.quantities.quantity import EventError
@@ -17,12 +28,12 @@ from calibrant.evaluation.resampling.event_cells import BIN_KINDS
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.ranking import auroc_influence
 
-MOST_KEPT = 1 << 22  # probabilities: 32 MiB
-MOST_EVENTS = 1 << 20  # samples, of whose top labels all are kept
-EVENT_BITS, CLASS_BITS, FEWEST_BITS = 13, 10, 3
-ROOM = 1 << 25  # bytes of the cells of all classes, where the fewest bits fit
-ROOM_OF_BATCHES = 1 << 24  # or as much as the fewest need, up to twice that
-FEWEST_BATCHES = 24
+MOST_EVENTS = 1 << 20  # samples, of whose top labels all are kept: 8 MiB
+MOST_KEPT = 1 << 22  # probabilities of all classes: 32 MiB
+EVENT_BITS, CLASS_BITS, FEWEST_BITS = 13, 7, 3
+ROOM = 1 << 21  # bytes of the cells of all classes, where the fewest bits fit in
+ENOUGH_BATCHES, FEWEST_BATCHES = 64, 24  # to tell how far areas vary
+MOST_ROOM = 1 << 25  # bytes of the cells of these; there are none where they need more
 
 
 class Areas(NamedTuple):
@@ -51,7 +62,7 @@ class Kept:
         if weights is not None:
             self._weights.append(weights[counts])
 
-    def merge(self, other: Ranked) -> None:
+    def merge(self, other: Top | Ranks) -> None:
         """Add those of another part behind these."""
         if not isinstance(other, Kept):
             raise TypeError("parts of a table are kept alike")
@@ -103,67 +114,92 @@ class KeptColumn:
 
 @dataclass(kw_only=True)
 class Celled:
-    """Cells of :mod:`calibrant._math.fine_cells`; for areas also some of each batch."""
+    """An event in cells of :mod:`calibrant._math.fine_cells`."""
 
-    num_columns: int
-    num_batches: int
-    most_bits: int
-    of_areas: bool
-    """Whether areas are wanted, of which batches are resampled."""
+    bits: int = EVENT_BITS
     weighted: bool = False
-    bits: int = field(init=False)
-    cells: Tensor5 = field(init=False)
-    _of_groups: Tensor5 = field(init=False)
+    cells: Matrix = field(init=False)
 
     def __post_init__(self) -> None:
-        from calibrant._math.fine_cells import CELL_SUMS, bits_for, num_fine  # compiled
+        self.cells = np.zeros((num_fine(self.bits), CELL_SUMS))
 
-        found = bits_for(ROOM // (8 * CELL_SUMS * self.num_columns), self.most_bits)
-        self.bits = max(FEWEST_BITS, found)
-        self.cells = np.zeros((self.num_columns, num_fine(self.bits), CELL_SUMS))
-        size = 16 * self.num_columns * num_fine(0)
-        groups = min(self.num_batches, max(FEWEST_BATCHES, ROOM_OF_BATCHES // size))
-        groups = groups if self.of_areas and groups * size <= 2 * ROOM_OF_BATCHES else 0
-        self._of_groups = np.zeros((groups, self.num_columns, num_fine(0), 2))
-
-    def add(self, probs: Matrix, labels: Indices, weights: Vector | None, batches: Indices) -> None:
+    def add(self, probs: Matrix, labels: Indices, weights: Vector | None, _batches: Indices) -> None:
         """Add samples."""
-        from calibrant._math.fine_cells import add_to_cells  # compiled
-
         self.weighted |= weights is not None
         mass = np.ones(len(labels)) if weights is None else weights
-        add_to_cells(probs, labels, mass, batches, self.bits, self.cells, self._of_groups)
+        add_to_cells(probs[:, 0], (labels == 0).astype(np.int64), mass, self.bits, self.cells)
 
-    def merge(self, other: Ranked) -> None:
+    def merge(self, other: Top) -> None:
         """Add those of another part."""
         if not isinstance(other, Celled):
             raise TypeError("parts of a table are kept alike")
         self.weighted |= other.weighted
         self.cells += other.cells
-        self._of_groups += other._of_groups
 
     def __getstate__(self) -> dict[str, Any]:
-        filled = np.flatnonzero(self.cells[..., 0])
-        values = self.cells.reshape(-1, self.cells.shape[-1])[filled]
-        return vars(self) | {"cells": (self.cells.shape, filled.astype(np.int32), values)}
+        filled = np.flatnonzero(self.cells[:, MASS])
+        return vars(self) | {"cells": (filled.astype(np.int32), self.cells[filled])}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        shape, filled, values = state.pop("cells")
         vars(self).update(state)
-        self.cells = np.zeros(shape)
-        self.cells.reshape(-1, shape[-1])[filled] = values
+        self.cells = np.zeros((num_fine(self.bits), CELL_SUMS))
+        filled, values = state["cells"]
+        self.cells[filled] = values
+
+    def column(self, *, top: bool) -> CelledColumn:
+        """The event."""
+        cells = folded(self.cells) if top else self.cells
+        return CelledColumn(cells[cells[:, MASS] > 0], whole=not self.weighted)
+
+
+@dataclass(kw_only=True)
+class CelledRanks:
+    """Mass and what happened ``(2, D, K)`` in cells of each column, and in fewer cells of some batches."""
+
+    num_columns: int
+    num_batches: int
+    clusters: bool
+    """Whether batches are of clusters: of these all are looked at, as there may be few."""
+    of_event: int = EVENT_BITS
+    """Bits of a single column."""
+    every: int = field(init=False)
+    """One of so many batches is looked at."""
+    bits: int = field(init=False)
+    cells: Tensor5 = field(init=False)
+    of_groups: Tensor5 = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = bits_for(ROOM // (8 * self.num_columns), CLASS_BITS)
+        self.bits = self.of_event if self.num_columns == 1 else max(FEWEST_BITS, found)
+        self.cells = np.zeros((2, self.num_columns, num_fine(self.bits)))
+        size = 16 * self.num_columns * NUM_COARSE
+        most = self.num_batches if self.num_columns == 1 else ENOUGH_BATCHES
+        groups = min(self.num_batches, most, max(FEWEST_BATCHES, ROOM // size))
+        self.every = 1 if self.clusters else self.num_batches // groups
+        groups = groups if groups * size <= MOST_ROOM else 0
+        self.of_groups = np.zeros((2, groups, self.num_columns, NUM_COARSE))
+
+    def add(self, probs: Matrix, labels: Indices, weights: Vector | None, batches: Indices) -> None:
+        """Add samples."""
+        mass = np.ones(len(labels)) if weights is None else weights
+        rank_in_cells(probs, labels, mass, batches, self.every, self.bits, self.cells, self.of_groups)
+
+    def merge(self, other: Ranks) -> None:
+        """Add those of another part."""
+        if not isinstance(other, CelledRanks):
+            raise TypeError("parts of a table are kept alike")
+        self.cells += other.cells
+        self.of_groups += other.of_groups
 
     def areas(self, filled: Indices) -> Areas:
-        """Ties of a cell count one half; within a halving a batch is spread as all samples are."""
-        from calibrant._math.fine_cells import HAPPENED, MASS, coarse_of, num_fine
-
-        coarse, size = coarse_of(self.bits), num_fine(0)
-        num_groups = len(self._of_groups)
+        """Ties of a cell count one half, or as neighbours say; coarse cells hold what all samples do."""
+        coarse, num_groups = coarse_of(self.bits), self.of_groups.shape[1]
         areas, totals = list[float | None](), np.zeros(num_groups)
-        for cells, of_groups in zip(self.cells, self._of_groups.swapaxes(0, 1), strict=True):
-            held = np.flatnonzero(cells[:, MASS])
-            place, happened = coarse[held], cells[held, HAPPENED]
-            sides = happened, np.maximum(cells[held, MASS] - happened, 0.0)
+        spread = np.zeros(2)  # of the influences, and of their means in coarse cells
+        for column in range(self.num_columns):
+            held = np.flatnonzero(self.cells[0, column])
+            mass, happened = self.cells[:, column, held]
+            sides = happened, np.maximum(mass - happened, 0.0)
             sizes = [float(side.sum()) for side in sides]
             if not (sizes[0] > 0 and sizes[1] > 0):
                 areas.append(None)
@@ -171,28 +207,38 @@ class Celled:
             below = (np.cumsum(sides[1]) - sides[1] / 2) / sizes[1]
             above = 1 - (np.cumsum(sides[0]) - sides[0] / 2) / sizes[0]
             area = float(sides[0] @ below) / sizes[0]
+            if self.bits < CLASS_BITS:
+                area += _within(held, *sides) / sizes[0] / sizes[1]
             areas.append(area)
-            if not num_groups:
-                continue
-            dealt = of_groups[..., 1], of_groups[..., 0] - of_groups[..., 1]  # (G, M)
-            for side, right, total, of_group in zip(sides, (below, above), sizes, dealt, strict=True):
-                mass = np.bincount(place, side, size)
-                sums = np.bincount(place, side * right, size)
-                means = np.divide(sums, mass, out=np.full(size, area), where=mass > 0)
-                totals += of_group @ (means - area) / total
+            masses, hits = self.of_groups[:, :, column]  # (G, M)
+            for side, right, total, dealt in zip(
+                sides, (below, above), sizes, (hits, masses - hits), strict=True
+            ):
+                influence = (right - area) / total
+                sums = np.bincount(coarse[held], side * influence, NUM_COARSE)
+                counts = np.bincount(coarse[held], side, NUM_COARSE)
+                means = np.divide(sums, counts, out=np.zeros(NUM_COARSE), where=counts > 0)
+                totals += dealt @ means
+                spread += [side @ influence**2, counts @ means**2]
         if not num_groups:
             return Areas(tuple(areas), None)
+        totals *= np.sqrt(spread[0] / spread[1]) if spread[1] > 0 else 1.0
         totals /= max(1, len(areas) - areas.count(None))
-        groups = filled % num_groups
-        share = np.sqrt(np.bincount(groups, minlength=num_groups))  # batches of a group, as if independent
+        groups = filled // self.every % num_groups
+        among = np.unique(filled // self.every) % num_groups
+        share = np.sqrt(np.bincount(among, minlength=num_groups))  # batches of a group, as if independent
         return Areas(tuple(areas), totals[groups] / share[groups])
 
-    def column(self, *, top: bool) -> CelledColumn:
-        """The first column."""
-        from calibrant._math.fine_cells import folded
 
-        cells = folded(self.cells[0]) if top else self.cells[0]
-        return CelledColumn(cells[cells[:, 0] > 0], whole=not self.weighted)
+def _within(held: Indices, happened: Vector, others: Vector) -> float:
+    """What is missed where both of a cell count as tied, if densities are straight lines within it.
+
+    With slopes a and b, as shares of the cell's mass, the first lies above the second with the chance
+    1/2 + (a - b) / 12; slopes are half the differences of the neighbours, and all but two terms cancel.
+    """
+    beside = np.diff(held) == 1
+    rising, falling = others[:-1] * happened[1:], others[1:] * happened[:-1]
+    return float((rising - falling)[beside].sum()) / 12
 
 
 @dataclass(frozen=True)
@@ -225,14 +271,19 @@ class CelledColumn:
         return error.value(event.confidences, event.outcomes, event.weights, num_bins)
 
 
-Ranked: TypeAlias = Kept | Celled
-"""Columns of probabilities, of which that of the label happens."""
-Column: TypeAlias = KeptColumn | CelledColumn
+Top: TypeAlias = Kept | Celled
+"""One event: its probability, or the confidence that the prediction is right."""
+Ranks: TypeAlias = Kept | CelledRanks
+"""The probabilities of all classes ``(P, D)``, of which that of the label happens."""
 
 
-def ranked(num_columns: int, num_samples: int, num_batches: int, *, of_areas: bool) -> Ranked:
-    """All of so many samples are kept, or cells; what is kept depends on the table's size alone."""
-    if num_samples * num_columns <= MOST_KEPT and (num_columns > 1 or num_samples <= MOST_EVENTS):
+def top_of(num_samples: int, num_batches: int) -> Top:
+    """Nothing yet; what is kept depends on the table's size alone."""
+    return Kept(num_batches=num_batches) if num_samples <= MOST_EVENTS else Celled()
+
+
+def ranks_of(num_columns: int, num_samples: int, num_batches: int, *, clusters: bool) -> Ranks:
+    """Nothing yet; ``clusters`` says whether batches are of these."""
+    if num_samples * num_columns <= MOST_KEPT:
         return Kept(num_batches=num_batches)
-    bits = EVENT_BITS if num_columns == 1 else CLASS_BITS
-    return Celled(num_columns=num_columns, num_batches=num_batches, most_bits=bits, of_areas=of_areas)
+    return CelledRanks(num_columns=num_columns, num_batches=num_batches, clusters=clusters)

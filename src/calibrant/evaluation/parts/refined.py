@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from calibrant.evaluation.judging.reduce import Reduced
-from calibrant.evaluation.parts.ranked import Ranked
+from calibrant.evaluation.parts.ranked import Ranks, Top
 from calibrant.evaluation.quantities.auroc import AUROC
 from calibrant.evaluation.quantities.quantity import EVENT, EventError, EventInfluence
 from calibrant.evaluation.resampling.clusters import cluster_totals
@@ -16,7 +16,7 @@ from calibrant.evaluation.resampling.events import Indices, Vector
 NO_INTERVAL = "no interval: there are so many classes that their order is not kept for each batch"
 
 
-def refined(reduced: Reduced, top: Ranked, ranks: Ranked | None, filled: Indices, num_bins: int) -> Reduced:
+def refined(reduced: Reduced, top: Top, ranks: Ranks | None, filled: Indices, num_bins: int) -> Reduced:
     """Values of what bins of equal width do not know, and areas under ROC curves; ``filled`` are batches."""
     columns = {prefix: top.column(top=not prefix and EVENT in reduced.events) for prefix in reduced.events}
     values, reasons, influences = {**reduced.values}, {**reduced.reasons}, {**reduced.influences}
@@ -38,7 +38,7 @@ def refined(reduced: Reduced, top: Ranked, ranks: Ranked | None, filled: Indices
     return reduced if ranks is None else _with_areas(reduced, ranks, filled)
 
 
-def _with_areas(reduced: Reduced, ranks: Ranked, filled: Indices) -> Reduced:
+def _with_areas(reduced: Reduced, ranks: Ranks, filled: Indices) -> Reduced:
     """With the AUROC of all classes and of each."""
     areas, totals = ranks.areas(filled)
     known = [area for area in areas if area is not None]

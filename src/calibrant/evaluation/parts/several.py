@@ -11,11 +11,14 @@ import torch
 from calibrant._math.dense_sums import CELL_SUMS
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.dense.states import num_cells
-from calibrant.evaluation.parts.ranked import CLASS_BITS, MOST_KEPT, Celled, Ranked
+from calibrant.evaluation.parts.ranked import MOST_KEPT, Celled, CelledRanks, Top
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.resampling.events import Indices, Matrix
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.pieces import Piece
+
+BITS = 10
+"""Of the fine cells of a label, as there may be many."""
 
 
 @dataclass(kw_only=True)
@@ -37,15 +40,18 @@ class LabelSums:
 
     def __post_init__(self) -> None:
         size = {"num_bins": self.num_bins, "num_batches": self.num_batches, "num_samples": self.num_samples}
-        self.labels = tuple(BatchSums(kind="binary", num_classes=2, **size) for _ in range(self.num_classes))
+        self.labels = tuple(
+            BatchSums(kind="binary", num_classes=2, clusters=False, **size) for _ in range(self.num_classes)
+        )
         if self.num_samples * self.num_classes > MOST_KEPT:  # as of classes
             for each in self.labels:
-                each.top = each.ranks = Celled(
-                    num_columns=1, num_batches=self.num_batches, most_bits=CLASS_BITS, of_areas=True
+                each.top = Celled(bits=BITS)
+                each.ranks = CelledRanks(
+                    num_columns=1, num_batches=self.num_batches, clusters=True, of_event=BITS
                 )
 
     @property
-    def top(self) -> Ranked:
+    def top(self) -> Top:
         """What is known of the order of the first label."""
         return self.labels[0].top
 

@@ -12,7 +12,7 @@ from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.dense.states import GROUP_SUMS, POSITIONS, add_scores, num_cells
 from calibrant.evaluation.judging.reduce import Reduced
-from calibrant.evaluation.parts.ranked import Ranked, ranked
+from calibrant.evaluation.parts.ranked import Kept, Ranks, Top, ranks_of, top_of
 from calibrant.evaluation.parts.refined import refined
 from calibrant.evaluation.resampling.events import Indices, Matrix
 from calibrant.evaluation.thresholds import WIDE
@@ -37,6 +37,8 @@ class BatchSums:
     num_batches: int
     num_samples: int
     """How many there may be to judge: of few all are kept, of more fine cells."""
+    clusters: bool = False
+    """Whether batches are of clusters."""
     agreement: Matrix = field(init=False)
     samples: int = 0
     """Alike where rows and labels are the same, in whatever order they are added."""
@@ -44,9 +46,9 @@ class BatchSums:
     """Alike where the rows are in the same batches."""
     groups: dict[str, Matrix] | None = field(default_factory=dict[str, Matrix], init=False)
     """Sums of the top label in each group ``(G, B, 2, 4)``; None where there are too many groups."""
-    top: Ranked = field(init=False)
+    top: Top = field(init=False)
     """Confidences; of two classes, the probability of class 1."""
-    ranks: Ranked | None = field(init=False)
+    ranks: Ranks | None = field(init=False)
     """All classes, or of two the event; None of very many, and of confidences alone."""
     _cells: Matrix = field(init=False)
     _classes: Matrix = field(init=False)
@@ -58,11 +60,13 @@ class BatchSums:
         self.agreement = np.zeros((self.num_classes + 3, AGREEMENT))
         self._cells = np.zeros((self.num_batches, num_cells(self.num_bins), 2, CELL_SUMS))
         self._classes = np.zeros((self.num_batches, self.num_classes, self.num_bins, 3))
-        binary = self.kind == "binary"
-        self.top = ranked(1, self.num_samples, self.num_batches, of_areas=binary)
-        self.ranks = self.top if binary else None
-        if self.kind == "multiclass" and self.num_classes <= WIDE:
-            self.ranks = ranked(self.num_classes, self.num_samples, self.num_batches, of_areas=True)
+        self.top = top_of(self.num_samples, self.num_batches)
+        self.ranks = None
+        columns = {"binary": 1, "multiclass": self.num_classes}.get(self.kind, WIDE + 1)
+        if columns == 1 and isinstance(self.top, Kept):
+            self.ranks = self.top
+        elif columns <= WIDE:
+            self.ranks = ranks_of(columns, self.num_samples, self.num_batches, clusters=self.clusters)
 
     @property
     def event(self) -> bool:
@@ -88,9 +92,10 @@ class BatchSums:
         whole = len(rows) == len(piece.labels)
         names, codes = self._groups_of(piece, rows)
         found = np.zeros((len(names), self.num_batches, self.num_bins, 2, GROUP_SUMS))
-        step = min(len(rows), max(1, POSITIONS * 16 // self.num_classes)) or 1
-        of_classes = None if self.event else self.ranks
-        read = np.empty((0 if of_classes is None else step, self.num_classes)), np.zeros((step, 2))
+        step = min(len(rows), max(1, POSITIONS * 4 // self.num_classes)) or 1
+        apart = self.ranks is not None and self.ranks is not self.top
+        all_read = apart and not self.event
+        read = np.empty((step if all_read else 0, self.num_classes)), np.zeros((step, 2))
         for start in range(0, len(rows), step):
             part = slice(start, start + step) if whole else rows[start : start + step]
             labels, dealt = piece.labels[part], batches[start : start + step]
@@ -111,9 +116,10 @@ class BatchSums:
                 row = piece.first_row + int(rows[start + wrong.position])
                 raise InputError(f"scores must be finite; row {row:,} of all holds {wrong.values}.")
             probs, events = (each[: len(labels)] for each in read)
-            self.top.add(events[:, :1], 1 - events[:, 1].astype(np.int64), weights, dealt)
-            if of_classes is not None:
-                of_classes.add(probs, labels, weights, dealt)
+            event = events[:, :1], 1 - events[:, 1].astype(np.int64)
+            self.top.add(*event, weights, dealt)
+            if apart and self.ranks is not None:
+                self.ranks.add(*((probs, labels) if all_read else event), weights, dealt)
         self._add_groups(dict(zip(names, found, strict=True)))
 
     def _groups_of(self, piece: Piece, rows: Indices) -> tuple[list[str], Indices]:
@@ -149,7 +155,7 @@ class BatchSums:
         self._cells += other._cells
         self._classes += other._classes
         self.top.merge(other.top)
-        if not self.event and self.ranks is not None and other.ranks is not None:
+        if self.ranks is not None and other.ranks is not None and self.ranks is not self.top:
             self.ranks.merge(other.ranks)
 
     @property
@@ -172,6 +178,11 @@ class BatchSums:
         cells = self._cells[self.filled]
         batch, place = np.nonzero(cells[..., COUNT].reshape(len(cells), -1))
         return batch, place % 2, cells.reshape(len(cells), -1, CELL_SUMS)[batch, place]
+
+    def cells(self) -> Indices:
+        """The cell of each row."""
+        counts = self._cells[self.filled][..., COUNT]
+        return np.nonzero(counts.reshape(len(counts), -1))[1] // 2
 
     def refined(self, reduced: Reduced) -> Reduced:
         """With what the order of the samples tells."""

@@ -47,7 +47,14 @@ class SumPart:
         table, deal = self.table, self.deal
         number = table.num_samples - (table.num_fit if deal.rule == "split" else 0)
         return tuple(
-            no_sums(table.kind, table.num_classes, self.num_bins, deal.num_batches, number)
+            no_sums(
+                table.kind,
+                table.num_classes,
+                self.num_bins,
+                deal.num_batches,
+                number,
+                clusters=table.has_clusters,
+            )
             for _ in self.calibrators
         )
 

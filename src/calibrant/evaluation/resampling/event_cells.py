@@ -352,6 +352,9 @@ def bin_matrix(events: Events, num_bins: int) -> Any:
     index = width_bins(events.confidences, num_bins)
     width = _indicator(index, num_bins, weights)
 
+    if events.cells is not None:
+        whole = events.numbers is not None and bool((events.numbers == weights).all())
+        return vstack([width, _shared_out(events.cells, weights, num_bins, whole=whole)], format="csr")
     given = None if events.weights is None else torch.from_numpy(events.weights)
     order = mass_order(torch.from_numpy(events.confidences), given)
     boundaries = mass_boundaries(num_samples, num_bins, None if given is None else given[order]).numpy()
@@ -365,3 +368,19 @@ def bin_matrix(events: Events, num_bins: int) -> Any:
     parts = csr_array((shares, (pieces // num_ties, pieces % num_ties)), shape=(num_bins, num_ties))
     mass = parts @ csr_array((ranked_weights, (tie, order.numpy())), shape=(num_ties, num_samples))
     return vstack([width, mass], format="csr")
+
+
+def _shared_out(cells: Vector, weights: Vector, num_bins: int, *, whole: bool) -> Any:
+    """Sparse ``(num_bins, N)``: sums over bins of equal mass, maybe of whole samples; ties as cells say."""
+    from scipy.sparse import csr_array
+
+    points, tie = np.unique(cells, return_inverse=True)
+    ends = np.cumsum(np.bincount(tie, weights))
+    starts = np.append(0.0, ends[:-1])
+    edges = np.arange(num_bins + 1) / num_bins * ends[-1]
+    if whole:
+        edges = mass_boundaries(round(ends[-1]), num_bins).numpy().astype(np.float64)
+    below, above = np.maximum(starts, edges[:-1, None]), np.minimum(ends, edges[1:, None])
+    masses = np.where(ends > starts, ends - starts, 1.0)
+    parts = csr_array(np.maximum(above - below, 0.0) / masses)  # (num_bins, ties)
+    return parts @ csr_array((weights, (tie, np.arange(len(cells)))), shape=(len(points), len(cells)))

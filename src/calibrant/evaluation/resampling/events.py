@@ -29,6 +29,14 @@ class Events:
     """Of rows that stand for many samples of a cluster, as of pixels: their squared weights, summed."""
     numbers: Vector | None = None
     """Of such rows: how many samples."""
+    cells: Vector | None = None
+    """Of such rows: the mean confidence of the cell, where rows hold several samples, else their own. Bins of
+    equal mass take equal ones for ties: hits and misses of a cell differ in means, but not in their place."""
+
+    @property
+    def places(self) -> Vector:
+        """What orders the rows in bins of equal mass."""
+        return self.confidences if self.cells is None else self.cells
 
     @property
     def counted(self) -> bool:
@@ -40,10 +48,11 @@ class Events:
         clusters = None
         if self.clusters is not None:
             clusters = np.unique(self.clusters[rows], return_inverse=True)[1].astype(np.int64)
-        weights, squares, numbers = (
-            None if each is None else each[rows] for each in (self.weights, self.squares, self.numbers)
+        weights, squares, numbers, cells = (
+            None if each is None else each[rows]
+            for each in (self.weights, self.squares, self.numbers, self.cells)
         )
-        return Events(self.confidences[rows], self.outcomes[rows], weights, clusters, squares, numbers)
+        return Events(self.confidences[rows], self.outcomes[rows], weights, clusters, squares, numbers, cells)
 
 
 def width_bins(confidences: Vector, num_bins: int) -> Indices:
@@ -53,9 +62,9 @@ def width_bins(confidences: Vector, num_bins: int) -> Indices:
 
 def pool(events: tuple[Events, ...]) -> Events:
     """The events of all labels as one."""
-    weights, squares, numbers = (
+    weights, squares, numbers, cells = (
         [each for event in events if (each := getattr(event, name)) is not None]
-        for name in ("weights", "squares", "numbers")
+        for name in ("weights", "squares", "numbers", "cells")
     )
     clusters = [event.clusters for event in events if event.clusters is not None]
     return Events(
@@ -65,6 +74,7 @@ def pool(events: tuple[Events, ...]) -> Events:
         np.concatenate(clusters) if clusters else None,
         np.concatenate(squares) if squares else None,
         np.concatenate(numbers) if numbers else None,
+        np.concatenate(cells) if cells else None,
     )
 
 

@@ -34,12 +34,12 @@ class EventErrors:
 
     def __init__(self, events: Events, num_bins: int) -> None:
         weights = None if events.weights is None else torch.from_numpy(events.weights)
-        order = mass_order(torch.from_numpy(events.confidences), weights).numpy()
-        ranked = events.confidences[order]
+        order = mass_order(torch.from_numpy(events.places), weights).numpy()
+        ranked, places = events.confidences[order], events.places[order]
         self._weights = events.weights
         self._num_bins = num_bins
         self._order = order.astype(np.int32)
-        starts = np.append(0, np.flatnonzero(np.diff(ranked)) + 1)
+        starts = np.append(0, np.flatnonzero(np.diff(places)) + 1)
         lengths = np.diff(starts, append=len(ranked))
         self._ties = np.repeat(np.stack([starts, starts + lengths], 1), lengths, axis=0).astype(np.int32)
         self._edges = np.searchsorted(width_bins(ranked, num_bins), np.arange(num_bins + 1))
