@@ -24,6 +24,7 @@ ORDER = 6
 """Of the polynomials in log T."""
 _COUNTS = 3  # sums that are no means
 _FACTS = 6
+_FACTORIALS = torch.tensor([math.factorial(power) for power in range(ORDER + 1)], dtype=torch.float64)
 
 
 class Wanted(NamedTuple):
@@ -110,7 +111,7 @@ def sums_of(blocks: Iterable[Block], wanted: Wanted, weight: float = 1.0) -> Vec
         numbers = [block.second[:, 0], block.wrong[:, 0], block.shares, _gaps(block)]
         numbers += [_moments(block, beta, room) for beta in wanted.betas]
         if wanted.likelihoods:
-            numbers += [_mean_gaps(block, room), _moments(block, 1.0, room, order=0)]
+            numbers += [_mean_gaps(block, room), ratios_below(block, 1.0, room).sum(dim=1, keepdim=True)]
         kept.append(numbers)
         sums[2] += _num_varied(block)
         for sum_of_block, point in zip(expansions, wanted.points, strict=True):
@@ -178,13 +179,13 @@ def _mean_gaps(block: Block, room: Tensor) -> Float[Tensor, " n"]:
     return below.sum(dim=1) / width + block.second[:, 0] * ((width - 1) / width)
 
 
-def _moments(block: Block, beta: float, room: Tensor, *, order: int = ORDER) -> Float[Tensor, "n K"]:
+def _moments(block: Block, beta: float, room: Tensor) -> Float[Tensor, "n K"]:
     """Odds of the others against the second class at b (1 + u), summed up: a polynomial in u."""
-    ones, ratios = torch.ones_like(block.below[0]), ratios_below(block, beta, room)
-    moments = [torch.mv(ratios, ones)]
-    for power in range(1, order + 1):
-        moments += [torch.mv(ratios.mul_(block.below), ones).mul_(beta**power / math.factorial(power))]
-    return torch.stack(moments, dim=1)
+    from calibrant.calibrators.fitting.class_objective import set_moments  # compiled
+
+    sums = torch.empty((len(block.below), ORDER + 1), dtype=torch.float64)
+    set_moments(block.below.numpy(), ratios_below(block, beta, room).numpy(), beta, sums.numpy())
+    return sums.div_(_FACTORIALS)
 
 
 def _jet(

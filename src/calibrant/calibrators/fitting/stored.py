@@ -81,8 +81,8 @@ class StoredScores:
             part = self.source.scores_of(slice(start, int(run[-1]) + 1))
             part, count = floor_zero_probabilities(part[run - start], "multiclass")
             zeros += count
-            if bool((bad := ~part.isfinite()).any()):
-                row = first_row(bad)
+            if not torch.stack(part.aminmax()).isfinite().all():  # NaN is both
+                row = first_row(bad := ~part.isfinite())
                 raise not_finite(int(run[row]), float(part[row][bad[row]][0]))
             if found is None:
                 found = torch.empty((len(ranked), self.shape[1]), dtype=part.dtype)
@@ -157,6 +157,7 @@ class StoredSamples:
         """Sums over all rows, in one pass over the scores."""
         sums, shares = nothing(wanted), self.shares
         for rows, scores in self._read():
+            scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # half precision is slow
             labels, top = self.labels[rows], top_class(scores)
             masses = shares[rows]
             sums += sums_of(
