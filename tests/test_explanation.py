@@ -130,6 +130,15 @@ def test_costs_are_those_of_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> No
     assert all(row["commit"][:7] in words for row in rows)
 
 
+def test_differences_are_those_of_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What agrees with the rows in memory is what the script measured."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    script = importlib.import_module("parts_agree")
+    measured = json.loads((script.RESULTS / "parts_agree.json").read_text(encoding="utf-8"))
+    table = script.table(measured["differences"])
+    assert f"{script.START}\n{table}\n{script.END}" in text_of("scale.md")
+
+
 def test_every_page_is_in_the_index() -> None:
     """The index names all others."""
     assert set(re.findall(r"\((\w[\w-]*\.md)\)", text_of("README.md"))) == set(PAGES) - {"README.md"}
