@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns
-from calibrant.experiments.claims import Claim
-from calibrant.experiments.paired import FEWEST_SEEDS
+from calibrant.experiments.claims import OWN, Claim
+from calibrant.experiments.paired import FEWEST_SEEDS, Asked, Quantity, in_words
 from calibrant.experiments.studies.losses.claims import asked, row_question
 from calibrant.experiments.studies.texts.numbers import arms_of
 from calibrant.experiments.studies.texts.settings import DECAYED, SETTINGS
@@ -30,7 +30,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
                 statement=f"{claim.statement} ({setting.title})",
                 evidence=claim.evidence + setting.row.said(printed, row_question(claim)),
             )
-            for claim in [*asked(arms), *_decayed(arms)]
+            for claim in [*asked(arms), *_decayed(arms), *_at_the_end(arms)]
             if claim.key not in _WITHOUT
         ]
     return found
@@ -48,3 +48,22 @@ def _decayed(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
                 key=claim.key.replace("fcl-cross-entropy", f"fcl-{DECAYED}"),
                 arms=tuple(back.get(key, key) for key in claim.arms),
             )
+
+
+_LAST = Quantity(pick=lambda run: run["temperatures"][-1], digits=3)
+
+
+def _at_the_end(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
+    """Temperatures after the last epoch: which epoch is kept differs from run to run, and T grows with it."""
+    plain = arms.get("cross-entropy")
+    for key in ("focal-3", "sample-focal", "focal-calibration"):
+        if key in arms:
+            title = in_words(arms[key].title)
+            statement = f"After the last epoch {title} needs a lower temperature than cross-entropy"
+            yield from Asked(key=f"end-{key}", source=OWN, statement=statement).lower(arms[key], plain, _LAST)
+    if plain is not None:
+        yield from Asked(
+            key="end-over-confident",
+            source=OWN,
+            statement="After the last epoch cross-entropy needs a temperature above 1",
+        ).between(plain, _LAST, low=1.0)
