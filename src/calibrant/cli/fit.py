@@ -12,7 +12,7 @@ import typer
 from calibrant._math.errors import InputError
 from calibrant.cli.dense import IgnoreIndex, positions_to_fit
 from calibrant.cli.detection import fit_boxes, is_for_detections
-from calibrant.cli.parts import EngineOption, JobsOption, fit_by_sums, opened_large
+from calibrant.cli.parts import EngineOption, JobsOption, fit_by_sums, opened_large, refuse_jobs
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import METHODS, Force, check_output, progress, write_unless_other
 
@@ -57,12 +57,14 @@ def fit(
     """Fit a calibrator on FILE's calibration split and save it."""
     check_inputs(file)
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
+    refuse_jobs(engine, jobs)
 
     from calibrant.calibrators import build
     from calibrant.predictions import DensePredictions
     from calibrant.predictions.repair_form import to_repair
 
     if is_for_detections(method):
+        _refuse_beside_boxes({"--ignore-index": ignore_index, "--engine": engine, "--by-group": by_group})
         if not force:
             refuse_to_replace_another_file(out)
         typer.echo("\n".join(fit_boxes(file, reading, method or "", out, every_row=every_row, force=force)))
@@ -119,6 +121,14 @@ def fit(
         write_unless_other(out, calibrator.save, option="--out", force=force)
 
     typer.echo("\n".join([*summary(calibrator, predictions.notes), f"calibrator: {out}"]))
+
+
+def _refuse_beside_boxes(given: dict[str, object]) -> None:
+    """Refuse what a calibrator of detections does not heed."""
+    if option := next(
+        (name for name, value in given.items() if value is not None and value is not False), None
+    ):
+        raise InputError(f"{option} does not go with calibrators of detections; leave it out.")
 
 
 def _save(calibrator: Calibrator, out: Path, class_names: tuple[str, ...] | None, *, force: bool) -> None:
