@@ -102,3 +102,19 @@ def test_groups_that_are_clusters_stay_groups(folder) -> None:
     assert piece.groups == piece.clusters == held.groups == held.clusters
     with pytest.raises(InputError, match="--cluster group needs groups in"):
         opened_large(folder / "t", Reading(cluster="group"), engine="serial")
+
+
+def test_fit_chooses_its_method_by_the_sample(folder) -> None:
+    """Without --method the same table is printed as in memory, and temperatures are fitted to all rows."""
+    rng = np.random.default_rng(1)
+    odds = 2 * rng.normal(size=600)
+    given = {"logit": 3 * odds, "label": (odds + rng.logistic(size=600) > 0).astype(int)}
+    parquet.write_table(pyarrow.table(given), folder / "c.parquet")
+    mine, theirs = (
+        call("fit", "c.parquet", "--all", "-o", "o.safetensors", "--force", *engine, folder=folder).stdout
+        for engine in (("--engine", "serial"), ())
+    )
+    assert "cross-validated log-loss" in theirs
+    assert mine.partition("Choice:")[0] == theirs.partition("Choice:")[0]
+    assert "temperature, fitted on 600 samples" in mine
+    assert "pass over the table" in mine

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.choosing import chosen
 from calibrant.cli.dense import opened_dense, refuse_images_options
 from calibrant.cli.reading import FREQUENCY, Reading, is_pipe
 from calibrant.cli.terminal import errors
@@ -278,7 +279,10 @@ def fit_by_sums(
 def fit_in_parts(
     table: PartitionedPredictions, method: str | None, *, every_row: bool, spread: Spread
 ) -> tuple[Calibrator, list[str]]:
-    """A fitted calibrator, and what to say of it: temperatures from all rows, others from a sample."""
+    """A fitted calibrator, and what to say of it: temperatures from all rows, others from a sample.
+
+    Without a method it is chosen by the sample.
+    """
     from calibrant.calibrators import build, fit_top_k_temperature
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.evaluation.parts.dealing import Deal
@@ -297,37 +301,48 @@ def fit_in_parts(
     some = sample(table, deal, "fit", MOST_FITTED // table.width, seed=0, spread=spread)
     if some is None or some.num_samples < 2:
         raise InputError(f"{table.address} has no two samples to fit on.")
-    calibrator = build(method or "temperature")
+    form = to_repair(some)
+    calibrator = chosen(form) if method is None else build(method)
     if table.kind == "top_label" and "binary" not in calibrator.kinds:
         suited = " and ".join(calibrator.kinds)
         raise InputError(
             f"{calibrator.name} is for {suited} predictions; {table.address} holds confidences: take platt."
         )
-    among = (
-        f"fitted on {some.num_samples:,} random rows of {table.num_samples if every_row else table.num_fit:,}"
-    )
+    held = table.num_samples if every_row else table.num_fit
+    among = f"fitted on {some.num_samples:,} random rows of {held:,}"
+    if method is None:
+        among = f"chosen and {among}"
     if some.top_k is not None and has_row_temperature(calibrator.text, some):
         return fit_top_k_temperature(some.top_k, weights=some.weights), [among]
     if fits_in_passes(calibrator, table.kind, table.num_classes):
+        calibrator = build(calibrator.text) if method is None else calibrator
         said = _fitted_in_passes(calibrator, table, some, deal, "table", spread)
         return calibrator, [said]
-    form = to_repair(some) if "binary" in calibrator.kinds else some
-    fit_quietly(calibrator, Labelled.of(form))
+    if method is None:
+        return calibrator, [among]
+    fit_quietly(calibrator, Labelled.of(form if "binary" in calibrator.kinds else some))
     return calibrator, [among]
 
 
 def fit_images(
     dense: DensePredictions, method: str | None, spread: Spread
 ) -> tuple[Calibrator, list[str]] | None:
-    """Temperatures of all positions of all images; None for another method, which takes a sample."""
+    """Temperatures of all positions of all images; None for another method, which takes a sample.
+
+    Without a method it is chosen by that sample.
+    """
     from calibrant.calibrators import build
     from calibrant.cli.dense import positions_to_fit
     from calibrant.evaluation.dense.to_fit import Positions
     from calibrant.evaluation.parts.dealing import Deal
     from calibrant.evaluation.parts.temperature import fits_in_passes
+    from calibrant.predictions.repair_form import to_repair
 
-    calibrator = build(method or "temperature")
+    some = positions_to_fit(dense)
+    calibrator = chosen(to_repair(some)) if method is None else build(method)
     if not fits_in_passes(calibrator, "multiclass", dense.num_classes):
+        if method is None:
+            return calibrator, [f"chosen and fitted on {some.num_samples:,} random positions"]
         errors().print(
             f"note: {method} is fitted on a sample of positions, which this process draws; --engine does "
             "nothing.",
@@ -335,7 +350,8 @@ def fit_images(
             highlight=False,
         )
         return None
-    some, every_position = positions_to_fit(dense), Deal(1, 1, "all")
+    calibrator = build(calibrator.text) if method is None else calibrator
+    every_position = Deal(1, 1, "all")
     return calibrator, [
         _fitted_in_passes(calibrator, Positions(dense), some, every_position, "images", spread)
     ]
