@@ -308,7 +308,7 @@ def fit_images(
             highlight=False,
         )
         return None
-    some, every_position = positions_to_fit(dense), Deal(1, 1, "all")
+    some, every_position = positions_to_fit(dense), Deal(1, 0, "all")
     return calibrator, [
         _fitted_in_passes(calibrator, Positions(dense), some, every_position, "images", spread)
     ]

@@ -14,6 +14,7 @@ from calibrant.cli.reading import Reading
 from calibrant.evaluation import check, compare
 from calibrant.evaluation.arguments import GROUPS_NOTE
 from calibrant.evaluation.dense.reduce import reduced_sums
+from calibrant.evaluation.parts import dealing
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.judge import sampled_parts
 from calibrant.evaluation.parts.tasks import sample, shares_to_draw, summed
@@ -62,6 +63,33 @@ def test_a_split_of_one_part_only_is_none(tmp_path) -> None:
     assert [Deal.of(found, 15, fits=fits).rule for fits in (True, False)] == ["halves", "all"]
     with pytest.raises(InputError, match="no calibration split"):
         fit_in_parts(found, None, every_row=False, spread=here)
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_batches_are_random_samples_of_the_rows(few, tmp_path, monkeypatch) -> None:
+    """Of a sorted table they vary as chance does; of one that alternates either half holds both classes."""
+    if not few:
+        monkeypatch.setattr(dealing, "FEW", 0)
+    given = columns(4000)
+    found = table(tmp_path / "a.parquet", given | {"label": np.arange(4000) // 2000}, row_group_size=700)
+    deal = Deal.of(found, 15, fits=True)
+    pieces = [piece for part in found.parts for piece in found.pieces(part)]
+    batches = np.concatenate([deal.batches(piece) for piece in pieces])
+    counts, hits = np.bincount(batches), np.bincount(batches, np.arange(4000) // 2000)
+    assert np.sum((hits - counts / 2) ** 2) == pytest.approx(1000, rel=0.4)  # by turns it is 0
+    assert (counts.min() >= 15) == few
+    for half in ("fit", "test"):
+        rows = np.concatenate([piece.first_row + deal.rows(piece, half)[0] for piece in pieces])
+        assert float((rows % 2).mean()) == pytest.approx(0.5, abs=0.05)
+        assert len(rows) == pytest.approx(2000, abs=150)
+
+
+def test_few_rows_are_batches_of_their_own(tmp_path) -> None:
+    """So batches are resampled as rows are."""
+    for number in (3, 255):
+        found = table(tmp_path / f"{number}.parquet", columns(number))
+        batches = [Deal.of(found, 15, fits=False).batches(piece) for piece in found.pieces(found.parts[0])]
+        assert sorted(np.concatenate(batches).tolist()) == list(range(number))
 
 
 def test_every_row_of_a_half_is_as_likely_to_be_drawn(tmp_path, monkeypatch) -> None:
@@ -173,6 +201,17 @@ def test_tables_dealt_out_differently_are_not_paired(tmp_path) -> None:
     assert any("dealt out to other batches" in note for note in found.notes)
     against = check(plain, baseline=apart, bootstrap=10)
     assert (against.paired, sum("dealt out to other" in note for note in against.notes)) == (False, 1)
+
+
+def test_other_weights_are_other_samples(tmp_path) -> None:
+    """Tables are compared as pairs where their weights agree, as in memory."""
+    given, heavy = columns(60), np.arange(60) % 3 + 1.0
+    seen = []
+    for more in ({}, {"weight": heavy}, {"weight": heavy + 1}, {"weight": heavy}):
+        found = table(tmp_path / "a.parquet", given | more)
+        seen.append(summed(found, Deal.of(found, 15, fits=False), 15, (None,)).arms[0].fingerprint)
+    assert seen[1] == seen[3]
+    assert len(set(seen)) == 3
 
 
 def test_few_clusters_are_said_and_one_is_refused(tmp_path) -> None:
