@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "FEW", replace(FEW, num_epochs=50))
         patch.setattr(run, "ALL", replace(ALL, num_epochs=1))
-        patch.setattr(focal_searches, "_START_GAMMAS", (0.0, 1.0))
+        patch.setattr(focal_searches, "START_GAMMAS", (0.0, 1.0))
         run.run_demo(folder / "demo", num_seeds=2)
     return folder
 

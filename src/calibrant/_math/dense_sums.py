@@ -21,21 +21,20 @@ HALVINGS = 24
 """Of the first and the last cell: confidences crowd against one, where log-odds tell them apart."""
 
 
-def cell_edges(num_even: int) -> NDArray[np.float64]:
+def cell_edges(num_even: int, alone: NDArray[np.float64]) -> NDArray[np.float64]:
     """Edges of even cells, of which the first and the last are halved again and again towards 0 and 1.
 
+    Each of the values ``alone`` has a cell to itself, so that a mean says on which side of it a cell lies.
+
     Example:
-        >>> cell_edges(4)[-3:]
+        >>> cell_edges(4, np.empty(0))[-3:]
         array([0.99999997, 0.99999999, 1.        ])
+        >>> cell_edges(4, np.array([0.5]))[25:28].tolist()
+        [0.25, 0.49999999999999994, 0.5]
     """
     even = np.arange(num_even + 1) / num_even
     halves = 0.5 ** np.arange(1, HALVINGS + 1) / num_even
-    return np.concatenate([even[:1], halves[::-1], even[1:-1], 1 - halves, even[-1:]])
-
-
-def even_cell(cells: NDArray[np.int64], num_even: int) -> NDArray[np.int64]:
-    """The even cell in which each of the cells lies."""
-    return (cells - HALVINGS).clip(0, num_even - 1)
+    return np.unique(np.concatenate([even, halves, 1 - halves, alone, np.nextafter(alone, 0.0)]))
 
 
 @njit

@@ -351,7 +351,7 @@ def fit_images(
         )
         return None
     calibrator = build(calibrator.text) if method is None else calibrator
-    every_position = Deal(1, 1, "all")
+    every_position = Deal(1, 0, "all")
     return calibrator, [
         _fitted_in_passes(calibrator, Positions(dense), some, every_position, "images", spread)
     ]

@@ -14,6 +14,7 @@ from calibrant.cli.reading import Reading
 from calibrant.evaluation import check, compare
 from calibrant.evaluation.arguments import GROUPS_NOTE
 from calibrant.evaluation.dense.reduce import reduced_sums
+from calibrant.evaluation.parts import dealing
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.judge import sampled_parts
 from calibrant.evaluation.parts.tasks import sample, shares_to_draw, summed
@@ -62,6 +63,33 @@ def test_a_split_of_one_part_only_is_none(tmp_path) -> None:
     assert [Deal.of(found, 15, fits=fits).rule for fits in (True, False)] == ["halves", "all"]
     with pytest.raises(InputError, match="no calibration split"):
         fit_in_parts(found, None, every_row=False, spread=here)
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_batches_are_random_samples_of_the_rows(few, tmp_path, monkeypatch) -> None:
+    """Of a sorted table they vary as chance does; of one that alternates either half holds both classes."""
+    if not few:
+        monkeypatch.setattr(dealing, "FEW", 0)
+    given = columns(4000)
+    found = table(tmp_path / "a.parquet", given | {"label": np.arange(4000) // 2000}, row_group_size=700)
+    deal = Deal.of(found, 15, fits=True)
+    pieces = [piece for part in found.parts for piece in found.pieces(part)]
+    batches = np.concatenate([deal.batches(piece) for piece in pieces])
+    counts, hits = np.bincount(batches), np.bincount(batches, np.arange(4000) // 2000)
+    assert np.sum((hits - counts / 2) ** 2) == pytest.approx(1000, rel=0.4)  # by turns it is 0
+    assert (counts.min() >= 15) == few
+    for half in ("fit", "test"):
+        rows = np.concatenate([piece.first_row + deal.rows(piece, half)[0] for piece in pieces])
+        assert float((rows % 2).mean()) == pytest.approx(0.5, abs=0.05)
+        assert len(rows) == pytest.approx(2000, abs=150)
+
+
+def test_few_rows_are_batches_of_their_own(tmp_path) -> None:
+    """So batches are resampled as rows are."""
+    for number in (3, 255):
+        found = table(tmp_path / f"{number}.parquet", columns(number))
+        batches = [Deal.of(found, 15, fits=False).batches(piece) for piece in found.pieces(found.parts[0])]
+        assert sorted(np.concatenate(batches).tolist()) == list(range(number))
 
 
 def test_every_row_of_a_half_is_as_likely_to_be_drawn(tmp_path, monkeypatch) -> None:
@@ -175,6 +203,17 @@ def test_tables_dealt_out_differently_are_not_paired(tmp_path) -> None:
     assert (against.paired, sum("dealt out to other" in note for note in against.notes)) == (False, 1)
 
 
+def test_other_weights_are_other_samples(tmp_path) -> None:
+    """Tables are compared as pairs where their weights agree, as in memory."""
+    given, heavy = columns(60), np.arange(60) % 3 + 1.0
+    seen = []
+    for more in ({}, {"weight": heavy}, {"weight": heavy + 1}, {"weight": heavy}):
+        found = table(tmp_path / "a.parquet", given | more)
+        seen.append(summed(found, Deal.of(found, 15, fits=False), 15, (None,)).arms[0].fingerprint)
+    assert seen[1] == seen[3]
+    assert len(set(seen)) == 3
+
+
 def test_few_clusters_are_said_and_one_is_refused(tmp_path) -> None:
     """Four patients make intervals too short, however many batches there are; one makes none."""
     given = columns(400)
@@ -251,3 +290,35 @@ def test_a_large_file_is_read_whole_where_it_must_be(tmp_path, monkeypatch) -> N
     done = call(*arguments, "--bootstrap", "10", "--json", "-", folder=tmp_path)
     assert "part by part" not in done.stdout
     assert (done.returncode, json.loads(done.stdout)["num_calibration"]) == (0, 200)
+
+
+@pytest.mark.parametrize("num_bins", [10, 15])
+def test_values_on_edges_of_bins_stay_in_their_bins(num_bins, tmp_path) -> None:
+    """Tenths, and thousandths about them, are in the bins by parts that they are in in memory."""
+    rng = np.random.default_rng(0)
+    ones = rng.beta(3, 1.5, 600)
+    probs = np.append(np.round(ones[:400], 1), np.round(ones[400:], 3))
+    occurs, weight = (rng.random(600) < probs).astype(int), rng.random(600)
+    answers = {"confidence": probs, "correct": occurs == 1, "weight": weight}
+    for place, given in enumerate([answers, {"prob_0": 1 - probs, "prob_1": probs, "label": occurs}]):
+        found = table(tmp_path / f"{place}.parquet", given)
+        there = evaluate(found, **QUICK, num_bins=num_bins).arms[0].metrics
+        here = evaluate(load_predictions(tmp_path / f"{place}.parquet"), **QUICK, num_bins=num_bins)
+        for key, each in here.arms[0].metrics.items():
+            assert there[key].value == pytest.approx(each.value, abs=1e-12), key
+
+
+@pytest.mark.parametrize("stated", [1.0, 0.5])
+def test_one_value_of_confidence_is_judged(stated, tmp_path) -> None:
+    """Where all confidences are equal there is one cell, and the values are those in memory."""
+    right = np.arange(60) % 3 > 0
+    found = table(tmp_path / "a.parquet", {"confidence": np.full(60, stated), "correct": right})
+    assert evaluate(found, **QUICK).arms[0].metrics["smce"].value == pytest.approx(abs(stated - 2 / 3))
+
+
+def test_labels_at_one_probability_are_judged(tmp_path) -> None:
+    """Of several labels, too, each may be at one value."""
+    given = {f"prob_{k}": np.full(60, 0.3) for k in range(2)}
+    given |= {f"label_{k}": (np.arange(60) % 3 == k).astype(int) for k in range(2)}
+    found = table(tmp_path / "a.parquet", given)
+    assert evaluate(found, **QUICK).arms[0].metrics["ece"].value == pytest.approx(1 / 30)

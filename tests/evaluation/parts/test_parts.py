@@ -21,7 +21,7 @@ from command_line import call
 pytest.importorskip("pyarrow")
 
 ROWS = 240  # in each of four files
-QUICK = {"bootstrap": 20, "null_draws": 20}
+QUICK = {"bootstrap": 20, "null_draws": 20, "seed": 1}
 
 
 def table(num_classes: int, *, seed: int = 0) -> dict[str, np.ndarray]:
@@ -73,7 +73,7 @@ def test_values_are_those_of_the_rows_in_memory(both, judged) -> None:
         width, expected = (each.arms[0].metrics[key] for each in (mine, theirs))
         assert width.high - width.low == pytest.approx(expected.high - expected.low, rel=rel)
     assert any("dealt out to 256 batches" in note for note in mine.notes)
-    assert json.loads(mine.to_json())["settings"]["clusters"] == 256
+    assert json.loads(mine.to_json())["settings"]["clusters"] == 250  # the others hold rows to fit on only
 
 
 def test_whoever_is_ready_first_the_bits_are_the_same(both, judged) -> None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant._math.dense_sums import BRIER, COUNT, NLL, STATED, even_cell
+from calibrant._math.dense_sums import BRIER, COUNT, NLL, STATED
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.states import ImageSums, num_even, sums_of
-from calibrant.evaluation.resampling.events import Vector
+from calibrant.evaluation.dense.states import ImageSums, edges_of_cells, sums_of, within_cells
+from calibrant.evaluation.resampling.events import Vector, width_bins
 from calibrant.predictions import DensePredictions
 
 
@@ -55,7 +55,7 @@ def image_rows(
     if not sums.names:
         return []
     images, hits, cells, places = *sums.rows(), sums.cells()
-    fine = num_even(num_bins)
+    edges = edges_of_cells(num_bins)
     count, num_images = cells[:, COUNT], len(sums.names)
 
     def total(values: Vector) -> Vector:
@@ -65,10 +65,10 @@ def image_rows(
     confidence, right = cells[:, STATED], hits * count
     residual = right - confidence
     if sums.event:  # rows are by the probability of class 1 and whether it occurs
-        stated = confidence / count
+        stated = within_cells(confidence / count, places, edges)
         right = np.where((stated > 0.5) == (hits > 0), count, 0.0)
         confidence = np.maximum(stated, 1 - stated) * count
-    bins = images * num_bins + even_cell(places, fine) * num_bins // fine
+    bins = images * num_bins + width_bins(edges[places + 1], num_bins)
     gaps = (
         np.abs(np.bincount(bins, residual, num_images * num_bins)).reshape(num_images, num_bins).sum(axis=1)
     )

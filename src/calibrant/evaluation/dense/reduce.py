@@ -12,7 +12,7 @@ import torch
 from calibrant._math.binning import BinSums, width_edges
 from calibrant._math.debias import PairSums
 from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, NUMBER, SQUARES, STATED
-from calibrant.evaluation.dense.states import Sums, num_cells
+from calibrant.evaluation.dense.states import Sums, edges_of_cells, within_cells
 from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
 from calibrant.evaluation.judging.reduce import WHY_MISSING, Mask, Reduced, ratios_of, values_of
 from calibrant.evaluation.quantities.ece import ECE
@@ -40,15 +40,15 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
     known = [each for each in wanted if kind != "top_label" or not each.needs_all_classes]
     images, hits, cells = sums.rows()
     weights = cells[:, COUNT]
-    stated, happened = cells[:, STATED] / weights, hits.astype(np.float64)
+    places, edges = sums.cells(), edges_of_cells(sums.num_bins)
+    stated, happened = within_cells(cells[:, STATED] / weights, places, edges), hits.astype(np.float64)
     nll = np.where(cells[:, INFINITE] > 0, np.inf, cells[:, NLL]) / weights
     many = images, cells[:, SQUARES], cells[:, NUMBER]
-    places, last = sums.cells(), num_cells(sums.num_bins) - 1
     event = Events(stated, happened, weights, *many, _cell_means(places, stated, weights, many[2]))
     top = event
     if kind == "binary":
         sure, right = np.maximum(stated, 1 - stated), ((stated > 0.5) == (happened > 0)).astype(np.float64)
-        folded = np.maximum(places, last - places)
+        folded = np.maximum(places, len(edges) - 2 - places)
         top = Events(sure, right, weights, *many, _cell_means(folded, sure, weights, many[2]))
     events: dict[str, tuple[Events, ...]] = {"": (top,)}
     if kind == "binary":

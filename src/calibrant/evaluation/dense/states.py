@@ -6,6 +6,7 @@ import math
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -18,13 +19,13 @@ from calibrant._math.dense_sums import (
     CELL_SUMS,
     CLASSES,
     EVENT,
-    HALVINGS,
     add_positions,
     cell_edges,
 )
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.quantities.samples import HIGH_CONFIDENCE
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.dense import Image
@@ -48,9 +49,28 @@ def num_even(num_bins: int) -> int:
     )
 
 
+@cache
+def edges_of_cells(num_bins: int) -> Vector:
+    """Edges of these; the edges of bins and the least high confidence have cells to themselves."""
+    bins = np.arange(1, num_bins) / num_bins
+    sure = round(1 - HIGH_CONFIDENCE, 9), HIGH_CONFIDENCE  # of an event, cells mirror each other
+    return cell_edges(num_even(num_bins), np.append(bins, sure))
+
+
 def num_cells(num_bins: int) -> int:
-    """Those, and the pieces of the first and the last."""
-    return num_even(num_bins) + 2 * HALVINGS
+    """How many cells there are."""
+    return len(edges_of_cells(num_bins)) - 1
+
+
+def within_cells(means: Vector, places: Indices, edges: Vector) -> Vector:
+    """Means as they are without rounding: above the lower edges of their cells (but for the first's).
+
+    Example:
+        >>> within_cells(np.array([0.7999999999999999, 0.8]), np.array([1, 0]), np.array([0, 0.8, 1.0]))
+        array([0.8, 0.8])
+    """
+    lower = np.where(places > 0, np.nextafter(edges[places], 1.0), edges[0])
+    return means.clip(lower, edges[places + 1])
 
 
 class Sums(Protocol):
@@ -278,7 +298,7 @@ def add_scores(
         labels,
         logits or calibrator is not None,
         ANSWER if answers else EVENT if num_classes == 2 else CLASSES,
-        cell_edges(cells.shape[1] - 2 * HALVINGS),
+        edges_of_cells(num_bins),
         np.arange(num_bins + 1) / num_bins,
         batches,
         np.ones(len(labels)) if weights is None else weights,

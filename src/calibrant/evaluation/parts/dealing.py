@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 
+from calibrant.evaluation.parts.hashing import Hashes, hashed
 from calibrant.evaluation.parts.several import bytes_of_a_label
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.predictions.partitioned import Part, PartitionedPredictions
@@ -15,22 +17,22 @@ from calibrant.predictions.pieces import Piece
 
 MOST_BATCHES, LEAST_BATCHES = 256, 32
 ROOM = 1 << 26  # bytes of the sums of classes
-_RUN = 64  # rows, at most
-_RUNS = 16  # of each batch, at least
+FEW = 1 << 16  # rows, which are put in a random order: 512 KiB
 Half = Literal["fit", "test"]
 Rule = Literal["split", "halves", "all"]
 
 
 @dataclass(frozen=True)
 class Deal:
-    """The batch of every row: by turns of a few rows, or whole clusters by their names.
+    """The batch of every row, by a hash of its number, or of the name of its cluster, which stays whole.
 
-    It depends on the size of the table alone, so all who read some of it deal alike. Turns mix what is sorted
-    by class, and a cluster is in one batch.
+    So batches are random samples, in whatever order the rows come, and all who read some of a table deal
+    alike. Few rows are dealt out evenly: each is a batch where there are no more rows than batches.
     """
 
     num_batches: int
-    run: int
+    few: int
+    """How many rows there are, if these are few; else 0."""
     rule: Rule
     """Which rows to fit on, and which to judge: as the table says, every other batch, or all for either."""
 
@@ -40,18 +42,22 @@ class Deal:
         several = table.kind == "multilabel"
         room = ROOM // (table.num_classes * (bytes_of_a_label(num_bins) if several else num_bins * 24))
         number = min(MOST_BATCHES, max(LEAST_BATCHES, room), table.num_samples)
-        number -= number % 2 if number > 2 else 0
-        run = min(_RUN, max(1, table.num_samples // (_RUNS * number)))
-        return cls(number, run, "split" if table.has_split else "halves" if fits else "all")
+        few = table.num_samples if table.num_samples <= FEW else 0
+        return cls(number, few, "split" if table.has_split else "halves" if fits else "all")
 
     def batches(self, piece: Piece) -> Indices:
         """The batch of each row of a piece."""
         if piece.clusters is not None:
             names, which = np.unique(np.array(piece.clusters), return_inverse=True)
             codes = np.array([zlib.crc32(str(name).encode()) for name in names], np.int64)
-            return codes[which] % self.num_batches
-        rows = np.arange(piece.first_row, piece.first_row + len(piece.labels))
-        return rows // self.run % self.num_batches
+            return self._batches_of(hashed(codes))[which]
+        rows = slice(piece.first_row, piece.first_row + len(piece.labels))
+        if self.few:
+            return _places(self.few)[rows] % self.num_batches
+        return self._batches_of(hashed(np.arange(rows.start, rows.stop)))
+
+    def _batches_of(self, hashes: Hashes) -> Indices:
+        return ((hashes >> np.uint64(32)) % np.uint64(self.num_batches)).astype(np.int64)
 
     def expected(self, part: Part, half: Half) -> float:
         """How many rows of a part are to fit or to judge on; of halves about so many."""
@@ -67,3 +73,11 @@ class Deal:
         of_split = self.rule == "split" and piece.split is not None
         chosen = (piece.split if of_split else batches % 2) == (0 if half == "fit" else 1)
         return np.flatnonzero(chosen), batches[chosen]
+
+
+@lru_cache(maxsize=4)
+def _places(number: int) -> Indices:
+    """The place of each row in a random order."""
+    places = np.empty(number, np.int64)
+    places[np.argsort(hashed(np.arange(number)))] = np.arange(number)
+    return places

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calibrant.evaluation.dense.states import within_cells
 from calibrant.evaluation.judging.groups import MEANS, MOST_GROUPS, Group, rows_of_groups
 from calibrant.evaluation.judging.reduce import Reduced, ratios_of
 from calibrant.evaluation.parts.kinds import AnySums
@@ -29,7 +30,9 @@ def _group(name: str, sums: Matrix) -> Group:
     mass, stated, numbers, squares = sums[batch, place, hit].T
     clusters = np.unique(batch, return_inverse=True)[1].astype(np.int64)
     right = hit.astype(np.float64)
-    event = Events(stated / mass, right, mass, clusters, squares, numbers)
+    edges = np.arange(sums.shape[1] + 1) / sums.shape[1]
+    means = within_cells(stated / mass, place, edges)
+    event = Events(means, right, mass, clusters, squares, numbers)
     nothing = np.empty(0)
     samples = Samples(
         confidence=event.confidences[:, None],

@@ -12,6 +12,7 @@ from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.dense.states import GROUP_SUMS, POSITIONS, add_scores, num_cells
 from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.parts.hashing import fingerprint
 from calibrant.evaluation.parts.ranked import Kept, Ranks, Top, ranks_of, top_of
 from calibrant.evaluation.parts.refined import refined
 from calibrant.evaluation.resampling.events import Indices, Matrix
@@ -41,7 +42,7 @@ class BatchSums:
     """Whether batches are of clusters."""
     agreement: Matrix = field(init=False)
     samples: int = 0
-    """Alike where rows and labels are the same, in whatever order they are added."""
+    """Alike where rows, labels and weights are the same, in whatever order they are added."""
     dealing: int = 0
     """Alike where the rows are in the same batches."""
     groups: dict[str, Matrix] | None = field(default_factory=dict[str, Matrix], init=False)
@@ -87,8 +88,11 @@ class BatchSums:
         self, piece: Piece, rows: Indices, batches: Indices, *, logits: bool, calibrator: Calibrator | None
     ) -> None:
         """Add some rows, as their scores are or after a calibrator."""
-        self.samples ^= _mixed(piece.first_row + rows, piece.truth[rows])
-        self.dealing ^= _mixed(piece.first_row + rows, batches)
+        places = piece.first_row + rows
+        self.samples ^= fingerprint(places, piece.truth[rows])
+        if piece.weights is not None:
+            self.samples ^= fingerprint(places, piece.weights[rows])
+        self.dealing ^= fingerprint(places, batches)
         whole = len(rows) == len(piece.labels)
         names, codes = self._groups_of(piece, rows)
         found = np.zeros((len(names), self.num_batches, self.num_bins, 2, GROUP_SUMS))
@@ -192,11 +196,3 @@ class BatchSums:
         """Residuals and counts of each batch in the bins of all classes ``(G, C, B)``."""
         classes = self._classes[self.filled]
         return classes[..., 2] - classes[..., 1], classes[..., 0]
-
-
-def _mixed(rows: Indices, labels: Indices) -> int:
-    """A number that is another one if a row has another label, or is in another batch."""
-    mixed = (rows.astype(np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * (2 * labels.astype(np.uint64) + 1)
-    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
-    return int(np.bitwise_xor.reduce(mixed ^ (mixed >> np.uint64(31)))) if len(rows) else 0

@@ -205,7 +205,7 @@ class EventCells:
         """The squared weights of the samples, of which a row stands for many where they are counted."""
         if self.events.squares is None:
             return matrix.power(2)
-        return matrix * (self.events.squares / np.where(self.weights > 0, self.weights, 1.0))
+        return matrix.multiply(self.events.squares / np.where(self.weights > 0, self.weights, 1.0)).tocsr()
 
     def cells(self, kernel: Kernel) -> Cells:
         """The sums that an error is a function of."""
