@@ -50,12 +50,22 @@ def opened_dense(
                 f"leave out {tabular}."
             )
         return load_dense(path, ignore_index=ignore_index)
-    if (ignore_index is not None or images is not None) and not others:
+    if not others:
+        refuse_images_options(path, ignore_index, images)
+    return None
+
+
+def refuse_images_options(place: Path | str, ignore_index: int | None, images: Path | None) -> None:
+    """Refuse what only images heed, where there are none.
+
+    Raises:
+        InputError: If such an option is given.
+    """
+    if ignore_index is not None or images is not None:
         raise InputError(
             "--ignore-index and --images are for segmentation, logits of shape (N, C, H, W), of which "
-            f"{path} holds none."
+            f"{place} holds none."
         )
-    return None
 
 
 def positions_to_fit(dense: DensePredictions) -> Predictions:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.choosing import chosen, fit_to_all, reads_pieces
 from calibrant.cli.dense import IgnoreIndex, positions_to_fit
 from calibrant.cli.detection import fit_boxes, is_for_detections
-from calibrant.cli.parts import EngineOption, JobsOption, fit_by_sums, opened_large
+from calibrant.cli.parts import EngineOption, JobsOption, fit_by_sums, opened_large, refuse_jobs
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import METHODS, Force, check_output, progress, write_unless_other
 
@@ -57,12 +58,14 @@ def fit(
     """Fit a calibrator on FILE's calibration split and save it."""
     check_inputs(file)
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
+    refuse_jobs(engine, jobs)
 
     from calibrant.calibrators import build
     from calibrant.predictions import DensePredictions
     from calibrant.predictions.repair_form import to_repair
 
     if is_for_detections(method):
+        _refuse_beside_boxes({"--ignore-index": ignore_index, "--engine": engine, "--by-group": by_group})
         if not force:
             refuse_to_replace_another_file(out)
         typer.echo("\n".join(fit_boxes(file, reading, method or "", out, every_row=every_row, force=force)))
@@ -121,6 +124,14 @@ def fit(
     typer.echo("\n".join([*summary(calibrator, predictions.notes), f"calibrator: {out}"]))
 
 
+def _refuse_beside_boxes(given: dict[str, object]) -> None:
+    """Refuse what a calibrator of detections does not heed."""
+    if option := next(
+        (name for name, value in given.items() if value is not None and value is not False), None
+    ):
+        raise InputError(f"{option} does not go with calibrators of detections; leave it out.")
+
+
 def _save(calibrator: Calibrator, out: Path, class_names: tuple[str, ...] | None, *, force: bool) -> None:
     """Write it; only a calibrator is replaced."""
     if not force:
@@ -172,28 +183,6 @@ def refuse_ids(groups: Sequence[str], file: Path) -> None:
             f"{file} has {named:,} groups in {len(groups):,} samples, which looks like an id; "
             "--group-column must name a column of groups that many samples share."
         )
-
-
-def reads_pieces(calibrator: Calibrator | None, rows: Predictions) -> bool:
-    """Whether the calibrator is fitted on scores that are read in pieces; such are many, or on file."""
-    from calibrant.evaluation.fitting.split import is_wide
-
-    several = rows.kind == "multiclass" and (rows.num_classes or 0) > 2
-    large = rows.streamed or is_wide(rows)
-    return calibrator is not None and calibrator.fits_in_pieces and several and large
-
-
-def fit_to_all(calibrator: Calibrator, rows: Predictions) -> Calibrator:
-    """Fitted on all rows; warnings stand in the fit's own summary."""
-    from calibrant.calibrators import fit_top_k_temperature
-    from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-    from calibrant.predictions.top_k import has_row_temperature
-
-    if rows.top_k is not None and has_row_temperature(calibrator.text, rows):
-        return fit_top_k_temperature(rows.top_k, weights=rows.weights)
-    if rows.labels is not None and reads_pieces(calibrator, rows):
-        return calibrator.fit_in_pieces(rows, rows.labels, weights=rows.weights)
-    return fit_quietly(calibrator, Labelled.of(rows))
 
 
 def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path, *, force: bool) -> list[str]:
@@ -248,30 +237,6 @@ def fit_overlapping(rows: Predictions, out: Path, *, force: bool) -> list[str]:
     if len(fitted.corrections) > _MOST_SHOWN:
         lines.append(f"  and {len(fitted.corrections) - _MOST_SHOWN} more")
     return [said, *lines, f"calibrator: {out}"]
-
-
-def chosen(rows: Predictions) -> Calibrator:
-    """The best by cross-validation, which is printed; temperature scaling where none is clearly better."""
-    from calibrant.calibrators import build, select
-    from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE
-    from calibrant.evaluation.fitting.templates import Labelled
-    from calibrant.evaluation.fitting.top_k import held_out
-    from calibrant.predictions.top_k import has_row_temperature
-
-    data = Labelled.of(rows)
-    if len(data.labels) < LEAST_TO_CHOOSE:
-        typer.echo(
-            f"note: {len(data.labels)} samples are too few to choose a calibrator by (at least "
-            f"{LEAST_TO_CHOOSE}): temperature scaling was fitted; --method takes another."
-        )
-        return fit_to_all(build("temperature"), rows)
-    others = {"temperature": held_out(rows, 0)} if has_row_temperature("temperature", rows) else None
-    selection = select(data.scores, data.labels, weights=data.weights, clusters=rows.clusters, others=others)
-    typer.echo(f"{selection}\n")
-    if selection.calibrator is not None:
-        return selection.calibrator
-    typer.echo("note: to have a calibrator all the same, temperature scaling was fitted.")
-    return fit_to_all(build("temperature"), rows)
 
 
 def refuse_to_replace_another_file(out: Path) -> None:

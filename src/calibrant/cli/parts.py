@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.dense import opened_dense
+from calibrant.cli.choosing import chosen
+from calibrant.cli.dense import opened_dense, refuse_images_options
 from calibrant.cli.reading import FREQUENCY, Reading, is_pipe
 from calibrant.cli.terminal import errors
 
@@ -39,6 +40,10 @@ JobsOption = Annotated[
 ]
 MOST_HELD = 1 << 22
 """Rows of a Parquet file of which some numbers each are kept; larger ones are judged by sums."""
+_HEEDED = frozenset(
+    {"form", "label_column", "prob_columns", "logit_columns", "group_column", "cluster", "bands"}
+)
+"""What parts heed of how files are read; with any other option samples are read whole, or it is refused."""
 _OTHERWISE = "samples in memory beside it"
 
 
@@ -67,12 +72,16 @@ def opened_parts(
         )
     if not parquet or not (engine is not None or many or _is_large(path)):
         return None
-    if not (reason := whole or _needs_whole(reading)):
+    if not (reason := whole or _needs_whole(path, reading)):
         try:
-            found = PartitionedPredictions(path, columns=reading.columns_of_parts)
+            found = PartitionedPredictions(
+                path, columns=reading.columns, clusters_are_groups=reading.clusters_are_groups
+            )
         except NeedsWholeError as error:
             reason = error.what
         else:
+            if reading.clusters_are_groups and not found.has_groups:
+                raise InputError(f"--cluster {reading.cluster} needs groups in {path}, and there are none.")
             small = found.has_groups and found.num_samples <= MOST_HELD
             return None if engine is None and small else found
     if engine is not None:
@@ -80,15 +89,22 @@ def opened_parts(
     return None
 
 
-def _needs_whole(reading: Reading) -> str:
-    """The option that only samples in memory can be read by, if there is one."""
-    given = {
-        "--percent": reading.percent,
-        "--kind": reading.kind is not None,
-        "--annotations": reading.annotations is not None,
-        f"--bands {FREQUENCY}": FREQUENCY in reading.bands,
-    }
-    return next((option for option, there in given.items() if there), "")
+def _needs_whole(path: Path, reading: Reading) -> str:
+    """The option that only samples in memory can be read by, if there is one: any that parts do not heed.
+
+    Raises:
+        InputError: If an option is for files of another format.
+    """
+    if reading.form is not None and reading.form.lower().removeprefix(".") != "parquet":
+        raise InputError(f"{path} holds Parquet; leave out --format {reading.form}.")
+    if reading.lm_score != Reading.lm_score:
+        raise InputError(f"--lm-score is for samples of lm-evaluation-harness (.jsonl); {path} is none.")
+    if reading.iou != Reading.iou and reading.annotations is None:
+        raise InputError("--iou is for COCO detections; leave it out, or name their --annotations.")
+    if FREQUENCY in reading.bands:
+        return f"--bands {FREQUENCY}"
+    given = (each.name for each in fields(reading) if getattr(reading, each.name) != each.default)
+    return next((f"--{name.replace('_', '-')}" for name in given if name not in _HEEDED), "")
 
 
 def _say_read_whole(path: Path, reason: str) -> None:
@@ -139,6 +155,8 @@ def opened_large(
     """A table to be read part by part, or images; None where all is held."""
     table = opened_parts(path, reading, engine, whole=whole)
     if table is not None:
+        if not others:
+            refuse_images_options(path, ignore_index, images)
         return table
     typed = reading.words if labels is None else f"--labels {labels} {reading.words}".rstrip()
     found = opened_dense(path, ignore_index=ignore_index, images=images, tabular=typed, others=others)
@@ -159,6 +177,7 @@ def opened_alike(
     whole: str = "",
 ) -> list[DensePredictions | PartitionedPredictions | None]:
     """Several to be compared: all in parts and with clusters, or none."""
+    from calibrant.predictions import DensePredictions
     from calibrant.predictions.partitioned import PartitionedPredictions
 
     found = [
@@ -166,6 +185,8 @@ def opened_alike(
         for path in paths
     ]
     ways = {isinstance(each, PartitionedPredictions) and ("parts", each.has_clusters) for each in found}
+    if ignore_index is not None and not any(isinstance(each, DensePredictions) for each in found):
+        refuse_images_options(", ".join(map(str, paths)), ignore_index, None)
     if whole or len(ways) == 1 or (engine is not None and None not in found):
         return found
     return opened_alike(paths, reading, engine=engine, ignore_index=ignore_index, whole=_OTHERWISE)
@@ -199,11 +220,18 @@ def in_groups(
     return sampled_by_group(predictions, seed, spread=spread)
 
 
+def refuse_jobs(engine: str | None, jobs: int | None) -> None:
+    """Refuse a number of jobs that nobody is there to do."""
+    if jobs is not None and engine is None:
+        raise InputError("--jobs says how many parts an engine reads at once; name it, as --engine pool.")
+
+
 @contextmanager
 def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
     """What shares out the parts."""
     from calibrant.evaluation.spread import here
 
+    refuse_jobs(engine, jobs)
     if engine is None:
         yield here
         return
@@ -251,7 +279,10 @@ def fit_by_sums(
 def fit_in_parts(
     table: PartitionedPredictions, method: str | None, *, every_row: bool, spread: Spread
 ) -> tuple[Calibrator, list[str]]:
-    """A fitted calibrator, and what to say of it: temperatures from all rows, others from a sample."""
+    """A fitted calibrator, and what to say of it: temperatures from all rows, others from a sample.
+
+    Without a method it is chosen by the sample.
+    """
     from calibrant.calibrators import build, fit_top_k_temperature
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.evaluation.parts.dealing import Deal
@@ -270,37 +301,48 @@ def fit_in_parts(
     some = sample(table, deal, "fit", MOST_FITTED // table.width, seed=0, spread=spread)
     if some is None or some.num_samples < 2:
         raise InputError(f"{table.address} has no two samples to fit on.")
-    calibrator = build(method or "temperature")
+    form = to_repair(some)
+    calibrator = chosen(form) if method is None else build(method)
     if table.kind == "top_label" and "binary" not in calibrator.kinds:
         suited = " and ".join(calibrator.kinds)
         raise InputError(
             f"{calibrator.name} is for {suited} predictions; {table.address} holds confidences: take platt."
         )
-    among = (
-        f"fitted on {some.num_samples:,} random rows of {table.num_samples if every_row else table.num_fit:,}"
-    )
+    held = table.num_samples if every_row else table.num_fit
+    among = f"fitted on {some.num_samples:,} random rows of {held:,}"
+    if method is None:
+        among = f"chosen and {among}"
     if some.top_k is not None and has_row_temperature(calibrator.text, some):
         return fit_top_k_temperature(some.top_k, weights=some.weights), [among]
     if fits_in_passes(calibrator, table.kind, table.num_classes):
+        calibrator = build(calibrator.text) if method is None else calibrator
         said = _fitted_in_passes(calibrator, table, some, deal, "table", spread)
         return calibrator, [said]
-    form = to_repair(some) if "binary" in calibrator.kinds else some
-    fit_quietly(calibrator, Labelled.of(form))
+    if method is None:
+        return calibrator, [among]
+    fit_quietly(calibrator, Labelled.of(form if "binary" in calibrator.kinds else some))
     return calibrator, [among]
 
 
 def fit_images(
     dense: DensePredictions, method: str | None, spread: Spread
 ) -> tuple[Calibrator, list[str]] | None:
-    """Temperatures of all positions of all images; None for another method, which takes a sample."""
+    """Temperatures of all positions of all images; None for another method, which takes a sample.
+
+    Without a method it is chosen by that sample.
+    """
     from calibrant.calibrators import build
     from calibrant.cli.dense import positions_to_fit
     from calibrant.evaluation.dense.to_fit import Positions
     from calibrant.evaluation.parts.dealing import Deal
     from calibrant.evaluation.parts.temperature import fits_in_passes
+    from calibrant.predictions.repair_form import to_repair
 
-    calibrator = build(method or "temperature")
+    some = positions_to_fit(dense)
+    calibrator = chosen(to_repair(some)) if method is None else build(method)
     if not fits_in_passes(calibrator, "multiclass", dense.num_classes):
+        if method is None:
+            return calibrator, [f"chosen and fitted on {some.num_samples:,} random positions"]
         errors().print(
             f"note: {method} is fitted on a sample of positions, which this process draws; --engine does "
             "nothing.",
@@ -308,7 +350,8 @@ def fit_images(
             highlight=False,
         )
         return None
-    some, every_position = positions_to_fit(dense), Deal(1, 0, "all")
+    calibrator = build(calibrator.text) if method is None else calibrator
+    every_position = Deal(1, 0, "all")
     return calibrator, [
         _fitted_in_passes(calibrator, Positions(dense), some, every_position, "images", spread)
     ]

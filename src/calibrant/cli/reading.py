@@ -140,6 +140,8 @@ class Reading:
         if self.annotations is not None:
             self._refuse_columns()
             return load_detections(path, self.annotations, iou=self.iou).predictions(bands=self.bands)
+        if self.iou != Reading.iou:
+            raise InputError("--iou is for COCO detections; leave it out, or name their --annotations.")
         file, form, name = path, self.form, None
         if is_pipe(path):
             file, form, name = _kept(path, form)
@@ -172,14 +174,14 @@ class Reading:
 
     def _in_clusters(self, found: Predictions, path: Path) -> Predictions:
         """The predictions, whose groups may be their clusters."""
-        if not self._clusters_are_groups:
+        if not self.clusters_are_groups:
             return found
         if found.groups is None:
             raise InputError(f"--cluster {self.cluster} needs groups in {path}, and there are none.")
         return found.with_clusters(found.groups)
 
     @property
-    def _clusters_are_groups(self) -> bool:
+    def clusters_are_groups(self) -> bool:
         """Whether the column of clusters is that of groups, which is read as such."""
         return self.cluster is not None and self.cluster in {self.group_column, "group", "groups"}
 
@@ -194,20 +196,10 @@ class Reading:
             probs=self.prob_columns,
             logits=self.logit_columns,
             group=groups or None,
-            cluster=None if self._clusters_are_groups or self.cluster == "clusters" else self.cluster,
+            cluster=None if self.clusters_are_groups or self.cluster == "clusters" else self.cluster,
             bands=tuple(each for each in self.bands if each != FREQUENCY),
         )
         return names or None
-
-    @property
-    def columns_of_parts(self) -> ColumnNames | None:
-        """The same for tables that are read part by part, which know clusters and no groups."""
-        names = self.columns
-        if not self._clusters_are_groups:
-            return names
-        from calibrant.predictions import ColumnNames
-
-        return replace(names or ColumnNames(), group=None, cluster=self.cluster)
 
     def load(self, path: Path) -> Predictions:
         """The same, read whole."""

@@ -221,14 +221,14 @@ def open_predictions(
 def found_ending(path: Path, stated: str | None) -> str:
     """The ending of a file that is there and not empty; .npy and .parquet also for a folder of such files."""
     if is_address(path):
-        return ".parquet"
+        return _agreed(path, ".parquet", stated)
     with said_of(path, "opened"):
         is_folder = path.is_dir()
     if is_folder:
         if any(path.glob("*.npy")):
-            return ".npy"
+            return _agreed(path, ".npy", stated)
         if is_partitioned(path):
-            return ".parquet"
+            return _agreed(path, ".parquet", stated)
         raise _no_file(path)
     try:
         with said_of(path, "opened"), path.open("rb") as file:
@@ -243,6 +243,13 @@ def found_ending(path: Path, stated: str | None) -> str:
         raise InputError(f"{str(error).removesuffix('.')}; `format` (--format) says what it is.") from error
     if is_empty:
         raise InputError(f"{path}: it is empty (0 bytes).")
+    return ending
+
+
+def _agreed(path: Path, ending: str, stated: str | None) -> str:
+    """The ending of many files, which may be stated."""
+    if stated is not None and f".{stated.lower().removeprefix('.')}" != ending:
+        raise InputError(f"{path} holds {ending} files; leave out `format` (--format), got {stated!r}.")
     return ending
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -83,6 +83,7 @@ class PartitionedPredictions:
             ``day``), or any address that fsspec knows, with ``*`` where it is meant:
             ``s3://bucket/predictions/*.parquet``.
         columns: What the columns are called, where they have names of their own.
+        clusters_are_groups: Whether the samples of a group are a cluster.
 
     Raises:
         InputError: If there is no such file, files differ in their columns, labels are missing, or sums of
@@ -105,7 +106,9 @@ class PartitionedPredictions:
         (4, 3, 2)
     """
 
-    def __init__(self, address: str | Path, *, columns: ColumnNames | None = None) -> None:
+    def __init__(
+        self, address: str | Path, *, columns: ColumnNames | None = None, clusters_are_groups: bool = False
+    ) -> None:
         self.address = restored(str(address))
         self._footer: tuple[str, Any] = ("", None)  # of the file that was read last
         self._turned = False  # whether class 0 is judged as class 1
@@ -150,7 +153,9 @@ class PartitionedPredictions:
         self.num_classes = 2 if self._layout.space == "confidence" else max(2, len(self._layout.scores))
         self.num_fit = sum(part.num_fit for part in parts)
         self.has_split = 0 < self.num_fit < start  # some rows to fit on, and some to judge
-        self.has_clusters = any(name in {"cluster", "clusters"} for name in self._layout.singles)
+        self._clusters_are_groups = clusters_are_groups and self.has_groups
+        named = any(name in {"cluster", "clusters"} for name in self._layout.singles)
+        self.has_clusters = named or self._clusters_are_groups
         first_piece = next(iter(self.pieces(self.parts[0])))
         self.class_names = first_piece.class_names
         self.notes = (*self._layout.notes, *first_piece.notes)
@@ -260,6 +265,8 @@ class PartitionedPredictions:
         else:
             fields = self._fields_of_columns(batch, column)
         piece = piece_of(fields, self.kind, first_row)
+        if self._clusters_are_groups:
+            piece = replace(piece, clusters=piece.groups)
         return piece.turned() if self._turned else piece
 
     def _fields_of_top_k(self, batch: Any, column: Callable[[str], Column]) -> dict[str, Any]:

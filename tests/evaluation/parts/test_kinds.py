@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ ROWS, FITTED = 240, 15  # so few are fitted on that none is recommended
 
 def written(path, columns) -> PartitionedPredictions:
     """One file with several row groups, opened."""
+    path.parent.mkdir(exist_ok=True)
     parquet.write_table(pyarrow.table(columns), path, row_group_size=50)
     return PartitionedPredictions(path)
 
@@ -162,7 +164,7 @@ def test_a_positive_class_must_be_one_of_two(tmp_path) -> None:
         check(written(tmp_path / "b.parquet", answers()), {"ece": 0.5}, positive_class=0)
 
 
-def test_rows_to_fit_on_may_be_of_another_table(tmp_path) -> None:
+def test_rows_to_fit_on_may_be_of_another_table(tmp_path, monkeypatch) -> None:
     """All rows of the one are judged, with what was fitted on the split of the other, or on all of it."""
     table = written(tmp_path / "a.parquet", two_classes())
     fit = written(tmp_path / "b.parquet", two_classes(seed=1))
@@ -181,8 +183,15 @@ def test_rows_to_fit_on_may_be_of_another_table(tmp_path) -> None:
         assert [note for note in theirs.notes if note not in mine.notes] == []
     drawn = sampled_to_fit(unsplit, memory.source, 0, spread=here)
     assert (drawn.words, drawn.marked) == ("all 240 samples of c.parquet", False)
-    with pytest.raises(InputError, match="`calibration` must be other predictions"):
-        sampled_to_fit(table, memory.source, 0, spread=here)
+    monkeypatch.chdir(tmp_path)
+    same = [
+        PartitionedPredictions("a.parquet"),
+        PartitionedPredictions(Path("..", tmp_path.name, "a.parquet")),
+    ]
+    copied = written(tmp_path / "copy" / "a.parquet", two_classes())
+    for given, judged in ((table, memory), *((each, memory) for each in same), (copied, table)):
+        with pytest.raises(InputError, match="`calibration` must be other predictions"):
+            sampled_to_fit(given, judged.source, 0, spread=here)
     memory.save(tmp_path / "a.npz")
     opened = [opened_to_fit(tmp_path / name, Reading(), "serial") for name in ("a.parquet", "a.npz")]
     assert [type(each) for each in opened] == [PartitionedPredictions, Predictions]

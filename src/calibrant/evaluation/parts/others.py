@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 from calibrant._math.errors import InputError
@@ -15,6 +16,7 @@ from calibrant.evaluation.result import OutOfDistribution
 from calibrant.evaluation.spread import Spread
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Predictions, Source
+from calibrant.predictions.formats.parquet_files import is_address
 from calibrant.predictions.partitioned import PartitionedPredictions
 
 MOST_FAMILIAR = 1 << 16  # samples of a table that foreign ones are told apart from
@@ -40,7 +42,7 @@ def sampled_to_fit(
     Raises:
         InputError: If there are fewer than two, or the table is the one that is judged.
     """
-    if judged is not None and table.source.path == judged.path:
+    if judged is not None and _is_same(table.source, judged):
         raise InputError(
             "`calibration` must be other predictions than those that are judged; leave it out, and the "
             "file's own calibration split is used."
@@ -57,6 +59,15 @@ def sampled_to_fit(
         among = marks if marked else f"the {held:,} of {name}"
         words = f"{some.num_samples:,} samples, drawn at random from {among} (seed {seed})"
     return Drawn(some, words, marked=marked, announce=marked or some.num_samples < held)
+
+
+def _is_same(one: Source, other: Source) -> bool:
+    """Whether two are one table, however their addresses are spelt."""
+    places = [
+        each.path if each.path is None or is_address(each.path) else os.path.realpath(each.path)
+        for each in (one, other)
+    ]
+    return one.sha256 == other.sha256 or (places[0] is not None and places[0] == places[1])
 
 
 def with_drawn(prepared: Prepared, drawn: Drawn | None) -> Prepared:
