@@ -12,6 +12,7 @@ from calibrant._math.scores import (
     entropies,
     hits,
     negative_log_likelihoods,
+    steady_sigmoid,
     top_label,
     weighted_mean,
 )
@@ -89,3 +90,12 @@ def test_weighted_mean() -> None:
     assert weighted_mean(values, torch.tensor([3.0, 1.0, 0.0], dtype=torch.float64)).item() == 1.5
     assert weighted_mean(values, None).item() == math.inf
     assert weighted_mean(torch.tensor([True, False]), None).item() == 0.5
+
+
+def test_equal_scores_have_equal_probabilities() -> None:
+    """Of 67 equal scores the last three, which are no whole vector, are rounded as the others are."""
+    scores = torch.arange(200, dtype=torch.float64).sin()
+    each = torch.stack([steady_sigmoid(score.repeat(67)) for score in scores])
+    assert bool((each == each[:, :1]).all())
+    assert float((each[:, 0] - scores.sigmoid()).abs().max()) < 1e-15
+    assert steady_sigmoid(torch.empty(0)).shape == (0,)

@@ -15,6 +15,9 @@ from torch import Tensor
 from calibrant._math.arrays import row_slices
 from calibrant._math.shapes import Bool, Float, Int, Shaped
 
+_VECTOR = 64  # elements; at least those of an unrolled loop
+_UNSHARED = 1 << 14  # elements that one thread goes through
+
 
 class TopLabel(NamedTuple):
     """The most probable class, how probable it is, and whether it is the true one."""
@@ -102,3 +105,23 @@ def _class_squares(probs: Tensor, labels: Tensor) -> Tensor:
     distance = probs.to(torch.float64, copy=True)
     distance[torch.arange(len(labels), device=labels.device), labels] -= 1
     return distance.square_().sum(dim=1)
+
+
+def steady_sigmoid(scores: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The logistic function, equal where scores are: what is tied stays tied.
+
+    A vectorised loop rounds the last few elements, of each thread's share too, in another way. So blocks are
+    of whole vectors and too small to be shared.
+
+    Example:
+        >>> steady_sigmoid(torch.tensor([0.0, -torch.inf]))
+        tensor([0.5000, 0.0000])
+    """
+    if scores.device.type != "cpu":
+        return scores.sigmoid()
+    flat = scores.reshape(-1)
+    probs = flat.new_zeros(len(flat) + -len(flat) % _VECTOR)
+    probs[: len(flat)] = flat
+    for block in probs.split(_UNSHARED):
+        block.sigmoid_()
+    return probs[: len(flat)].reshape(scores.shape)

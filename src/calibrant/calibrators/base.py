@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from calibrant._math.arrays import ArrayLike, row_slices
 from calibrant._math.checks import check_logits
 from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant._math.scores import steady_sigmoid
 from calibrant._math.simplex import back_to, working_dtype
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.affine import Affine, folded
@@ -312,7 +313,7 @@ class Calibrator(FittedModule):
             positive = self.predict_proba(odds)
             return torch.stack([1 - positive, positive], dim=1)
         scores = self._check(logits)
-        link: Callable[[Tensor], Tensor] = torch.exp if self.kind_ == "multiclass" else torch.sigmoid
+        link: Callable[[Tensor], Tensor] = torch.exp if self.kind_ == "multiclass" else steady_sigmoid
         probs = torch.empty(scores.shape, dtype=torch.float64, device=scores.device)
         for rows in row_slices(scores):
             probs[rows] = link(self._calibrate(scores[rows].to(torch.float64)))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
-from calibrant._math.scores import top_label
+from calibrant._math.scores import steady_sigmoid, top_label
 from calibrant._math.shapes import Bool, Float, Int, UInt8
 from calibrant._math.top_k import TopK
 from calibrant.predictions.checks import Kind
@@ -78,7 +78,7 @@ class Contents:
         self.refuse_top_label("probs")
         values = self.store.read(rows).to(torch.float64)
         if self.space == "logits":
-            return values.softmax(dim=1) if self.kind == "multiclass" else values.sigmoid()
+            return values.softmax(dim=1) if self.kind == "multiclass" else steady_sigmoid(values)
         return values
 
     def refuse_top_label(self, what: str) -> None:
