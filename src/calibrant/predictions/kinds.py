@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -78,6 +78,11 @@ def confidences(given: ArrayLike, beside: Companions) -> Contents:
     )
 
 
+def words_note(names: Sequence[str]) -> str:
+    """Which of two words is class 1."""
+    return f"Labels are words: {names[1]} counts as class 1, {names[0]} as class 0."
+
+
 def scores_in_memory(space: ClassSpace, given: ArrayLike, beside: Companions) -> Contents:
     """Logits or probabilities; the shapes say the kind."""
     values = checks.as_scores(given, name=space)
@@ -87,7 +92,7 @@ def scores_in_memory(space: ClassSpace, given: ArrayLike, beside: Companions) ->
     if binary and names is None and labels is not None:
         names = checks.yes_and_no(labels)
         if names is not None:
-            words = (f"Labels are words: {names[1]} counts as class 1, {names[0]} as class 0.",)
+            words = (words_note(names),)
     targets = None if labels is None else checks.as_labels(labels, names, binary=binary)
     checked, repairs = check_scores(space, values, targets, beside.checked_weights(len(values)), beside.kind)
     names = None if names is None else checks.check_class_names(names, checked.num_classes)

@@ -37,6 +37,7 @@ from calibrant.predictions.formats.parquet_files import (
     rooted,
 )
 from calibrant.predictions.formats.top_k import columns_of_top_k, holds_top_k, piece_of_top_k
+from calibrant.predictions.percent import holds_percentages
 from calibrant.predictions.pieces import Piece, piece_of
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.two_classes import positive_number
@@ -125,7 +126,10 @@ class PartitionedPredictions:
                 add_to_digest(digest, root, name, file)
                 if not file.metadata.num_rows:
                     continue
-                layout, given, lists, width, dtype = _columns_of(file, columns, keys)
+                try:
+                    layout, given, lists, width, dtype = _columns_of(file, columns, keys)
+                except InputError as error:
+                    raise InputError(f"{name}: {error}") from error
                 of_keys = columns_of_keys(name, file, keys, of_keys)
                 groups_found |= dict.fromkeys(filter(_names_groups, layout.singles))
                 _refuse_bands(name, file, layout, given)
@@ -158,7 +162,7 @@ class PartitionedPredictions:
         self.has_clusters = named or self._clusters_are_groups
         first_piece = next(iter(self.pieces(self.parts[0])))
         self.class_names = first_piece.class_names
-        self.notes = (*self._layout.notes, *first_piece.notes)
+        self.notes = first_piece.notes
         """What a reader must know of the columns."""
         self.source = Source(
             name=Path(self.address.rstrip("/*")).name,
@@ -223,6 +227,11 @@ class PartitionedPredictions:
         return bool(self._layout.labels) or "true_label" in self._layout.singles
 
     @property
+    def has_weights(self) -> bool:
+        """Whether there is a column of weights."""
+        return bool(self._layout.weights)
+
+    @property
     def has_groups(self) -> bool:
         """Whether there are columns of groups."""
         return bool(self._groups)
@@ -244,6 +253,8 @@ class PartitionedPredictions:
                 for batch in file.iter_batches(size, row_groups=list(part.row_groups), columns=names):
                     try:
                         piece = self._piece(batch, at, dict(part.keys))
+                    except NeedsWholeError:
+                        raise
                     except InputError as error:
                         rows = f"in rows {at:,} to {at + batch.num_rows - 1:,} of all, counted from {at:,}"
                         raise InputError(f"{part.file}: {rows}: {error}") from error
@@ -264,6 +275,8 @@ class PartitionedPredictions:
             fields = self._fields_of_top_k(batch, column)
         else:
             fields = self._fields_of_columns(batch, column)
+        if not first_row and holds_percentages(fields):
+            raise NeedsWholeError(self.address, "percentages")
         piece = piece_of(fields, self.kind, first_row)
         if self._clusters_are_groups:
             piece = replace(piece, clusters=piece.groups)
@@ -275,6 +288,7 @@ class PartitionedPredictions:
             return parquet.cells_of(batch.column(name)) if there else column(name)
 
         fields = piece_of_top_k([*self._given.values()], read, self._stated)
+        fields["notes"] = (*self._layout.notes, *fields["notes"])
         if "weights" in fields:
             fields["weights"] = _weights(fields["weights"], "weights")
         return fields

@@ -41,6 +41,11 @@ def as_shares(fields: dict[str, Any], percent: bool | None) -> dict[str, Any]:
     return fields | {space: values / 100, "notes": (*fields.get("notes", ()), note)}
 
 
+def holds_percentages(fields: dict[str, Any]) -> bool:
+    """Whether the fields hold what is divided by 100."""
+    return len(as_shares(fields, None).get("notes", ())) > len(fields.get("notes", ()))
+
+
 def were_percentages(notes: Iterable[str]) -> bool:
     """Whether the notes on predictions say so."""
     return any(note.endswith(_DIVIDED) for note in notes)

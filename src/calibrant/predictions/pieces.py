@@ -16,7 +16,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK
 from calibrant.predictions import checks
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.kinds import check_scores
+from calibrant.predictions.kinds import check_scores, words_note
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +87,9 @@ def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
         InputError: If a score or label is wrong, or there is no label.
     """
     top_k: TopK | None = None
-    notes: tuple[str, ...] = ()
+    notes = tuple(fields.get("notes", ()))
     if "top_k" in fields:
-        names, repairs, notes = None, tuple(fields["repairs"]), tuple(fields["notes"])
+        names, repairs = None, tuple(fields["repairs"])
         top_k, labels, truth = _largest(fields)
         scores = _two_columns(top_k.confidence)
     elif kind == "top_label":
@@ -98,6 +98,8 @@ def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
     else:
         scores, labels, names, repairs = _classes(fields)
         truth = labels
+        if names is not None and fields.get("class_names") is None:
+            notes += (words_note(names),)
     split, clusters, groups = (fields.get(each) for each in ("split", "clusters", "groups"))
     return Piece(
         first_row=first_row,

@@ -37,7 +37,8 @@ def as_event(contents: Contents, positive_class: int | str | None) -> Contents:
     if positive == 0:
         names = ("1", "0") if names is None else (names[1], names[0])
     labels = contents.labels
-    called = f"class {positive}" if contents.class_names is None else contents.class_names[positive]
+    called = str(positive) if contents.class_names is None else contents.class_names[positive]
+    called = f"class {called}" if called.isdigit() else called
     note = f"Two columns are judged as one event: {called} is positive."
     return replace(
         contents,

@@ -172,14 +172,19 @@ def _check_same_problem(predictions: Predictions, calibration: Predictions) -> N
     """Refuse to fit on predictions of another kind."""
     if calibration.labels is None and calibration.kind != "top_label":
         raise InputError("`calibration` must have labels to fit on; got none.")
-    mine, theirs = (
-        f"{judged_kind(each)} with {each.num_classes} classes" for each in (predictions, calibration)
-    )
+    mine, theirs = (_described(each) for each in (predictions, calibration))
     if mine != theirs:
         raise InputError(f"`calibration` must be {mine}, as the predictions are; got {theirs}.")
     names = (predictions.class_names, calibration.class_names)
     if None not in names and names[0] != names[1]:
         raise InputError("`calibration` must have the same class names in the same order as the predictions.")
+
+
+def _described(predictions: Predictions) -> str:
+    """Kind and number of classes, which of confidences need not be known."""
+    kind, number = judged_kind(predictions), predictions.num_classes
+    called = "confidences (top_label)" if kind == "top_label" else kind
+    return called if number is None else f"{called} with {number} classes"
 
 
 def judged_kind(predictions: Predictions) -> Kind:

@@ -15,7 +15,7 @@ from calibrant.evaluation.parts.groups import TOO_MANY, rows_by_group
 from calibrant.evaluation.parts.kinds import AnySums, reduced_of
 from calibrant.evaluation.parts.others import Drawn, told_apart, with_drawn
 from calibrant.evaluation.parts.ranked import Celled
-from calibrant.evaluation.parts.tasks import MOST_FITTED, halves, sample, summed
+from calibrant.evaluation.parts.tasks import MOST_FITTED, halves, sample, summed, weightless
 from calibrant.evaluation.prepare import Prepared, Request, prepare
 from calibrant.evaluation.resampling.clusters import few_note
 from calibrant.evaluation.spread import Spread, here
@@ -85,6 +85,8 @@ def dealt_note(table: PartitionedPredictions, deal: Deal, sums: AnySums) -> str:
         InputError: If all that is judged is in one batch.
     """
     number = len(sums.filled)
+    if not number and table.has_weights:
+        raise weightless(table, deal, "test")
     if number < 2:
         raise InputError(
             f"{table.address} must hold two samples or more to judge, of two clusters or more if there are "

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from calibrant._math.errors import InputError
 from calibrant._math.threads import one_thread
 from calibrant._math.top_k import TopK, joined
 from calibrant.calibrators import Calibrator, TemperatureScaling
@@ -100,7 +101,8 @@ def summed(
         for one, other in zip(arms, found.arms, strict=True):
             added(one, other)
         tell(done / len(table.parts))
-    said = () if not repairs else (f"{repairs[0]} So it is in {len(repairs):,} pieces of the table.",)
+    several = "s" * (len(repairs) > 1)
+    said = () if not repairs else (f"{repairs[0]} So it is in {len(repairs):,} piece{several} of the table.",)
     return Summed(arms, said)
 
 
@@ -167,14 +169,19 @@ def sample(
     """About so many random rows of a half, of parts that are spread over it; all, if it has no more.
 
     Their ``groups`` come with them where they are asked for.
+
+    Raises:
+        InputError: If all these rows have weight zero.
     """
     shares = shares_to_draw(np.array([deal.expected(part, half) for part in table.parts]), number)
     items = [(table.parts[k], float(shares[k])) for k in np.flatnonzero(shares)]
     found = list(spread(SamplePart(table, deal, half, seed, groups), items))
     labels = np.concatenate([each.labels for each in found]) if found else np.empty(0, np.int64)
     weights = [each.weights for each in found if each.weights is not None]
-    if not len(labels) or (weights and not any(each.any() for each in weights)):
+    if not len(labels):
         return None
+    if weights and not any(each.any() for each in weights):
+        raise weightless(table, deal, half)
     return table.predictions(
         np.concatenate([each.scores for each in found]),
         labels,
@@ -183,6 +190,15 @@ def sample(
         weights=np.concatenate(weights) if weights else None,
         top_k=joined(top_k) if (top_k := [part for each in found for part in each.top_k]) else None,
     )
+
+
+def weightless(table: PartitionedPredictions, deal: Deal, half: Half) -> InputError:
+    """That no row of a half weighs anything."""
+    said = "`weights` must not all be zero; give at least one sample a positive weight."
+    if deal.rule == "split":
+        called = "calibration" if half == "fit" else "test"
+        said = f"the {called} split must not have weight zero throughout."
+    return InputError(f"{table.address}: {said}")
 
 
 def halves(table: PartitionedPredictions, fit: Predictions, test: Predictions) -> Predictions:

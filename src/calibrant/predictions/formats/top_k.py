@@ -66,8 +66,10 @@ def piece_of_top_k(found: Sequence[str], read: Callable[[str], Any], columns: Co
 
     ``truth`` is the column of true classes as it stands.
     """
-    fields, unused, left_out, _ = _fields(found, read, columns)
-    return fields | {"notes": [*unused, *notes_of(fields["top_k"], None)], "repairs": left_out}
+    fields, unused, left_out, by_token = _fields(found, read, columns)
+    top_k = fields["top_k"]
+    drawn = drawn_notes(top_k, fields["labels"], of="the first ") if by_token else ()
+    return fields | {"notes": [*unused, *notes_of(top_k, None), *drawn], "repairs": left_out}
 
 
 def columns_of_top_k(found: Sequence[str], columns: ColumnNames) -> tuple[Layout, dict[str, str]]:
@@ -91,8 +93,15 @@ def columns_of_top_k(found: Sequence[str], columns: ColumnNames) -> tuple[Layout
         for each in (stated,) if stated else first((name, _SINGULAR.get(name, name))):
             given[name] = each
     singles = tuple(name for name in given if name not in {*scores, *labels})
+    unused = tuple(name for name in found if name not in {*given.values(), *IMPLIED})
     layout = Layout(
-        space="confidence", scores=tuple(scores), class_names=None, labels=labels, singles=singles, unused=()
+        space="confidence",
+        scores=tuple(scores),
+        class_names=None,
+        labels=labels,
+        singles=singles,
+        unused=unused,
+        notes=(f"Not used: {listing(unused)}.",) if unused else (),
     )
     return layout, given
 
@@ -182,7 +191,7 @@ def notes_of(top_k: TopK, labels: torch.Tensor | None) -> tuple[str, ...]:
     return (unknown,)
 
 
-def drawn_notes(top_k: TopK, labels: torch.Tensor | None) -> tuple[str, ...]:
+def drawn_notes(top_k: TopK, labels: torch.Tensor | None, *, of: str = "") -> tuple[str, ...]:
     """That a token which is nearly always the most probable one was perhaps drawn by the model itself."""
     if labels is None or len(labels) < FEWEST_DRAWN:
         return ()
@@ -190,8 +199,8 @@ def drawn_notes(top_k: TopK, labels: torch.Tensor | None) -> tuple[str, ...]:
     if first < NEARLY_ALL * len(labels):
         return ()
     said = (
-        f"`token` is the most probable one in {first:,} of {len(labels):,} samples. If the model wrote these "
-        "tokens itself, they are no truth to judge it by: score a given text instead."
+        f"`token` is the most probable one in {first:,} of {of}{len(labels):,} samples. If the model wrote "
+        "these tokens itself, they are no truth to judge it by: score a given text instead."
     )
     return (said,)
 
