@@ -143,11 +143,21 @@ def test_landscape_of_confidences(files: Path) -> None:
     said = [
         CliRunner().invoke(
             app,
-            ["figure", "landscape", str(files / name), "-o", str(files / "x.svg"), "--resamples", "2"],
+            [
+                "figure",
+                "landscape",
+                str(files / name),
+                "-o",
+                str(files / "x.svg"),
+                "--force",
+                "--resamples",
+                "2",
+            ],
         )
         for name in ("top.npz", "odds.npz")
     ]
     assert said[0].exit_code == 0, said[0].output
+    assert said[1].exit_code == 0, repr(said[1].exception)
     assert said[0].output == said[1].output
 
 

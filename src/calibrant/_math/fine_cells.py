@@ -33,7 +33,7 @@ def bits_for(room: int, most: int) -> int:
 
     Example:
         >>> bits_for(20_000, 12), num_fine(8)
-        (7, 19972)
+        (7, 20484)
     """
     return max((bits for bits in range(most + 1) if num_fine(bits) <= room), default=0)
 

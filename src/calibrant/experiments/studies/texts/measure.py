@@ -58,6 +58,7 @@ def measured(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str
     """The metrics of probabilities.
 
     Example:
+        >>> import torch
         >>> found = measured(torch.tensor([[0.9, 0.1], [0.4, 0.6]]).double(), torch.tensor([0, 0]))
         >>> found["error"], round(found["ece"], 3), found["share_above_99"]
         (0.5, 0.35, 0.0)
