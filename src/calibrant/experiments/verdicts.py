@@ -43,7 +43,7 @@ _ORDER = ("holds", "does not hold", "undecided")
 _COMPUTED = re.compile(r" here( \(\d+ of \d+\))?$|^depends on the \w+$")
 _CITED = re.compile(r"<!-- (.*?) -->")
 _WRITTEN = re.compile(r"<!--(where|numbers|what) ([^>]*?)-->.*?<!--/-->")
-_PLACE = re.compile(r"(?: \(((?:with|as) [^()]*|renormalised)\))?(?:, (on the long tail))?$")
+_PLACE = re.compile(r"(?: \(((?:with|as|on) [^()]*|renormalised)\))?(?:, (on the long tail))?$")
 """What a page that asks a claim in several ways has at its end."""
 _NUMBER = re.compile(r"([+-]?[\d.]+ ± [\d.]+(?: %)?), n = ")
 

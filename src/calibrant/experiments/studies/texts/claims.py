@@ -27,7 +27,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
             replace(
                 claim,
                 key=f"{claim.key}, {setting.key}",
-                statement=f"{claim.statement} ({setting.title})",
+                statement=f"{claim.statement} (on {setting.title}{_against(claim)})",
                 evidence=claim.evidence + setting.row.said(printed, row_question(claim)),
             )
             for claim in [*asked(arms), *_decayed(arms), *_at_the_end(arms)]
@@ -48,6 +48,11 @@ def _decayed(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
                 key=claim.key.replace("fcl-cross-entropy", f"fcl-{DECAYED}"),
                 arms=tuple(back.get(key, key) for key in claim.arms),
             )
+
+
+def _against(claim: Claim) -> str:
+    """What tells the two questions apart that have the same words but for cross-entropy's weight decay."""
+    return ", against weight decay" if claim.key.endswith(f"fcl-{DECAYED}") else ""
 
 
 _LAST = Quantity(pick=lambda run: run["temperatures"][-1], digits=3)
