@@ -65,6 +65,13 @@ def arms_among(rows: Iterable[Mapping[str, Any]], titles: Mapping[str, str]) -> 
     }
 
 
+def arms_where(
+    rows: Iterable[Mapping[str, Any]], name: str, value: str, titles: Mapping[str, str]
+) -> dict[str, ArmRuns]:
+    """The arms of the row that has this value under a name, by key; none without such a row."""
+    return arms_among(next((row["arms"] for row in rows if row[name] == value), []), titles)
+
+
 def runs_by_arm(
     runs: Iterable[Run], arms: Mapping[str, Wanted], names: Sequence[str]
 ) -> list[dict[str, Any]]:

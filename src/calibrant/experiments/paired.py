@@ -16,6 +16,11 @@ FEWEST_SEEDS = 3
 """With fewer in common nothing is decided, and a claim is not asked yet."""
 
 
+def enough(arms: Mapping[str, ArmRuns]) -> dict[str, ArmRuns]:
+    """The arms with as many seeds as it takes to decide anything."""
+    return {key: arm for key, arm in arms.items() if len(arm.runs) >= FEWEST_SEEDS}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
     """What is read off a run, and how it is written.

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from calibrant.experiments.arms import difference
-from calibrant.experiments.claims import NOT_CLAIMED, OWN, PRACTICE, Claim, below
-from calibrant.experiments.paired import Asked, Quantity, in_words
+from calibrant.experiments.claims import NOT_CLAIMED, OWN, PRACTICE, Claim
+from calibrant.experiments.paired import Asked, Quantity, enough, in_words
 from calibrant.experiments.studies.cifar10.numbers import arms_of
 from calibrant.experiments.studies.cifar10.settings import FOREIGN, MEAN, SUM, TITLES, WAYS
 from calibrant.experiments.studies.gammas.claims import claims as claims_of_exponents
@@ -16,18 +15,10 @@ from calibrant.experiments.studies.losses.claims import asked
 from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED, PAPER_FCL
+from calibrant.experiments.studies.sum_or_mean.claims import AVERAGED, NAMES, QUANTITIES, as_authors
 
-AVERAGED = frozenset({"brier", "mmce-published"})
-"""Losses that the code of Mukhoti et al. for images averages over the batch where it sums the others."""
 _WITHOUT = ("norms-", "focal-temperature-")
 """How keys begin of claims with epochs of another schedule, and of those that exponents ask."""
-_BETWEEN = {
-    "ece": Quantity(pick=lambda run: run["stages"]["before"]["ece"], scale=100, unit=" %"),
-    "temperature": Quantity(pick=lambda run: run["parameters"]["temperature"], digits=3),
-    "error": Quantity(pick=lambda run: run["stages"]["before"]["error"], scale=100, unit=" %"),
-}
-
-
 _PEOPLE = Quantity(pick=lambda run: run["people"]["temperature"]["nll"], digits=4)
 _PEOPLE_GAIN = Quantity(
     pick=lambda run: run["people"]["focal-temperature"]["nll"] - run["people"]["temperature"]["nll"], digits=4
@@ -46,11 +37,8 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
 
 
 def _of_losses(numbers: Mapping[str, Any]) -> Iterator[Claim]:
-    summed, means = (arms_of(numbers, way, enough=True) for way in (SUM, MEAN))
-    averaged = {
-        key: replace(arm, title=f"{arm.title}, averaged") for key, arm in means.items() if key in AVERAGED
-    }
-    for way, arms in ((SUM, {**summed, **averaged}), (MEAN, means)):
+    summed, means = (enough(arms_of(numbers, way)) for way in (SUM, MEAN))
+    for way, arms in ((SUM, as_authors(summed, means)), (MEAN, means)):
         for claim in asked(arms):
             mine = (claim.source == FCL) == (way == MEAN)
             if claim.source in {OWN, PRACTICE} or not mine or claim.key.startswith(_WITHOUT):
@@ -65,7 +53,7 @@ def _of_losses(numbers: Mapping[str, Any]) -> Iterator[Claim]:
 
 def _between(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     """Whether the sum changes what focal loss does, as it does on Fashion-MNIST."""
-    summed, means = (arms_of(numbers, way, enough=True) for way in (SUM, MEAN))
+    of_way = {way: enough(arms_of(numbers, way)) for way in (SUM, MEAN)}
     for key, name, first, second in (
         ("cross-entropy", "temperature", MEAN, SUM),
         ("cross-entropy", "ece", MEAN, SUM),
@@ -73,36 +61,29 @@ def _between(numbers: Mapping[str, Any]) -> Iterator[Claim]:
         ("focal-3", "ece", SUM, MEAN),
         ("focal-3", "error", MEAN, SUM),
     ):
-        of_way = {SUM: summed.get(key), MEAN: means.get(key)}
-        one, other = of_way[first], of_way[second]
+        one, other = of_way[first].get(key), of_way[second].get(key)
         if one is None or other is None:
             continue
-        what = _BETWEEN[name]
-        gap = difference(one, other, what.pick)
-        if gap is None:
-            continue
-        called = {"ece": "ECE", "temperature": "temperature", "error": "error"}[name]
-        yield Claim(
+        asked_of = Asked(
             key=f"{key}-{name}-{first}-{second}",
             source=OWN,
-            statement=f"After {one.title} the {called} is lower with the {first} than with the {second}",
-            verdict=below(gap),
-            evidence=f"{what.shown(one.mean(what.pick))} and {what.shown(other.mean(what.pick))}; "
-            f"difference {what.shown(gap, signed=True)}, n = {gap.n}",
-            arms=(first, second),
+            statement=f"After {one.title} the {NAMES[name]} is lower with the {first} than with the {second}",
         )
-    for way, arms in ((SUM, summed), (MEAN, means)):
+        yield from asked_of.lower(
+            replace(one, key=first, title=first), replace(other, key=second, title=second), QUANTITIES[name]
+        )
+    for way, arms in of_way.items():
         asked_of = Asked(
             key=f"focal-lower-{way}",
             source=OWN,
             statement=f"Focal loss (γ = 3) needs a lower temperature than cross-entropy, both with the {way}",
         )
-        yield from asked_of.lower(arms.get("focal-3"), arms.get("cross-entropy"), _BETWEEN["temperature"])
+        yield from asked_of.lower(arms.get("focal-3"), arms.get("cross-entropy"), QUANTITIES["temperature"])
 
 
 def _tells(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     """Whether FCL tells foreign images better, by the top probability, as trained."""
-    arms = arms_of(numbers, MEAN, enough=True)
+    arms = enough(arms_of(numbers, MEAN))
     for foreign, title in foreign_sets(FOREIGN).items():
         what = Quantity(pick=lambda run, foreign=foreign: auroc(run["shift"], foreign, AS_TRAINED), scale=100)
         for key, other in arms.items():
@@ -121,7 +102,7 @@ def _tells(numbers: Mapping[str, Any]) -> Iterator[Claim]:
 def _people(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     """Whether a repair, or a loss, brings the probabilities nearer to people's."""
     for way in WAYS:
-        arms = arms_of(numbers, way, enough=True)
+        arms = enough(arms_of(numbers, way))
         for key in ("cross-entropy", "focal-3"):
             asked_of = Asked(
                 key=f"people-focal-temperature-{key}-{way}",

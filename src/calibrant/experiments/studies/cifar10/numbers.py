@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns, Run, arms_among, runs_by_arm
+from calibrant.experiments.arms import ArmRuns, Run, arms_where, runs_by_arm
 from calibrant.experiments.claims import exchanged
-from calibrant.experiments.paired import FEWEST_SEEDS
 from calibrant.experiments.studies.cifar10.settings import LOSSES, SUM, TITLES, WAYS
 from calibrant.experiments.studies.gammas.numbers import numbers_of as exponents_of
 
@@ -30,14 +29,9 @@ def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def arms_of(numbers: Numbers, way: str, *, enough: bool = False) -> dict[str, ArmRuns]:
-    """The losses of a reduction, by key; with ``enough`` those with as many seeds as decide anything."""
-    rows = next((each["arms"] for each in numbers["ways"] if each["way"] == way), [])
-    return {
-        key: arm
-        for key, arm in arms_among(rows, TITLES).items()
-        if not enough or len(arm.runs) >= FEWEST_SEEDS
-    }
+def arms_of(numbers: Numbers, way: str) -> dict[str, ArmRuns]:
+    """The losses of a reduction, by key."""
+    return arms_where(numbers["ways"], "way", way, TITLES)
 
 
 def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns, Pick, Run, arms_among, runs_by_arm
+from calibrant.experiments.arms import ArmRuns, Pick, Run, arms_where, runs_by_arm
 from calibrant.experiments.matching import matches
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.dynamics.settings import (
@@ -55,8 +55,7 @@ def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
 
 def arms_of(numbers: Numbers, way: str) -> dict[str, ArmRuns]:
     """The losses of a way, by key."""
-    rows = next((each["arms"] for each in numbers["ways"] if each["way"] == way), [])
-    return arms_among(rows, TITLES)
+    return arms_where(numbers["ways"], "way", way, TITLES)
 
 
 def followed(arm: ArmRuns | None) -> ArmRuns | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns, Run, arms_among, runs_by_arm
+from calibrant.experiments.arms import ArmRuns, Run, arms_among, arms_where, runs_by_arm
 from calibrant.experiments.means import rounded
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.gammas.settings import (
@@ -71,5 +71,4 @@ def rows_of(numbers: Numbers) -> dict[str, ArmRuns]:
 
 def of_size(numbers: Numbers, size: int) -> dict[str, ArmRuns]:
     """The losses with so many training images, by key."""
-    rows = next((each["arms"] for each in numbers["sizes"] if each["size"] == str(size)), [])
-    return arms_among(rows, TITLES)
+    return arms_where(numbers["sizes"], "size", str(size), TITLES)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns, Pick, difference, shared
-from calibrant.experiments.claims import OWN, PRACTICE, Claim, Departure, below
-from calibrant.experiments.paired import FEWEST_SEEDS
-from calibrant.experiments.studies.losses.claims import asked, shown
+from calibrant.experiments.arms import ArmRuns
+from calibrant.experiments.claims import OWN, PRACTICE, Claim, Departure
+from calibrant.experiments.paired import Asked, Quantity, enough
+from calibrant.experiments.studies.losses.claims import asked
 from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of, tail_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
@@ -25,10 +25,10 @@ from calibrant.experiments.studies.sum_or_mean.settings import (
 )
 
 NAMES = {"ece": "ECE", "temperature": "temperature", "error": "error"}
-_PICKS: Mapping[str, Pick] = {
-    "ece": lambda run: run["stages"]["before"]["ece"],
-    "error": lambda run: run["stages"]["before"]["error"],
-    "temperature": lambda run: run["parameters"]["temperature"],
+QUANTITIES: Mapping[str, Quantity] = {
+    "ece": Quantity(pick=lambda run: run["stages"]["before"]["ece"], scale=100, unit=" %"),
+    "error": Quantity(pick=lambda run: run["stages"]["before"]["error"], scale=100, unit=" %"),
+    "temperature": Quantity(pick=lambda run: run["parameters"]["temperature"], digits=3),
 }
 SUMMED = Departure(
     verdict="depends on the reduction",
@@ -77,7 +77,12 @@ def _on_the_tail(claim: Claim) -> Claim:
 
 
 def _asked(numbers: Mapping[str, Any]) -> list[Claim]:
-    """The papers' claims with the sum, then losses within ways, then ways within losses."""
+    """The papers' claims with the sum, then losses within ways, then ways within losses.
+
+    Of the paper on focal calibration loss, whose code averages every loss, nothing is asked of sums and means
+    mixed.
+    """
+    summed, means = (enough(arms_of(numbers, way)) for way in (SUM, MEAN))
     found = [
         replace(
             claim,
@@ -85,19 +90,14 @@ def _asked(numbers: Mapping[str, Any]) -> list[Claim]:
             departures=(*claim.departures, *((SUMMED,) if claim.source == FCL else ())),
             arms=claim.arms if AVERAGED.isdisjoint(claim.arms) else (),  # arms of two ways do not exchange
         )
-        for claim in asked(_as_authors(numbers))
+        for claim in asked(as_authors(summed, means))
         if claim.source != PRACTICE and (claim.source != FCL or AVERAGED.isdisjoint(claim.arms))
     ]
     return [*found, *_within(numbers), *_at_equal_steps(numbers), *_between(numbers)]
 
 
-def _as_authors(numbers: Mapping[str, Any]) -> dict[str, ArmRuns]:
-    """The losses summed, but Brier score and MMCE averaged, as in the code of Mukhoti et al. for images.
-
-    Of the paper on focal calibration loss, whose code averages every loss, nothing is asked of sums and means
-    mixed.
-    """
-    summed, means = (arms_of(numbers, way, enough=True) for way in (SUM, MEAN))
+def as_authors(summed: Mapping[str, ArmRuns], means: Mapping[str, ArmRuns]) -> dict[str, ArmRuns]:
+    """The losses summed, but Brier score and MMCE averaged, as in the code of Mukhoti et al. for images."""
     averaged = {
         key: replace(arm, title=f"{arm.title}, averaged") for key, arm in means.items() if key in AVERAGED
     }
@@ -107,28 +107,26 @@ def _as_authors(numbers: Mapping[str, Any]) -> dict[str, ArmRuns]:
 def _within(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     """Whether focal loss has the lower error of calibration, however the step is taken."""
     for way in (SUM, MEAN, STEP):
-        arms = arms_of(numbers, way, enough=True)
+        arms = enough(arms_of(numbers, way))
         for focal in ("focal-3", "sample-focal"):
-            claim = _lower(
+            yield from _lower(
                 f"{focal} within {way}",
                 f"{{first}} has a lower ECE than {{second}} ({TITLES[way]})",
                 arms.get(focal),
                 arms.get("cross-entropy"),
                 "ece",
             )
-            if claim is not None:
-                yield replace(claim, arms=(focal, "cross-entropy"))
 
 
 def _at_equal_steps(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     """Whether focal loss needs a lower temperature, and has a lower ECE, where its steps are as long."""
     for way, other in EQUAL_STEPS:
-        focal = arms_of(numbers, way, enough=True).get("focal-3")
-        plain = arms_of(numbers, other, enough=True).get("cross-entropy")
+        focal = enough(arms_of(numbers, way)).get("focal-3")
+        plain = enough(arms_of(numbers, other)).get("cross-entropy")
         where = TITLES[way] if way == other else f"{TITLES[way]}, and {TITLES[other]}"
         about = "" if way == other else "about "
         for name in ("temperature", "ece"):
-            claim = _lower(
+            found = _lower(
                 equal_steps(way, name),
                 f"At steps of {about}one length the {NAMES[name]} is lower after {{first}} than after "
                 f"{{second}} ({where})",
@@ -136,8 +134,8 @@ def _at_equal_steps(numbers: Mapping[str, Any]) -> Iterator[Claim]:
                 plain,
                 name,
             )
-            if claim is not None:
-                yield replace(claim, arms=("focal-3", "cross-entropy") if way == other else ())
+            # Arms of two ways do not exchange.
+            yield from found if way == other else (replace(claim, arms=()) for claim in found)
 
 
 def equal_steps(way: str, name: str) -> str:
@@ -147,35 +145,24 @@ def equal_steps(way: str, name: str) -> str:
 
 def _between(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     for loss, first, second, name in _BETWEEN:
-        ours, theirs = (arms_of(numbers, way, enough=True).get(loss) for way in (first, second))
+        ours, theirs = (enough(arms_of(numbers, way)).get(loss) for way in (first, second))
         if ours is None or theirs is None:
             continue
-        claim = _lower(
+        yield from _lower(
             f"{loss}, {name}, {first} against {second}",
             f"After {ours.title} the {NAMES[name]} is lower with the {{first}} than with the {{second}}",
-            replace(ours, title=TITLES[first]),
-            replace(theirs, title=TITLES[second]),
+            replace(ours, key=first, title=TITLES[first]),
+            replace(theirs, key=second, title=TITLES[second]),
             name,
         )
-        if claim is not None:
-            yield replace(claim, arms=(first, second))
 
 
 def _lower(
     key: str, statement: str, first: ArmRuns | None, second: ArmRuns | None, name: str
-) -> Claim | None:
+) -> Iterator[Claim]:
+    """That the number is lower in the first arm; the statement names the arms in braces."""
     if first is None or second is None:
-        return None
-    pick = _PICKS[name]
-    gap = difference(first, second, pick)
-    if gap is None or gap.n < FEWEST_SEEDS:
-        return None
-    values = "; ".join(f"{arm.title}: {shown(arm.mean(pick), name)}" for arm in shared(first, second))
+        return
     title = f"{first.title[0].upper()}{first.title[1:]}" if statement.startswith("{first}") else first.title
-    return Claim(
-        key=key,
-        source=OWN,
-        statement=statement.format(first=title, second=second.title),
-        verdict=below(gap),
-        evidence=f"{values}; difference {shown(gap, name, signed=True)}, n = {gap.n}",
-    )
+    said = statement.format(first=title, second=second.title)
+    yield from Asked(key=key, source=OWN, statement=said).lower(first, second, QUANTITIES[name])

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns, Run, arms_among, runs_by_arm
+from calibrant.experiments.arms import ArmRuns, Run, arms_where, runs_by_arm
 from calibrant.experiments.claims import exchanged
 from calibrant.experiments.matching import matches
-from calibrant.experiments.paired import FEWEST_SEEDS
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.losses.numbers import shown
 from calibrant.experiments.studies.sum_or_mean.settings import LOSSES, PARTS, TITLES, WAYS
@@ -49,15 +48,9 @@ def tail_of(numbers: Numbers) -> Numbers:
     return {"ways": numbers.get("tail", ())}
 
 
-def arms_of(numbers: Numbers, way: str, *, enough: bool = False) -> dict[str, ArmRuns]:
-    """The losses of a way, by key; with ``enough`` those with as many seeds as decide anything."""
-    titles = {arm.key: arm.title for arm in LOSSES.arms}
-    rows = next((each["arms"] for each in numbers["ways"] if each["way"] == way), [])
-    return {
-        key: arm
-        for key, arm in arms_among(rows, titles).items()
-        if not enough or len(arm.runs) >= FEWEST_SEEDS
-    }
+def arms_of(numbers: Numbers, way: str) -> dict[str, ArmRuns]:
+    """The losses of a way, by key."""
+    return arms_where(numbers["ways"], "way", way, {arm.key: arm.title for arm in LOSSES.arms})
 
 
 def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
