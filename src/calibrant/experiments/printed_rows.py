@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from calibrant.experiments.arms import ArmRuns
+from calibrant.experiments.arms import ArmRuns, Run
+from calibrant.experiments.grouping import grouped
 from calibrant.experiments.means import Mean, plus_minus
 from calibrant.experiments.pages import table
 from calibrant.experiments.published import facts
@@ -140,6 +141,19 @@ class PrintedRow:
         values = ", ".join(theirs[column, loss]["value"] for loss in losses)
         return f"; in the paper's own row {values}{scale}, in this order"
 
+    def arms(self, runs: Iterable[Run]) -> dict[str, ArmRuns]:
+        """The losses that have runs, by key; a run says which ``loss`` and ``seed`` it is of."""
+        found = grouped(runs, lambda run: run["loss"])
+        return {
+            loss.key: ArmRuns(
+                key=loss.key,
+                title=loss.title,
+                runs={run["seed"]: run for run in sorted(found[loss.key], key=lambda run: run["seed"])},
+            )
+            for loss in self.losses
+            if loss.key in found
+        }
+
     def ours(self, arm: ArmRuns, column: int) -> Mean:
         """Our number for a column, in the unit of the published tables."""
         stage, metric = self.tables[column].ours
@@ -179,6 +193,23 @@ def fitted_table(arms: Mapping[str, ArmRuns]) -> str:
         for arm in arms.values()
     ]
     return table(heads, rows)
+
+
+def epochs_table(arms: Mapping[str, ArmRuns], epochs: Sequence[int]) -> str:
+    """The epochs that were kept, and the temperature of the held-out texts after some epochs."""
+    rows: list[list[str]] = []
+    for arm in arms.values():
+        kept = ", ".join(str(run["kept_epoch"]) for run in arm.runs.values())
+        found = [arm.mean(lambda run, epoch=epoch: run["temperatures"][epoch - 1]) for epoch in epochs]
+        rows.append([arm.title, kept, *(plus_minus(each, 2) for each in found)])
+    return table(["loss", "epochs kept", *(f"T, epoch {epoch}" for epoch in epochs)], rows)
+
+
+def losses_exchanged(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, Any]:
+    """The numbers with the runs of two losses exchanged."""
+    partner = {first: second, second: first}
+    runs = [{**run, "loss": partner.get(run["loss"], run["loss"])} for run in numbers["runs"]]
+    return {**numbers, "runs": runs}
 
 
 def by_place(printed: Iterable[Fact]) -> dict[tuple[int, str], Fact]:

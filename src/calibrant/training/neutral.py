@@ -6,7 +6,8 @@ exponential leaves the neutral class's share out, as Mukhoti et al. (2020) do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -14,7 +15,8 @@ from torch import Tensor, nn
 
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.shapes import Float, Int
-from calibrant.calibrators import TemperatureScaling
+from calibrant.calibrators import Calibrator, TemperatureScaling
+from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.metrics import expected_calibration_error
 from calibrant.predictions import Predictions
 from calibrant.reports.run_sections import Section, SectionTable
@@ -24,7 +26,7 @@ from calibrant.training.recipe import Recipe
 
 Convention = Literal["renormalised", "struck"]
 CONVENTIONS: tuple[Convention, ...] = ("renormalised", "struck")
-_GRID = torch.arange(1, 101, dtype=torch.float64) / 10  # temperatures that Mukhoti et al. (2020) try
+_GRID = torch.arange(1, 101, dtype=torch.float64) / 10
 
 
 def strikes_neutral(model: nn.Module) -> bool:
@@ -74,10 +76,30 @@ def probs_of(
     return (with_neutral(logits) / temperature).softmax(dim=1)[:, ::2]
 
 
+def top_event(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]) -> tuple[Tensor, Tensor]:
+    """Confidences in the more probable class, and whether it is right."""
+    confidences, predicted = probs.max(dim=1)
+    return confidences, (predicted == labels).long()
+
+
 def top_label_error(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"], *, num_bins: int) -> float:
     """ECE of the more probable class, whether or not probabilities sum to one."""
-    confidences, predicted = probs.max(dim=1)
-    return float(expected_calibration_error(confidences, (predicted == labels).long(), num_bins=num_bins))
+    return float(expected_calibration_error(*top_event(probs, labels), num_bins=num_bins))
+
+
+def best_of_grid(error: Callable[[float], float]) -> float:
+    """The lowest temperature of those with the least error that Mukhoti et al. (2020) try: 0.1, 0.2, … 10."""
+    return min(_GRID.tolist(), key=error)
+
+
+def fitted_under(
+    convention: Convention, calibrator: Calibrator, logits: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]
+) -> Calibrator:
+    """The calibrator fitted to the two classes, or to all three where neutral is struck out."""
+    with without_warnings():
+        if convention == "renormalised":
+            return calibrator.fit(logits.double(), labels)
+        return calibrator.fit(with_neutral(logits), labels * 2)
 
 
 def conventions_of(
@@ -91,38 +113,22 @@ def conventions_of(
     found: dict[str, Any] = {"num_test": len(labels["test"]), "num_bins": num_bins}
     found["error"] = float((logits["test"].argmax(dim=1) != labels["test"]).double().mean())
     for convention in CONVENTIONS:
-        by_nll = _temperature_by_nll(logits["calibration"], labels["calibration"], convention)
-        seen = [
-            top_label_error(
-                probs_of(logits["calibration"], convention, temperature=temperature),
-                labels["calibration"],
-                num_bins=num_bins,
-            )
-            for temperature in _GRID.tolist()
-        ]
-        by_ece = float(_GRID[seen.index(min(seen))])
-        temperatures = {"before": 1.0, "by_nll": by_nll, "by_ece": by_ece}
+
+        def error(temperature: float, split: str, convention: Convention = convention) -> float:
+            probs = probs_of(logits[split], convention, temperature=temperature)
+            return top_label_error(probs, labels[split], num_bins=num_bins)
+
+        scaling = fitted_under(convention, TemperatureScaling(), logits["calibration"], labels["calibration"])
+        temperatures = {
+            "before": 1.0,
+            "by_nll": fitted_number(scaling.fit_result_, "temperature"),
+            "by_ece": best_of_grid(partial(error, split="calibration")),
+        }
         found[convention] = {
-            state: {
-                "temperature": temperature,
-                "ece": top_label_error(
-                    probs_of(logits["test"], convention, temperature=temperature),
-                    labels["test"],
-                    num_bins=num_bins,
-                ),
-            }
+            state: {"temperature": temperature, "ece": error(temperature, "test")}
             for state, temperature in temperatures.items()
         }
     return found
-
-
-def _temperature_by_nll(logits: Tensor, labels: Tensor, convention: Convention) -> float:
-    struck = convention == "struck"
-    with without_warnings():
-        scaling = TemperatureScaling().fit(
-            with_neutral(logits) if struck else logits.double(), labels * 2 if struck else labels
-        )
-    return float(scaling.fit_result_.parameters["temperature"])  # pyright: ignore[reportArgumentType]
 
 
 def struck_predictions(

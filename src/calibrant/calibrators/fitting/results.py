@@ -50,6 +50,18 @@ class FitResult:
         return cls(**values)
 
 
+def fitted_number(result: FitResult, name: str) -> float:
+    """A parameter that is one number.
+
+    Raises:
+        TypeError: If it is one number per column.
+    """
+    value = result.parameters[name]
+    if not isinstance(value, float):
+        raise TypeError(f"`{name}` must be one number; got {value}.")
+    return value
+
+
 @dataclass(frozen=True, kw_only=True)
 class Solution:
     """The fit of one problem: a multiclass or binary one, or one column of a multilabel one."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from calibrant import metrics
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import TemperatureScaling
+from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.curvature import curvature_sizes, hessian_trace, top_eigenvalues
 from calibrant.curvature.parametric_model import Mode
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
@@ -107,7 +108,7 @@ def calibration(model: nn.Module, samples: Measured) -> dict[str, Any]:
     return {
         "before": judged(logits.softmax(1), labels),
         "after": judged(scaling.predict_proba(logits).double(), labels),
-        "temperature": float(scaling.fit_result_.parameters["temperature"]),  # pyright: ignore[reportArgumentType]
+        "temperature": fitted_number(scaling.fit_result_, "temperature"),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -13,6 +12,7 @@ from torch import Tensor
 from calibrant import metrics
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import build
+from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.studies.demo.networks import Setting, digits, train_together
@@ -141,10 +141,9 @@ def judged(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"], num_calibrat
         "temperature": temperature.predict_proba(logits),
         "focal-temperature": fit_quietly(build("focal-temperature"), fitted).predict_proba(logits),
     }
-    value = temperature.fit_result_.parameters["temperature"]
     return Trained(
         error=1 - float(metrics.accuracy(probs["trained"], labels)),
-        temperature=value if isinstance(value, float) else math.nan,
+        temperature=fitted_number(temperature.fit_result_, "temperature"),
         seen={state: _seen(each, labels) for state, each in probs.items()},
     )
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from calibrant import metrics
 from calibrant._math.errors import InputError, without_warnings
 from calibrant.calibrators import Calibrator, build
+from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.experiments.means import rounded
 from calibrant.experiments.studies.human_posteriors import settings
@@ -264,7 +265,7 @@ def _temperatures(data: Judged, refits: int) -> dict[str, float]:
             one = build(TEMPERATURE).fit(data.log_probs[every], data.labels[every], weights=weights)
             rows, chosen, share = data.by_people(every, weights)
             two = build(TEMPERATURE).fit(rows, chosen, weights=share)
-        return _temperature(one), _temperature(two)
+        return fitted_number(one.fit_result_, "temperature"), fitted_number(two.fit_result_, "temperature")
 
     size = len(data.labels)
     rng = np.random.default_rng(1)
@@ -272,13 +273,6 @@ def _temperatures(data: Judged, refits: int) -> dict[str, float]:
     drawn = (np.bincount(rng.integers(size, size=size), minlength=size) for _ in range(refits))
     ratios = [np.log(two / one) for one, two in (fitted(torch.from_numpy(each).double()) for each in drawn)]
     return {"labels": labels, "people": people, "error": float(np.std(ratios, ddof=1))}
-
-
-def _temperature(calibrator: Calibrator) -> float:
-    value = calibrator.fit_result_.parameters["temperature"]
-    if not isinstance(value, float):
-        raise TypeError(f"a temperature must be one number; got {value}.")
-    return value
 
 
 def results(

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.claims import Claim, all_of, below, compared, within
 from calibrant.experiments.means import mean_of, paired_difference, plus_minus
-from calibrant.experiments.paired import FEWEST_SEEDS
+from calibrant.experiments.paired import FEWEST_SEEDS, enough
 from calibrant.experiments.printed_rows import SCALE
 from calibrant.experiments.studies.losses.claims import asked, row_question
 from calibrant.experiments.studies.sst.numbers import arms_of, distances, ratios
@@ -34,7 +33,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Those of the study of losses under both conventions, of the conventions, and of the binary theory."""
     found: dict[str, Claim] = {}
     for convention in CONVENTIONS:
-        for claim in asked(_enough(arms_of(numbers, convention))):
+        for claim in asked(enough(arms_of(numbers, convention))):
             if claim.key in _WITHOUT or (convention == RENORMALISED and claim.key.startswith(_OF_ERROR)):
                 continue
             name = claim.key if convention == STRUCK else f"{claim.key}, {convention}"
@@ -46,11 +45,6 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
                 evidence=claim.evidence + ROW.said(numbers["published"], row_question(claim)),
             )
     return [*found.values(), *_convention(numbers), *_focal(numbers), *_theory(numbers)]
-
-
-def _enough(arms: Mapping[str, ArmRuns]) -> dict[str, ArmRuns]:
-    """The arms with as many seeds as it takes to decide anything."""
-    return {key: arm for key, arm in arms.items() if len(arm.runs) >= FEWEST_SEEDS}
 
 
 def _convention(numbers: Mapping[str, Any]) -> Iterator[Claim]:
@@ -77,7 +71,7 @@ def _convention(numbers: Mapping[str, Any]) -> Iterator[Claim]:
 
 def _focal(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     """Whether focal loss's bad row is made by the convention."""
-    both = [_enough(arms_of(numbers, name)).get("focal-3") for name in (RENORMALISED, STRUCK)]
+    both = [enough(arms_of(numbers, name)).get("focal-3") for name in (RENORMALISED, STRUCK)]
     if None in both:
         return
     values = [[SCALE * run["stages"]["before"]["ece"] for run in arm.runs.values()] for arm in both if arm]

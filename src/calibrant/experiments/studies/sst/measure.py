@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from calibrant import metrics, theory
-from calibrant._math.errors import InputError, without_warnings
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
-from calibrant.calibrators import Calibrator, FocalTemperatureScaling, TemperatureScaling
+from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
+from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.experiments.means import rounded
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.sst.settings import GAMMAS, METRICS, RENORMALISED, STRUCK
 from calibrant.predictions import load_predictions
-from calibrant.training.neutral import Convention, probs_of, with_neutral
-
-_GRID = torch.arange(1, 101, dtype=torch.float64) / 10  # temperatures that Mukhoti et al. (2020) try
+from calibrant.training.neutral import (
+    Convention,
+    best_of_grid,
+    fitted_under,
+    probs_of,
+    top_event,
+    with_neutral,
+)
 
 
 def kept_of(result: RunResult) -> dict[str, Any]:
@@ -28,7 +33,7 @@ def kept_of(result: RunResult) -> dict[str, Any]:
     if held_out.labels is None or test.labels is None:
         raise InputError(f"run {result.run} holds no labels.")
     accuracies = [row["calibration_accuracy"] for row in result.rows]
-    logits = {"calibration": _stored(held_out.scores), "test": _stored(test.scores)}
+    logits = {"calibration": held_out.scores.double(), "test": test.scores.double()}
     return {
         "cpu_seconds": result.cpu_seconds,
         "train_accuracy": result.rows[-1]["train_accuracy"],
@@ -41,13 +46,8 @@ def kept_of(result: RunResult) -> dict[str, Any]:
     }
 
 
-def _stored(scores: Tensor) -> Float[Tensor, "N 2"]:
-    """Log-probabilities of two of three classes, as the network gave them."""
-    return scores.double()
-
-
 def judged(
-    logits: Mapping[str, Tensor],
+    logits: Mapping[str, Float[Tensor, "_ 2"]],
     held_out: Int[Tensor, " M"],
     labels: Int[Tensor, " N"],
     convention: Convention,
@@ -57,22 +57,22 @@ def judged(
     def at(temperature: float, part: str) -> Tensor:
         return probs_of(logits[part], convention, temperature=temperature)
 
-    plain, focal = (_fitted(each, logits["calibration"], held_out, convention) for each in _KINDS)
-    by = {
-        name: _best(lambda temperature: at(temperature, "calibration"), held_out, error)
-        for name, error in (
-            ("ece", metrics.expected_calibration_error),
-            ("adaptive-ece", metrics.adaptive_calibration_error),
-        )
-    }
-    temperature = _number(plain, "temperature")
+    plain, focal = (
+        fitted_under(convention, each, logits["calibration"], held_out)
+        for each in (TemperatureScaling(), FocalTemperatureScaling())
+    )
+    by_ece, by_adaptive_ece = (
+        best_of_grid(lambda found, of=error: float(of(*top_event(at(found, "calibration"), held_out))))
+        for error in (metrics.expected_calibration_error, metrics.adaptive_calibration_error)
+    )
+    temperature = fitted_number(plain.fit_result_, "temperature")
     wide = logits["test"].double() if convention == RENORMALISED else with_neutral(logits["test"])
     repaired = focal.predict_proba(wide).double()
     return {
         "stages": {
             "before": measured(at(1.0, "test"), labels),
-            "by-ece": measured(at(by["ece"], "test"), labels),
-            "by-adaptive-ece": measured(at(by["adaptive-ece"], "test"), labels),
+            "by-ece": measured(at(by_ece, "test"), labels),
+            "by-adaptive-ece": measured(at(by_adaptive_ece, "test"), labels),
             "temperature": measured(at(temperature, "test"), labels),
             "focal-temperature": measured(
                 repaired if convention == RENORMALISED else repaired[:, ::2], labels
@@ -80,43 +80,12 @@ def judged(
         },
         "parameters": {
             "temperature": temperature,
-            "ece_temperature": by["ece"],
-            "adaptive_ece_temperature": by["adaptive-ece"],
-            "focal_temperature": _number(focal, "temperature"),
-            "gamma": _number(focal, "gamma"),
+            "ece_temperature": by_ece,
+            "adaptive_ece_temperature": by_adaptive_ece,
+            "focal_temperature": fitted_number(focal.fit_result_, "temperature"),
+            "gamma": fitted_number(focal.fit_result_, "gamma"),
         },
     }
-
-
-_KINDS: tuple[Callable[[], Calibrator], ...] = (TemperatureScaling, FocalTemperatureScaling)
-
-
-def _fitted(
-    kind: Callable[[], Calibrator], logits: Tensor, labels: Tensor, convention: Convention
-) -> Calibrator:
-    """By NLL, of three classes where neutral is struck out."""
-    with without_warnings():
-        if convention == RENORMALISED:
-            return kind().fit(logits.double(), labels)
-        return kind().fit(with_neutral(logits), labels * 2)
-
-
-def _number(calibrator: Calibrator, name: str) -> float:
-    value = calibrator.fit_result_.parameters[name]
-    if not isinstance(value, float):
-        raise TypeError(f"`{name}` must be one number; got {value}.")
-    return value
-
-
-def _best(probs: Callable[[float], Tensor], labels: Tensor, error: Callable[..., Tensor]) -> float:
-    found = [float(error(*_event(probs(temperature), labels), num_bins=15)) for temperature in _GRID.tolist()]
-    return float(_GRID[found.index(min(found))])
-
-
-def _event(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]) -> tuple[Tensor, Tensor]:
-    """Confidences in the more probable class, and whether it is right."""
-    confidences, predicted = probs.max(dim=1)
-    return confidences, (predicted == labels).long()
 
 
 def measured(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]) -> dict[str, float]:
@@ -127,7 +96,7 @@ def measured(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]) -> dict[str
         >>> found["error"], round(found["ece"], 3), round(found["nll"], 3)
         (0.5, 0.55, 1.151)
     """
-    confidences, right = _event(probs.double(), labels)
+    confidences, right = top_event(probs.double(), labels)
     truth = probs.double().gather(1, labels[:, None]).squeeze(1)
     found = {
         "error": 1 - float(right.double().mean()),

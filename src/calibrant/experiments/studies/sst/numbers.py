@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns, Run
+from calibrant.experiments.arms import ArmRuns, Pick, Run
 from calibrant.experiments.claims import sides_exchanged
-from calibrant.experiments.printed_rows import by_place
-from calibrant.experiments.studies.sst.settings import CONVENTIONS, LOSSES, ROW
+from calibrant.experiments.printed_rows import by_place, losses_exchanged
+from calibrant.experiments.studies.sst.settings import CONVENTIONS, LOSSES, RENORMALISED, ROW
 
 Numbers = Mapping[str, Any]
 _FOUND = ("seed", "cpu_seconds", "train_accuracy", "kept_epoch", "temperatures", "conventions")
@@ -28,26 +28,14 @@ def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
 
 def arms_of(numbers: Numbers, convention: str) -> dict[str, ArmRuns]:
     """The losses with finished runs, by key, under a convention."""
-    found: dict[str, dict[int, Any]] = {}
-    for run in numbers["runs"]:
-        judged = run["conventions"][convention]
-        found.setdefault(run["loss"], {})[run["seed"]] = {**run, **judged, "norms": {}}
-    return {
-        loss.key: ArmRuns(key=loss.key, title=loss.title, runs=dict(sorted(found[loss.key].items())))
-        for loss in LOSSES
-        if loss.key in found
-    }
+    return ROW.arms({**run, **run["conventions"][convention], "norms": {}} for run in numbers["runs"])
 
 
 def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
     """The numbers with the results of two losses, or of the two conventions, exchanged."""
     if first in CONVENTIONS:
         return sides_exchanged(numbers, first, second)
-    partner = {first: second, second: first}
-    return {
-        **numbers,
-        "runs": [{**run, "loss": partner.get(run["loss"], run["loss"])} for run in numbers["runs"]],
-    }
+    return losses_exchanged(numbers, first, second)
 
 
 def distances(numbers: Numbers, convention: str, column: int) -> dict[str, float]:
@@ -62,25 +50,20 @@ def distances(numbers: Numbers, convention: str, column: int) -> dict[str, float
 
 def ratios(numbers: Numbers, convention: str, gamma: float) -> list[float]:
     """Focal loss's temperature over cross-entropy's, seed by seed."""
-    arms = arms_of(numbers, convention)
-    plain, focal = (arms.get(key) for key in ("cross-entropy", f"focal-{gamma:g}"))
-    if plain is None or focal is None:
-        return []
-    return [
-        focal.runs[seed]["parameters"]["temperature"] / run["parameters"]["temperature"]
-        for seed, run in plain.runs.items()
-        if seed in focal.runs
-    ]
+    return _ratios(arms_of(numbers, convention), gamma, lambda run: run["parameters"]["temperature"])
 
 
 def ratios_at(numbers: Numbers, epoch: int, gamma: float) -> list[float]:
     """The same on the held-out sentences after an epoch, renormalised."""
-    arms = arms_of(numbers, "renormalised")
+    return _ratios(arms_of(numbers, RENORMALISED), gamma, lambda run: run["temperatures"][epoch - 1])
+
+
+def _ratios(arms: Mapping[str, ArmRuns], gamma: float, temperature: Pick) -> list[float]:
     plain, focal = (arms.get(key) for key in ("cross-entropy", f"focal-{gamma:g}"))
     if plain is None or focal is None:
         return []
     return [
-        focal.runs[seed]["temperatures"][epoch - 1] / run["temperatures"][epoch - 1]
+        temperature(focal.runs[seed]) / temperature(run)
         for seed, run in plain.runs.items()
         if seed in focal.runs
     ]

@@ -9,7 +9,7 @@ from typing import Any
 from calibrant.experiments.means import mean_of, plus_minus
 from calibrant.experiments.pages import table
 from calibrant.experiments.paired import FEWEST_SEEDS, claims_table
-from calibrant.experiments.printed_rows import by_place, fitted_table
+from calibrant.experiments.printed_rows import by_place, epochs_table, fitted_table
 from calibrant.experiments.studies.sst.claims import claims
 from calibrant.experiments.studies.sst.numbers import arms_of, ratios, ratios_at
 from calibrant.experiments.studies.sst.settings import (
@@ -46,24 +46,13 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             for name, title in CONVENTIONS.items()
         },
         "fitted": {name: fitted_table(arms_of(numbers, name)) for name in CONVENTIONS},
-        "epochs": _epochs(numbers),
+        "epochs": epochs_table(arms_of(numbers, RENORMALISED), EPOCHS),
         "kept": _kept(numbers),
         "theory": _theory(numbers),
         "fewest": FEWEST_SEEDS,
         "verdicts": Counter(str(claim.verdict) for claim in found),
         "claim_table": claims_table(found),
     }
-
-
-def _epochs(numbers: Mapping[str, Any]) -> str:
-    """The temperature of the held-out sentences by epoch, and the epoch that was kept."""
-    rows: list[list[str]] = []
-    for arm in arms_of(numbers, RENORMALISED).values():
-        runs = list(arm.runs.values())
-        kept = ", ".join(str(run["kept_epoch"]) for run in runs)
-        cells = [plus_minus(mean_of([run["temperatures"][epoch - 1] for run in runs]), 2) for epoch in EPOCHS]
-        rows.append([arm.title, kept, *cells])
-    return table(["loss", "epochs kept", *(f"T, epoch {epoch}" for epoch in EPOCHS)], rows)
 
 
 def _kept(numbers: Mapping[str, Any]) -> dict[str, Any]:

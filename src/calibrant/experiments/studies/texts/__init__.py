@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.experiments.grid_study import grid_study
+from calibrant.experiments.printed_rows import losses_exchanged
 from calibrant.experiments.studies.losses.numbers import DIGITS
 from calibrant.experiments.studies.losses.settings import AFTER
 from calibrant.experiments.studies.texts.claims import claims
-from calibrant.experiments.studies.texts.numbers import numbers_of, swapped
+from calibrant.experiments.studies.texts.numbers import numbers_of
 from calibrant.experiments.studies.texts.words import words
 from calibrant.experiments.study import Page
 
@@ -30,7 +31,7 @@ TEXTS = grid_study(
         template=Path(__file__).with_name("page.md.j2"),
         words=words,
         claims=claims,
-        exchanged=swapped,
+        exchanged=losses_exchanged,
         departs="AG News with 3,998 articles to train on instead of the whole set; 20 Newsgroups for 20 "
         f"epochs in bfloat16 instead of 50 in float32. {AFTER}",
         kept=_kept,

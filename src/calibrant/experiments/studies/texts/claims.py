@@ -8,7 +8,7 @@ from typing import Any
 
 from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.claims import OWN, Claim
-from calibrant.experiments.paired import FEWEST_SEEDS, Asked, Quantity, in_words
+from calibrant.experiments.paired import Asked, Quantity, enough, in_words
 from calibrant.experiments.studies.losses.claims import asked, row_question
 from calibrant.experiments.studies.texts.numbers import arms_of
 from calibrant.experiments.studies.texts.settings import DECAYED, SETTINGS
@@ -21,7 +21,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Those of the study of losses, of each set of texts, where enough seeds are finished."""
     found: list[Claim] = []
     for setting in SETTINGS:
-        arms = {key: arm for key, arm in arms_of(numbers, setting).items() if len(arm.runs) >= FEWEST_SEEDS}
+        arms = enough(arms_of(numbers, setting))
         printed = numbers["published"][setting.key]
         found += [
             replace(

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from calibrant import metrics
 from calibrant._math.shapes import Float, Int
-from calibrant.calibrators import Calibrator, build
+from calibrant.calibrators import build
+from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.texts.settings import METRICS, STAGES
@@ -32,26 +33,20 @@ def judged(predictions: Predictions) -> dict[str, Any]:
     """The metrics of test samples, as trained and after all that held-out samples fit, and what these fit."""
     held_out, test = Labelled.of(predictions.calibration), Labelled.of(predictions.test)
     fitted = {stage: fit_quietly(build(text), held_out) for stage, text in STAGES.items()}
+    found = {stage: each.fit_result_ for stage, each in fitted.items()}
     scores = test.scores.double()
     probs = {"before": scores.softmax(dim=1)}
     probs |= {stage: each.predict_proba(scores).double() for stage, each in fitted.items()}
     return {
         "stages": {stage: measured(each, test.labels) for stage, each in probs.items()},
         "parameters": {
-            "temperature": _number(fitted["temperature"], "temperature"),
-            "ece_temperature": _number(fitted["by-ece"], "temperature"),
-            "adaptive_ece_temperature": _number(fitted["by-adaptive-ece"], "temperature"),
-            "focal_temperature": _number(fitted["focal-temperature"], "temperature"),
-            "gamma": _number(fitted["focal-temperature"], "gamma"),
+            "temperature": fitted_number(found["temperature"], "temperature"),
+            "ece_temperature": fitted_number(found["by-ece"], "temperature"),
+            "adaptive_ece_temperature": fitted_number(found["by-adaptive-ece"], "temperature"),
+            "focal_temperature": fitted_number(found["focal-temperature"], "temperature"),
+            "gamma": fitted_number(found["focal-temperature"], "gamma"),
         },
     }
-
-
-def _number(calibrator: Calibrator, name: str) -> float:
-    value = calibrator.fit_result_.parameters[name]
-    if not isinstance(value, float):
-        raise TypeError(f"`{name}` must be one number; got {value}.")
-    return value
 
 
 def measured(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, float]:

@@ -38,21 +38,4 @@ def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
 
 def arms_of(numbers: Numbers, setting: Setting) -> dict[str, ArmRuns]:
     """The losses with finished runs on some texts, by key."""
-    found: dict[str, dict[int, Any]] = {}
-    for run in numbers["runs"]:
-        if run["setting"] == setting.key:
-            found.setdefault(run["loss"], {})[run["seed"]] = {**run, "norms": {}}
-    return {
-        loss.key: ArmRuns(key=loss.key, title=loss.title, runs=dict(sorted(found[loss.key].items())))
-        for loss in setting.row.losses
-        if loss.key in found
-    }
-
-
-def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
-    """The numbers with the results of two losses exchanged."""
-    partner = {first: second, second: first}
-    return {
-        **numbers,
-        "runs": [{**run, "loss": partner.get(run["loss"], run["loss"])} for run in numbers["runs"]],
-    }
+    return setting.row.arms({**run, "norms": {}} for run in numbers["runs"] if run["setting"] == setting.key)

@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from calibrant.experiments.means import mean_of, plus_minus
-from calibrant.experiments.pages import table
 from calibrant.experiments.paired import FEWEST_SEEDS, claims_table
-from calibrant.experiments.printed_rows import fitted_table
+from calibrant.experiments.printed_rows import epochs_table, fitted_table
 from calibrant.experiments.studies.texts.claims import claims
 from calibrant.experiments.studies.texts.numbers import arms_of
 from calibrant.experiments.studies.texts.settings import SETTINGS, Setting
@@ -41,19 +39,6 @@ def _row(numbers: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
         "absent": [loss.title for loss in setting.row.losses if loss.key not in arms],
         "table": setting.row.beside(arms, numbers["published"][setting.key]),
         "fitted": fitted_table(arms),
-        "epochs": _epochs(setting, numbers),
+        "epochs": epochs_table(arms, setting.epochs),
         "last": sum(run["kept_epoch"] == len(run["accuracies"]) for run in runs),
     }
-
-
-def _epochs(setting: Setting, numbers: Mapping[str, Any]) -> str:
-    """The epochs that were kept, and the temperature of held-out texts by epoch."""
-    rows: list[list[str]] = []
-    for arm in arms_of(numbers, setting).values():
-        runs = list(arm.runs.values())
-        cells = [
-            plus_minus(mean_of([run["temperatures"][epoch - 1] for run in runs]), 2)
-            for epoch in setting.epochs
-        ]
-        rows.append([arm.title, ", ".join(str(run["kept_epoch"]) for run in runs), *cells])
-    return table(["loss", "epochs kept", *(f"T, epoch {epoch}" for epoch in setting.epochs)], rows)
