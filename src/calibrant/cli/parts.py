@@ -286,7 +286,7 @@ def fit_in_parts(
     from calibrant.calibrators import build, fit_top_k_temperature
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
     from calibrant.evaluation.parts.dealing import Deal
-    from calibrant.evaluation.parts.tasks import MOST_FITTED, sample
+    from calibrant.evaluation.parts.tasks import rows_to_fit
     from calibrant.evaluation.parts.temperature import fits_in_passes
     from calibrant.predictions.repair_form import to_repair
     from calibrant.predictions.top_k import has_row_temperature
@@ -298,9 +298,7 @@ def fit_in_parts(
         )
     deal = Deal.of(table, 15, fits=False)
     deal = replace(deal, rule="all") if every_row else deal
-    some = sample(table, deal, "fit", MOST_FITTED // table.width, seed=0, spread=spread)
-    if some is None or some.num_samples < 2:
-        raise InputError(f"{table.address} has no two samples to fit on.")
+    some = rows_to_fit(table, deal, seed=0, spread=spread)
     form = to_repair(some)
     calibrator = chosen(form) if method is None else build(method)
     if table.kind == "top_label" and "binary" not in calibrator.kinds:
