@@ -13,7 +13,8 @@ from calibrant._math.errors import InputError
 from calibrant.cli.choosing import chosen, fit_to_all, reads_pieces
 from calibrant.cli.dense import IgnoreIndex, positions_to_fit
 from calibrant.cli.detection import fit_boxes, is_for_detections
-from calibrant.cli.parts import EngineOption, JobsOption, fit_by_sums, opened_large, refuse_jobs
+from calibrant.cli.fit_by_sums import fit_by_sums
+from calibrant.cli.parts import EngineOption, JobsOption, opened_large, refuse_jobs
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import METHODS, Force, check_output, progress, write_unless_other
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 MULTICALIBRATION = "multicalibration"
 _MOST_SHOWN = 5  # corrections
 _MOST_GROUPS = 20  # shown
+_MOST_LISTED = 6  # parameters of one name
 
 
 @reads
@@ -253,15 +255,15 @@ def refuse_to_replace_another_file(out: Path) -> None:
         raise InputError(msg) from error
 
 
-def described(calibrator: Calibrator, *, most: int = 6) -> str:
+def described(calibrator: Calibrator) -> str:
     """``temperature = 1.31, gamma = 0.25``; long lists are cut, and tables only counted."""
     if calibrator.parameter_shapes:
         return f"{calibrator.size} numbers"
     parts: list[str] = []
     for name, value in calibrator.fit_result_.parameters.items():
         if isinstance(value, tuple):
-            shown = ", ".join(f"{entry:.4g}" for entry in value[:most])
-            parts.append(f"{name} = [{shown}{', …' if len(value) > most else ''}]")
+            shown = ", ".join(f"{entry:.4g}" for entry in value[:_MOST_LISTED])
+            parts.append(f"{name} = [{shown}{', …' if len(value) > _MOST_LISTED else ''}]")
         else:
             parts.append(f"{name} = {value:.4g}")
     return ", ".join(parts)

@@ -10,7 +10,6 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.alarms import alarms, other_notes
 from calibrant.evaluation.arguments import as_judged, check_predictions, clusters_note, groups_note
 from calibrant.evaluation.dense.judge import judged_note
-from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.dense.states import ImageSums
 from calibrant.evaluation.dense.summing import summed_images
 from calibrant.evaluation.fitting.split import has_both_parts
@@ -111,8 +110,6 @@ class Subject:
             return reduce_predictions(self.test, num_bins, metrics=metrics)
         if self.sums is None:
             raise RuntimeError("neither samples nor sums")
-        if isinstance(self.sums, ImageSums):
-            return reduced_sums(self.sums, self.labels, metrics)
         return reduced_of(self.sums, self.labels, metrics)
 
     def warnings(self, reduced: Reduced) -> tuple[str, ...]:

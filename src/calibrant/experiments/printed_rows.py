@@ -41,6 +41,43 @@ class Loss:
     published: str | None = None
 
 
+CROSS_ENTROPY = Loss(
+    key="cross-entropy", title="cross-entropy", text="cross-entropy", published="cross-entropy"
+)
+GAMMAS = (1, 2, 3)
+FOCAL = tuple(
+    Loss(
+        key=f"focal-{gamma}",
+        title=f"focal, γ = {gamma}",
+        text=f"focal(gamma={gamma})",
+        published=f"focal(gamma={gamma})",
+    )
+    for gamma in GAMMAS
+)
+SAMPLE_FOCAL = Loss(key="sample-focal", title="FLSD-53", text="sample-focal", published="focal-sample(53)")
+SAMPLE_FOCAL_532 = Loss(
+    key="sample-focal-532",
+    title="FLSD-532",
+    text="sample-focal(thresholds=(0.2, 0.5, 1.0), gammas=(5, 3, 2))",
+    published="focal-sample(532)",
+)
+BRIER = Loss(key="brier", title="Brier", text="brier", published="brier")
+MMCE = Loss(key="mmce-published", title="MMCE, as published", text="mmce", published="mmce")
+
+
+def scheduled_focal(milestones: tuple[int, int]) -> tuple[Loss, ...]:
+    """Exponents of 5, 3 and in the end 1, or 2; each from the epoch of a milestone on."""
+    return tuple(
+        Loss(
+            key=f"scheduled-53{last}",
+            title=f"FLSc-53{last}",
+            text=f"scheduled-focal(gammas=(5, 3, {last}), milestones={milestones})",
+            published=f"focal-scheduled(53{last})",
+        )
+        for last in (1, 2)
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class PrintedTable:
     """One quantity of the published tables.

@@ -24,14 +24,14 @@ _TIMES = frozenset({"cpu_seconds", "wall_seconds", "seconds"})
 """What no repetition gives again."""
 
 
-def sample_of(runs: int, one_in: int = ONE_IN) -> list[int]:
+def sample_of(runs: int) -> list[int]:
     """Which of so many runs are done again: evenly spread, one at least.
 
     Example:
         >>> sample_of(164), sample_of(3)
         ([20, 61, 102, 143], [1])
     """
-    chosen = max(1, math.ceil(runs / one_in))
+    chosen = max(1, math.ceil(runs / ONE_IN))
     return [(2 * k + 1) * runs // (2 * chosen) for k in range(chosen)]
 
 

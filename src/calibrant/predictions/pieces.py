@@ -29,11 +29,11 @@ class Piece:
     """True classes ``(n,)``, or several labels ``(n, L)``; of confidences, whether they are right."""
     truth: NDArray[np.int64]
     """What tells samples apart: the labels, or the true classes where these are not."""
-    split: NDArray[np.uint8] | None
-    clusters: tuple[str, ...] | None
-    weights: NDArray[np.float64] | None
-    groups: tuple[str, ...] | None
-    repairs: tuple[str, ...]
+    split: NDArray[np.uint8] | None = None
+    clusters: tuple[str, ...] | None = None
+    weights: NDArray[np.float64] | None = None
+    groups: tuple[str, ...] | None = None
+    repairs: tuple[str, ...] = ()
     class_names: tuple[str, ...] | None
     top_k: TopK | None = None
     """What confidences were computed from, where that are the largest logits."""

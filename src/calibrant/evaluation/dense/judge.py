@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import torch
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.dense.arms import judged_arms
 from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.dense.summing import summed_images
 from calibrant.evaluation.fit import Fitted
+from calibrant.evaluation.fitting.pieces import MOST_FITTED
+from calibrant.evaluation.fitting.split import marked_split
 from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.prepare import Prepared, Request, prepare
 from calibrant.evaluation.resampling.clusters import FEW_CLUSTERS
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.streams import Stream, generator
-from calibrant.evaluation.spread import Spread, here
+from calibrant.evaluation.spread import Spread
 from calibrant.predictions import DensePredictions, Predictions
 
-MOST_FITTED = 1 << 22  # scores that calibrators are fitted on
 MOST_OF_AN_IMAGE = 2000  # positions
 LOOKED_AT = 20  # positions of each image to judge, for what is odd about the scores
 
@@ -55,16 +54,7 @@ def sampled(dense: DensePredictions, seed: int, *, fits: bool) -> Predictions:
         return few
     most = MOST_FITTED // dense.num_classes // len(fit)
     some = dense.sample(max(1, min(MOST_OF_AN_IMAGE, most)), fit.tolist(), seed=seed)
-    values: dict[str, Any] = {dense.space: torch.cat([some.values, few.values])}
-    labels = [each.labels for each in (some, few) if each.labels is not None]
-    return Predictions(
-        **values,
-        labels=torch.cat(labels),
-        split=[0] * some.num_samples + [1] * few.num_samples,
-        clusters=[*(some.clusters or ()), *(few.clusters or ())],
-        class_names=dense.class_names,
-        source=dense.source,
-    )
+    return marked_split(some, few)
 
 
 def prepare_images(request: Request, dense: DensePredictions) -> Prepared:
@@ -98,7 +88,7 @@ def judged_note(number: int, empty: int) -> str:
     )
 
 
-def judge_images(fitted: Fitted, dense: DensePredictions, spread: Spread = here) -> Judged:
+def judge_images(fitted: Fitted, dense: DensePredictions, spread: Spread) -> Judged:
     """Judge every arm on the same images, each of which is read once."""
     prepared = fitted.prepared
     procedure = prepared.procedure

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.dense.states import ImageSums, sums_of
-from calibrant.evaluation.spread import Spread, here
+from calibrant.evaluation.spread import Spread
 from calibrant.predictions import DensePredictions
 
 
@@ -40,7 +40,7 @@ def summed_images(
     num_bins: int,
     calibrators: tuple[Calibrator | None, ...],
     *,
-    spread: Spread = here,
+    spread: Spread,
     tell: Callable[[float], None] = lambda _: None,
 ) -> tuple[ImageSums, ...]:
     """The sums of some images, added in their order."""

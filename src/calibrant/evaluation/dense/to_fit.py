@@ -46,10 +46,5 @@ class Positions:
                     scores=np.ascontiguousarray(image.scores.T),
                     labels=image.labels,
                     truth=image.labels,
-                    split=None,
-                    clusters=None,
-                    weights=None,
-                    groups=None,
-                    repairs=(),
                     class_names=self.class_names,
                 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.top_k import joined
 from calibrant.evaluation.arguments import as_judged, no_labels
 from calibrant.evaluation.resampling.clusters import cluster_codes
 from calibrant.evaluation.resampling.events import Indices
@@ -96,6 +98,28 @@ def choose_split(
     )
     rows = predictions.with_split(None)
     return Split(rows.rows(chosen), rows.rows(np.flatnonzero(halves == 1)), words, announce=True)
+
+
+def marked_split(fit: Predictions, test: Predictions) -> Predictions:
+    """Samples to fit on and samples to judge, of one kind, as predictions with a split."""
+    both = (fit, test)
+    told = "correct" if test.kind == "top_label" else "labels"
+    values: dict[str, Any] = {
+        test.space: torch.cat([each.values for each in both]),
+        told: torch.cat([getattr(each, told) for each in both]),
+    }
+    top_k = [each.top_k for each in both if each.top_k is not None]
+    weights = [each.weights for each in both if each.weights is not None]
+    return Predictions(
+        **values,
+        weights=torch.cat(weights) if weights else None,
+        split=[0] * fit.num_samples + [1] * test.num_samples,
+        clusters=None if test.clusters is None else [*(fit.clusters or ()), *test.clusters],
+        groups=None if test.groups is None else [*(fit.groups or ()), *test.groups],
+        class_names=test.class_names,
+        source=test.source,
+        top_k=joined(top_k) if top_k else None,
+    )
 
 
 def is_wide(predictions: Predictions) -> bool:

@@ -8,6 +8,7 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import groups_note
 from calibrant.evaluation.dense.arms import judged_arms
 from calibrant.evaluation.fit import Fitted
+from calibrant.evaluation.fitting.split import marked_split
 from calibrant.evaluation.fitting.templates import anything_to_fit
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.parts.dealing import Deal
@@ -15,7 +16,7 @@ from calibrant.evaluation.parts.groups import TOO_MANY, rows_by_group
 from calibrant.evaluation.parts.kinds import AnySums, reduced_of
 from calibrant.evaluation.parts.others import Drawn, told_apart, with_drawn
 from calibrant.evaluation.parts.ranked import Celled
-from calibrant.evaluation.parts.tasks import MOST_FITTED, halves, sample, summed, weightless
+from calibrant.evaluation.parts.tasks import MOST_FITTED, sample, summed, weightless
 from calibrant.evaluation.prepare import Prepared, Request, prepare
 from calibrant.evaluation.resampling.clusters import few_note
 from calibrant.evaluation.spread import Spread, here
@@ -47,10 +48,10 @@ def sampled_parts(
         raise InputError(f"`predictions` must hold two samples or more to judge; {table.address} does not.")
     if some is None:
         return few
-    return halves(table, some, few)
+    return marked_split(some, few)
 
 
-def prepare_parts(request: Request, table: PartitionedPredictions, drawn: Drawn | None = None) -> Prepared:
+def prepare_parts(request: Request, table: PartitionedPredictions, drawn: Drawn | None) -> Prepared:
     """Prepare as for the samples drawn; the notes are about the table instead.
 
     Samples to fit on may be ``drawn`` from another table.
@@ -106,7 +107,7 @@ def dealt_note(table: PartitionedPredictions, deal: Deal, sums: AnySums) -> str:
     return note + few_note(number)
 
 
-def judge_parts(fitted: Fitted, table: PartitionedPredictions, spread: Spread = here) -> Judged:
+def judge_parts(fitted: Fitted, table: PartitionedPredictions, spread: Spread) -> Judged:
     """Judge every arm in one pass over the table."""
     prepared = fitted.prepared
     request = prepared.request

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from calibrant.evaluation.dense.reduce import reduced_sums
+from calibrant.evaluation.dense.states import Sums
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.parts.reduce_several import reduced_labels
 from calibrant.evaluation.parts.several import LabelSums
@@ -36,7 +37,7 @@ def added(sums: AnySums, others: AnySums) -> None:
             raise TypeError("sums of different kinds cannot be added")
 
 
-def reduced_of(sums: AnySums, names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
+def reduced_of(sums: Sums | LabelSums, names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
     """What the rows in memory would give."""
     if isinstance(sums, LabelSums):
         return reduced_labels(sums, names, metrics)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.fit import Fitted
+from calibrant.evaluation.fitting.split import marked_split
 from calibrant.evaluation.out_of_distribution import NEED_LOGITS, detect
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.tasks import MOST_FITTED, halves, sample
+from calibrant.evaluation.parts.tasks import MOST_FITTED, rows_to_fit, sample
 from calibrant.evaluation.prepare import Prepared
 from calibrant.evaluation.result import OutOfDistribution
 from calibrant.evaluation.spread import Spread
@@ -48,9 +49,7 @@ def sampled_to_fit(
             "file's own calibration split is used."
         )
     deal = Deal.of(table, 1, fits=False)
-    some = sample(table, deal, "fit", MOST_FITTED // table.width, seed=seed, spread=spread)
-    if some is None or some.num_samples < 2:
-        raise InputError(f"{table.address} has no two samples to fit on.")
+    some = rows_to_fit(table, deal, seed=seed, spread=spread)
     name, marked = table.source.name, table.has_split
     held = table.num_fit if marked else table.num_samples
     marks = f"the {held:,} samples of {name} marked as calibration split"
@@ -126,7 +125,7 @@ def sampled_by_group(
     )
     if fit is None or test is None or min(fit.num_samples, test.num_samples) < 2:
         raise InputError(f"{table.address} must hold two samples or more to fit on, and two to judge.")
-    found = halves(table, fit, test)
+    found = marked_split(fit, test)
     if found.num_samples == table.num_samples:
         return found, ()
     numbers = f"{fit.num_samples:,} random rows and judged on {test.num_samples:,} others"

@@ -26,7 +26,7 @@ from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.ranking import influence_totals
 
 
-def reduced_labels(sums: LabelSums, names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
+def reduced_labels(sums: LabelSums, names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
     """What :func:`~calibrant.evaluation.judging.reduce.reduce_predictions` gives for labels in memory.
 
     A row stands for a batch; the events of each label have rows of their own, each of a batch.

@@ -14,7 +14,6 @@ from calibrant.evaluation.dense.states import num_cells
 from calibrant.evaluation.parts.ranked import MOST_KEPT, Celled, CelledRanks, Top
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.resampling.events import Indices, Matrix
-from calibrant.predictions.checks import Kind
 from calibrant.predictions.pieces import Piece
 
 BITS = 10
@@ -32,9 +31,6 @@ class LabelSums:
     """How many there may be to judge."""
     labels: tuple[BatchSums, ...] = field(init=False)
 
-    kind: ClassVar[Kind] = "multilabel"
-    unit: ClassVar[str] = "samples"
-    event: ClassVar[bool] = False
     groups: ClassVar[dict[str, Matrix]] = {}
     """Groups are judged in memory."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,15 +15,16 @@ from calibrant._math.errors import InputError
 from calibrant._math.threads import one_thread
 from calibrant._math.top_k import TopK, joined
 from calibrant.calibrators import Calibrator, TemperatureScaling
+from calibrant.evaluation.fitting.pieces import MOST_FITTED
 from calibrant.evaluation.parts.dealing import Deal, Half
 from calibrant.evaluation.parts.kinds import AnySums, added, no_sums
+from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import Part, PartitionedPredictions
 from calibrant.predictions.pieces import Piece
 
-MOST_FITTED = 1 << 22  # scores that calibrators are fitted on
 SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the table
 
 
@@ -106,15 +108,43 @@ def summed(
     return Summed(arms, said)
 
 
-class Drawn(NamedTuple):
-    """Some rows of a part; weights, clusters and the largest logits if there are any, groups if asked for."""
+class Rows(NamedTuple):
+    """Some rows; weights, clusters and the largest logits if there are any, groups if asked for."""
 
     scores: NDArray[Any]
     labels: NDArray[np.int64]
     weights: NDArray[np.float64] | None
     clusters: tuple[str, ...]
-    top_k: tuple[TopK, ...]
     groups: tuple[str, ...]
+    top_k: tuple[TopK, ...]
+
+    @classmethod
+    def of(cls, piece: Piece, chosen: Indices, *, groups: bool) -> Rows:
+        """Rows of a piece."""
+        clusters, of_groups = (
+            () if names is None else tuple(names[k] for k in chosen.tolist())
+            for names in (piece.clusters, piece.groups if groups else None)
+        )
+        return cls(
+            piece.scores[chosen],
+            piece.labels[chosen],
+            None if piece.weights is None else piece.weights[chosen],
+            clusters,
+            of_groups,
+            () if piece.top_k is None else (piece.top_k.rows(torch.from_numpy(chosen)),),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """The rows of all parts, of which there is one at least."""
+        scores, labels, weights, *names = zip(*parts, strict=True)
+        known = [each for each in weights if each is not None]
+        return cls(
+            np.concatenate(scores),
+            np.concatenate(labels),
+            np.concatenate(known) if known else None,
+            *(tuple(chain.from_iterable(each)) for each in names),
+        )
 
 
 @dataclass(frozen=True)
@@ -127,33 +157,17 @@ class SamplePart:
     seed: int
     groups: bool = False
 
-    def __call__(self, item: tuple[Part, float]) -> Drawn:
+    def __call__(self, item: tuple[Part, float]) -> Rows:
         """Such a share of the rows of this half."""
         part, share = item
         rng = generator(self.seed, Stream.SAMPLE, 2 * part.number + (self.half == "fit"))
-        scores: list[NDArray[Any]] = []
-        labels: list[NDArray[np.int64]] = []
-        weights: list[NDArray[np.float64]] = []
-        clusters: list[str] = []
-        groups: list[str] = []
-        top_k: list[TopK] = []
+        drawn: list[Rows] = []
         for piece in self.table.pieces(part):
             rows, _ = self.deal.rows(piece, self.half)
             number = len(rows) if share == 1 else min(len(rows), int(rng.poisson(share * len(rows))))
             chosen = np.sort(rng.choice(rows, number, replace=False)) if number < len(rows) else rows
-            scores.append(piece.scores[chosen])
-            labels.append(piece.labels[chosen])
-            if piece.weights is not None:
-                weights.append(piece.weights[chosen])
-            if piece.clusters is not None:
-                clusters += [piece.clusters[k] for k in chosen.tolist()]
-            if self.groups and piece.groups is not None:
-                groups += [piece.groups[k] for k in chosen.tolist()]
-            if piece.top_k is not None:
-                top_k.append(piece.top_k.rows(torch.from_numpy(chosen)))
-        mass = np.concatenate(weights) if weights else None
-        drawn = np.concatenate(scores), np.concatenate(labels)
-        return Drawn(*drawn, mass, tuple(clusters), tuple(top_k), tuple(groups))
+            drawn.append(Rows.of(piece, chosen, groups=self.groups))
+        return Rows.joined(drawn)
 
 
 def sample(
@@ -176,20 +190,33 @@ def sample(
     shares = shares_to_draw(np.array([deal.expected(part, half) for part in table.parts]), number)
     items = [(table.parts[k], float(shares[k])) for k in np.flatnonzero(shares)]
     found = list(spread(SamplePart(table, deal, half, seed, groups), items))
-    labels = np.concatenate([each.labels for each in found]) if found else np.empty(0, np.int64)
-    weights = [each.weights for each in found if each.weights is not None]
-    if not len(labels):
+    if not any(len(each.labels) for each in found):
         return None
-    if weights and not any(each.any() for each in weights):
+    rows = Rows.joined(found)
+    if rows.weights is not None and not rows.weights.any():
         raise weightless(table, deal, half)
     return table.predictions(
-        np.concatenate([each.scores for each in found]),
-        labels,
-        clusters=[name for each in found for name in each.clusters] if table.has_clusters else None,
-        groups=[name for each in found for name in each.groups] if groups and table.has_groups else None,
-        weights=np.concatenate(weights) if weights else None,
-        top_k=joined(top_k) if (top_k := [part for each in found for part in each.top_k]) else None,
+        rows.scores,
+        rows.labels,
+        clusters=rows.clusters if table.has_clusters else None,
+        groups=rows.groups if groups and table.has_groups else None,
+        weights=rows.weights,
+        top_k=joined(rows.top_k) if rows.top_k else None,
     )
+
+
+def rows_to_fit(
+    table: PartitionedPredictions, deal: Deal, *, seed: int, spread: Spread = here
+) -> Predictions:
+    """Random rows to fit on.
+
+    Raises:
+        InputError: If there are fewer than two, or all have weight zero.
+    """
+    some = sample(table, deal, "fit", MOST_FITTED // table.width, seed=seed, spread=spread)
+    if some is None or some.num_samples < 2:
+        raise InputError(f"{table.address} has no two samples to fit on.")
+    return some
 
 
 def weightless(table: PartitionedPredictions, deal: Deal, half: Half) -> InputError:
@@ -199,28 +226,6 @@ def weightless(table: PartitionedPredictions, deal: Deal, half: Half) -> InputEr
         called = "calibration" if half == "fit" else "test"
         said = f"the {called} split must not have weight zero throughout."
     return InputError(f"{table.address}: {said}")
-
-
-def halves(table: PartitionedPredictions, fit: Predictions, test: Predictions) -> Predictions:
-    """Rows to fit on and rows to judge as predictions with a split."""
-    both = (fit, test)
-    told = "correct" if table.kind == "top_label" else "labels"
-    values: dict[str, Any] = {
-        test.space: torch.cat([each.values for each in both]),
-        told: torch.cat([getattr(each, told) for each in both]),
-    }
-    top_k = [each.top_k for each in both if each.top_k is not None]
-    weights = [each.weights for each in both if each.weights is not None]
-    return Predictions(
-        **values,
-        weights=torch.cat(weights) if weights else None,
-        split=[0] * fit.num_samples + [1] * test.num_samples,
-        clusters=None if test.clusters is None else [*(fit.clusters or ()), *test.clusters],
-        groups=None if test.groups is None else [*(fit.groups or ()), *test.groups],
-        class_names=table.class_names,
-        source=table.source,
-        top_k=joined(top_k) if top_k else None,
-    )
 
 
 def shares_to_draw(held: NDArray[np.float64], number: int) -> NDArray[np.float64]:

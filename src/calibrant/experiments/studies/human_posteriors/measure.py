@@ -275,14 +275,9 @@ def _temperatures(data: Judged, refits: int) -> dict[str, float]:
     return {"labels": labels, "people": people, "error": float(np.std(ratios, ddof=1))}
 
 
-def results(
-    folder: Path,
-    *,
-    divisions: int = settings.DIVISIONS,
-    refits: int = settings.REFITS,
-    tell: Callable[[str, float], None] = lambda _stage, _share: None,
-) -> dict[str, Any]:
+def results(folder: Path, *, tell: Callable[[str, float], None]) -> dict[str, Any]:
     """The results file."""
+    divisions, refits = settings.DIVISIONS, settings.REFITS
     networks: list[dict[str, Any]] = []
     for place, (key, (title, file)) in enumerate(settings.NETWORKS.items()):
         tell(title, place / len(settings.NETWORKS))

@@ -13,8 +13,9 @@ from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.experiments.means import rounded
+from calibrant.experiments.printed_rows import GAMMAS
 from calibrant.experiments.result import RunResult
-from calibrant.experiments.studies.sst.settings import GAMMAS, METRICS, RENORMALISED, STRUCK
+from calibrant.experiments.studies.sst.settings import METRICS, RENORMALISED, STRUCK
 from calibrant.predictions import load_predictions
 from calibrant.training.neutral import (
     Convention,

@@ -6,7 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from calibrant.experiments.printed_rows import TEXT_TABLES, Loss, PrintedRow, PrintedTable
+from calibrant.experiments.printed_rows import (
+    BRIER,
+    CROSS_ENTROPY,
+    FOCAL,
+    MMCE,
+    SAMPLE_FOCAL,
+    SAMPLE_FOCAL_532,
+    TEXT_TABLES,
+    Loss,
+    PrintedRow,
+    PrintedTable,
+    scheduled_focal,
+)
 
 STAGES = {
     "by-ece": "temperature(objective='ece', search='grid')",
@@ -16,24 +28,7 @@ STAGES = {
 }
 """What is fitted on the held-out texts, by the name of the stage."""
 METRICS = ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "mce", "smce", "share_above_99")
-GAMMAS = (1, 2, 3)
 DECAYED = "cross-entropy-decayed"
-
-_CROSS_ENTROPY = Loss(
-    key="cross-entropy", title="cross-entropy", text="cross-entropy", published="cross-entropy"
-)
-_FOCAL = tuple(
-    Loss(
-        key=f"focal-{gamma}",
-        title=f"focal, γ = {gamma}",
-        text=f"focal(gamma={gamma})",
-        published=f"focal(gamma={gamma})",
-    )
-    for gamma in GAMMAS
-)
-_SAMPLE = Loss(key="sample-focal", title="FLSD-53", text="sample-focal", published="focal-sample(53)")
-_BRIER = Loss(key="brier", title="Brier", text="brier", published="brier")
-_MMCE = Loss(key="mmce-published", title="MMCE, as published", text="mmce", published="mmce")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,15 +70,15 @@ AG_NEWS = Setting(
                 text="cross-entropy, weight decay",
                 published="weight-decay",
             ),
-            _BRIER,
-            _MMCE,
+            BRIER,
+            MMCE,
             Loss(
                 key="label-smoothing",
                 title="label smoothing, 0.05",
                 text="label-smoothing(smoothing=0.05)",
                 published="label-smoothing",
             ),
-            _SAMPLE,
+            SAMPLE_FOCAL,
             Loss(
                 key="dual-focal",
                 title="dual focal, γ = 5",
@@ -96,8 +91,8 @@ AG_NEWS = Setting(
                 text="focal-calibration(gamma=4, calibration_weight=3)",
                 published="focal-calibration",
             ),
-            _CROSS_ENTROPY,
-            _FOCAL[-1],
+            CROSS_ENTROPY,
+            FOCAL[-1],
             Loss(
                 key="focal-calibration-half",
                 title="FCL, γ = 3, λ = 0.5",
@@ -135,29 +130,13 @@ NEWSGROUPS = Setting(
         paper="mukhoti-2020",
         dataset="20-Newsgroups",
         losses=(
-            _CROSS_ENTROPY,
-            _BRIER,
-            _MMCE,
-            *_FOCAL,
-            Loss(
-                key="scheduled-531",
-                title="FLSc-531",
-                text="scheduled-focal(gammas=(5, 3, 1), milestones=(5, 14))",
-                published="focal-scheduled(531)",
-            ),
-            Loss(
-                key="scheduled-532",
-                title="FLSc-532",
-                text="scheduled-focal(gammas=(5, 3, 2), milestones=(5, 14))",
-                published="focal-scheduled(532)",
-            ),
-            Loss(
-                key="sample-focal-532",
-                title="FLSD-532",
-                text="sample-focal(thresholds=(0.2, 0.5, 1.0), gammas=(5, 3, 2))",
-                published="focal-sample(532)",
-            ),
-            _SAMPLE,
+            CROSS_ENTROPY,
+            BRIER,
+            MMCE,
+            *FOCAL,
+            *scheduled_focal((5, 14)),
+            SAMPLE_FOCAL_532,
+            SAMPLE_FOCAL,
         ),
         tables=TEXT_TABLES,
     ),
