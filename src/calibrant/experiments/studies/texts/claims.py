@@ -57,7 +57,7 @@ _LAST = Quantity(pick=lambda run: run["temperatures"][-1], digits=3)
 
 
 def _at_the_end(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
-    """Temperatures after the last epoch: which epoch is kept differs from run to run, and T grows with it."""
+    """Temperatures after the last epoch: the epoch that is kept differs by run, and T changes with it."""
     plain = arms.get("cross-entropy")
     for key in ("focal-3", "sample-focal", "focal-calibration"):
         if key in arms:
