@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import torch
 
+from calibrant.experiments.claims import OWN
 from calibrant.experiments.grid import load_grid
 from calibrant.experiments.published import facts
 from calibrant.experiments.studies import sst
+from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.sst import PAGE
 from calibrant.experiments.studies.sst.claims import claims
 from calibrant.experiments.studies.sst.measure import judged
@@ -106,6 +108,23 @@ def test_claims_stand_beside_the_papers_own_row() -> None:
     assert "own row 1.83, 2.79 %," in found["flsd-temperature-against-brier"]
     assert "own row 6.78, 3.05, 16.05 %," in found["best-gamma-ece"]
     assert "own row" not in found["over-confident"]
+
+
+def test_claims_of_a_paper_without_sst_are_ours() -> None:
+    """The paper on FCL prints no SST, and no paper compares focal loss under the two conventions."""
+    found = claims(committed())
+    assert not any(claim.source == FCL for claim in found)
+    of_fcl = [claim for claim in found if claim.key.startswith(("fcl-", "after-fcl-", "errs-fcl-"))]
+    assert {claim.source for claim in of_fcl} == {OWN}
+    assert next(claim for claim in found if claim.key == "convention-focal-3").source == OWN
+
+
+def test_tables_begin_after_a_blank_line() -> None:
+    """Markdown readers take a table for prose that stands right below a line of prose."""
+    lines = PAGE.text(committed()).splitlines()
+    heads = [place for place, line in enumerate(lines) if line.startswith("| --- ")]
+    assert len(heads) > 5
+    assert all(not lines[place - 2] for place in heads)
 
 
 def test_the_page_says_what_was_not_run() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.grid import load_grid
+from calibrant.experiments.printed_rows import fitted_table, growth
 from calibrant.experiments.published import facts
 from calibrant.experiments.studies import texts
 from calibrant.experiments.studies.losses.numbers import PAPERS
@@ -94,6 +96,37 @@ def test_claims_of_the_decayed_row_name_it() -> None:
         "own row 109.17, 176.57 (NLL × 100), in this order"
     )
     assert not any("newsgroups" in key and "fcl" in key for key in found)
+
+
+def test_what_ends_on_a_bound_is_marked() -> None:
+    """The exponent of one run at the lowest that is tried marks the mean, and the mark is explained."""
+    found = runs()
+    arms = arms_of(numbers_of(found, {}), AG_NEWS)
+    assert "†" not in fitted_table(arms)
+    run = next(each for each in found if each["loss"] == "sample-focal" and each["seed"] == 1)
+    run["parameters"] = {**run["parameters"], "gamma": -0.999}
+    marked = fitted_table(arms_of(numbers_of(found, {}), AG_NEWS))
+    assert marked.count("†") == 2
+    (row,) = (line for line in marked.splitlines() if line.startswith("| FLSD-53 |"))
+    assert row.split(" | ")[-2].endswith("†")
+    assert marked.splitlines()[-1].startswith("† marks")
+
+
+def test_the_page_says_where_the_temperature_stops_growing() -> None:
+    """Losses whose temperature is no higher at the end than half-way are named, with how many runs."""
+
+    def arm(title: str, *courses: list[float]) -> ArmRuns:
+        each = {seed: {"temperatures": course} for seed, course in enumerate(courses)}
+        return ArmRuns(key=title, title=title, runs=each)
+
+    grows, falls = [1.0, 2.0, 3.0, 4.0], [1.0, 3.0, 2.5, 2.0]
+    all_grow = growth({"one": arm("one", grows, grows)})
+    assert all_grow == (
+        "T grows from epoch 1 to epoch 4 in 2 of 2 runs, and in all of them in the second half of the epochs"
+    )
+    some = growth({"one": arm("one", grows), "two": arm("two", grows, falls)})
+    assert some.startswith("T grows from epoch 1 to epoch 4 in 3 of 3 runs;")
+    assert some.endswith("does not grow under two (in 1 of 2)")
 
 
 def test_metrics_are_of_the_top_class() -> None:

@@ -250,7 +250,7 @@ def _one_after_another(
         try:
             found[name] = judge(file)
         except (InputError, NotFittedError, ConvergenceError, OSError) as error:
-            errors().print(f"calibrant: {error}", style="red", markup=False, highlight=False)
+            errors().print(f"calibrant: {error}", style="red")
     return found, len(found) < len(files)
 
 

@@ -31,7 +31,7 @@ def report_fault(error: Exception) -> int:
         f"  {command_line()}",
         f"  {_versions()}",
     ]
-    errors().print("\n".join(lines), style="red", markup=False, highlight=False)
+    errors().print("\n".join(lines), style="red")
     return FAULT
 
 

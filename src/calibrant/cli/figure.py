@@ -129,7 +129,7 @@ def figure(
         )
         _save(drawn.figure, path, width=width, force=force)
         for note in drawn.notes:
-            errors().print(f"note: {note}", markup=False, highlight=False)
+            errors().print(f"note: {note}")
         said = drawn.said
     else:
         if paths:

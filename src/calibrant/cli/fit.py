@@ -13,7 +13,8 @@ from calibrant._math.errors import InputError
 from calibrant.cli.choosing import chosen, fit_to_all, reads_pieces
 from calibrant.cli.dense import IgnoreIndex, positions_to_fit
 from calibrant.cli.detection import fit_boxes, is_for_detections
-from calibrant.cli.parts import EngineOption, JobsOption, fit_by_sums, opened_large, refuse_jobs
+from calibrant.cli.fit_by_sums import fit_by_sums
+from calibrant.cli.parts import EngineOption, JobsOption, opened_large, refuse_jobs
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import METHODS, Force, check_output, progress, write_unless_other
 

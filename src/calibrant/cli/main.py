@@ -122,17 +122,15 @@ def run() -> None:
     here = str(Path.cwd())  # where `module:factory` is looked for; last, so that it hides nothing
     sys.path += [] if here in sys.path else [here]
     sys.stdout, sys.stderr = outlet(sys.stdout), outlet(sys.stderr)
-    warnings.showwarning = lambda message, *_, **__: errors().print(
-        f"note: {message}", style="yellow", markup=False, highlight=False
-    )
+    warnings.showwarning = lambda message, *_, **__: errors().print(f"note: {message}", style="yellow")
     try:
         app(prog_name="calibrant", default_map=_defaults())
     except (InputError, NotFittedError, ConvergenceError, OSError) as error:
-        errors().print(f"calibrant: {_sentence(error)}", style="red", markup=False, highlight=False)
+        errors().print(f"calibrant: {_sentence(error)}", style="red")
         sys.exit(2)
     except SystemExit as end:
         if _interrupted(end):
-            errors().print("calibrant: stopped; nothing half-written is left behind.", markup=False)
+            errors().print("calibrant: stopped; nothing half-written is left behind.")
         raise
     except Exception as error:
         sys.exit(report_fault(error))

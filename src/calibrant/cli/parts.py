@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.choosing import chosen
 from calibrant.cli.dense import opened_dense, refuse_images_options
 from calibrant.cli.reading import FREQUENCY, Reading, is_pipe
 from calibrant.cli.terminal import errors
 
 if TYPE_CHECKING:
-    from calibrant.calibrators import Calibrator
-    from calibrant.evaluation.parts.dealing import Deal
-    from calibrant.evaluation.parts.temperature import ToFit
     from calibrant.evaluation.spread import Spread
     from calibrant.evaluation.subject import Judgeable
     from calibrant.predictions import DensePredictions, Predictions
@@ -124,8 +120,6 @@ def _say_read_whole(path: Path, reason: str) -> None:
     errors().print(
         f"note: with {reason}, all samples must be in memory: this process reads {path} whole, and --engine "
         "does nothing.",
-        markup=False,
-        highlight=False,
     )
 
 
@@ -239,131 +233,6 @@ def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
 
     with spreading(engine, jobs=jobs) as spread:
         yield spread
-
-
-@dataclass(frozen=True)
-class FittedBySums:
-    """A calibrator, what its classes are called, and what to say of it."""
-
-    calibrator: Calibrator
-    class_names: tuple[str, ...] | None
-    notes: list[str]
-
-
-def fit_by_sums(
-    given: PartitionedPredictions | DensePredictions | None,
-    method: str | None,
-    engine: str | None,
-    jobs: int | None,
-    *,
-    every_row: bool,
-    tell: Callable[[str, float], None],
-) -> FittedBySums | None:
-    """A calibrator fitted on a table in parts, or on images that are shared out; None for anything else."""
-    from calibrant.predictions import DensePredictions
-    from calibrant.predictions.two_classes import RIGHT_OR_WRONG
-
-    if given is None or (isinstance(given, DensePredictions) and engine is None):
-        return None
-    with shared_out(engine, jobs) as spread:
-        if isinstance(given, DensePredictions):
-            tell(f"fitting on {given.num_images:,} images", 0.1)
-            found = fit_images(given, method, spread)
-            return None if found is None else FittedBySums(found[0], given.class_names, found[1])
-        tell(f"fitting on {given.num_samples:,} rows", 0.1)
-        found, said = fit_in_parts(given, method, every_row=every_row, spread=spread)
-    names = RIGHT_OR_WRONG if given.kind == "top_label" else given.class_names
-    return FittedBySums(found, names, [*given.notes, *said])
-
-
-def fit_in_parts(
-    table: PartitionedPredictions, method: str | None, *, every_row: bool, spread: Spread
-) -> tuple[Calibrator, list[str]]:
-    """A fitted calibrator, and what to say of it: temperatures from all rows, others from a sample.
-
-    Without a method it is chosen by the sample.
-    """
-    from calibrant.calibrators import build, fit_top_k_temperature
-    from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-    from calibrant.evaluation.parts.dealing import Deal
-    from calibrant.evaluation.parts.tasks import rows_to_fit
-    from calibrant.evaluation.parts.temperature import fits_in_passes
-    from calibrant.predictions.repair_form import to_repair
-    from calibrant.predictions.top_k import has_row_temperature
-
-    if not every_row and not table.num_fit:
-        raise InputError(
-            f"{table.address} has no calibration split; add `split` (0 = calibration, 1 = test), "
-            "or fit on every row with --all."
-        )
-    deal = Deal.of(table, 15, fits=False)
-    deal = replace(deal, rule="all") if every_row else deal
-    some = rows_to_fit(table, deal, seed=0, spread=spread)
-    form = to_repair(some)
-    calibrator = chosen(form) if method is None else build(method)
-    if table.kind == "top_label" and "binary" not in calibrator.kinds:
-        suited = " and ".join(calibrator.kinds)
-        raise InputError(
-            f"{calibrator.name} is for {suited} predictions; {table.address} holds confidences: take platt."
-        )
-    held = table.num_samples if every_row else table.num_fit
-    among = f"fitted on {some.num_samples:,} random rows of {held:,}"
-    if method is None:
-        among = f"chosen and {among}"
-    if some.top_k is not None and has_row_temperature(calibrator.text, some):
-        return fit_top_k_temperature(some.top_k, weights=some.weights), [among]
-    if fits_in_passes(calibrator, table.kind, table.num_classes):
-        calibrator = build(calibrator.text) if method is None else calibrator
-        said = _fitted_in_passes(calibrator, table, some, deal, "table", spread)
-        return calibrator, [said]
-    if method is None:
-        return calibrator, [among]
-    fit_quietly(calibrator, Labelled.of(form if "binary" in calibrator.kinds else some))
-    return calibrator, [among]
-
-
-def fit_images(
-    dense: DensePredictions, method: str | None, spread: Spread
-) -> tuple[Calibrator, list[str]] | None:
-    """Temperatures of all positions of all images; None for another method, which takes a sample.
-
-    Without a method it is chosen by that sample.
-    """
-    from calibrant.calibrators import build
-    from calibrant.cli.dense import positions_to_fit
-    from calibrant.evaluation.dense.to_fit import Positions
-    from calibrant.evaluation.parts.dealing import Deal
-    from calibrant.evaluation.parts.temperature import fits_in_passes
-    from calibrant.predictions.repair_form import to_repair
-
-    some = positions_to_fit(dense)
-    calibrator = chosen(to_repair(some)) if method is None else build(method)
-    if not fits_in_passes(calibrator, "multiclass", dense.num_classes):
-        if method is None:
-            return calibrator, [f"chosen and fitted on {some.num_samples:,} random positions"]
-        errors().print(
-            f"note: {method} is fitted on a sample of positions, which this process draws; --engine does "
-            "nothing.",
-            markup=False,
-            highlight=False,
-        )
-        return None
-    calibrator = build(calibrator.text) if method is None else calibrator
-    every_position = Deal(1, 0, "all")
-    return calibrator, [
-        _fitted_in_passes(calibrator, Positions(dense), some, every_position, "images", spread)
-    ]
-
-
-def _fitted_in_passes(
-    calibrator: Calibrator, table: ToFit[Any], some: Predictions, deal: Deal, word: str, spread: Spread
-) -> str:
-    """Fit to all rows; what it took."""
-    from calibrant.evaluation.parts.temperature import fit_in_passes
-
-    passes = fit_in_passes(calibrator, table, some, deal, spread=spread).fit_result_.steps
-    took = f"{passes} pass{'es' * (passes > 1)} over the {word}"
-    return f"{took}, after {some.num_samples:,} random rows to begin with"
 
 
 def _is_large(path: Path) -> bool:

@@ -82,7 +82,7 @@ def _carry_out(study: Study, values: dict[str, Any]) -> None:
 def _tell(line: str) -> None:
     if QUIET.get():
         return
-    errors().print(line, markup=False, highlight=False)
+    errors().print(line)
 
 
 def _parameter(option: Option) -> inspect.Parameter:

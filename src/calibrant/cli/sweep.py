@@ -102,8 +102,6 @@ def sweep(
         errors().print(
             f"calibrant: stopped with {count} of {len(items)} runs finished; what was begun is saved, and "
             "the same command goes on.",
-            markup=False,
-            highlight=False,
         )
         raise typer.Exit(130)
     if not quiet:

@@ -150,8 +150,8 @@ Metrics = Annotated[
 
 
 def errors() -> Console:
-    """The console for errors, notes and progress; results go to stdout."""
-    return Console(stderr=True, soft_wrap=True)
+    """The console for errors, notes and progress, printed as they are; results go to stdout."""
+    return Console(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def command_line() -> str:
@@ -352,7 +352,7 @@ def _told(title: str) -> Report:
         del fraction
         if stage != last[0]:
             last[0] = stage
-            errors().print(f"{perf_counter() - began:6.1f} s  {stage}", markup=False, highlight=False)
+            errors().print(f"{perf_counter() - began:6.1f} s  {stage}")
 
     report(title, 0.0)
     return report

@@ -108,14 +108,14 @@ def train(
                 begin = None if quiet else _announce
                 done = select_loss(wanted, candidates, folder, by=select_by, begin=begin, **told)
     except TrainingInterrupted as stop:
-        errors().print(f"calibrant: {stop}", markup=False, highlight=False)
+        errors().print(f"calibrant: {stop}")
         raise typer.Exit(130) from None
     if not quiet:
         _show(done) if isinstance(done, Run) else _show_selection(done, folder)
 
 
 def _announce(loss: str) -> None:
-    errors().print(f"\n{loss}", markup=False, highlight=False, style="bold")
+    errors().print(f"\n{loss}", style="bold")
 
 
 def _show(run: Run) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, Pick, difference, shared
-from calibrant.experiments.claims import Claim, Verdict, below, within
+from calibrant.experiments.claims import Claim, Departure, Verdict, below, within
 from calibrant.experiments.means import Mean, plus_minus
 from calibrant.experiments.pages import table
 
@@ -53,6 +54,7 @@ class Asked:
     key: str
     source: str
     statement: str
+    departures: tuple[Departure, ...] = ()
 
     def lower(self, first: ArmRuns | None, second: ArmRuns | None, what: Quantity) -> Iterator[Claim]:
         """That the first arm's quantity is the lower one, over the seeds that both have."""
@@ -84,6 +86,7 @@ class Asked:
             verdict=verdict,
             evidence=f"{evidence}, n = {n}",
             arms=arms,
+            departures=self.departures,
         )
 
 
@@ -136,6 +139,12 @@ _SAID: Mapping[str, tuple[str, str]] = {
 }
 
 
+def _counts(claims: Iterable[Claim]) -> dict[str, int]:
+    """How many claims have each verdict, or are left open by a departure."""
+    found = Counter(claim.said for claim in claims)
+    return {said: found[said] for said in dict.fromkeys((*_SAID, *found)) if found[said]}
+
+
 def counted(claims: Iterable[Claim]) -> str:
     """How many claims have each verdict; empty without claims.
 
@@ -143,9 +152,36 @@ def counted(claims: Iterable[Claim]) -> str:
         >>> counted([Claim(key="", source="", statement="", verdict="holds", evidence="")] * 2)
         '2 hold'
     """
-    found = [str(claim.verdict) for claim in claims]
-    counts = {verdict: found.count(verdict) for verdict in _SAID}
-    return ", ".join(f"{n} {_SAID[verdict][n > 1]}" for verdict, n in counts.items() if n)
+    return ", ".join(f"{n} {_said(said, n)}" for said, n in _counts(claims).items())
+
+
+def _said(said: str, n: int) -> str:
+    one, more = _SAID.get(said, (said, said.replace("depends", "depend")))
+    return more if n > 1 else one
+
+
+def tally_sentence(claims: Iterable[Claim]) -> str:
+    """A page's claims, counted by verdict, as a sentence without its full stop.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> one = Claim(key="", source="", statement="", verdict="undecided", evidence="")
+        >>> two = [replace(one, verdict=verdict) for verdict in ("holds", "does not hold")]
+        >>> tally_sentence([one, one, two[0]]), tally_sentence([two[1]] * 2)
+        ('Of 3 claims 1 holds, and 2 are undecided', 'Of 2 claims 2 do not hold')
+        >>> tally_sentence([one, *two * 2])
+        'Of 5 claims 2 hold, 2 do not, and 1 is undecided'
+    """
+    counts = _counts(claims)
+    parts = [f"{n} {_said(said, n)}" for said, n in counts.items()]
+    if "holds" in counts and "does not hold" in counts:
+        parts[1] = parts[1].removesuffix(" hold")
+    if not parts:
+        return "No claim is asked yet"
+    *first, last = parts
+    start = f"{', '.join(first)}, and " if first else ""
+    total = sum(counts.values())
+    return f"Of {total} claims {start}{last}" if total > 1 else f"The one claim {last.partition(' ')[2]}"
 
 
 def in_short(claims: Iterable[Claim], questions: Mapping[str, str]) -> str:
@@ -176,7 +212,7 @@ def usual_words(
         "per_run": per_run,
         "left_hours": (numbers["wanted"] - done) * per_run / 3600,
         "fewest": FEWEST_SEEDS,
-        "counted": counted(claims),
+        "counted": tally_sentence(claims),
         "in_short": in_short(claims, questions),
         "claim_table": claims_table(claims),
     }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from calibrant.experiments import on_bounds
 from calibrant.experiments.arms import ArmRuns, Run
 from calibrant.experiments.grouping import grouped
-from calibrant.experiments.means import Mean, plus_minus
+from calibrant.experiments.means import Mean, mean_of, plus_minus
 from calibrant.experiments.pages import table
 from calibrant.experiments.published import facts
 
@@ -18,7 +20,10 @@ Fact: TypeAlias = Mapping[str, str]
 """A printed number: ``column`` (its table, from 0), ``loss``, ``value``, ``table``, ``temperature``."""
 
 Question: TypeAlias = tuple[str, str, Sequence[str]]
-"""The metric and the stage of a published table, and the losses that a claim compares by them."""
+"""The metric and the stage of a published table, and the losses that a claim compares by them.
+
+The metric T is the temperature beside the ECE.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +64,7 @@ SAMPLE_FOCAL_532 = Loss(
     published="focal-sample(532)",
 )
 BRIER = Loss(key="brier", title="Brier", text="brier", published="brier")
-MMCE = Loss(key="mmce-published", title="MMCE, as published", text="mmce", published="mmce")
+MMCE = Loss(key="mmce-published", title="MMCE, λ = 2", text="mmce", published="mmce")
 
 
 def scheduled_focal(milestones: tuple[int, int]) -> tuple[Loss, ...]:
@@ -169,14 +174,17 @@ class PrintedRow:
         if question is None:
             return ""
         metric, stage, losses = question
+        wanted = ("ECE" if metric == "T" else metric, stage)
         asked = [(each.metric, each.stage) for each in self.tables]
-        column = asked.index((metric, stage)) if (metric, stage) in asked else -1
+        column = asked.index(wanted) if wanted in asked else -1
         theirs = by_place(printed)
         if any((column, loss) not in theirs for loss in losses):
             return ""
-        scale = " (NLL × 100)" if metric == "NLL" else " %"
-        values = ", ".join(theirs[column, loss]["value"] for loss in losses)
-        return f"; in the paper's own row {values}{scale}, in this order"
+        name = "temperature" if metric == "T" else "value"
+        unit = {"T": "", "NLL": " (NLL × 100)"}.get(metric, " %")
+        values = ", ".join(theirs[column, loss][name] for loss in losses)
+        order = ", in this order" if len(losses) > 1 else ""
+        return f"; in the paper's own row {'T = ' if metric == 'T' else ''}{values}{unit}{order}"
 
     def arms(self, runs: Iterable[Run]) -> dict[str, ArmRuns]:
         """The losses that have runs, by key; a run says which ``loss`` and ``seed`` it is of."""
@@ -214,22 +222,28 @@ class PrintedRow:
 
 
 def fitted_table(arms: Mapping[str, ArmRuns]) -> str:
-    """What likelihood and the grid fitted, and the ECE with it."""
+    """What likelihood and the grid fitted, and the ECE with it; below it what the mark of a bound means."""
     heads = ["loss", "n", "T by NLL", "T by ECE", "ECE, T by NLL %", "focal temperature: T", "γ", "ECE %"]
     rows = [
         [
             arm.title,
             str(len(arm.runs)),
-            plus_minus(arm.parameter("temperature"), 2),
-            plus_minus(arm.parameter("ece_temperature"), 2),
+            _fitted(arm, "temperature"),
+            _fitted(arm, "ece_temperature"),
             plus_minus(arm.metric("temperature", "ece"), 2, 100),
-            plus_minus(arm.parameter("focal_temperature"), 2),
-            plus_minus(arm.parameter("gamma"), 2),
+            _fitted(arm, "focal_temperature"),
+            _fitted(arm, "gamma"),
             plus_minus(arm.metric("focal-temperature", "ece"), 2, 100),
         ]
         for arm in arms.values()
     ]
-    return table(heads, rows)
+    text = table(heads, rows)
+    return f"{text}\n\n{on_bounds.note()}" if on_bounds.ON_BOUND in text else text
+
+
+def _fitted(arm: ArmRuns, name: str) -> str:
+    values = [run["parameters"][name] for run in arm.runs.values()]
+    return plus_minus(mean_of(values), 2) + on_bounds.mark(name, values)
 
 
 def epochs_table(arms: Mapping[str, ArmRuns], epochs: Sequence[int]) -> str:
@@ -240,6 +254,20 @@ def epochs_table(arms: Mapping[str, ArmRuns], epochs: Sequence[int]) -> str:
         found = [arm.mean(lambda run, epoch=epoch: run["temperatures"][epoch - 1]) for epoch in epochs]
         rows.append([arm.title, kept, *(plus_minus(each, 2) for each in found)])
     return table(["loss", "epochs kept", *(f"T, epoch {epoch}" for epoch in epochs)], rows)
+
+
+def growth(arms: Mapping[str, ArmRuns]) -> str:
+    """In how many runs the temperature of held-out texts grows, and where it does not in the second half."""
+    runs = [(arm.title, run["temperatures"]) for arm in arms.values() for run in arm.runs.values()]
+    last = max((len(found) for _, found in runs), default=0)
+    grown = sum(found[0] < found[-1] for _, found in runs)
+    of_title = Counter(title for title, _ in runs)
+    fallen = Counter(title for title, found in runs if found[len(found) // 2 - 1] >= found[-1])
+    said = f"T grows from epoch 1 to epoch {last} in {grown} of {len(runs)} runs"
+    if not fallen:
+        return f"{said}, and in all of them in the second half of the epochs"
+    named = ", ".join(f"{title} (in {n} of {of_title[title]})" for title, n in fallen.items())
+    return f"{said}; in the second half of the epochs it does not grow under {named}"
 
 
 def losses_exchanged(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, Any]:

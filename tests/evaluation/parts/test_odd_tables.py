@@ -9,7 +9,8 @@ import pytest
 
 from calibrant import InputError, Predictions, evaluate, load_predictions
 from calibrant.cli import parts as command_parts
-from calibrant.cli.parts import fit_in_parts, opened_alike
+from calibrant.cli.fit_by_sums import fit_in_parts
+from calibrant.cli.parts import opened_alike
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import check, compare
 from calibrant.evaluation.arguments import GROUPS_NOTE

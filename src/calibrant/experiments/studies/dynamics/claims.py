@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns, Pick, Run
-from calibrant.experiments.claims import Claim
-from calibrant.experiments.paired import Asked, Quantity, in_words
+from calibrant.experiments.arms import ArmRuns, Pick, Run, difference, shared
+from calibrant.experiments.claims import OWN, Claim, Departure, all_of, below
+from calibrant.experiments.paired import FEWEST_SEEDS, Asked, Quantity, in_words
 from calibrant.experiments.studies.dynamics.numbers import arms_of, at, change, followed, train_change
-from calibrant.experiments.studies.dynamics.settings import EPOCHS, SOURCES, START, TITLES, WAYS
+from calibrant.experiments.studies.dynamics.settings import (
+    EPOCHS,
+    FIRST,
+    LEVEL_OF_THEIRS,
+    SAME_ERROR,
+    SIMILAR,
+    SOURCES,
+    START,
+    SURE,
+    TITLES,
+    WAYS,
+)
 from calibrant.experiments.studies.losses.settings import DROP
 
-NLL = "NLL"
-SURE = 0.95
-"""What the paper finds the mean probability of the true class, of images that are right, to stay above."""
 FOCAL = ("focal-1", "focal-2", "focal-3")
 
 
@@ -34,81 +44,161 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
 
 
 def _of_way(way: str, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
-    def ask(key: str, statement: str) -> Asked:
+    def ask(key: str, statement: str, *departures: Departure) -> Asked:
         return Asked(
             key=f"{way}-{key}",
             source=SOURCES[way],
             statement=f"{statement} ({WAYS[way]})",
+            departures=departures,
         )
 
     yield from _overfitting(ask, arms.get("cross-entropy"))
-    yield from _against_cross_entropy(ask, arms)
+    for key in FOCAL:
+        yield from _against_cross_entropy(ask, arms, key)
+    yield from _gradients(ask, arms)
     for key in ("cross-entropy", *FOCAL):
-        title = in_words(TITLES[key])
         yield from ask(
             f"sure-{key}",
-            f"Under {title} right images keep a mean probability of the true class above {SURE:g}",
+            f"Under {in_words(TITLES[key])} correctly classified images keep a mean probability of the true "
+            f"class above {SURE:g}",
+            LEVEL_OF_THEIRS,
         ).between(arms.get(key), percent(at("p_true_correct", EPOCHS)), low=SURE)
 
 
 def _overfitting(ask: Any, arm: ArmRuns | None) -> Iterator[Claim]:
     """The account of cross-entropy's over-confidence."""
-    after = "After the rate has dropped"
-    held = "of held-out images under cross-entropy"
+    after = "Under cross-entropy, after the rate has dropped,"
     for key, name, statement, falls in (
-        ("nll-rises", "nll", f"{after}, the NLL {held} rises", False),
-        ("right-falls", "nll_correct", f"{after}, that of those that are right falls", True),
-        ("wrong-rises", "nll_incorrect", f"{after}, that of those that are wrong rises", False),
-        ("ece-rises", "ece", f"{after}, the ECE {held} rises", False),
-        ("peaks-right", "entropy_correct", f"{after}, the entropy of right ones falls", True),
-        ("peaks-wrong", "entropy_incorrect", f"{after}, the entropy of wrong ones falls", True),
+        ("nll-rises", "nll", "the NLL of held-out images rises", False),
+        ("right-falls", "nll_correct", "the NLL of correctly classified images falls", True),
+        ("wrong-rises", "nll_incorrect", "the NLL of misclassified images rises", False),
+        ("ece-rises", "ece", "the ECE of held-out images rises", False),
+        ("peaks-right", "entropy_correct", "the entropy of correctly classified images falls", True),
+        ("peaks-wrong", "entropy_incorrect", "the entropy of misclassified images falls", True),
     ):
         show = percent if name == "ece" else nats
-        yield from ask(key, statement).between(arm, show(change(name, START)), **_bound(falls=falls))
-    for key, name, group in (("right", "nll_correct", "right"), ("wrong", "nll_incorrect", "wrong")):
-        yield from ask(
-            f"train-{key}", f"{after}, the NLL of {group} training images under cross-entropy falls"
-        ).between(followed(arm), nats(train_change(name)), high=0.0)
+        yield from ask(key, f"{after} {statement}").between(
+            arm, show(change(name, START)), **_bound(falls=falls)
+        )
+    for key, name, group in (
+        ("right", "nll_correct", "correctly classified"),
+        ("wrong", "nll_incorrect", "misclassified"),
+    ):
+        yield from ask(f"train-{key}", f"{after} the NLL of {group} training images falls").between(
+            followed(arm), nats(train_change(name)), high=0.0
+        )
 
 
 def _bound(*, falls: bool) -> dict[str, float]:
     return {"high": 0.0} if falls else {"low": 0.0}
 
 
-def _against_cross_entropy(ask: Any, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
-    plain = arms.get("cross-entropy")
-    for key in FOCAL:
-        arm, title = arms.get(key), in_words(TITLES[key])
-        yield from ask(
-            f"rise-{key}",
-            f"After the rate has dropped, the NLL of wrong images rises less under {title}",
-        ).lower(arm, plain, nats(change("nll_incorrect", START)))
-        yield from ask(
-            f"entropy-{key}",
-            f"In the end wrong images have the lower entropy under cross-entropy than {title}",
-        ).lower(plain, arm, nats(at("entropy_incorrect", EPOCHS)))
-        yield from ask(
-            f"true-wrong-{key}",
-            f"In the end wrong images have the lower probability of the true class under cross-entropy "
-            f"than {title}",
-        ).lower(plain, arm, percent(at("p_true_incorrect", EPOCHS)))
-        yield from ask(f"true-right-{key}", f"In the end right ones have the lower one under {title}").lower(
-            arm, plain, percent(at("p_true_correct", EPOCHS))
+def _against_cross_entropy(ask: Any, arms: Mapping[str, ArmRuns], key: str) -> Iterator[Claim]:
+    """What is said of focal loss with an exponent."""
+    plain, arm, title = arms.get("cross-entropy"), arms.get(key), in_words(TITLES[key])
+    than_focal = f"under cross-entropy than under {title}"
+    than_plain = f"under {title} than under cross-entropy"
+    yield from ask(
+        f"rise-{key}", f"After the rate has dropped, the NLL of misclassified images rises less {than_plain}"
+    ).lower(arm, plain, nats(change("nll_incorrect", START)))
+    yield from ask(
+        f"entropy-{key}", f"In the end misclassified images have the lower entropy {than_focal}"
+    ).lower(plain, arm, nats(at("entropy_incorrect", EPOCHS)))
+    yield from _consistent(ask, plain, arm)
+    yield from ask(
+        f"true-wrong-{key}",
+        f"In the end misclassified images have the lower true-class probability {than_focal}",
+    ).lower(plain, arm, percent(at("p_true_incorrect", EPOCHS)))
+    yield from ask(
+        f"true-right-{key}",
+        f"In the end correctly classified images have the lower true-class probability {than_plain}",
+    ).lower(arm, plain, percent(at("p_true_correct", EPOCHS)))
+    yield from ask(
+        f"nll-right-{key}", f"In the end correctly classified images have the lower NLL {than_focal}"
+    ).lower(plain, arm, nats(at("nll_correct", EPOCHS)))
+    yield from ask(f"ece-lower-{key}", f"In the end the ECE of held-out images is lower {than_plain}").lower(
+        arm, plain, percent(at("ece", EPOCHS))
+    )
+    yield from ask(
+        f"error-{key}",
+        f"In the end the errors of {title} and cross-entropy are almost the same (within half a point)",
+    ).alike(arm, plain, percent(at("error", EPOCHS)), SAME_ERROR)
+    yield from ask(
+        f"norm-first-{key}",
+        f"Over the epochs before the rate drops the last layer's norm is lower {than_focal}",
+    ).lower(plain, arm, nats(early_norm))
+    yield from ask(
+        f"norm-last-{key}", f"After the last epoch the last layer's norm is lower {than_plain}"
+    ).lower(arm, plain, nats(lambda run: run["norms"][-1]))
+
+
+def _consistent(ask: Any, plain: ArmRuns | None, arm: ArmRuns | None) -> Iterator[Claim]:
+    """Whether the entropy of misclassified images is higher under focal loss before the drop and after it."""
+    if plain is None or arm is None:
+        return
+    gaps = [difference(plain, arm, entropy_over(part)) for part in (slice(DROP), slice(DROP, EPOCHS))]
+    found = [gap for gap in gaps if gap is not None and gap.n >= FEWEST_SEEDS]
+    if len(found) < len(gaps):
+        return
+    asked = ask(
+        f"entropy-course-{arm.key}",
+        "Over the epochs before the rate drops, and over those after it, misclassified images have the lower "
+        f"entropy under cross-entropy than under {in_words(arm.title)}",
+    )
+    before, after = (nats(at("entropy_incorrect", 1)).shown(gap, signed=True) for gap in found)
+    yield Claim(
+        key=asked.key,
+        source=asked.source,
+        statement=asked.statement,
+        verdict=all_of(below(gap) for gap in found),
+        evidence=f"difference before the drop {before}, after it {after}; lower in "
+        f"{100 * _epochs_lower(plain, arm):.0f} % of the epochs, n = {found[0].n}",
+    )
+
+
+def _epochs_lower(first: ArmRuns, second: ArmRuns) -> float:
+    """In how large a share of all epochs of the shared seeds the first arm's entropy is the lower one."""
+    one, other = (
+        [run["held_out"]["entropy_incorrect"] for run in arm.runs.values()] for arm in shared(first, second)
+    )
+    lower = [
+        a < b for ours, theirs in zip(one, other, strict=True) for a, b in zip(ours, theirs, strict=True)
+    ]
+    return sum(lower) / len(lower)
+
+
+def _gradients(ask: Any, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
+    """Figure 4: lengths of the samples' gradients at first, and what becomes of them."""
+    plain, focal = followed(arms.get("cross-entropy")), followed(arms.get("focal-3"))
+    for epoch in (FIRST, DROP):
+        logs = Quantity(
+            pick=lambda run, epoch=epoch: math.log(gradients(run, epoch)), digits=3, unit=" (log)"
         )
-    focal = arms.get("focal-3")
+        asked = ask(
+            f"gradients-similar-{epoch}",
+            f"After epoch {epoch} the gradients of focal loss (γ = 3) and cross-entropy are similar in "
+            f"length (within a factor of {SIMILAR:g})",
+        )
+        asked = asked if epoch == FIRST else replace(asked, source=OWN)
+        yield from asked.alike(focal, plain, logs, math.log(SIMILAR))
     yield from ask(
-        "norm-first",
-        "Over the epochs before the rate drops the last layer's norm is lower under cross-entropy than focal "
-        "loss (γ = 3)",
-    ).lower(plain, focal, nats(early_norm))
+        "gradients-shrink",
+        f"From epoch {FIRST} to the last focal loss's gradients (γ = 3) shrink to a smaller share",
+    ).lower(focal, plain, percent(left_of_gradients))
     yield from ask(
-        "norm-last",
-        "After the last epoch the last layer's norm is lower under focal loss (γ = 3) than cross-entropy",
-    ).lower(focal, plain, nats(lambda run: run["norms"][-1]))
-    yield from ask(
-        "gradients",
-        "From the first to the last epoch focal loss's gradients (γ = 3) shrink to a smaller share",
-    ).lower(followed(focal), followed(plain), percent(left_of_gradients))
+        "gradients-last",
+        "After the last epoch the gradients of focal loss (γ = 3) are shorter than those of cross-entropy",
+    ).lower(focal, plain, nats(lambda run: gradients(run, EPOCHS)))
+
+
+def entropy_over(epochs: slice) -> Pick:
+    """Mean entropy of misclassified images over some epochs."""
+
+    def pick(run: Run) -> float:
+        found = run["held_out"]["entropy_incorrect"][epochs]
+        return sum(found) / len(found)
+
+    return pick
 
 
 def early_norm(run: Run) -> float:
@@ -116,6 +206,11 @@ def early_norm(run: Run) -> float:
     return sum(run["norms"][:DROP]) / DROP
 
 
+def gradients(run: Run, epoch: int) -> float:
+    """Mean length of the samples' gradients of the last layer after an epoch."""
+    return run["gradient_norms"][str(epoch)]
+
+
 def left_of_gradients(run: Run) -> float:
-    """Mean length of the samples' gradients after the last epoch, as a share of that after the first."""
-    return run["gradient_norms"][str(EPOCHS)] / run["gradient_norms"]["1"]
+    """That after the last epoch as a share of that after the first."""
+    return gradients(run, EPOCHS) / gradients(run, FIRST)

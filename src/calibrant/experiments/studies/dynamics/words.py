@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns
+from calibrant.experiments.pages import table
 from calibrant.experiments.paired import Quantity, arms_table, usual_words
-from calibrant.experiments.studies.dynamics.claims import claims, early_norm, left_of_gradients, nats, percent
+from calibrant.experiments.studies.dynamics.claims import (
+    claims,
+    early_norm,
+    gradients,
+    left_of_gradients,
+    nats,
+    percent,
+)
 from calibrant.experiments.studies.dynamics.numbers import (
     arms_of,
     at,
@@ -15,15 +24,24 @@ from calibrant.experiments.studies.dynamics.numbers import (
     share_of,
     train_change,
 )
-from calibrant.experiments.studies.dynamics.settings import EPOCHS, LOSSES, QUESTIONS, START, WAYS
+from calibrant.experiments.studies.dynamics.settings import (
+    EPOCHS,
+    FIRST,
+    LEVEL_OF_THEIRS,
+    LOSSES,
+    QUESTIONS,
+    START,
+    STARTS,
+    WAYS,
+)
 from calibrant.experiments.studies.losses.settings import DROP
 
 RISES: Mapping[str, Quantity] = {
     "NLL": nats(change("nll", START)),
-    "through right ones": nats(share_of("correct", START)),
-    "through wrong ones": nats(share_of("incorrect", START)),
-    "NLL of right ones": nats(change("nll_correct", START)),
-    "of wrong ones": nats(change("nll_incorrect", START)),
+    "through right images": nats(share_of("correct", START)),
+    "through wrong images": nats(share_of("incorrect", START)),
+    "NLL, right": nats(change("nll_correct", START)),
+    "NLL, wrong": nats(change("nll_incorrect", START)),
     "ECE, points": percent(change("ece", START)),
     "error, points": percent(change("error", START)),
     f"NLL since epoch {DROP}": nats(change("nll", DROP)),
@@ -43,9 +61,13 @@ ENDS: Mapping[str, Quantity] = {
 FOLLOWED: Mapping[str, Quantity] = {
     "error %": percent(lambda run: run["train"][str(EPOCHS)]["error"]),
     "change of NLL": nats(train_change("nll")),
-    "of right ones": nats(train_change("nll_correct")),
-    "of wrong ones": nats(train_change("nll_incorrect")),
-    "gradients left %": percent(left_of_gradients),
+    "NLL, right": nats(train_change("nll_correct")),
+    "NLL, wrong": nats(train_change("nll_incorrect")),
+    **{
+        f"gradients, epoch {epoch}": nats(lambda run, epoch=epoch: gradients(run, epoch))
+        for epoch in (FIRST, DROP, EPOCHS)
+    },
+    "left %": percent(left_of_gradients),
 }
 
 
@@ -64,8 +86,23 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             for way, arms in by_way.items()
             if (some := [each for arm in arms.values() if (each := followed(arm))])
         },
+        "starts": _starts({way: arms.get("cross-entropy") for way, arms in by_way.items()}),
+        "first_start": STARTS[0],
+        "last_start": STARTS[-1],
         "losses": len(LOSSES),
+        "level": LEVEL_OF_THEIRS.what,
         "drop": DROP,
+        "first": FIRST,
         "start": START,
         "last": EPOCHS,
     }
+
+
+def _starts(arms: Mapping[str, ArmRuns | None]) -> str:
+    """Cross-entropy's change of the NLL to the last epoch, from several epochs on."""
+    rows = [
+        [way, str(len(arm.runs)), *(nats(change("nll", start)).cell(arm) for start in STARTS)]
+        for way, arm in arms.items()
+        if arm is not None
+    ]
+    return table(["cross-entropy", "n", *(f"from epoch {start}" for start in STARTS)], rows)

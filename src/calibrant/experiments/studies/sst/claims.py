@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from calibrant.experiments.claims import Claim, all_of, below, compared, within
+from calibrant.experiments.claims import OWN, Claim, all_of, below, compared, within
 from calibrant.experiments.means import mean_of, paired_difference, plus_minus
 from calibrant.experiments.paired import FEWEST_SEEDS, enough
 from calibrant.experiments.printed_rows import SCALE
-from calibrant.experiments.studies.losses.claims import asked, row_question
+from calibrant.experiments.studies.losses.claims import OF_IMAGES, asked, row_question
+from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.sst.numbers import arms_of, distances, ratios
 from calibrant.experiments.studies.sst.settings import (
     CONVENTIONS,
@@ -25,8 +26,6 @@ MARGIN = 1.1
 """The factor within which a ratio of temperatures counts as the predicted one."""
 _OF_ERROR = ("no-cost", "errs-", "smoothing-error")
 """How the keys of claims on the error begin, which is the same under both conventions."""
-_WITHOUT = {"confident-share"}
-"""Asked of SST by no paper."""
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
@@ -34,13 +33,16 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     found: dict[str, Claim] = {}
     for convention in CONVENTIONS:
         for claim in asked(enough(arms_of(numbers, convention))):
-            if claim.key in _WITHOUT or (convention == RENORMALISED and claim.key.startswith(_OF_ERROR)):
+            if claim.key.startswith(OF_IMAGES) or (
+                convention == RENORMALISED and claim.key.startswith(_OF_ERROR)
+            ):
                 continue
             name = claim.key if convention == STRUCK else f"{claim.key}, {convention}"
             where = "as published" if convention == STRUCK else "renormalised"
             found[name] = replace(
                 claim,
                 key=name,
+                source=OWN if claim.source == FCL else claim.source,  # its paper has no SST
                 statement=f"{claim.statement} ({where})",
                 evidence=claim.evidence + ROW.said(numbers["published"], row_question(claim)),
             )
@@ -70,7 +72,7 @@ def _convention(numbers: Mapping[str, Any]) -> Iterator[Claim]:
 
 
 def _focal(numbers: Mapping[str, Any]) -> Iterator[Claim]:
-    """Whether focal loss's bad row is made by the convention."""
+    """Whether the convention makes focal loss look worse."""
     both = [enough(arms_of(numbers, name)).get("focal-3") for name in (RENORMALISED, STRUCK)]
     if None in both:
         return
@@ -78,11 +80,16 @@ def _focal(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     gap = paired_difference(*values)
     yield Claim(
         key="convention-focal-3",
-        source=CODE,
+        source=OWN,
         statement="Focal loss with γ = 3 has the lower ECE where the two classes are renormalised",
         verdict=below(gap),
-        evidence=f"{plus_minus(mean_of(values[0]), 1)} % renormalised, "
-        f"{plus_minus(mean_of(values[1]), 1)} % as published, n = {gap.n}",
+        evidence="; ".join(
+            (
+                f"{plus_minus(mean_of(values[0]), 1)} % renormalised",
+                f"{plus_minus(mean_of(values[1]), 1)} % as published",
+                f"difference {plus_minus(gap, 1, signed=True)} %, n = {gap.n}",
+            )
+        ),
         arms=(RENORMALISED, STRUCK),
     )
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from calibrant.experiments.means import mean_of, plus_minus
 from calibrant.experiments.pages import table
-from calibrant.experiments.paired import FEWEST_SEEDS, claims_table
-from calibrant.experiments.printed_rows import by_place, epochs_table, fitted_table
+from calibrant.experiments.paired import FEWEST_SEEDS, claims_table, tally_sentence
+from calibrant.experiments.printed_rows import by_place, epochs_table, fitted_table, growth
 from calibrant.experiments.studies.sst.claims import claims
 from calibrant.experiments.studies.sst.numbers import arms_of, ratios, ratios_at
 from calibrant.experiments.studies.sst.settings import (
@@ -47,10 +46,11 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         },
         "fitted": {name: fitted_table(arms_of(numbers, name)) for name in CONVENTIONS},
         "epochs": epochs_table(arms_of(numbers, RENORMALISED), EPOCHS),
+        "growth": growth(arms_of(numbers, RENORMALISED)),
         "kept": _kept(numbers),
         "theory": _theory(numbers),
         "fewest": FEWEST_SEEDS,
-        "verdicts": Counter(str(claim.verdict) for claim in found),
+        "counted": tally_sentence(found),
         "claim_table": claims_table(found),
     }
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from calibrant.experiments.paired import FEWEST_SEEDS, claims_table
-from calibrant.experiments.printed_rows import epochs_table, fitted_table
+from calibrant.experiments.paired import FEWEST_SEEDS, claims_table, tally_sentence
+from calibrant.experiments.printed_rows import epochs_table, fitted_table, growth
 from calibrant.experiments.studies.texts.claims import claims
 from calibrant.experiments.studies.texts.numbers import arms_of
 from calibrant.experiments.studies.texts.settings import SETTINGS, Setting
@@ -20,7 +19,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "rows": {each.key: _row(numbers, each) for each in SETTINGS},
         "hours": sum(run["cpu_seconds"] for run in numbers["runs"]) / 3600,
         "fewest": FEWEST_SEEDS,
-        "verdicts": Counter(str(claim.verdict) for claim in found),
+        "counted": tally_sentence(found),
         "claim_table": claims_table(found),
     }
 
@@ -40,5 +39,6 @@ def _row(numbers: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
         "table": setting.row.beside(arms, numbers["published"][setting.key]),
         "fitted": fitted_table(arms),
         "epochs": epochs_table(arms, setting.epochs),
+        "growth": growth(arms),
         "last": sum(run["kept_epoch"] == len(run["accuracies"]) for run in runs),
     }
