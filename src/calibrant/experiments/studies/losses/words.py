@@ -13,7 +13,7 @@ from calibrant.experiments.studies.losses.claims import claims, on_grid
 from calibrant.experiments.studies.losses.comparisons import WITHOUT_UNIT, shown
 from calibrant.experiments.studies.losses.numbers import BY_ECE, METRICS, TITLES, arms_of
 from calibrant.experiments.studies.losses.published import DATA, NETWORK
-from calibrant.experiments.studies.losses.settings import DEPARTURES, UNBALANCED
+from calibrant.experiments.studies.losses.settings import DEPARTURES, GROUPS, UNBALANCED
 
 PLANNED_SEEDS = 3
 STAGE_TITLES = {
@@ -27,7 +27,6 @@ CLASS_TITLES = {
     "overconfidence": "Excess confidence",
     "classwise_ece": TITLES["classwise_ece"],
 }
-GROUPS = (("frequent", slice(0, 3)), ("middle", slice(3, 7)), ("rare", slice(7, 10)))
 PRINTED = (
     ("error", "na", "error"),
     ("ECE", "pre", "ECE"),
@@ -125,7 +124,7 @@ def _range(arm: ArmRuns, name: str) -> str:
 
 def _group_table(arms: Sequence[ArmRuns], counts: Sequence[int], stage: str) -> str:
     heads = ["loss", "n"]
-    for name, part in GROUPS:
+    for name, part in GROUPS.items():
         heads += [
             f"{name} ({counts[part][-1]}–{counts[part][0]} images): recall %",
             "excess %",
@@ -137,7 +136,7 @@ def _group_table(arms: Sequence[ArmRuns], counts: Sequence[int], stage: str) -> 
             str(len(arm.runs)),
             *(
                 _cell(arm.mean(_group(stage, name, part)), name)
-                for _, part in GROUPS
+                for part in GROUPS.values()
                 for name in CLASS_TITLES
             ),
         ]
