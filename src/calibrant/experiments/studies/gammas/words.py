@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.means import mean_of, plus_minus
-from calibrant.experiments.pages import table
+from calibrant.experiments.pages import listed, table
 from calibrant.experiments.paired import usual_words
 from calibrant.experiments.studies.gammas.claims import (
     CE,
@@ -50,25 +50,14 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             for arm in arms.values()
             if separated(arm)
         ],
-        "epochs": _listed(f"{row['epochs']}" for row in numbers["sizes"]),
-        "of_sizes": _listed(f"{int(row['size']):,}" for row in numbers["sizes"]),
+        "epochs": listed(f"{row['epochs']}" for row in numbers["sizes"]),
+        "of_sizes": listed(f"{int(row['size']):,}" for row in numbers["sizes"]),
         "gains": gains(rows),
         "premise": premise(sizes),
         "map_table": map_table(numbers["closest"], sizes),
         "size": f"{ROWS_SIZE:,}",
         "losses": len(LOSSES),
     }
-
-
-def _listed(items: Iterable[str]) -> str:
-    """Items with commas and a last "and".
-
-    Example:
-        >>> _listed(["207", "69", "4"])
-        '207, 69 and 4'
-    """
-    *most, last = items
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def gains(arms: Mapping[str, ArmRuns]) -> dict[str, str]:
@@ -84,7 +73,7 @@ def premise(sizes: Mapping[int, Mapping[str, ArmRuns]]) -> str:
         for size, arms in sizes.items()
         if (plain := arms.get(CE)) is not None
     ]
-    return _listed(told) if told else ""
+    return listed(told)
 
 
 def rows_table(arms: Mapping[str, ArmRuns], objective: str) -> str:

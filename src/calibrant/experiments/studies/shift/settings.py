@@ -31,6 +31,8 @@ STAGES: Mapping[str, str] = {
     "vector": "vector",
     "ensemble-temperature": "ensemble temperature",
 }
+NUM_CORRUPTIONS = 15
+"""How many Hendrycks and Dietterich (2019) have."""
 SEVERITIES = (1, 2, 3, 4, 5)
 FOREIGN: Mapping[str, str] = {"notmnist_ood": "notMNIST", "mnist": "MNIST"}
 SHORT: Mapping[str, str] = {loss: loss.partition("(")[0] for loss in TITLES}

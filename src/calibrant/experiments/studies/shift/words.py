@@ -7,13 +7,14 @@ from typing import Any
 
 from calibrant.experiments.claims import below
 from calibrant.experiments.means import mean_of, plus_minus
-from calibrant.experiments.pages import table
+from calibrant.experiments.pages import listed, table
 from calibrant.experiments.paired import claims_table, tally_sentence
 from calibrant.experiments.studies.shift.claims import TEMPERATURE, claims, led_in_table
 from calibrant.experiments.studies.shift.numbers import auroc, effect, foreign_sets, largest, runs_of_loss
 from calibrant.experiments.studies.shift.settings import (
     AS_TRAINED,
     CROSS_ENTROPY,
+    NUM_CORRUPTIONS,
     ONLY_IN_TABLE,
     SCORES,
     SEVERITIES,
@@ -37,7 +38,9 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "minutes": per_run / 60,
         "hours": numbers["cpu_seconds"] / 3600,
         "left_hours": (numbers["wanted"] - done) * per_run / 3600,
-        "corruptions": numbers["corruptions"],
+        "corruptions": listed(numbers["corruptions"]),
+        "kinds": len(numbers["corruptions"]),
+        "all_kinds": len(numbers["corruptions"]) == NUM_CORRUPTIONS,
         "in_table": _in_table(),
         "promise": {TITLES[arm["loss"]]: _promise(arm["runs"]) for arm in numbers["arms"]},
         "effects": _effects(numbers),
@@ -149,7 +152,11 @@ def _said_of(numbers: Mapping[str, Any], start: str, *, each: bool = False) -> s
         after, _, corruption = about.partition(", ")
         if name == start and bool(corruption) == each:
             found.setdefault(str(claim.verdict), []).append(corruption or titles[after])
-    return "; ".join(f"*{verdict}* for {' and '.join(names)}" for verdict, names in found.items())
+
+    def told(names: Sequence[str]) -> str:
+        return listed(names) if each else " and ".join(names)  # losses have commas of their own
+
+    return "; ".join(f"*{verdict}* for {told(names)}" for verdict, names in found.items())
 
 
 def _gaps(numbers: Mapping[str, Any]) -> str:
