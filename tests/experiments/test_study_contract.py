@@ -38,7 +38,7 @@ TURNED = {"holds": "does not hold", "does not hold": "holds"}
 
 NOT_SMALL = {
     **dict.fromkeys(
-        ("dynamics", "fcl-weights", "gammas", "sst", "sum-or-mean", "texts"),
+        ("cifar10", "dynamics", "fcl-weights", "gammas", "sst", "sum-or-mean", "texts"),
         "trains by a recipe, as losses does",
     ),
     "chest-x-rays": "needs data sets; its own test measures",
