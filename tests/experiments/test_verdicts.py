@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calibrant.experiments.claims import Claim, Departure, Ruling, Verdict, all_of, at_no_cost, below, within
+from calibrant.experiments.claims import Claim, Departure, Ruling, Verdict, all_of, below, within
 from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.study import Page
 from calibrant.experiments.verdicts import OTHERS, Found, every_claim, outcomes, page_text, with_statuses
@@ -26,7 +26,11 @@ def test_p_is_that_of_the_t_test() -> None:
 def test_decided_means_p_below_a_twentieth() -> None:
     """Whatever the rule, the interval and the p-value say the same."""
     rng = np.random.default_rng(1)
-    rules = (below, lambda mean: within(mean, low=-0.5, high=0.5), lambda mean: at_no_cost(mean, 0.4))
+    rules = (
+        below,
+        lambda mean: within(mean, low=-0.5, high=0.5),
+        lambda mean: all_of([below(mean, 0.1), below(mean, 0.2)]),
+    )
     seen: set[str] = set()
     for _ in range(200):
         mean = Mean(value=rng.normal(), half_width=float(rng.exponential(0.4)), n=int(rng.integers(2, 9)))
@@ -45,6 +49,8 @@ def test_parts_count() -> None:
     assert (all_of(parts), _p(all_of(parts))) == ("holds", 0.02)
     failed = all_of([*parts, Ruling("does not hold", 0.01)])
     assert (failed, _p(failed)) == ("does not hold", pytest.approx(0.03))
+    chance = all_of([*parts, Ruling("does not hold", 0.02)])
+    assert (chance, _p(chance)) == ("undecided", pytest.approx(0.06))
     assert _p(all_of(["holds", Ruling("holds", 0.01)])) is None
 
 

@@ -129,28 +129,6 @@ def within(found: Mean, *, low: float = -math.inf, high: float = math.inf) -> Ru
     return Ruling("undecided", min(inside, outside))
 
 
-def at_no_cost(found: Mean, margin: float) -> Ruling:
-    """Whether a difference claimed to cost nothing does: not above zero, and in any case within a margin.
-
-    "Holds" is a finding of non-inferiority: the whole interval lies below the margin, and not all of it above
-    zero. A cost that is beyond noise is one, however small.
-
-    Example:
-        >>> at_no_cost(Mean(value=0.1, half_width=0.2, n=5), margin=0.5)
-        'holds'
-        >>> at_no_cost(Mean(value=0.22, half_width=0.13, n=5), margin=0.5)
-        'does not hold'
-        >>> at_no_cost(Mean(value=0.1, half_width=0.9, n=5), margin=0.5)
-        'undecided'
-    """
-    if found.half_width is None:
-        return Ruling("undecided", None)
-    cost, none = _beyond(found, 0.0, -1), _beyond(found, margin, 1)
-    if found.low > 0:
-        return Ruling("does not hold", cost)
-    return Ruling("holds", none) if found.high < margin else Ruling("undecided", min(cost, none))
-
-
 def _beyond(found: Mean, bound: float, side: Literal[-1, 1]) -> float:
     """Two-sided p-value of the mean lying below a bound (side 1) or above it (side -1), by Student's t."""
     from scipy.special import stdtr, stdtrit
@@ -165,11 +143,14 @@ def _beyond(found: Mean, bound: float, side: Literal[-1, 1]) -> float:
 def all_of(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict on a claim made of several parts, each of which must hold.
 
-    It holds by the weakest of its parts; one that fails is one of as many as were tried (Bonferroni).
+    It holds by the weakest of its parts. One that fails is one of as many as were tried (Bonferroni): the
+    claim does not hold if the p-value of the failure, times their number, is still below the level.
 
     Example:
         >>> all_of(["holds", "undecided"]), all_of(["holds", "does not hold"])
         ('undecided', 'does not hold')
+        >>> all_of([Ruling("holds", 0.01), Ruling("does not hold", 0.03)])
+        'undecided'
     """
     found = list(verdicts)
     ps = [each.p if isinstance(each, Ruling) else None for each in found]
@@ -177,7 +158,8 @@ def all_of(verdicts: Iterable[Verdict]) -> Verdict:
     complete = len(known) == len(found) > 0
     if "does not hold" in found:
         failed = [p for each, p in zip(found, ps, strict=True) if each == "does not hold" and p is not None]
-        return Ruling("does not hold", min(1.0, len(found) * min(failed)) if failed and complete else None)
+        p = min(1.0, len(found) * min(failed)) if failed and complete else None
+        return Ruling("does not hold" if p is None or p < 1 - LEVEL else "undecided", p)
     word: Word = "holds" if found and all(each == "holds" for each in found) else "undecided"
     return Ruling(word, max(known) if complete else None)
 

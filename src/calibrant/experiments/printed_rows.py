@@ -20,7 +20,10 @@ Fact: TypeAlias = Mapping[str, str]
 """A printed number: ``column`` (its table, from 0), ``loss``, ``value``, ``table``, ``temperature``."""
 
 Question: TypeAlias = tuple[str, str, Sequence[str]]
-"""The metric and the stage of a published table, and the losses that a claim compares by them."""
+"""The metric and the stage of a published table, and the losses that a claim compares by them.
+
+The metric T is the temperature beside the ECE.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,14 +174,17 @@ class PrintedRow:
         if question is None:
             return ""
         metric, stage, losses = question
+        wanted = ("ECE" if metric == "T" else metric, stage)
         asked = [(each.metric, each.stage) for each in self.tables]
-        column = asked.index((metric, stage)) if (metric, stage) in asked else -1
+        column = asked.index(wanted) if wanted in asked else -1
         theirs = by_place(printed)
         if any((column, loss) not in theirs for loss in losses):
             return ""
-        scale = " (NLL × 100)" if metric == "NLL" else " %"
-        values = ", ".join(theirs[column, loss]["value"] for loss in losses)
-        return f"; in the paper's own row {values}{scale}, in this order"
+        name = "temperature" if metric == "T" else "value"
+        unit = {"T": "", "NLL": " (NLL × 100)"}.get(metric, " %")
+        values = ", ".join(theirs[column, loss][name] for loss in losses)
+        order = ", in this order" if len(losses) > 1 else ""
+        return f"; in the paper's own row {'T = ' if metric == 'T' else ''}{values}{unit}{order}"
 
     def arms(self, runs: Iterable[Run]) -> dict[str, ArmRuns]:
         """The losses that have runs, by key; a run says which ``loss`` and ``seed`` it is of."""

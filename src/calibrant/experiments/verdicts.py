@@ -40,9 +40,9 @@ _COLUMNS = (
     "the list below each table, which says what the study does otherwise than the paper."
 )
 _ORDER = ("holds", "does not hold", "undecided")
-_COMPUTED = re.compile(r" here( \(\d+ of \d+\))?$|^depends on the \w+$")
+_COMPUTED = re.compile(r" here( \(\d+ of \d+\))?$|^depends on the \w+|^beyond the paper$")
 _CITED = re.compile(r"<!-- (.*?) -->")
-_WRITTEN = re.compile(r"<!--(where|numbers|what) ([^>]*?)-->.*?<!--/-->")
+_WRITTEN = re.compile(r"<!--(where|numbers|what|tally) ([^>]*?)-->.*?<!--/-->")
 _PLACE = re.compile(r"(?: \(((?:with|as|on) [^()]*|renormalised)\))?(?:, (on the long tail))?$")
 """What a page that asks a claim in several ways has at its end."""
 _NUMBER = re.compile(r"([+-]?[\d.]+ ± [\d.]+(?: %)?), n = ")
@@ -179,22 +179,18 @@ def _number(p: float | None) -> str:
 def together(found: Collection[Found]) -> str:
     """The status of a row of claims from what the correction leaves of those that it names.
 
-    Undecided ones do not contradict the others; they are counted. A study that departs from the paper settles
-    nothing by itself. Beside studies that do not it counts like them; where each side is of one mind and the
-    other of another, it is the departure that decides.
+    Undecided ones do not contradict the others; they are counted. A claim that a study leaves open, since it
+    departs from the paper, is not; where all are left open, that is the status.
     """
-    departing = {each.left for each in found if each.claim.departures} - {"undecided"}
-    faithful = {each.left for each in found if not each.claim.departures} - {"undecided"}
-    open_ones = [each.claim.said for each in found if each.claim.departures]
-    against = departing != faithful and len(departing) == len(faithful) == 1
-    if open_ones and (against or len(open_ones) == len(found)):
-        return open_ones[0]
-    verdicts = departing | faithful or {"undecided"}
+    faithful = [each for each in found if not each.claim.departures]
+    if not faithful:
+        return next(iter(found)).claim.said
+    verdicts = {each.left for each in faithful} - {"undecided"} or {"undecided"}
     if len(verdicts) > 1:
         return "mixed here"
     (verdict,) = verdicts
-    alike = sum(each.left == verdict for each in found)
-    return f"{verdict} here" + (f" ({alike} of {len(found)})" if alike < len(found) else "")
+    alike = sum(each.left == verdict for each in faithful)
+    return f"{verdict} here" + (f" ({alike} of {len(faithful)})" if alike < len(faithful) else "")
 
 
 def cited(check: str, names: Iterable[str]) -> list[str]:
@@ -240,8 +236,11 @@ def outcomes(found: Sequence[Found], how: str) -> str:
     Args:
         found: The claims.
         how: ``where`` names pages and, in parentheses, what a page asks in several ways; ``numbers`` adds
-            the numbers of what is decided; ``what`` names what is decided instead, and counts the others.
+            the numbers of what is decided; ``what`` names what is decided instead, and counts the others;
+            ``tally`` counts all that is not left open.
     """
+    if how == "tally":
+        return tally(each.left for each in found if not each.claim.departures)
     start = common_start(each.claim.statement for each in found).rpartition(" ")[0]
     said: list[str] = []
     for verdict in _ORDER:

@@ -16,15 +16,14 @@ from calibrant._math.checks import check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant._math.top_k import TopK
-from calibrant.predictions import checks
-from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.contents import Source
 from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats import parquet
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames
-from calibrant.predictions.formats.columns import Column, Layout, fields_of_columns
+from calibrant.predictions.formats.columns import Column, fields_of_columns
 from calibrant.predictions.formats.contents import damaged
+from calibrant.predictions.formats.parquet_columns import FileColumns, NeedsWholeError
 from calibrant.predictions.formats.parquet_files import (
     Keys,
     add_to_digest,
@@ -36,7 +35,7 @@ from calibrant.predictions.formats.parquet_files import (
     restored,
     rooted,
 )
-from calibrant.predictions.formats.top_k import columns_of_top_k, holds_top_k, piece_of_top_k
+from calibrant.predictions.formats.top_k import holds_top_k, piece_of_top_k
 from calibrant.predictions.percent import holds_percentages
 from calibrant.predictions.pieces import Piece, piece_of
 from calibrant.predictions.table import Predictions
@@ -46,15 +45,6 @@ MOST_LABELS = 200
 """Of a sample; the sums of more would not fit into memory."""
 PART = 1 << 25
 """Scores of a part, at least; whole row groups of one file."""
-_WHOLE = "`load_predictions` reads them"
-
-
-class NeedsWholeError(InputError):
-    """A table can only be judged whole: sums of parts do not know what it holds."""
-
-    def __init__(self, place: str, what: str) -> None:
-        super().__init__(f"{place}: with {what}, all samples must be in memory; {_WHOLE}.")
-        self.what = what
 
 
 @dataclass(frozen=True)
@@ -117,8 +107,7 @@ class PartitionedPredictions:
         files = files_of(root)
         digest = hashlib.sha256()
         parts: list[Part] = []
-        first: tuple[Layout, dict[str, str]] | None = None
-        groups_found: dict[str, None] = {}
+        first: FileColumns | None = None
         of_keys: frozenset[str] | None = None
         start = 0
         for name, keys in zip(files, keys_of(root, files), strict=True):
@@ -126,29 +115,25 @@ class PartitionedPredictions:
                 add_to_digest(digest, root, name, file)
                 if not file.metadata.num_rows:
                     continue
-                try:
-                    layout, given, lists, width, dtype = _columns_of(file, columns, keys)
-                except InputError as error:
-                    raise InputError(f"{name}: {error}") from error
+                found = FileColumns.of(name, file, columns, keys)
                 of_keys = columns_of_keys(name, file, keys, of_keys)
-                groups_found |= dict.fromkeys(filter(_names_groups, layout.singles))
-                _refuse_bands(name, file, layout, given)
-                if first is None:
-                    first, self._lists, self._dtype, self.width = (layout, given), lists, dtype, width
-                elif differing := sorted(_read(*first) ^ _read(layout, given)):
+                found.refuse_bands(name, file)
+                if first is not None and (differing := sorted(first.read ^ found.read)):
                     said = f"`{differing[0]}` is in one of them only"
                     raise InputError(f"{name} must have the columns of {files[0]}; {said}.")
-                self._dtype = np.result_type(self._dtype, dtype)
+                wider = found.dtype if first is None else np.result_type(first.dtype, found.dtype)
+                first = replace(first or found, dtype=wider)
                 counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
-                marked = _marked(name, file, layout, given, keys)
-            for groups in _together(counts, self.width):
+                marked = found.marked(name, file, keys)
+            for groups in _together(counts, first.width):
                 rows, to_fit_on = (sum(each[k] for k in groups) for each in (counts, marked))
                 parts.append(Part(len(parts), name, groups, start, rows, to_fit_on, tuple(keys.items())))
                 start += rows
         if first is None or not start:
             raise InputError(f"{self.address}: it holds no rows.")
-        self._layout, self._given = first
-        self._groups = tuple(name.removeprefix(GROUP_OF).removeprefix(BANDS_OF) for name in groups_found)
+        self._layout, self._given, self._lists = first.layout, first.given, first.lists
+        self._dtype, self.width = first.dtype, first.width
+        self.has_groups = any(map(_names_groups, self._layout.singles))
         self._refuse_other_kinds()
         self.parts: tuple[Part, ...] = tuple(parts)
         self.num_samples = start
@@ -230,11 +215,6 @@ class PartitionedPredictions:
     def has_weights(self) -> bool:
         """Whether there is a column of weights."""
         return bool(self._layout.weights)
-
-    @property
-    def has_groups(self) -> bool:
-        """Whether there are columns of groups."""
-        return bool(self._groups)
 
     def pieces(self, part: Part) -> Iterator[Piece]:
         """The rows of a part, some at a time.
@@ -322,32 +302,6 @@ class PartitionedPredictions:
         return f"PartitionedPredictions({self.num_samples:,} samples, {what}, {len(self.parts)} parts)"
 
 
-def _columns_of(
-    file: Any, columns: ColumnNames | None, keys: Keys
-) -> tuple[Layout, dict[str, str], str | None, int, np.dtype[Any]]:
-    """Which columns hold what, their names in the file, that of lists, and how many numbers a row has."""
-    schema = file.schema_arrow
-    if holds_top_k(schema.names):
-        layout, given = columns_of_top_k([*schema.names, *keys], columns or ColumnNames())
-        listed = parquet.length_of_lists(file, layout.scores[0])
-        return layout, given, None, max(2, 2 * listed), np.dtype(np.float64)
-    lists = parquet.lists_in(schema, columns)
-    layout, given = parquet.layout_in(file, columns, keys)
-    scores = [given[each] for each in layout.scores] if lists is None else [lists]
-    return layout, given, lists, max(2, len(layout.scores)), parquet.dtype_of(scores, file)
-
-
-def _refuse_bands(name: str, file: Any, layout: Layout, given: dict[str, str]) -> None:
-    """Refuse bands of which a piece does not know where they begin, or how they are called."""
-    for column in layout.singles:
-        if column.startswith(BANDS_OF):
-            stated, starts = named_bands(column.removeprefix(BANDS_OF))
-            if not starts:
-                raise NeedsWholeError(name, f"bands of `{stated}` that do not say where they begin")
-            if not parquet.is_whole(file, given[column]):
-                raise NeedsWholeError(name, f"bands of `{stated}`, which are no whole numbers")
-
-
 def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ...]]:
     """Neighbouring row groups that make parts."""
     groups: list[int] = []
@@ -370,26 +324,3 @@ def _weights(column: Column, name: str) -> NDArray[np.float64]:
 
 def _names_groups(name: str) -> bool:
     return name in {"group", "groups"} or name.startswith((GROUP_OF, BANDS_OF))
-
-
-def _read(layout: Layout, given: dict[str, str]) -> set[str]:
-    """The columns that are read, as the file calls them."""
-    return {given[name] for name in (*layout.scores, *layout.labels, *layout.singles)}
-
-
-def _marked(name: str, file: Any, layout: Layout, given: dict[str, str], keys: Keys) -> list[int]:
-    """How many rows of each row group are marked to be fitted on."""
-    if "split" not in layout.singles:
-        return [0] * file.metadata.num_row_groups
-    split = given["split"]
-    try:
-        if split not in file.schema_arrow.names:
-            fits = int(checks.as_split(key_column(keys[split], 1), 1)[0]) == 0
-            groups = range(file.metadata.num_row_groups)
-            return [file.metadata.row_group(k).num_rows if fits else 0 for k in groups]
-        return [
-            int((checks.as_split(values, len(values)).numpy() == 0) @ counts)
-            for values, counts in parquet.values_of(file, split)
-        ]
-    except InputError as error:
-        raise InputError(f"{name}: {str(error).partition('; row')[0]}.") from error

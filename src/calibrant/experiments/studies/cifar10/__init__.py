@@ -12,7 +12,6 @@ from calibrant.experiments.studies.cifar10.numbers import numbers_of, swapped
 from calibrant.experiments.studies.cifar10.words import words
 from calibrant.experiments.studies.gammas.numbers import closest
 from calibrant.experiments.studies.losses.numbers import DIGITS
-from calibrant.experiments.studies.losses.settings import AFTER
 from calibrant.experiments.study import Page
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ CIFAR10 = grid_study(
         claims=claims,
         exchanged=swapped,
         departs="A residual network of 14 layers on 10,000 JPEG images of CIFAR-10 without augmentation, 30 "
-        f"epochs in bfloat16; the papers have ResNet-50 on 45,000, 350 epochs. {AFTER}",
+        "epochs in bfloat16; the papers have ResNet-50 on 45,000, 350 epochs.",
         kept=_kept,
         numbers=numbers_of,
         digits=DIGITS,

@@ -41,8 +41,7 @@ def page_of(setting: settings.Setting, published: Path = PUBLISHED_TABLES) -> Pa
         words=words,
         claims=claims,
         exchanged=swapped,
-        departs="A small network on 10,000 images of Fashion-MNIST; the papers have ResNets on CIFAR-10. "
-        f"{settings.AFTER}{settings.UNBALANCED if setting.imbalance > 1 else ''}",
+        departs="A small network on 10,000 images of Fashion-MNIST; the papers have ResNets on CIFAR-10.",
         figures=(f"{setting.key}-ece.svg", f"{setting.key}-weight-norms.svg"),
         where=setting.where,
         kept=shown,

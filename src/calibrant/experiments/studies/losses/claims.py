@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any
 
-from calibrant.experiments.arms import ArmRuns, Pick, Run, difference, shared
+from calibrant.experiments.arms import Run, difference, shared
 from calibrant.experiments.claims import (
     NOT_CLAIMED,
     OWN,
@@ -15,39 +15,57 @@ from calibrant.experiments.claims import (
     Claim,
     above,
     all_of,
-    at_no_cost,
     below,
     within,
 )
-from calibrant.experiments.means import Mean, plus_minus, standard_errors
-from calibrant.experiments.studies.losses.numbers import TITLES, arms_of
+from calibrant.experiments.means import Mean, standard_errors
+from calibrant.experiments.studies.losses.comparisons import Arms, Below, in_words, metric_of, shown
+from calibrant.experiments.studies.losses.numbers import BY_ADAPTIVE_ECE, BY_ECE, arms_of
 from calibrant.experiments.studies.losses.settings import (
     BY_LIKELIHOOD,
     DEPARTURES,
     DROP,
     FCL,
+    GUO,
     KULL,
+    LONG_TAIL,
     MUKHOTI,
+    UNBALANCED,
 )
-
-Arms: TypeAlias = Mapping[str, ArmRuns]
 
 NEAR_ONE = (0.9, 1.1)
 MOST_ERROR = 0.005
-"""What may be lost for an accuracy to count as kept, if the loss is within noise: half a percentage point."""
-WITHOUT_UNIT = {"nll", "temperature", "norm"}
-_PRINTED = {"ece": "ECE", "adaptive_ece": "AdaECE", "nll": "NLL"}
-"""What the papers' tables call the metrics by which exponents are compared."""
+"""What may be lost for an accuracy to count as kept: half a percentage point."""
+_PRINTED = {
+    "ece": "ECE",
+    "adaptive_ece": "AdaECE",
+    "classwise_ece": "classwise-ECE",
+    "smce": "smCE",
+    "nll": "NLL",
+}
+"""What the papers' tables call the metrics by which losses are compared."""
+_FCL_METRICS = ("ece", "adaptive_ece", "classwise_ece", "smce")
+"""The errors of calibration that the paper on focal calibration loss speaks of."""
+OF_IMAGES = "above-99-"
+"""How the keys of claims begin that the papers make of images only."""
 GRID_STEP = 0.1
 """Of the temperatures that the papers choose by ECE."""
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Every claim for which the arms of a setting are there."""
-    found = asked({arm.key: arm for arm in arms_of(numbers)})
-    return [
-        replace(claim, departures=(*claim.departures, *DEPARTURES.get(claim.source, ()))) for claim in found
+    found = [
+        replace(claim, departures=(*claim.departures, *DEPARTURES.get(claim.source, ())))
+        for claim in asked({arm.key: arm for arm in arms_of(numbers)})
     ]
+    return [of_long_tail(claim) for claim in found] if numbers.get("setting") == LONG_TAIL.key else found
+
+
+def of_long_tail(claim: Claim) -> Claim:
+    """A claim asked of long-tailed images, of which no paper speaks."""
+    if claim.source in {OWN, PRACTICE, NOT_CLAIMED}:
+        return claim
+    return replace(claim, departures=(*claim.departures, UNBALANCED))
 
 
 def asked(arms: Arms) -> list[Claim]:
@@ -66,74 +84,16 @@ def row_question(claim: Claim) -> tuple[str, str, Sequence[str]] | None:
     start, _, name = claim.key.rpartition("-")
     if start == "best-gamma" and name in _PRINTED:
         return _PRINTED[name], "pre", ("focal-1", "focal-2", "focal-3")
-    if claim.key.startswith("flsd-"):
-        metric = "NLL" if "-nll-" in claim.key else "ECE"
+    if claim.key.startswith("temperature-"):
+        return "T", "post", (claim.key.removeprefix("temperature-"),)
+    metric = next((_PRINTED[each] for each in _PRINTED if f"-{each}-" in claim.key), "ECE")
+    if claim.key.startswith("flsd-") and claim.key != "flsd-nll-temperature":  # theirs has T by ECE
         return metric, "post" if "-temperature" in claim.key else "pre", claim.arms
     if claim.key.startswith("errs-fcl-"):
         return "error", "na", claim.arms
     if claim.key.startswith(("fcl-", "after-fcl-")):
-        return "ECE", "post" if claim.key.startswith("after") else "pre", claim.arms
+        return metric, "post" if claim.key.startswith("after") else "pre", claim.arms
     return None
-
-
-def shown(found: Mean, name: str, *, signed: bool = False) -> str:
-    """The mean of a metric with its unit, if it has one.
-
-    Example:
-        >>> shown(Mean(value=0.031, half_width=0.002, n=3), "ece")
-        '3.10 ± 0.20 %'
-        >>> shown(Mean(value=0.5, half_width=None, n=1), "nll")
-        '0.500'
-    """
-    if name in WITHOUT_UNIT:
-        return plus_minus(found, 3, signed=signed)
-    return f"{plus_minus(found, 2, 100, signed=signed)} %"
-
-
-@dataclass(frozen=True)
-class _Below:
-    """The claim that a metric of one arm lies below another's, by the interval of their paired difference."""
-
-    key: str
-    source: str
-    statement: str
-    """May name the two arms and the metric in braces."""
-    first: str
-    second: str
-    stage: str
-    name: str
-    pick: Pick | None = None
-    """Picks what is no metric of a stage from a run."""
-
-    def __call__(self, arms: Arms) -> Iterator[Claim]:
-        if self.first not in arms or self.second not in arms:
-            return
-        first, second = arms[self.first], arms[self.second]
-        pick = self.pick or _metric(self.stage, self.name)
-        found = difference(first, second, pick)
-        if found is None:
-            return
-        values = "; ".join(
-            f"{arm.title}: {shown(arm.mean(pick), self.name)}" for arm in shared(first, second)
-        )
-        yield Claim(
-            key=self.key,
-            source=self.source,
-            statement=self.statement.format(first=first.title, second=second.title, metric=_said(self.name)),
-            verdict=below(found),
-            evidence=f"{values}; difference {shown(found, self.name, signed=True)}, n = {found.n}",
-            arms=(self.first, self.second),
-        )
-
-
-def _metric(stage: str, name: str) -> Pick:
-    return lambda run: run["stages"][stage][name]
-
-
-def _said(name: str) -> str:
-    """A metric's name within a sentence."""
-    title = TITLES.get(name, name)
-    return title if title[:2].isupper() else title[0].lower() + title[1:]
 
 
 def _overconfident(arms: Arms) -> Iterator[Claim]:
@@ -149,20 +109,25 @@ def _overconfident(arms: Arms) -> Iterator[Claim]:
 
 
 def _same_error(arms: Arms) -> Iterator[Claim]:
-    """The claim that calibration comes at no cost in error."""
+    """The claim that calibration comes at no cost in error.
+
+    The paper finds errors "almost the same", so that a cost below the margin is none. Whether it is one
+    beyond noise is said beside it.
+    """
     for key in ("focal-3", "sample-focal"):
         if key not in arms or "cross-entropy" not in arms:
             continue
-        found = difference(arms[key], arms["cross-entropy"], _metric("before", "error"))
+        found = difference(arms[key], arms["cross-entropy"], metric_of("before", "error"))
         if found is not None:
             title = arms[key].title
             yield Claim(
                 key=f"no-cost-{key}",
                 source=MUKHOTI,
-                statement=f"{title[:1].upper()}{title[1:]} costs no accuracy (not beyond noise, and less "
-                "than half a percentage point)",
-                verdict=at_no_cost(found, MOST_ERROR),
-                evidence=f"error less cross-entropy's {shown(found, 'error', signed=True)}, n = {found.n}",
+                statement=f"{title[:1].upper()}{title[1:]} costs no accuracy (less than half a percentage "
+                "point)",
+                verdict=below(found, MOST_ERROR),
+                evidence=f"error less cross-entropy's {shown(found, 'error', signed=True)}, n = {found.n} "
+                f"({'a' if found.low > 0 else 'no'} cost beyond noise)",
             )
 
 
@@ -173,15 +138,15 @@ def _best_gamma(arms: Arms) -> Iterator[Claim]:
         return
     tried = shared(*(arms[key] for key in keys))
     for name in ("ece", "adaptive_ece", "smce", "nll"):
-        pick = _metric("before", name)
+        pick = metric_of("before", name)
         found = [difference(tried[-1], arm, pick) for arm in tried[:-1]]
         if any(each is None for each in found):
             return
         values = "; ".join(f"γ = {arm.key[-1]}: {shown(arm.mean(pick), name)}" for arm in tried)
         yield Claim(
             key=f"best-gamma-{name}",
-            source=MUKHOTI,
-            statement=f"γ = 3 has the lowest {_said(name)} of γ = 1, 2, 3, before temperature scaling",
+            source=MUKHOTI if name in {"ece", "adaptive_ece"} else OWN,
+            statement=f"γ = 3 has the lowest {in_words(name)} of γ = 1, 2, 3, before temperature scaling",
             verdict=all_of(below(each) for each in found if each is not None),
             evidence=f"{values}; n = {min(each.n for each in found if each is not None)}",
         )
@@ -204,7 +169,12 @@ def on_grid(found: Mean) -> Mean:
 
 def _temperatures(arms: Arms) -> Iterator[Claim]:
     """Whether the temperature after the focal losses is near 1, as the papers choose it: by ECE on a grid."""
-    for key, source in (("focal-3", MUKHOTI), ("sample-focal", MUKHOTI), ("focal-calibration", FCL)):
+    mostly = ", as it mostly is in the paper"
+    for key, source, more in (
+        ("focal-3", MUKHOTI, mostly),
+        ("sample-focal", MUKHOTI, mostly),
+        ("focal-calibration", FCL, ""),
+    ):
         if key not in arms:
             continue
         papers = on_grid(arms[key].parameter("ece_temperature"))
@@ -215,7 +185,7 @@ def _temperatures(arms: Arms) -> Iterator[Claim]:
             key=f"temperature-{key}",
             source=source,
             statement=f"After {arms[key].title} the temperature that minimises ECE is near 1 "
-            f"({low:g} to {high:g})",
+            f"({low:g} to {high:g}{more})",
             verdict=within(papers, low=low - 1e-9, high=high + 1e-9),
             evidence=f"T by ECE {by_ece}; T by likelihood {by_likelihood}; n = {papers.n}",
         )
@@ -251,13 +221,13 @@ def _focal_temperature(arms: Arms) -> Iterator[Claim]:
             continue
         arm = arms[key]
         for name in ("nll", "ece"):
-            focal, plain = (_metric(stage, name) for stage in ("focal-temperature", "temperature"))
+            focal, plain = (metric_of(stage, name) for stage in ("focal-temperature", "temperature"))
             gain = arm.mean(lambda run, focal=focal, plain=plain: focal(run) - plain(run))
             relative = gain.value / arm.mean(plain).value
             yield Claim(
                 key=f"focal-temperature-{key}-{name}",
                 source=KULL if name == "ece" else NOT_CLAIMED,
-                statement=f"After {arm.title}, focal temperature scaling has a lower {_said(name)} than "
+                statement=f"After {arm.title}, focal temperature scaling has a lower {in_words(name)} than "
                 "temperature scaling",
                 verdict=below(gain),
                 evidence=f"difference {shown(gain, name, signed=True)} ({100 * relative:+.1f} % of it), "
@@ -266,10 +236,10 @@ def _focal_temperature(arms: Arms) -> Iterator[Claim]:
             )
 
 
-def _weights(key: str) -> Iterator[_Below]:
+def _weights(key: str) -> Iterator[Below]:
     """What class weights do where classes are imbalanced."""
     weighted = f"{key}-alpha"
-    yield _Below(
+    yield Below(
         f"weights-recall-{key}",
         PRACTICE,
         "Class weights raise the recall of the three rarest classes ({first})",
@@ -281,23 +251,41 @@ def _weights(key: str) -> Iterator[_Below]:
     )
     lower = "Class weights lower the {metric} on the balanced test set ({second})"
     for name in ("error", "ece"):
-        yield _Below(f"weights-{name}-{key}", PRACTICE, lower, weighted, key, "before", name)
+        yield Below(f"weights-{name}-{key}", PRACTICE, lower, weighted, key, "before", name)
 
 
-_CE, _FLSD = "cross-entropy", "sample-focal"
-_OTHERS = (_CE, "focal-3", _FLSD, "dual-focal", "brier", "label-smoothing", "mmce-published")
-_BEFORE, _AFTER = (
-    f"FLSD-53 has a lower {{metric}} than cross-entropy {when} temperature scaling"
-    for when in ("before", "also after")
-)
-_FCL_LOWER = "Focal calibration loss has a lower ECE than {second}, before temperature scaling"
-_FCL_AFTER = "Focal calibration loss has a lower ECE than {second}, also after temperature scaling"
+_CE, _FLSD, _FCL, _MMCE = "cross-entropy", "sample-focal", "focal-calibration", "mmce-published"
+_OTHERS = (_CE, "focal-3", _FLSD, "dual-focal", "brier", "label-smoothing", _MMCE)
+
+
+def _flsd() -> Iterator[Below]:
+    """The baselines of Mukhoti et al., by both errors, each after the temperature that it chooses."""
+    for name, repaired in (("ece", BY_ECE), ("adaptive_ece", BY_ADAPTIVE_ECE)):
+        for other in (_CE, "brier", _MMCE):
+            for stage, when in (("before", "before"), (repaired, "temperature")):
+                start = "flsd-" if name == "ece" and other != _CE else f"flsd-{name}-"
+                end = "" if other == _CE else f"-against-{other}"
+                yield Below(f"{start}{when}{end}", MUKHOTI, _FLSD_LOWER, _FLSD, other, stage, name)
+
+
+def _fcl() -> Iterator[Below]:
+    """The baselines of the paper on focal calibration loss, by its four errors and by error."""
+    for start, stage in (("fcl", "before"), ("after-fcl", BY_ECE)):
+        for name in _FCL_METRICS:
+            for other in _OTHERS:
+                key = f"{start}-{other}" if name == "ece" else f"{start}-{name}-{other}"
+                yield Below(key, FCL, _FCL_LOWER, _FCL, other, stage, name)
+    for other in _OTHERS:
+        yield Below(f"errs-fcl-{other}", FCL, _FCL_ERRS, _FCL, other, "before", "error")
+
+
+_FLSD_LOWER = "FLSD-53 has a lower {metric} than {second}, {when}"
+_FCL_LOWER = "Focal calibration loss has a lower {metric} than {second}, {when}"
 _FCL_ERRS = "Focal calibration loss errs less than {second}"
-_LOWER = "FLSD-53 has a lower ECE than {second},"
 _DECAY = "Weight decay lowers cross-entropy's ECE"
 _NORM = "the norm of the last layer's weights is lower under"
 _NORMS = (
-    _Below(
+    Below(
         "norms-first",
         MUKHOTI,
         f"Over the epochs before the rate drops {_NORM} cross-entropy than focal loss (γ = 3)",
@@ -307,7 +295,7 @@ _NORMS = (
         "norm",
         early_norm,
     ),
-    _Below(
+    Below(
         "norms-last",
         MUKHOTI,
         f"After the last epoch {_NORM} focal loss (γ = 3) than cross-entropy",
@@ -320,39 +308,34 @@ _NORMS = (
 )
 _SMOOTHING = "label-smoothing"
 _SMOOTHER_ERRS = "Label smoothing errs less than cross-entropy"
-_SMOOTHER_NLL = "Label smoothing has a lower NLL than cross-entropy, after temperature scaling"
-_SURER = "After temperature scaling FLSD-53 leaves more samples above 0.99 than cross-entropy"
+_SMOOTHER_NLL = "Label smoothing has a lower NLL than cross-entropy, {when}"
+_SURE = "FLSD-53 has {more} samples above 0.99 than {{second}}, {{when}}"
+_SURER, _LESS_SURE = (_SURE.format(more=more) for more in ("more", "fewer"))
 
 _TESTS: tuple[Callable[[Arms], Iterator[Claim]], ...] = (
     _overconfident,
-    _Below("weight-decay", MUKHOTI, _DECAY, _CE, "cross-entropy-no-decay", "before", "ece"),
-    _Below("flsd-ece-before", MUKHOTI, _BEFORE, _FLSD, _CE, "before", "ece"),
-    _Below("flsd-ece-temperature", MUKHOTI, _AFTER, _FLSD, _CE, "temperature", "ece"),
-    _Below("flsd-nll-before", MUKHOTI, _BEFORE, _FLSD, _CE, "before", "nll"),
-    _Below("flsd-nll-temperature", MUKHOTI, _AFTER, _FLSD, _CE, "temperature", "nll"),
-    *(
-        _Below(f"flsd-{stage}-against-{key}", MUKHOTI, f"{_LOWER} {when} scaling", _FLSD, key, stage, "ece")
-        for key in ("brier", "mmce-published")
-        for stage, when in (("before", "before temperature"), ("temperature", "also after temperature"))
-    ),
+    Below("weight-decay", GUO, _DECAY, _CE, "cross-entropy-no-decay", "before", "ece"),
+    *_flsd(),
+    Below("flsd-nll-before", OWN, _FLSD_LOWER, _FLSD, _CE, "before", "nll"),
+    Below("flsd-nll-temperature", OWN, _FLSD_LOWER, _FLSD, _CE, "temperature", "nll"),
     _same_error,
     _best_gamma,
     _temperatures,
-    # Claimed larger, so cross-entropy's is claimed to lie below.
-    _Below("confident-share", MUKHOTI, _SURER, _CE, _FLSD, "temperature", "share_above_99"),
-    _norms,
-    *(_Below(f"fcl-{key}", FCL, _FCL_LOWER, "focal-calibration", key, "before", "ece") for key in _OTHERS),
     *(
-        _Below(f"after-fcl-{key}", FCL, _FCL_AFTER, "focal-calibration", key, "temperature", "ece")
-        for key in _OTHERS
+        Below(f"above-99-before-{key}", MUKHOTI, _LESS_SURE, _FLSD, key, "before", "share_above_99")
+        for key in (_CE, _MMCE)
     ),
+    Below("above-99-after-cross-entropy", MUKHOTI, _SURER, _FLSD, _CE, BY_ECE, "share_above_99", above=True),
+    Below(f"above-99-after-{_MMCE}", MUKHOTI, _SURER, _FLSD, _MMCE, BY_ECE, "share_above_99", above=True),
+    _norms,
+    *_fcl(),
     *(
-        _Below(f"errs-fcl-{key}", FCL, _FCL_ERRS, "focal-calibration", key, "before", "error")
-        for key in _OTHERS
+        Below(f"likelihood-{key}", OWN, lower, key, _CE, "temperature", "ece")
+        for key, lower in ((_FLSD, _FLSD_LOWER), (_FCL, _FCL_LOWER))
     ),
     _focal_temperature,
-    _Below("smoothing-error", OWN, _SMOOTHER_ERRS, _SMOOTHING, _CE, "before", "error"),
-    _Below("smoothing-nll-temperature", OWN, _SMOOTHER_NLL, _SMOOTHING, _CE, "temperature", "nll"),
+    Below("smoothing-error", OWN, _SMOOTHER_ERRS, _SMOOTHING, _CE, "before", "error"),
+    Below("smoothing-nll-temperature", OWN, _SMOOTHER_NLL, _SMOOTHING, _CE, "temperature", "nll"),
     *_weights("cross-entropy"),
     *_weights("focal-3"),
 )

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 DIGITS = 6
 """More than the test images can tell apart."""
 STAGES = ("before", "temperature", "focal-temperature")
+"""Stages at which every class is measured."""
+BY_ECE, BY_ADAPTIVE_ECE = "by-ece", "by-adaptive-ece"
+"""Stages after a temperature that is chosen as the papers choose it."""
 METRICS = ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "smce", "share_above_99")
 TITLES = {each.key: each.title for each in ROSTER} | {"share_above_99": "above 0.99"}
 """Metrics in the words of every evaluation."""
@@ -35,18 +38,24 @@ def arms_of(numbers: Mapping[str, Any]) -> list[ArmRuns]:
 
 def shown(result: RunResult) -> dict[str, Any] | None:
     """What the results file keeps of a run; None where fewer calibrators were tried."""
-    of_stage = dict(zip(STAGES, ("uncalibrated", *STAGES[1:]), strict=True))
+    from calibrant.experiments.studies.losses.repaired import by_adaptive_ece
+    from calibrant.predictions import load_predictions
+
+    of_stage = {**dict(zip(STAGES, ("uncalibrated", *STAGES[1:]), strict=True)), BY_ECE: PAPERS}
     fitted = result.parameters
     if "classes" not in result.more or not {PAPERS, *STAGES[1:]} <= fitted.keys():
         return None
+    adaptive, temperature = by_adaptive_ece(load_predictions(result.file("predictions.npz")))
     return {
         "train_accuracy": result.rows[-1]["train_accuracy"],
         "stages": {
             name: {key: result.metrics[stage][_KEYS.get(key, key)] for key in METRICS}
             for name, stage in of_stage.items()
-        },
+        }
+        | {BY_ADAPTIVE_ECE: adaptive},
         "parameters": {
             "ece_temperature": fitted[PAPERS]["temperature"],
+            "adaptive_ece_temperature": temperature,
             "temperature": fitted["temperature"]["temperature"],
             "focal_temperature": fitted["focal-temperature"]["temperature"],
             "gamma": fitted["focal-temperature"]["gamma"],

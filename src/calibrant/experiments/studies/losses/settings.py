@@ -10,6 +10,7 @@ from calibrant._math.text_form import named
 from calibrant.experiments.claims import Departure
 
 MUKHOTI = "Mukhoti et al. (2020)"
+GUO = "Guo et al. (2017), quoted by Mukhoti et al. (2020)"
 FCL = "focal calibration loss (2025)"
 KULL = "Komisarenko and Kull (2024)"
 DROP = 9
@@ -27,9 +28,11 @@ DEPARTURES: Mapping[str, tuple[Departure, ...]] = {
     ),
 }
 """What the study does otherwise than a paper, by the source of the claims that may depend on it."""
-AFTER = "Temperatures are fitted by likelihood where the papers choose them by ECE."
-"""What is done otherwise wherever losses are compared after temperature scaling."""
-UNBALANCED = " None of the papers has long-tailed images."
+UNBALANCED = Departure(
+    verdict="beyond the paper",
+    what="None of the papers has long-tailed images, so what is found on them decides no claim of theirs.",
+)
+"""What is done otherwise wherever a paper's claim is asked of the long tail."""
 BY_LIKELIHOOD = Departure(
     verdict="depends on the criterion",
     what="Temperatures and exponents are fitted by likelihood here; Komisarenko and Kull (2024) choose them "

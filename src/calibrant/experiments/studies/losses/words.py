@@ -8,16 +8,18 @@ from typing import Any
 from calibrant.experiments.arms import ArmRuns, Pick, Run
 from calibrant.experiments.means import Mean
 from calibrant.experiments.pages import table
-from calibrant.experiments.paired import claims_table
-from calibrant.experiments.studies.losses.claims import WITHOUT_UNIT, claims, on_grid, shown
-from calibrant.experiments.studies.losses.numbers import METRICS, TITLES, arms_of
+from calibrant.experiments.paired import claims_table, counted
+from calibrant.experiments.studies.losses.claims import claims, on_grid
+from calibrant.experiments.studies.losses.comparisons import WITHOUT_UNIT, shown
+from calibrant.experiments.studies.losses.numbers import BY_ECE, METRICS, TITLES, arms_of
 from calibrant.experiments.studies.losses.published import DATA, NETWORK
-from calibrant.experiments.studies.losses.settings import DEPARTURES
+from calibrant.experiments.studies.losses.settings import DEPARTURES, UNBALANCED
 
 PLANNED_SEEDS = 3
 STAGE_TITLES = {
     "before": "As trained",
-    "temperature": "After temperature scaling",
+    BY_ECE: "After temperature scaling, T by ECE",
+    "temperature": "After temperature scaling, T by likelihood",
     "focal-temperature": "After focal temperature scaling",
 }
 CLASS_TITLES = {
@@ -45,6 +47,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     arms, counts = arms_of(numbers), numbers["training_counts"]
     ns = sorted({len(arm.runs) for arm in arms})
     imbalanced = max(counts) > 2 * min(counts)
+    asked = claims(numbers)
     return {
         "keys": {arm.key for arm in arms},
         "seeds": str(ns[0]) if len(ns) == 1 else f"{ns[0]} to {ns[-1]}",
@@ -52,7 +55,12 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "planned_seeds": PLANNED_SEEDS,
         "short": [arm.title for arm in arms if len(arm.runs) < numbers["seeds_wanted"]],
         "imbalanced": imbalanced,
-        "stages": {STAGE_TITLES[stage]: _stage(arms, stage) for stage in STAGE_TITLES},
+        "stages": {
+            title: _stage(known, stage)
+            for stage, title in STAGE_TITLES.items()
+            if (known := [arm for arm in arms if _has(arm, stage)])
+        },
+        "by_ece_missing": [arm.title for arm in arms if not _has(arm, BY_ECE)],
         "fitted": _fitted(arms),
         "by_group": {
             STAGE_TITLES[stage]: _group_table(arms, counts, stage) for stage in ("before", "temperature")
@@ -62,13 +70,21 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "by_class": {CLASS_TITLES[name]: _class_table(arms, counts, name) for name in CLASS_TITLES}
         if imbalanced
         else {},
-        "verdicts": _verdicts(numbers),
-        "departures": dict.fromkeys(one for claim in claims(numbers) for one in claim.departures),
+        "claimed": len(asked),
+        "counted": counted(claim for claim in asked if not claim.departures),
+        "open": sum(bool(claim.departures) for claim in asked),
+        "departures": dict.fromkeys(one for claim in asked for one in claim.departures),
         "left_to_others": {one for departures in DEPARTURES.values() for one in departures},
-        "claim_table": claims_table(claims(numbers)),
+        "unbalanced": UNBALANCED,
+        "claim_table": claims_table(asked),
         "quoted": _quoted(arms, numbers["published"]),
         "quoted_of": (NETWORK, DATA),
     }
+
+
+def _has(arm: ArmRuns, stage: str) -> bool:
+    """Whether every run of the arm has the stage."""
+    return all(stage in run["stages"] for run in arm.runs.values())
 
 
 def _stage(arms: Sequence[ArmRuns], stage: str) -> str:
@@ -144,14 +160,6 @@ def _class_table(arms: Sequence[ArmRuns], counts: Sequence[int], name: str) -> s
 
     heads = ["loss", *(f"{place} ({count})" for place, count in enumerate(counts))]
     return table(heads, [[arm.title, *(mean(arm, place) for place in range(len(counts)))] for arm in arms])
-
-
-def _verdicts(numbers: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The claims sorted by what became of them."""
-    found: dict[str, list[str]] = {"holds": [], "does not hold": [], "undecided": []}
-    for claim in claims(numbers):
-        found.setdefault(claim.said, []).append(claim.statement)
-    return {verdict: statements for verdict, statements in found.items() if statements}
 
 
 def _quoted(arms: Sequence[ArmRuns], published: Sequence[Mapping[str, str]]) -> str:

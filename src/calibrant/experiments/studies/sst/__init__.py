@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.experiments.grid_study import grid_study
 from calibrant.experiments.studies.losses.numbers import DIGITS
-from calibrant.experiments.studies.losses.settings import AFTER
 from calibrant.experiments.studies.sst.claims import claims
 from calibrant.experiments.studies.sst.numbers import numbers_of, swapped
 from calibrant.experiments.studies.sst.words import words
@@ -38,7 +37,7 @@ PAGE = Page(
     exchanged=swapped,
     departs="Word vectors of 100 dimensions, where those of Mukhoti et al. have 300 and are trained on more "
     "text; MMCE with λ = 2, where they name 8 for documents and their code for SST has none; exponents of "
-    f"FLSD that change at 0.2 instead of 0.19. The other papers have no SST. {AFTER}",
+    "FLSD that change at 0.2 instead of 0.19. The other papers have no SST.",
     kept=_kept,
     numbers=numbers_of,
     digits=DIGITS,

@@ -10,7 +10,7 @@ from calibrant.experiments.claims import OWN, Claim, all_of, below, compared, wi
 from calibrant.experiments.means import mean_of, paired_difference, plus_minus
 from calibrant.experiments.paired import FEWEST_SEEDS, enough
 from calibrant.experiments.printed_rows import SCALE
-from calibrant.experiments.studies.losses.claims import asked, row_question
+from calibrant.experiments.studies.losses.claims import OF_IMAGES, asked, row_question
 from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.sst.numbers import arms_of, distances, ratios
 from calibrant.experiments.studies.sst.settings import (
@@ -26,8 +26,6 @@ MARGIN = 1.1
 """The factor within which a ratio of temperatures counts as the predicted one."""
 _OF_ERROR = ("no-cost", "errs-", "smoothing-error")
 """How the keys of claims on the error begin, which is the same under both conventions."""
-_WITHOUT = {"confident-share"}
-"""Asked of SST by no paper."""
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
@@ -35,7 +33,9 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     found: dict[str, Claim] = {}
     for convention in CONVENTIONS:
         for claim in asked(enough(arms_of(numbers, convention))):
-            if claim.key in _WITHOUT or (convention == RENORMALISED and claim.key.startswith(_OF_ERROR)):
+            if claim.key.startswith(OF_IMAGES) or (
+                convention == RENORMALISED and claim.key.startswith(_OF_ERROR)
+            ):
                 continue
             name = claim.key if convention == STRUCK else f"{claim.key}, {convention}"
             where = "as published" if convention == STRUCK else "renormalised"

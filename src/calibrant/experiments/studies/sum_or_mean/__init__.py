@@ -6,7 +6,6 @@ from pathlib import Path
 
 from calibrant.experiments.grid_study import grid_study
 from calibrant.experiments.studies.losses.numbers import DIGITS
-from calibrant.experiments.studies.losses.settings import AFTER, UNBALANCED
 from calibrant.experiments.studies.sum_or_mean.claims import claims
 from calibrant.experiments.studies.sum_or_mean.numbers import kept_of, numbers_of, swapped
 from calibrant.experiments.studies.sum_or_mean.words import words
@@ -18,8 +17,7 @@ PAGE = Page(
     words=words,
     claims=claims,
     exchanged=swapped,
-    departs="A small network on 10,000 images of Fashion-MNIST where the papers have ResNets on CIFAR-10. "
-    f"{AFTER}{UNBALANCED}",
+    departs="A small network on 10,000 images of Fashion-MNIST where the papers have ResNets on CIFAR-10.",
     kept=kept_of,
     numbers=numbers_of,
     digits=DIGITS,

@@ -9,7 +9,7 @@ from typing import Any
 from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.claims import OWN, PRACTICE, Claim, Departure
 from calibrant.experiments.paired import Asked, Quantity, enough
-from calibrant.experiments.studies.losses.claims import asked
+from calibrant.experiments.studies.losses.claims import asked, of_long_tail
 from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of, tail_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
@@ -36,7 +36,7 @@ SUMMED = Departure(
     "summed, and gradients are clipped at 2.",
 )
 """What is done otherwise where that paper's claims are asked with the sum."""
-AVERAGED = frozenset({"brier", "mmce-published"})
+AVERAGED = frozenset({"brier"})
 """Losses that the code of Mukhoti et al. for images averages over the batch where it sums the others."""
 EQUAL_STEPS = ((SUM, SUM), (HELD, HELD), (MEAN, SLOW))
 """Ways in which focal loss and cross-entropy take steps of one length: focal loss's, and cross-entropy's.
@@ -73,7 +73,8 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
 
 
 def _on_the_tail(claim: Claim) -> Claim:
-    return replace(claim, key=f"{claim.key}, {TAIL}", statement=f"{claim.statement}, on the {TAIL}")
+    found = of_long_tail(claim)
+    return replace(found, key=f"{claim.key}, {TAIL}", statement=f"{claim.statement}, on the {TAIL}")
 
 
 def _asked(numbers: Mapping[str, Any]) -> list[Claim]:
@@ -97,7 +98,7 @@ def _asked(numbers: Mapping[str, Any]) -> list[Claim]:
 
 
 def as_authors(summed: Mapping[str, ArmRuns], means: Mapping[str, ArmRuns]) -> dict[str, ArmRuns]:
-    """The losses summed, but Brier score and MMCE averaged, as in the code of Mukhoti et al. for images."""
+    """The losses summed, but the Brier score averaged, as in the code of Mukhoti et al. for images."""
     averaged = {
         key: replace(arm, title=f"{arm.title}, averaged") for key, arm in means.items() if key in AVERAGED
     }

@@ -11,7 +11,8 @@ from calibrant.experiments.arms import ArmRuns, Pick
 from calibrant.experiments.means import mean_of
 from calibrant.experiments.pages import table
 from calibrant.experiments.paired import usual_words
-from calibrant.experiments.studies.losses.claims import on_grid, shown
+from calibrant.experiments.studies.losses.claims import on_grid
+from calibrant.experiments.studies.losses.comparisons import shown
 from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, claims, equal_steps
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of, tail_of
 from calibrant.experiments.studies.sum_or_mean.settings import (

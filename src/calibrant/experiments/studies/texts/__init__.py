@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from calibrant.experiments.grid_study import grid_study
 from calibrant.experiments.printed_rows import losses_exchanged
 from calibrant.experiments.studies.losses.numbers import DIGITS
-from calibrant.experiments.studies.losses.settings import AFTER
 from calibrant.experiments.studies.texts.claims import claims
 from calibrant.experiments.studies.texts.numbers import numbers_of
 from calibrant.experiments.studies.texts.words import words
@@ -34,7 +33,7 @@ TEXTS = grid_study(
         exchanged=losses_exchanged,
         departs="AG News with 3,998 articles to train on instead of the whole set, and settings of 20 "
         "Newsgroups; 20 Newsgroups, where it is asked, with 20 epochs in bfloat16 instead of 50 in float32. "
-        f"MMCE with λ = 2, where Mukhoti et al. name 8 for documents. {AFTER}",
+        "MMCE with λ = 2, where Mukhoti et al. name 8 for documents.",
         kept=_kept,
         numbers=numbers_of,
         digits=DIGITS,

@@ -9,12 +9,10 @@ from typing import Any
 from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.claims import OWN, Claim
 from calibrant.experiments.paired import Asked, Quantity, enough, in_words
-from calibrant.experiments.studies.losses.claims import asked, row_question
+from calibrant.experiments.studies.losses.claims import OF_IMAGES, asked, row_question
+from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.texts.numbers import arms_of
 from calibrant.experiments.studies.texts.settings import DECAYED, SETTINGS
-
-_WITHOUT = {"confident-share"}
-"""Asked of texts by no paper."""
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
@@ -31,7 +29,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
                 evidence=claim.evidence + setting.row.said(printed, row_question(claim)),
             )
             for claim in [*asked(arms), *_decayed(arms), *_at_the_end(arms)]
-            if claim.key not in _WITHOUT
+            if not claim.key.startswith(OF_IMAGES)
         ]
     return found
 
@@ -41,18 +39,18 @@ def _decayed(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
     names = {DECAYED: "cross-entropy", "cross-entropy": "cross-entropy-no-decay"}
     kept = {*names, "focal-calibration"}
     for claim in asked({names.get(key, key): arm for key, arm in arms.items() if key in kept}):
-        if claim.key == "weight-decay" or claim.key.endswith("fcl-cross-entropy"):
+        if claim.key == "weight-decay" or (claim.source == FCL and claim.key.endswith("-cross-entropy")):
             back = {new: old for old, new in names.items()}
             yield replace(
                 claim,
-                key=claim.key.replace("fcl-cross-entropy", f"fcl-{DECAYED}"),
+                key=claim.key.replace("-cross-entropy", f"-{DECAYED}"),
                 arms=tuple(back.get(key, key) for key in claim.arms),
             )
 
 
 def _against(claim: Claim) -> str:
     """What tells the two questions apart that have the same words but for cross-entropy's weight decay."""
-    return ", against weight decay" if claim.key.endswith(f"fcl-{DECAYED}") else ""
+    return ", against weight decay" if claim.key.endswith(f"-{DECAYED}") else ""
 
 
 _LAST = Quantity(pick=lambda run: run["temperatures"][-1], digits=3)
