@@ -12,7 +12,8 @@ import torch
 from calibrant._math.binning import BinSums, width_edges
 from calibrant._math.debias import PairSums
 from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, NUMBER, SQUARES, STATED
-from calibrant.evaluation.dense.states import Sums, edges_of_cells, within_cells
+from calibrant.evaluation.dense.cells import edges_of_cells, within_cells
+from calibrant.evaluation.dense.states import Sums
 from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
 from calibrant.evaluation.judging.reduce import WHY_MISSING, Mask, Reduced, ratios_of, values_of
 from calibrant.evaluation.quantities.ece import ECE
@@ -23,7 +24,7 @@ from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import Clustered
 from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores
 from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel
-from calibrant.evaluation.resampling.events import Events, Indices, Vector, width_bins
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 from calibrant.evaluation.resampling.null import num_noise
 from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.resampling.statistics import divide
@@ -40,28 +41,17 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
     known = [each for each in wanted if kind != "top_label" or not each.needs_all_classes]
     images, hits, cells = sums.rows()
     weights = cells[:, COUNT]
-    places, edges = sums.cells(), edges_of_cells(sums.num_bins)
-    stated, happened = within_cells(cells[:, STATED] / weights, places, edges), hits.astype(np.float64)
-    nll = np.where(cells[:, INFINITE] > 0, np.inf, cells[:, NLL]) / weights
-    many = images, cells[:, SQUARES], cells[:, NUMBER]
-    event = Events(stated, happened, weights, *many, _cell_means(places, stated, weights, many[2]))
-    top = event
-    if kind == "binary":
-        sure, right = np.maximum(stated, 1 - stated), ((stated > 0.5) == (happened > 0)).astype(np.float64)
-        folded = np.maximum(places, len(edges) - 2 - places)
-        top = Events(sure, right, weights, *many, _cell_means(folded, sure, weights, many[2]))
-    events: dict[str, tuple[Events, ...]] = {"": (top,)}
-    if kind == "binary":
-        events[EVENT] = (event,)
+    events = _events_of(sums, images, hits, cells)
+    (top,), (event,) = events[""], events.get(EVENT, events[""])
     nothing = np.empty(0)
     samples = Samples(
         confidence=top.confidences[:, None],
         correct=top.outcomes[:, None],
         entropy=(cells[:, ENTROPY] / weights)[:, None],
-        nll=nll,
+        nll=np.where(cells[:, INFINITE] > 0, np.inf, cells[:, NLL]) / weights,
         brier=cells[:, BRIER] / weights,
-        stated=stated if kind == "binary" else nothing,
-        happened=happened if kind == "binary" else nothing,
+        stated=event.confidences if kind == "binary" else nothing,
+        happened=event.outcomes if kind == "binary" else nothing,
     )
     ratios = ratios_of(known, samples, weights)
 
@@ -100,6 +90,20 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
         clusters=images,
     )
     return sums.refined(found)
+
+
+def _events_of(sums: Sums, images: Indices, hits: Indices, cells: Matrix) -> dict[str, tuple[Events, ...]]:
+    """How sure each row is and whether it is right, and, of two classes, whether the event occurs."""
+    weights, many = cells[:, COUNT], (images, cells[:, SQUARES], cells[:, NUMBER])
+    places, edges = sums.cells(), edges_of_cells(sums.num_bins)
+    stated, happened = within_cells(cells[:, STATED] / weights, places, edges), hits.astype(np.float64)
+    event = Events(stated, happened, weights, *many, _cell_means(places, stated, weights, many[2]))
+    if sums.kind != "binary":
+        return {"": (event,)}
+    sure, right = np.maximum(stated, 1 - stated), ((stated > 0.5) == (happened > 0)).astype(np.float64)
+    folded = np.maximum(places, len(edges) - 2 - places)
+    top = Events(sure, right, weights, *many, _cell_means(folded, sure, weights, many[2]))
+    return {"": (top,), EVENT: (event,)}
 
 
 def _cell_means(places: Indices, stated: Vector, weights: Vector, numbers: Vector) -> Vector:

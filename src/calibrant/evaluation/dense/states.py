@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -20,57 +18,20 @@ from calibrant._math.dense_sums import (
     CLASSES,
     EVENT,
     add_positions,
-    cell_edges,
 )
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
+from calibrant.evaluation.dense.cells import edges_of_cells, num_cells
 from calibrant.evaluation.judging.reduce import Reduced
-from calibrant.evaluation.quantities.samples import HIGH_CONFIDENCE
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.dense import Image
 from calibrant.predictions.pieces import columns_of_odds
 
 POSITIONS = 1 << 15  # of a block
-LEAST_CELLS, MOST_CELLS = 256, 1200
-Tensor5: TypeAlias = NDArray[np.float64]
 GROUP_SUMS = 4
 NOT_READ: tuple[Matrix, Matrix] = np.empty((0, 0)), np.empty((0, 2))
-NO_GROUPS: tuple[Indices, Tensor5] = np.empty(0, np.int64), np.empty((0, 0, 0, 2, GROUP_SUMS))
-
-
-def num_even(num_bins: int) -> int:
-    """Even cells of confidence that divide both the bins and hundredths, where these are not too many."""
-    shared = math.lcm(num_bins, 100)
-    return (
-        shared
-        if LEAST_CELLS <= shared <= MOST_CELLS
-        else num_bins * 2 * math.ceil(LEAST_CELLS / num_bins / 2)
-    )
-
-
-@cache
-def edges_of_cells(num_bins: int) -> Vector:
-    """Edges of these; the edges of bins and the least high confidence have cells to themselves."""
-    bins = np.arange(1, num_bins) / num_bins
-    sure = round(1 - HIGH_CONFIDENCE, 9), HIGH_CONFIDENCE  # of an event, cells mirror each other
-    return cell_edges(num_even(num_bins), np.append(bins, sure))
-
-
-def num_cells(num_bins: int) -> int:
-    """How many cells there are."""
-    return len(edges_of_cells(num_bins)) - 1
-
-
-def within_cells(means: Vector, places: Indices, edges: Vector) -> Vector:
-    """Means as they are without rounding: above the lower edges of their cells (but for the first's).
-
-    Example:
-        >>> within_cells(np.array([0.7999999999999999, 0.8]), np.array([1, 0]), np.array([0, 0.8, 1.0]))
-        array([0.8, 0.8])
-    """
-    lower = np.where(places > 0, np.nextafter(edges[places], 1.0), edges[0])
-    return means.clip(lower, edges[places + 1])
+NO_GROUPS: tuple[Indices, Matrix] = np.empty(0, np.int64), np.empty((0, 0, 0, 2, GROUP_SUMS))
 
 
 class Sums(Protocol):
@@ -279,7 +240,7 @@ def add_scores(
     logits: bool,
     calibrator: Calibrator | None,
     weights: Vector | None = None,
-    groups: tuple[Indices, Tensor5] = NO_GROUPS,
+    groups: tuple[Indices, Matrix] = NO_GROUPS,
     answers: bool = False,
     read: tuple[Matrix, Matrix] = NOT_READ,
 ) -> Wrong | None:

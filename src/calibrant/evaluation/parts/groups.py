@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.evaluation.dense.states import within_cells
+from calibrant.evaluation.dense.cells import within_cells
 from calibrant.evaluation.judging.groups import MEANS, MOST_GROUPS, Group, rows_of_groups
 from calibrant.evaluation.judging.reduce import Reduced, ratios_of
 from calibrant.evaluation.parts.kinds import AnySums

@@ -22,7 +22,6 @@ from calibrant._math.fine_cells import (
     rank_in_cells,
 )
 from calibrant._math.mass_sketch import shared_out
-from calibrant.evaluation.dense.states import Tensor5
 from calibrant.evaluation.quantities.quantity import EventError
 from calibrant.evaluation.resampling.event_cells import BIN_KINDS
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
@@ -165,8 +164,8 @@ class CelledRanks:
     every: int = field(init=False)
     """One of so many batches is looked at."""
     bits: int = field(init=False)
-    cells: Tensor5 = field(init=False)
-    of_groups: Tensor5 = field(init=False)
+    cells: Matrix = field(init=False)
+    of_groups: Matrix = field(init=False)
 
     def __post_init__(self) -> None:
         found = bits_for(ROOM // (8 * self.num_columns), CLASS_BITS)

@@ -10,7 +10,7 @@ import torch
 
 from calibrant._math.dense_sums import CELL_SUMS
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.states import num_cells
+from calibrant.evaluation.dense.cells import num_cells
 from calibrant.evaluation.parts.ranked import MOST_KEPT, Celled, CelledRanks, Top
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.resampling.events import Indices, Matrix
