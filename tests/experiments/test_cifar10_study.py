@@ -82,6 +82,7 @@ def test_each_paper_is_asked_with_its_reduction() -> None:
     assert all("(with the sum)" in each.statement for each in found if each.source == MUKHOTI)
     assert all("(with the mean)" in each.statement for each in found if each.source == FCL)
     by_key = {claim.key: claim for claim in found}
+    assert "(with the sum)" in by_key["flsd-nll-before"].statement
     assert by_key["flsd-before-against-brier"].arms == ()
     assert by_key["fcl-brier"].arms == ("focal-calibration", "brier")
     assert by_key["cross-entropy-temperature-mean-sum"].verdict == "does not hold"

@@ -352,6 +352,28 @@ def test_a_plain_sweep_s_runs_are_the_study_s(tmp_path) -> None:
     assert len(after.more["classes"]["temperature"]["recall"]) == 10
 
 
+def test_published_rows_have_the_settings_of_the_paper() -> None:
+    """Focal calibration loss was printed with its own exponent and weight, not with ours."""
+    text = PAGE.text(PAGE.read(RESULTS))
+    assert "| focal calibration, γ = 4, λ = 1.5 | focal calibration loss (2025) | 4.56 |" in text
+    assert "| focal calibration, γ = 3, λ = 0.5 | focal calibration loss (2025) |" not in text
+
+
+def test_exponents_on_a_bound_are_marked() -> None:
+    """Fits that end on a bound, or lie beyond the paper's grid, are counted and marked."""
+    found = PAGE.read(RESULTS)
+    for arm in found["arms"]:
+        for run in arm["runs"]:
+            run["parameters"]["gamma"] = 0.5
+    assert "0 of 75 fits end on a bound, and 0 lie outside" in PAGE.text(found)
+    found["arms"][0]["runs"][0]["parameters"]["gamma"] = -0.999
+    text = PAGE.text(found)
+    assert (
+        "1 of 75 fits ends on a bound (†), which is no estimate, and 1 lies outside the paper's grid" in text
+    )
+    assert "-0.999† … 0.500" in text
+
+
 def test_an_empty_store_is_said(tmp_path) -> None:
     """Without finished runs there is no table."""
     with pytest.raises(InputError, match="holds a finished run of this study; leave out --table"):

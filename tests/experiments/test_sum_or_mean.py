@@ -80,18 +80,20 @@ def test_ways_are_compared_within_a_loss_and_losses_within_a_way() -> None:
     assert found["focal-3 within sum"] == "holds"
     assert found["cross-entropy, ece, slow against mean"] == "holds"
     assert found["over-confident"] == "holds"
-    assert "**No: at steps of one length" in PAGE.text(ways(planted, 3))
+    assert "**Of the temperature: no. Of the ECE: no.**" in PAGE.text(ways(planted, 3))
     planted[HELD] = {"cross-entropy": 0.9, "focal-3": 0.8}
     text = PAGE.text(ways(planted, 3))
     assert "is then higher than with the mean" in text
     assert "lower than with the sum clipped at 2" in text
-    assert "At steps of about one length the temperature" in text
+    assert "With gradients of about one length, times the learning rate, the temperature" in text
+    assert "**Of the temperature: no. Of the ECE: it depends.**" in text
+    assert "is lower than after cross-entropy in 3 of 3 ways" in text
     planted[HELD] = {"cross-entropy": 0.8, "focal-3": 0.9}
-    assert "**In part:** at steps of one length" in PAGE.text(ways(planted, 3))
+    assert "**Of the temperature: it depends." in PAGE.text(ways(planted, 3))
     for way in (SUM, MEAN):
         planted[way] = {"cross-entropy": 0.6, "focal-3": 2.0}
     planted[SLOW] = planted[SUM]
-    assert "**Yes: at steps of one length" in PAGE.text(ways(planted, 3))
+    assert "**Of the temperature: yes. Of the ECE:" in PAGE.text(ways(planted, 3))
     assert claims(ways(planted, 2)) == []
 
 
@@ -120,6 +122,29 @@ def test_a_temperature_on_its_bound_is_marked() -> None:
     text = PAGE.text(numbers)
     assert text.count("† marks a parameter") == 1
     assert "| 10000.000† |" in text
+    assert "which is no estimate" in text
     tail = ways({SUM: {"cross-entropy": 2.0}}, 2)
     tail["ways"][0]["arms"][0]["runs"][1]["parameters"]["temperature"] = 1e4
     assert "2.000; 10000.000†" in PAGE.text({**numbers, "tail": tail["ways"]})
+
+
+def test_runs_without_the_stage_leave_a_gap() -> None:
+    """Made before the ECE after T by ECE was kept: the page says so, and no claim of a paper is asked."""
+    numbers = ways({SUM: {"cross-entropy": 2.0, "sample-focal": 1.0}}, 3)
+    heading = "ECE after T by ECE %"
+    assert heading in PAGE.text(numbers)
+    assert "flsd-ece-temperature" in {claim.key for claim in claims(numbers)}
+    for arm in numbers["ways"][0]["arms"]:
+        for run in arm["runs"]:
+            run["stages"] = {name: each for name, each in run["stages"].items() if name != "by-ece"}
+    text = PAGE.text(numbers)
+    assert "**Missing:** 6 of the runs" in text
+    assert heading not in text
+    assert "flsd-ece-temperature" not in {claim.key for claim in claims(numbers)}
+
+
+def test_a_pair_of_runs_is_named_by_both_ways() -> None:
+    """Where cross-entropy's run is at another rate than focal loss's, the page says so."""
+    tail = ways({MEAN: {"focal-3": 0.9}, SLOW: {"cross-entropy": 1.8}}, 1)
+    text = PAGE.text({**ways({SUM: {"cross-entropy": 2.0}}, 1), "tail": tail["ways"]})
+    assert "0.90 against 1.80 (mean, and mean, rate matched to focal loss, seed 0)" in text

@@ -165,7 +165,7 @@ class StoredSamples:
             )
         return sums
 
-    def profile(self, held: Samples | None = None) -> Profile | None:
+    def profile(self, held: Samples | None) -> Profile | None:
         """What the data look like; None where the rows to look at are too large, as of very many classes."""
         num_samples, width = self.stored.shape
         chosen = rows_looked_at(num_samples, width)

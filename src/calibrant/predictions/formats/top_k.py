@@ -86,8 +86,7 @@ def columns_of_top_k(found: Sequence[str], columns: ColumnNames) -> tuple[Layout
     for name in COMPANIONS:
         stated = columns.cluster if name == "clusters" else None
         if name == "groups" and (columns.group or columns.bands):
-            names = (columns.group,) if isinstance(columns.group, str) else columns.group or ()
-            given |= {GROUP_OF + each: each for each in names}
+            given |= {GROUP_OF + each: each for each in columns.groups}
             given |= {BANDS_OF + each: named_bands(each)[0] for each in columns.bands}
             continue
         for each in (stated,) if stated else first((name, _SINGULAR.get(name, name))):

@@ -41,7 +41,7 @@ def _of_losses(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     for way, arms in ((SUM, as_authors(summed, means)), (MEAN, means)):
         for claim in asked(arms):
             mine = (claim.source == FCL) == (way == MEAN)
-            if claim.source in {OWN, PRACTICE} or not mine or claim.key.startswith(_WITHOUT):
+            if claim.source == PRACTICE or not mine or claim.key.startswith(_WITHOUT):
                 continue
             mixed = way == SUM and not AVERAGED.isdisjoint(claim.arms)
             yield replace(

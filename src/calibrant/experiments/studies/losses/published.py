@@ -14,6 +14,11 @@ SOURCES = {
     "mukhoti-2020-focal-loss-calibration.csv": "Mukhoti et al. (2020)",
     "focal-calibration-loss-2025.csv": "focal calibration loss (2025)",
 }
+PRINTED_WITH = {
+    (SOURCES["focal-calibration-loss-2025.csv"], "focal-calibration"): "focal calibration, γ = 4, λ = 1.5",
+    (SOURCES["focal-calibration-loss-2025.csv"], "dual-focal"): "dual focal (γ not printed; its text has 2)",
+}
+"""What a paper calls a method where its settings are not ours: by source and arm."""
 _OTHER_NAMES = {"cross-entropy": "weight-decay"}
 """What the second paper calls cross-entropy with weight decay."""
 _METRICS = ("error", "ECE", "AdaECE", "classwise-ECE", "smCE", "NLL", "S99")

@@ -21,9 +21,9 @@ DEPARTURES: Mapping[str, tuple[Departure, ...]] = {
     MUKHOTI: (
         Departure(
             verdict="depends on the reduction",
-            what="The code of Mukhoti et al. (2020) for images sums the loss over the batch and clips "
-            "gradients at 2; this study averages it, which makes the same clipping and learning rate act "
-            "otherwise, and temperatures and errors after focal loss change with it.",
+            what="The code of Mukhoti et al. (2020) for images, as last released, sums the loss over the "
+            "batch and clips gradients at 2; this study averages it, which makes the same clipping and "
+            "learning rate act otherwise, and temperatures and errors after focal loss change with it.",
         ),
     ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,10 +13,14 @@ from calibrant.experiments.paired import claims_table, tally_sentence
 from calibrant.experiments.studies.losses.claims import claims, on_grid
 from calibrant.experiments.studies.losses.comparisons import WITHOUT_UNIT, shown
 from calibrant.experiments.studies.losses.numbers import BY_ECE, METRICS, TITLES, arms_of
-from calibrant.experiments.studies.losses.published import DATA, NETWORK
+from calibrant.experiments.studies.losses.published import DATA, NETWORK, PRINTED_WITH
 from calibrant.experiments.studies.losses.settings import DEPARTURES, UNBALANCED
 
 PLANNED_SEEDS = 3
+PAPER_GAMMAS = (-0.5, 5.0)
+"""The least and the largest exponent that Komisarenko and Kull (2024) try in focal temperature scaling."""
+ON_BOUND = "†"
+"""Marks an exponent whose search ended on its bound."""
 STAGE_TITLES = {
     "before": "As trained",
     BY_ECE: "After temperature scaling, T by ECE",
@@ -62,6 +67,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         },
         "by_ece_missing": [arm.title for arm in arms if not _has(arm, BY_ECE)],
         "fitted": _fitted(arms),
+        "exponents": _exponents(arms),
         "by_group": {
             STAGE_TITLES[stage]: _group_table(arms, counts, stage) for stage in ("before", "temperature")
         }
@@ -118,7 +124,36 @@ def _fitted(arms: Sequence[ArmRuns]) -> str:
 def _range(arm: ArmRuns, name: str) -> str:
     """The least and the largest over the seeds: where parameters run along a ridge, a mean says nothing."""
     values = [run["parameters"][name] for run in arm.runs.values()]
-    return " … ".join(dict.fromkeys(f"{value:.2f}" for value in (min(values), max(values))))
+    ends = dict.fromkeys(
+        f"{value:.3f}" + (ON_BOUND if name == "gamma" and _on_bound(value) else "")
+        for value in (min(values), max(values))
+    )
+    return " … ".join(ends)
+
+
+def _bounds() -> tuple[float, float]:
+    """Between which the exponent is sought; imported late, for calibrators load torch."""
+    from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
+
+    return LOWEST_GAMMA, HIGHEST_GAMMA
+
+
+def _on_bound(gamma: float) -> bool:
+    return any(math.isclose(gamma, bound, rel_tol=1e-6) for bound in _bounds())
+
+
+def _exponents(arms: Sequence[ArmRuns]) -> dict[str, Any]:
+    """How many fits of the exponent end on a bound, and how many lie beyond the grid of the paper."""
+    gammas = [run["parameters"]["gamma"] for arm in arms for run in arm.runs.values()]
+    low, high = PAPER_GAMMAS
+    return {
+        "all": len(gammas),
+        "bound": sum(map(_on_bound, gammas)),
+        "beyond": sum(not low <= gamma <= high for gamma in gammas),
+        "bounds": _bounds(),
+        "grid": PAPER_GAMMAS,
+        "mark": ON_BOUND,
+    }
 
 
 def _group_table(arms: Sequence[ArmRuns], counts: Sequence[int], stage: str) -> str:
@@ -168,7 +203,8 @@ def _quoted(arms: Sequence[ArmRuns], published: Sequence[Mapping[str, str]]) -> 
         for source in dict.fromkeys(quote["source"] for quote in published):
             cells = [known.get((source, arm.key, metric, stage)) for metric, stage, _ in PRINTED]
             if any(cells):
-                rows.append([arm.title, source, *(_printed(cell) for cell in cells)])
+                title = PRINTED_WITH.get((source, arm.key), arm.title)
+                rows.append([title, source, *(_printed(cell) for cell in cells)])
     return table(["loss", "source", *(title for _, _, title in PRINTED)], rows) if rows else ""
 
 

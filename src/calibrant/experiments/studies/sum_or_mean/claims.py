@@ -1,4 +1,4 @@
-"""What the papers claim, asked with the sum; and whether what differs is the length of the step."""
+"""What the papers claim, asked with the sum; and whether what differs is the length of the gradient."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ SUMMED = Departure(
 AVERAGED = frozenset({"brier"})
 """Losses that the code of Mukhoti et al. for images averages over the batch where it sums the others."""
 EQUAL_STEPS = ((SUM, SUM), (HELD, HELD), (MEAN, SLOW))
-"""Ways in which focal loss and cross-entropy take steps of one length: focal loss's, and cross-entropy's.
+"""Ways in which gradients, times the rate, are as long under focal loss as under cross-entropy: theirs.
 
-With clipping every step has it; the rates of the last pair match mean lengths of one run's first epochs.
+With clipping every gradient is; the rates of the last pair match mean lengths of one run's first epochs.
+Momentum, and weight decay, which is added after clipping, make the steps themselves differ.
 """
 _BETWEEN = (
     ("cross-entropy", MEAN, SUM, "ece"),
@@ -106,7 +107,7 @@ def as_authors(summed: Mapping[str, ArmRuns], means: Mapping[str, ArmRuns]) -> d
 
 
 def _within(numbers: Mapping[str, Any]) -> Iterator[Claim]:
-    """Whether focal loss has the lower error of calibration, however the step is taken."""
+    """Whether focal loss has the lower error of calibration, however the loss becomes a step."""
     for way in (SUM, MEAN, STEP):
         arms = enough(arms_of(numbers, way))
         for focal in ("focal-3", "sample-focal"):
@@ -120,16 +121,16 @@ def _within(numbers: Mapping[str, Any]) -> Iterator[Claim]:
 
 
 def _at_equal_steps(numbers: Mapping[str, Any]) -> Iterator[Claim]:
-    """Whether focal loss needs a lower temperature, and has a lower ECE, where its steps are as long."""
+    """Whether focal loss needs a lower temperature, and has a lower ECE, where its gradients are as long."""
     for way, other in EQUAL_STEPS:
         focal = enough(arms_of(numbers, way)).get("focal-3")
         plain = enough(arms_of(numbers, other)).get("cross-entropy")
         where = TITLES[way] if way == other else f"{TITLES[way]}, and {TITLES[other]}"
-        about = "" if way == other else "about "
+        length = "one length" if way == other else "about one length, times the learning rate,"
         for name in ("temperature", "ece"):
             found = _lower(
                 equal_steps(way, name),
-                f"At steps of {about}one length the {NAMES[name]} is lower after {{first}} than after "
+                f"With gradients of {length} the {NAMES[name]} is lower after {{first}} than after "
                 f"{{second}} ({where})",
                 focal,
                 plain,
@@ -140,7 +141,7 @@ def _at_equal_steps(numbers: Mapping[str, Any]) -> Iterator[Claim]:
 
 
 def equal_steps(way: str, name: str) -> str:
-    """Key of the claim on a number at steps of one length."""
+    """Key of the claim on a number where gradients are of one length."""
     return f"{name} at equal steps, {way}"
 
 

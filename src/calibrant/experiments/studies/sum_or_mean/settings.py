@@ -35,7 +35,7 @@ class Way:
 
     @property
     def where(self) -> Mapping[str, Any]:
-        """The settings that tell its runs from those of others, but for the decay of weights."""
+        """The settings that tell its runs from those of others, but for weight decay."""
         return {
             "reduction": self.reduction,
             "optimiser.learning_rate": self.rate,
@@ -51,19 +51,19 @@ class Way:
 WAYS = (
     Way(key=SUM, title="sum, clipped at 2", reduction="sum", rate=0.1),
     Way(key=MEAN, title="mean", reduction="mean", rate=0.1),
-    Way(key=STEP, title="mean at the sum's step length for cross-entropy", reduction="mean", rate=0.217),
-    Way(key=LONG, title="mean at the sum's step length for focal loss", reduction="mean", rate=0.358),
-    Way(key=SLOW, title="mean at focal loss's step length", reduction="mean", rate=0.0606),
+    Way(key=STEP, title="mean, rate matched to the sum for cross-entropy", reduction="mean", rate=0.217),
+    Way(key=LONG, title="mean, rate matched to the sum for focal loss", reduction="mean", rate=0.358),
+    Way(key=SLOW, title="mean, rate matched to focal loss", reduction="mean", rate=0.0606),
     Way(
         key=HELD,
-        title="sum, clipped at 0.56, the length of the mean's first steps after focal loss",
+        title="sum, clipped at 0.56, as long as the mean's first gradients under focal loss",
         reduction="sum",
         rate=0.1,
         clip=0.56,
     ),
     Way(
         key=LIGHT,
-        title="mean at the sum's step length for focal loss, with the sum's decay of weights",
+        title="mean, rate matched to the sum for focal loss, with the sum's weight decay",
         reduction="mean",
         rate=0.358,
         decay=1.4e-4,

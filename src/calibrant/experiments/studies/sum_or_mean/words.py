@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from calibrant.experiments import on_bounds
-from calibrant.experiments.arms import ArmRuns, Pick
+from calibrant.experiments.arms import ArmRuns, Pick, Run
 from calibrant.experiments.means import mean_of
 from calibrant.experiments.pages import table
 from calibrant.experiments.paired import usual_words
@@ -25,13 +25,14 @@ from calibrant.experiments.studies.sum_or_mean.settings import (
     TITLES,
 )
 
-BY_ECE = "T by ECE"
+BY_ECE, AFTER_BY_ECE = "T by ECE", "ECE after T by ECE %"
 COLUMNS: Mapping[str, tuple[str, Pick]] = {
     "error %": ("error", lambda run: run["stages"]["before"]["error"]),
     "ECE %": ("ece", lambda run: run["stages"]["before"]["ece"]),
     "NLL": ("nll", lambda run: run["stages"]["before"]["nll"]),
-    "T": ("temperature", lambda run: run["parameters"]["temperature"]),
     BY_ECE: ("temperature", lambda run: run["parameters"]["ece_temperature"]),
+    AFTER_BY_ECE: ("ece", lambda run: run["stages"]["by-ece"]["ece"]),
+    "T": ("temperature", lambda run: run["parameters"]["temperature"]),
     "ECE after T %": ("ece", lambda run: run["stages"]["temperature"]["ece"]),
     "NLL after T": ("nll", lambda run: run["stages"]["temperature"]["nll"]),
     "norm of the last layer": ("temperature", lambda run: list(run["norms"].values())[-1]),
@@ -43,7 +44,7 @@ Ways: TypeAlias = Mapping[str, Mapping[str, ArmRuns]]
 """The losses of each way."""
 SOUGHT = {"T": "temperature", BY_ECE: "ece_temperature"}
 """The columns whose numbers a search found, and the names of these."""
-TAIL_COLUMNS = ("error %", "ECE %", "T", "ECE after T %")
+TAIL_COLUMNS = ("error %", "ECE %", BY_ECE, AFTER_BY_ECE, "T", "ECE after T %")
 """What is shown of the long tail."""
 _MAIN = {"cross-entropy": "cross-entropy", "focal-3": "focal, γ = 3", "sample-focal": "FLSD-53"}
 
@@ -52,29 +53,33 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
     by_way = {way: arms_of(numbers, way) for way in TITLES}
     tail = {way: arms_of(tail_of(numbers), way) for way in TITLES}
+    arms = [*_arms(by_way), *_arms(tail)]
     ours = _runs(by_way) + _runs(tail)
     tables = {TITLES[way]: _table(arms) for way, arms in by_way.items() if arms}
     of_tail = _of_tail(tail)
     marked = [*tables.values(), *of_tail["tail_tables"].values()]
     tried = {key for arms in by_way.values() for key in arms}
     found = {claim.key: claim for claim in claims(numbers)}
-    equal = [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, "temperature")) in found]
+    equal = {
+        name: [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, name)) in found]
+        for name in ("temperature", "ece")
+    }
     return {
         **usual_words(numbers, ours, [*found.values()], {}),
         **of_tail,
         "on_bound": on_bounds.note(*SOUGHT.values()) if on_bounds.ON_BOUND in "".join(marked) else "",
         "tail_equal": [
             found[key]
+            for name in equal
             for way, _ in EQUAL_STEPS
-            if (key := f"{equal_steps(way, 'temperature')}, {TAIL}") in found
+            if (key := f"{equal_steps(way, name)}, {TAIL}") in found
         ],
         "tail_asked": sum(key.endswith(TAIL) for key in found),
         **_not_run({"balanced": by_way, "long-tailed": tail}, numbers, numbers["cpu_seconds"] / ours),
         "tables": tables,
         "absent": [arm.title for arm in LOSSES.arms if arm.key not in tried],
         "equal": equal,
-        "equal_holds": sum(claim.verdict == "holds" for claim in equal),
-        "equal_fails": sum(claim.verdict == "does not hold" for claim in equal),
+        "by_ece_missing": sum(not _has(AFTER_BY_ECE, run) for arm in arms for run in arm.runs.values()),
         "by_way": _temperatures(by_way),
         "lost": [
             f"{arm.title} with the {TITLES[way]}{images}, seed {seed}: {run['train_accuracy']:.0%}"
@@ -113,7 +118,6 @@ def _not_run(parts: Mapping[str, Ways], numbers: Mapping[str, Any], per_run: flo
     cells = len(_arms(parts["balanced"]))
     return {
         "left": " and ".join(said) or "nothing",
-        "left_hours": sum(left.values()) * per_run / 3600,
         "cells": cells,
         "resnet_hours": RESNET_HOURS,
         "resnet_grid": cells * RESNET_HOURS,
@@ -128,16 +132,22 @@ def _of_tail(ways: Ways) -> dict[str, Any]:
     keys = list(dict.fromkeys(key for arms in ways.values() for key in arms))
     titles = {arm.key: arm.title for arm in LOSSES.arms}
     known = [way for way, arms in ways.items() if arms]
+    columns = [title for title in TAIL_COLUMNS if _any_has(title, _arms(ways))]
     tables = {
         title: table(
             ["loss", *(TITLES[way] for way in known)],
             [[titles[key], *(_each(ways[way].get(key), title) for way in known)] for key in keys],
         )
-        for title in TAIL_COLUMNS
+        for title in columns
     }
     _, temperature = COLUMNS["T"]
     pairs = [
-        (way, seed, temperature(run), temperature(plain.runs[seed]))
+        (
+            TITLES[way] if way == other else f"{TITLES[way]}, and {TITLES[other]}",
+            seed,
+            temperature(run),
+            temperature(plain.runs[seed]),
+        )
         for way, other in EQUAL_STEPS
         if (focal := ways[way].get("focal-3")) and (plain := ways[other].get("cross-entropy"))
         for seed, run in focal.runs.items()
@@ -149,8 +159,7 @@ def _of_tail(ways: Ways) -> dict[str, Any]:
         "tail_full": (full := min((len(arm.runs) for arm in _arms(ways)), default=0)),
         "tail_more": done - full * len(_arms(ways)),
         "tail_pairs": [
-            f"{focal:.2f} against {plain:.2f} ({TITLES[way]}, seed {seed})"
-            for way, seed, focal, plain in pairs
+            f"{focal:.2f} against {plain:.2f} ({where}, seed {seed})" for where, seed, focal, plain in pairs
         ],
         "tail_lower": sum(focal < plain for _, _, focal, plain in pairs),
     }
@@ -162,9 +171,18 @@ def _each(arm: ArmRuns | None, title: str) -> str:
         return "–"
     name, pick = COLUMNS[title]
     return "; ".join(
-        shown(mean_of([value]), name).removesuffix(" %") + _mark(title, [value])
-        for value in map(pick, arm.runs.values())
+        shown(mean_of([value]), name).removesuffix(" %") + _mark(title, [value]) if value is not None else "–"
+        for value in (pick(run) if _has(title, run) else None for run in arm.runs.values())
     )
+
+
+def _has(title: str, run: Run) -> bool:
+    """Whether a run kept what a column shows; runs that were made before a stage was kept lack it."""
+    return title != AFTER_BY_ECE or "by-ece" in run["stages"]
+
+
+def _any_has(title: str, arms: Iterable[ArmRuns]) -> bool:
+    return any(_has(title, run) for arm in arms for run in arm.runs.values())
 
 
 def _mark(title: str, values: Iterable[float]) -> str:
@@ -179,7 +197,7 @@ def _temperatures(by_way: Ways) -> str:
         for way, arms in by_way.items()
         if any(key in arms for key in _MAIN)
     ]
-    return table(["steps", *("after " + name for name in _MAIN.values())], rows)
+    return table(["way", *("after " + name for name in _MAIN.values())], rows)
 
 
 def _of_focal(arms: Mapping[str, ArmRuns]) -> dict[str, Any] | None:
@@ -192,18 +210,19 @@ def _of_focal(arms: Mapping[str, ArmRuns]) -> dict[str, Any] | None:
     return {"error": arm.mean(error), "norm": arm.mean(norm), "errors": each}
 
 
+def _cell(arm: ArmRuns, title: str) -> str:
+    name, pick = COLUMNS[title]
+    if not all(_has(title, run) for run in arm.runs.values()):
+        return "–"
+    mean = arm.mean(pick)
+    return shown(on_grid(mean) if title == BY_ECE else mean, name).removesuffix(" %") + _mark(
+        title, map(pick, arm.runs.values())
+    )
+
+
 def _table(arms: Mapping[str, ArmRuns]) -> str:
+    columns = [title for title in COLUMNS if _any_has(title, arms.values())]
     rows = [
-        [
-            arm.title,
-            str(len(arm.runs)),
-            *(
-                shown(on_grid(mean) if title == BY_ECE else mean, name).removesuffix(" %")
-                + _mark(title, map(pick, arm.runs.values()))
-                for title, (name, pick) in COLUMNS.items()
-                for mean in [arm.mean(pick)]
-            ),
-        ]
-        for arm in arms.values()
+        [arm.title, str(len(arm.runs)), *(_cell(arm, title) for title in columns)] for arm in arms.values()
     ]
-    return table(["loss", "n", *COLUMNS], rows)
+    return table(["loss", "n", *columns], rows)
