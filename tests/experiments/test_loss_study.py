@@ -359,6 +359,18 @@ def test_published_rows_have_the_settings_of_the_paper() -> None:
     assert "| focal calibration, γ = 3, λ = 0.5 | focal calibration loss (2025) |" not in text
 
 
+def test_runs_without_the_stage_are_counted() -> None:
+    """The page says how many were made before the stage with T by ECE was kept; with none it says nothing."""
+    found = PAGE.read(RESULTS)
+    runs = [run for arm in found["arms"] for run in arm["runs"]]
+    for run in runs:
+        run["stages"]["by-ece"] = run["stages"]["temperature"]
+    assert "**Missing:**" not in PAGE.text(found)
+    assert "## After temperature scaling, T by ECE" in PAGE.text(found)
+    del runs[0]["stages"]["by-ece"]
+    assert f"**Missing:** 1 of {len(runs)} runs were made before" in PAGE.text(found)
+
+
 def test_exponents_on_a_bound_are_marked() -> None:
     """Fits that end on a bound, or lie beyond the paper's grid, are counted and marked."""
     found = PAGE.read(RESULTS)

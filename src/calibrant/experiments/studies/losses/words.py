@@ -53,6 +53,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     ns = sorted({len(arm.runs) for arm in arms})
     imbalanced = max(counts) > 2 * min(counts)
     asked = claims(numbers)
+    runs = [run for arm in arms for run in arm.runs.values()]
     return {
         "keys": {arm.key for arm in arms},
         "seeds": str(ns[0]) if len(ns) == 1 else f"{ns[0]} to {ns[-1]}",
@@ -65,7 +66,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             for stage, title in STAGE_TITLES.items()
             if (known := [arm for arm in arms if _has(arm, stage)])
         },
-        "by_ece_missing": [arm.title for arm in arms if not _has(arm, BY_ECE)],
+        "runs": len(runs),
+        "by_ece_missing": sum(BY_ECE not in run["stages"] for run in runs),
         "fitted": _fitted(arms),
         "exponents": _exponents(arms),
         "by_group": {
