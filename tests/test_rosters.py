@@ -17,7 +17,7 @@ ROSTERS = {
     "calibrators/methods/__init__.py": set[str](),
     "models/roster.py": {"checkpoints.py"},
     "evaluation/quantities/roster.py": {"samples.py", "shared.py"},
-    "experiments/studies/roster.py": {"cifar10", "demo", "fcl_boundaries"},
+    "experiments/studies/roster.py": {"demo", "fcl_boundaries"},
     "experiments/tasks/roster.py": {"fingerprints.py", "simulation.py"},
     "experiments/engines/roster.py": {
         "cores.py",

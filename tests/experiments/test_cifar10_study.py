@@ -10,7 +10,7 @@ from calibrant.experiments.studies import cifar10
 from calibrant.experiments.studies.cifar10 import CIFAR10
 from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of, numbers_of, swapped
-from calibrant.experiments.studies.cifar10.settings import FOREIGN, MEAN, SUM
+from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, FOREIGN, MEAN, SUM
 from calibrant.experiments.studies.gammas.settings import FITS, ROWS_SIZE
 from calibrant.experiments.studies.losses.settings import FCL, MUKHOTI
 from calibrant.experiments.studies.shift.numbers import foreign_sets
@@ -53,7 +53,7 @@ def runs(*, seeds: int = 3) -> list[dict[str, Any]]:
                         "severities": {key: [{"ece": value}] * 5 for key in STAGES_OF_SHIFT},
                         "foreign": {
                             name: {key: {"max_probability": value} for key in STAGES_OF_SHIFT}
-                            for name in foreign_sets(FOREIGN)
+                            for name in foreign_sets(len(CORRUPTIONS), FOREIGN)
                         },
                     },
                 }

@@ -10,12 +10,14 @@ import torch
 
 from calibrant import metrics
 from calibrant.calibrators.fitting.samples import Samples
+from calibrant.experiments.claims import OWN
 from calibrant.experiments.grid import load_grid
 from calibrant.experiments.studies import gammas
 from calibrant.experiments.studies.gammas import PAGE
 from calibrant.experiments.studies.gammas.claims import claims
 from calibrant.experiments.studies.gammas.measure import fits
 from calibrant.experiments.studies.gammas.settings import FITS, LOSSES, OF_SIZES, SIZES
+from calibrant.experiments.studies.losses.settings import KULL
 
 
 def planted(new: dict[str, float], train: dict[str, float], *, seeds: int = 3) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def planted(new: dict[str, float], train: dict[str, float], *, seeds: int = 3) -
         "cpu_seconds": 60.0,
         "closest": dict.fromkeys(("1", "3", "5", "7"), 0.5),
         "rows": rows,
-        "sizes": [{"size": "10000", "arms": sides}],
+        "sizes": [{"size": "10000", "epochs": 21, "arms": sides}],
     }
 
 
@@ -97,6 +99,53 @@ def test_methods_and_criteria_are_compared_within_runs() -> None:
     assert verdicts["focal-temperature-cross-entropy-nll"] == "does not hold"
     assert verdicts["criterion-cross-entropy-nll"] == "holds"
     assert verdicts["falls-focal-1"] == "holds"
+
+
+def test_the_premise_of_the_argument_is_asked_first() -> None:
+    """Where cross-entropy needs no 2 on new images, a temperature farther from 1 settles nothing."""
+    for temperature, said in ((3.0, "does not hold"), (1.2, "depends on the gap")):
+        losses = {"cross-entropy": temperature, "focal-3": temperature / 25}
+        asked = {
+            claim.key: claim for claim in claims(planted(losses, {"cross-entropy": 1.0, "focal-3": 0.2}))
+        }
+        assert asked["nearer-focal-3-10000"].said == said
+        assert str(asked["nearer-focal-3-10000"].verdict) == "does not hold"
+
+
+def test_growth_in_points_is_not_what_the_paper_says() -> None:
+    """Its compensation is a temperature; the difference in points is our question."""
+    same = planted({"cross-entropy": 2.0, "focal-3": 1.0}, {"cross-entropy": 1.0, "focal-3": 0.5})
+    asked = {claim.key: claim for claim in claims(same)}
+    assert asked["same-gap-focal-3-10000"].source == OWN
+    assert asked["same-ratio-focal-3-10000"].source.startswith(KULL)
+
+
+def test_larger_exponents_are_held_against_smaller_ones() -> None:
+    """Step by step and end to end, and FLSD-53 against cross-entropy, by the planted order."""
+    losses = {"cross-entropy": 2.0, "focal-1": 1.6, "focal-3": 1.2, "focal-5": 0.8, "focal-7": 0.6}
+    numbers = planted({**losses, "sample-focal": 1.1}, dict.fromkeys((*losses, "sample-focal"), 0.5))
+    for arm in numbers["rows"]:
+        for run in arm["runs"]:
+            better = {"focal-7": 0.3, "focal-1": 0.1, "sample-focal": 0.1}.get(arm["arm"], 0.2)
+            run["temperature-adaptive_ece"]["adaptive_ece"] = better + 0.001 * run["seed"] ** 2
+    asked = {claim.key: claim for claim in claims(numbers)}
+    assert {asked[f"error-focal-{gamma}"].verdict for gamma in (3, 5, 7)} == {"holds"}
+    assert asked["error-ends"].verdict == "holds"
+    assert asked["ece-focal-3"].verdict == asked["ece-ends"].verdict == "does not hold"
+    assert asked["flsd-adaptive_ece-temperature"].verdict == "holds"
+    assert "error-focal-1" not in asked
+
+
+def test_gains_are_means_over_losses() -> None:
+    """A fifth with one loss and three fifths with the other are two fifths, with every seed."""
+    numbers = planted({"cross-entropy": 2.0, "focal-1": 1.5}, {"cross-entropy": 1.0, "focal-1": 0.8})
+    for arm, share in zip(numbers["rows"], (0.2, 0.6), strict=True):
+        for run in arm["runs"]:
+            run["temperature-nll"]["adaptive_ece"] = 0.1
+            run["temperature-adaptive_ece"]["adaptive_ece"] = 0.1 * (1 - share)
+    asked = {claim.key: claim for claim in claims(numbers)}
+    assert asked["gain-adaptive_ece"].evidence.startswith("by 40.0 ± 0.0 %")
+    assert asked["gain-adaptive_ece"].verdict == "holds"
 
 
 def test_the_grids_are_the_paper_s() -> None:

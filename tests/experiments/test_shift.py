@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from calibrant.data import Preparation
+from calibrant.data.images.corruptions import CORRUPTIONS
 from calibrant.experiments.studies.shift import PAGE, measure
 from calibrant.experiments.studies.shift.claims import claims
 from calibrant.experiments.studies.shift.measure import ShiftedNetwork, logits_of, recipe_of
 from calibrant.experiments.studies.shift.numbers import effect, kept_of, largest, numbers_of
 from calibrant.experiments.studies.shift.settings import (
-    CORRUPTIONS,
     DEFAULTS,
     FOREIGN,
     SEVERITIES,
@@ -95,7 +95,7 @@ def test_one_corruption_can_make_the_mean() -> None:
             each["temperature"]["ece"] = 0.9
     runs = {seed: kept_of(one) for seed in range(2)}
     assert largest(runs, 4, "temperature", "as-trained") == "contrast"
-    assert effect(runs, 4, "temperature", "as-trained").value == pytest.approx((-0.05 * 5 + 0.8) / 6)
+    assert effect(runs, 4, "temperature", "as-trained").value == pytest.approx((-0.05 * 14 + 0.8) / 15)
     assert effect(runs, 4, "temperature", "as-trained", without="contrast").value == pytest.approx(-0.05)
 
 

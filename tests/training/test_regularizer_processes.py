@@ -21,7 +21,6 @@ def plain(recipe):
 @pytest.mark.parametrize(
     "settings",
     [
-        ["curvature.weight=0.01"],
         ["curvature.weight=0.01", "curvature.every=2", "reduction=sum", "optimiser.learning_rate=0.02"],
         ["curvature.weight=0.01", "curvature.estimator=last-layer"],
         ["sam.rho=0.05"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,6 +103,17 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """
     ruler = ["---", *["---:"] * (len(heads) - 1)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ruler, *rows))
+
+
+def listed(items: Iterable[str]) -> str:
+    """Items with commas, and "and" before the last.
+
+    Example:
+        >>> listed(["207", "69", "4"]), listed(["4"]), listed([])
+        ('207, 69 and 4', '4', '')
+    """
+    *most, last = [*items] or [""]
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def results_text(numbers: Mapping[str, Any] | Sequence[Any]) -> str:

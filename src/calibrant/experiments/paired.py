@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, Pick, difference, shared
-from calibrant.experiments.claims import Claim, Departure, Verdict, below, within
+from calibrant.experiments.claims import Claim, Departure, Verdict, above, below, within
 from calibrant.experiments.means import Mean, plus_minus
 from calibrant.experiments.pages import table
 
@@ -31,12 +31,14 @@ class Quantity:
         digits: After the point.
         scale: What it is multiplied by before it is written.
         unit: Written after it.
+        said: What the evidence calls it, where it is not what the statement speaks of.
     """
 
     pick: Pick
     digits: int = 2
     scale: float = 1.0
     unit: str = ""
+    said: str = ""
 
     def shown(self, found: Mean, *, signed: bool = False) -> str:
         """The mean with half the width of its interval."""
@@ -60,6 +62,11 @@ class Asked:
         """That the first arm's quantity is the lower one, over the seeds that both have."""
         for gap, values, arms in _gaps(first, second, what):
             yield self._claim(below(gap), f"{values}; difference {what.shown(gap, signed=True)}", gap.n, arms)
+
+    def higher(self, first: ArmRuns | None, second: ArmRuns | None, what: Quantity) -> Iterator[Claim]:
+        """That the first arm's quantity is the higher one, over the seeds that both have."""
+        for gap, values, arms in _gaps(first, second, what):
+            yield self._claim(above(gap), f"{values}; difference {what.shown(gap, signed=True)}", gap.n, arms)
 
     def alike(
         self, first: ArmRuns | None, second: ArmRuns | None, what: Quantity, margin: float
@@ -98,7 +105,7 @@ def _gaps(
     if first is None or second is None or gap is None or gap.n < FEWEST_SEEDS:
         return
     values = "; ".join(f"{arm.title}: {what.shown(arm.mean(what.pick))}" for arm in shared(first, second))
-    yield gap, values, (first.key, second.key)
+    yield gap, f"{what.said} – {values}" if what.said else values, (first.key, second.key)
 
 
 def arms_table(heads: Sequence[str], arms: Iterable[ArmRuns], columns: Sequence[Quantity]) -> str:
@@ -113,7 +120,8 @@ def claims_table(claims: Iterable[Claim]) -> str:
     """The claims of a page, with what was found of each."""
     heads = ["claim", "of", "here", "numbers"]
     rows = [[f"{claim.statement}.", claim.source, here(claim), claim.evidence] for claim in claims]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *rows))
+    escaped = [[cell.replace("|", "\\|") for cell in cells] for cells in rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *escaped))
 
 
 def here(claim: Claim) -> str:
@@ -147,7 +155,7 @@ def _counts(claims: Iterable[Claim]) -> dict[str, str]:
 
 
 def counted(claims: Iterable[Claim]) -> str:
-    """How many claims have each verdict; empty without claims.
+    """How many claims have each verdict, or are left open; empty without claims.
 
     Example:
         >>> counted([Claim(key="", source="", statement="", verdict="holds", evidence="")] * 2)

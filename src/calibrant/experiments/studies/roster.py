@@ -24,6 +24,7 @@ from calibrant.experiments.studies.gammas import GAMMAS as GAMMAS
 from calibrant.experiments.studies.fcl_weights import FCL_WEIGHTS as FCL_WEIGHTS
 from calibrant.experiments.studies.sst import SST as SST
 from calibrant.experiments.studies.texts import TEXTS as TEXTS
+from calibrant.experiments.studies.cifar10 import CIFAR10 as CIFAR10
 from calibrant.experiments.studies.human_posteriors import HUMAN_POSTERIORS as HUMAN_POSTERIORS
 from calibrant.experiments.studies.chest_x_rays import CHEST_X_RAYS as CHEST_X_RAYS
 

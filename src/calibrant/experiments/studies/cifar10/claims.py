@@ -9,7 +9,15 @@ from typing import Any
 from calibrant.experiments.claims import NOT_CLAIMED, OWN, PRACTICE, Claim
 from calibrant.experiments.paired import Asked, Quantity, enough, in_words
 from calibrant.experiments.studies.cifar10.numbers import arms_of
-from calibrant.experiments.studies.cifar10.settings import FOREIGN, MEAN, SUM, TITLES, WAYS
+from calibrant.experiments.studies.cifar10.settings import (
+    CORRUPTIONS,
+    FOREIGN,
+    MEAN,
+    SUM,
+    TABLE_4,
+    TITLES,
+    WAYS,
+)
 from calibrant.experiments.studies.gammas.claims import claims as claims_of_exponents
 from calibrant.experiments.studies.losses.claims import asked
 from calibrant.experiments.studies.losses.settings import FCL
@@ -27,9 +35,11 @@ _PEOPLE_GAIN = Quantity(
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Those of losses, then of exponents, then of the two reductions."""
+    exponents = claims_of_exponents(numbers["exponents"])
+    known = {claim.key for claim in exponents}  # asked there on a finer grid of temperatures
     return [
-        *_of_losses(numbers),
-        *claims_of_exponents(numbers["exponents"]),
+        *(claim for claim in _of_losses(numbers) if claim.key not in known),
+        *exponents,
         *_between(numbers),
         *_tells(numbers),
         *_people(numbers),
@@ -84,19 +94,18 @@ def _between(numbers: Mapping[str, Any]) -> Iterator[Claim]:
 def _tells(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     """Whether FCL tells foreign images better, by the top probability, as trained."""
     arms = enough(arms_of(numbers, MEAN))
-    for foreign, title in foreign_sets(FOREIGN).items():
+    for foreign, title in foreign_sets(len(CORRUPTIONS), FOREIGN).items():
         what = Quantity(pick=lambda run, foreign=foreign: auroc(run["shift"], foreign, AS_TRAINED), scale=100)
         for key, other in arms.items():
             if key == "focal-calibration" or "focal-calibration" not in arms:
                 continue
             asked_of = Asked(
                 key=f"foreign-{foreign}-{key}",
-                source=OWN if key == "focal-3" else PAPER_FCL,
+                source=PAPER_FCL if key in TABLE_4 else OWN,
                 statement=f"FCL tells {title} from test images better than {in_words(other.title)} (AUROC of "
                 "the top probability, as trained)",
             )
-            # Claimed larger, so the other's is claimed to lie below.
-            yield from asked_of.lower(other, arms["focal-calibration"], what)
+            yield from asked_of.higher(arms["focal-calibration"], other, what)
 
 
 def _people(numbers: Mapping[str, Any]) -> Iterator[Claim]:

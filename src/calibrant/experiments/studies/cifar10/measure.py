@@ -16,7 +16,7 @@ from calibrant.data.fetch import located
 from calibrant.data.images.corruptions import CorruptedImages
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.result import RunResult
-from calibrant.experiments.studies.cifar10.settings import FOREIGN, IMAGES, PEOPLE
+from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, FOREIGN, IMAGES, PEOPLE
 from calibrant.experiments.studies.dynamics.measure import FollowedRun
 from calibrant.experiments.studies.gammas.measure import kept_of as with_exponents
 from calibrant.experiments.studies.human_posteriors.measure import beside_people
@@ -60,6 +60,7 @@ class CIFAR10Run(FollowedRun):
             foreign={name: _foreign(key, name) for name in FOREIGN},
             num_images=IMAGES,
             batch=_BATCH,
+            corruptions=CORRUPTIONS,
         )
         more = {**outcome.more, "shift": found, "people": people(run.predictions)}
         return replace(outcome, more=more)

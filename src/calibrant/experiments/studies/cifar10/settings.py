@@ -24,9 +24,14 @@ LOSSES: Mapping[str, tuple[str, str]] = {
     "dual-focal": ("dual-focal(gamma=5)", "dual focal, γ = 5"),
 }
 """How the grid spells a loss, and what the page calls it."""
+CORRUPTIONS = ("gaussian-noise", "motion-blur", "fog", "brightness", "contrast", "jpeg-compression")
 IMAGES = 2000
 """So many test images are corrupted, and as many of each foreign set are shown."""
 FOREIGN: Mapping[str, str] = {"fashion_mnist": "Fashion-MNIST in grey", "notmnist_ood": "notMNIST"}
+TABLE_4 = frozenset(
+    ("cross-entropy", "sample-focal", "brier", "mmce-published", "label-smoothing", "dual-focal")
+)
+"""The losses that FCL is held against in the table of its paper on foreign images."""
 PEOPLE = ("temperature", "focal-temperature")
 """What is held against people beside the network as trained."""
 TITLES: Mapping[str, str] = {key: title for key, (_, title) in LOSSES.items()}

@@ -10,12 +10,12 @@ from calibrant.experiments.paired import Quantity, arms_table, usual_words
 from calibrant.experiments.printed_rows import fitted_table
 from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of
-from calibrant.experiments.studies.cifar10.settings import FOREIGN, IMAGES, PEOPLE, WAYS
+from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, FOREIGN, IMAGES, PEOPLE, WAYS
 from calibrant.experiments.studies.gammas.numbers import of_size, rows_of
 from calibrant.experiments.studies.gammas.settings import OBJECTIVES, ROWS_SIZE
 from calibrant.experiments.studies.gammas.words import map_table, rows_table, size_table
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
-from calibrant.experiments.studies.shift.settings import AS_TRAINED, CORRUPTIONS
+from calibrant.experiments.studies.shift.settings import AS_TRAINED
 
 _HEADS = ("error %", "NLL", "ECE %", "AdaECE %", "class-wise ECE %", "smCE %", "after T: NLL", "ECE %")
 
@@ -75,7 +75,7 @@ def _told(arms: Mapping[str, ArmRuns]) -> str:
     """AUROC of telling foreign images by the top probability."""
     heads: list[str] = []
     columns: list[Quantity] = []
-    for foreign, title in foreign_sets(FOREIGN).items():
+    for foreign, title in foreign_sets(len(CORRUPTIONS), FOREIGN).items():
         for stage, when in ((AS_TRAINED, "as trained"), ("temperature", "after T")):
             heads.append(f"{title}, {when}")
             columns.append(

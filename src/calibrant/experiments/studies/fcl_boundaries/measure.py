@@ -14,10 +14,15 @@ from torch import nn
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
+from calibrant.experiments.studies.fcl_boundaries.settings import (
+    EPOCHS,
+    LEARNING_RATE,
+    NOISE,
+    NUM_POINTS,
+    WIDTH,
+)
 from calibrant.losses import focal_calibration_loss
 
-NOISE, WIDTH, EPOCHS = 0.2, 10, 500
-NUM_POINTS, LEARNING_RATE = 500, 0.01  # not said in the reference
 _STEPS = 61
 _APART = 0.1
 

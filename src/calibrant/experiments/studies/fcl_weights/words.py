@@ -13,6 +13,7 @@ from calibrant.experiments.paired import (
     arms_table,
     usual_words,
 )
+from calibrant.experiments.studies.fcl_boundaries.settings import LEARNING_RATE, NUM_POINTS
 from calibrant.experiments.studies.fcl_weights.claims import EARLY, EPOCHS, LENGTH, claims, metric
 from calibrant.experiments.studies.fcl_weights.numbers import arms_of, boundaries_of
 from calibrant.experiments.studies.fcl_weights.settings import (
@@ -25,6 +26,7 @@ from calibrant.experiments.studies.fcl_weights.settings import (
     WEIGHTS,
     key_of,
 )
+from calibrant.experiments.studies.losses.settings import DROP
 
 TEMPERATURE = Quantity(pick=lambda run: run["temperature"], digits=2)
 GRIDS: Mapping[str, Quantity] = {
@@ -39,7 +41,7 @@ COLUMNS: Mapping[str, Quantity] = {
     "error %": metric("before", "error"),
     "ECE %": metric("before", "ece"),
     "AdaECE %": metric("before", "adaptive_ece"),
-    "classwise %": metric("before", "classwise_ece"),
+    "class-wise %": metric("before", "classwise_ece"),
     "NLL": metric("before", "nll"),
     "T": TEMPERATURE,
     "ECE % after T": metric("after", "ece"),
@@ -69,7 +71,11 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "absent": [TITLES[key] for key in LOSSES if key not in arms],
         "fixed": _fixed(arms),
         "few": [arm.title for arm in arms.values() if len(arm.runs) < FEWEST_SEEDS],
-        "near": f"{NEAR - 1:.0%}",
+        "near": f"{100 * (NEAR - 1):.0f} %",
+        "pinned": sum(run["epochs"] == DROP + 1 for arm in arms.values() for run in arm.runs.values()),
+        "drop": DROP,
+        "points": NUM_POINTS,
+        "rate": LEARNING_RATE,
         "seeds": BOUNDARY_SEEDS,
     }
 

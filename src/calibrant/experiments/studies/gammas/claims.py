@@ -9,24 +9,29 @@ from itertools import pairwise
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, Run
-from calibrant.experiments.claims import NOT_CLAIMED, Claim
-from calibrant.experiments.paired import Asked, Quantity, in_words
+from calibrant.experiments.claims import NOT_CLAIMED, OWN, Claim, Departure, above
+from calibrant.experiments.means import Mean, mean_of, plus_minus
+from calibrant.experiments.paired import FEWEST_SEEDS, Asked, Quantity, in_words
 from calibrant.experiments.studies.gammas.numbers import of_size, rows_of
 from calibrant.experiments.studies.gammas.settings import (
     CALIBRATED,
+    GAINS,
     LOWEST,
     OBJECTIVES,
     OF_SIZES,
+    PREMISE,
     SAME_RATIO,
     SEPARATED,
     SIZES,
     TITLES,
+    Criterion,
 )
-from calibrant.experiments.studies.losses.settings import KULL
+from calibrant.experiments.studies.losses.settings import KULL, MUKHOTI
 
 CE = "cross-entropy"
 NAMES = {key: in_words(title) for key, title in TITLES.items()}
 RELATED, COMPENSATED = f"{KULL}, section 5.2", f"{KULL}, section 4.1"
+OF_TABLE, OF_TABLES = f"{MUKHOTI}, table 2", f"the tables of {MUKHOTI}"
 
 
 def chosen(method: str, objective: str, name: str) -> Quantity:
@@ -45,6 +50,9 @@ def side(part: str, name: str) -> Quantity:
 
 
 ERROR = Quantity(pick=lambda run: run["error"], scale=100, unit=" %")
+SCALED = chosen("temperature", "adaptive_ece", "adaptive_ece")
+FALLING = ("focal-1", "focal-3", "focal-5", "focal-7")
+_NONE = ArmRuns(key="", title="", runs={})
 
 
 def _log(temperature: float) -> float:
@@ -52,12 +60,14 @@ def _log(temperature: float) -> float:
 
 
 COMPENSATION = Quantity(
-    pick=lambda run: _log(run["new"]["temperature"]) - _log(run["train"]["temperature"]), digits=3
+    pick=lambda run: _log(run["new"]["temperature"]) - _log(run["train"]["temperature"]),
+    digits=3,
+    said="log ratio",
 )
 """By which factor training and new images need other temperatures, as a logarithm."""
 GAP = Quantity(pick=lambda run: run["new"]["gap"] - run["train"]["gap"], scale=100, unit=" points")
 """How much more confidence exceeds accuracy on new images than on training images."""
-FROM_ONE = Quantity(pick=lambda run: abs(_log(run["new"]["temperature"])), digits=3)
+FROM_ONE = Quantity(pick=lambda run: abs(_log(run["new"]["temperature"])), digits=3, said="|log T|")
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
@@ -94,20 +104,57 @@ def _of_rows(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
                 plain,
                 other,
             )
-    falling = (CE, "focal-1", "focal-3", "focal-5", "focal-7")
-    for less, more in pairwise(falling):
+    yield from (claim for objective in OBJECTIVES for claim in _gain(objective, arms))
+    for key, start, source in (("sample-focal", "flsd", OF_TABLE), ("focal-3", "competitive", OF_TABLES)):
+        asked = Asked(
+            key=f"{start}-adaptive_ece-temperature",
+            source=source,
+            statement=f"After temperature scaling chosen by AdaECE {NAMES[key]} has a lower AdaECE than "
+            "cross-entropy",
+        )
+        yield from asked.lower(arms.get(key), arms.get(CE), SCALED)
+    for less, more in pairwise((CE, *FALLING)):
         statement = f"The likeliest temperature is lower after {NAMES[more]} than after {NAMES[less]}"
         asked = Asked(key=f"falls-{more}", source=RELATED, statement=statement)
         yield from asked.lower(arms.get(more), arms.get(less), chosen("temperature", "nll", "T"))
-    for key in ("focal-5", "focal-7"):
-        statement = f"{NAMES[key].capitalize()} has a higher error than cross-entropy"
+    ends = (FALLING[0], FALLING[-1])
+    for less, more in (*pairwise(FALLING), ends):
+        key = "ends" if (less, more) == ends else more
+        statement = f"{NAMES[more].capitalize()} has a higher error than {NAMES[less]}"
         asked = Asked(key=f"error-{key}", source=RELATED, statement=statement)
-        yield from asked.lower(arms.get(CE), arms.get(key), ERROR)
-        statement = f"After temperature scaling by AdaECE {NAMES[key]} has a lower AdaECE than cross-entropy"
-        asked = Asked(key=f"ece-{key}", source=RELATED, statement=statement)
-        yield from asked.lower(
-            arms.get(key), arms.get(CE), chosen("temperature", "adaptive_ece", "adaptive_ece")
+        yield from asked.higher(arms.get(more), arms.get(less), ERROR)
+        statement = (
+            f"After temperature scaling chosen by AdaECE {NAMES[more]} has a lower AdaECE than {NAMES[less]}"
         )
+        asked = Asked(key=f"ece-{key}", source=RELATED, statement=statement)
+        yield from asked.lower(arms.get(more), arms.get(less), SCALED)
+
+
+def relative_gain(objective: Criterion, arms: Mapping[str, ArmRuns]) -> Mean | None:
+    """By what share a temperature chosen by what is judged lowers it, on average over the losses.
+
+    The other temperature is chosen by the other criterion. One value for each seed that all losses have; None
+    without any.
+    """
+    (other,) = (each for each in OBJECTIVES if each != objective)
+    first, second = (chosen("temperature", by, objective).pick for by in (objective, other))
+    seeds = [seed for seed in arms.get(CE, _NONE).runs if all(seed in arm.runs for arm in arms.values())]
+    shares = [[1 - first(arm.runs[seed]) / second(arm.runs[seed]) for arm in arms.values()] for seed in seeds]
+    return mean_of([mean_of(each).value for each in shares]) if seeds else None
+
+
+def _gain(objective: Criterion, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
+    found, least, title = relative_gain(objective, arms), GAINS[objective], OBJECTIVES[objective]
+    if found is None or found.n < FEWEST_SEEDS:
+        return
+    yield Claim(
+        key=f"gain-{objective}",
+        source=RELATED,
+        statement=f"On average over the losses, choosing a temperature by {title} lowers the {title} on test "
+        f"images by {100 * least:.0f} % or more",
+        verdict=above(found, least),
+        evidence=f"by {plus_minus(found, 1, 100)} %, mean over {len(arms)} losses, n = {found.n}",
+    )
 
 
 def _lower_within(
@@ -135,11 +182,22 @@ def _errs(arm: ArmRuns | None) -> ArmRuns | None:
     return None if arm is None or separated(arm) else arm
 
 
+def _premise(plain: ArmRuns | None) -> tuple[Departure, ...]:
+    """That cross-entropy's temperature is lower than where the paper's argument starts, if it is."""
+    if plain is None:
+        return ()
+    found, (low, high) = plain.mean(side("new", "temperature").pick), PREMISE
+    if found.high >= low:
+        return ()
+    what = f"The argument starts from cross-entropy that needs a temperature of {low:g} to {high:g}."
+    return (Departure(verdict="depends on the gap", what=what),)
+
+
 def _of_size(size: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
     where = f"with {size:,} training images"
 
-    def ask(key: str, statement: str) -> Asked:
-        return Asked(key=f"{key}-{size}", source=COMPENSATED, statement=f"{statement}, {where}")
+    def ask(key: str, statement: str, source: str = COMPENSATED) -> Asked:
+        return Asked(key=f"{key}-{size}", source=source, statement=f"{statement}, {where}")
 
     plain = arms.get(CE)
     yield from ask(
@@ -153,16 +211,18 @@ def _of_size(size: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
         yield from ask(
             f"under-{key}", f"{title.capitalize()} is under-confident on its training images"
         ).between(_errs(arm), side("train", "gap"), high=0.0)
-        yield from ask(
+        nearer = ask(
             f"nearer-{key}",
             f"{title.capitalize()} needs a temperature nearer to 1 on new images than cross-entropy",
-        ).lower(arm, plain, FROM_ONE)
+        )
+        yield from replace(nearer, departures=_premise(plain)).lower(arm, plain, FROM_ONE)
         if arm is None or plain is None:
             continue
         yield from ask(
             f"same-gap-{key}",
             f"From training to new images the excess of confidence grows as much after {title} as after "
             "cross-entropy, to a percentage point",
+            OWN,
         ).alike(arm, plain, GAP, CALIBRATED)
         if not (separated(arm) or separated(plain)):
             yield from ask(

@@ -47,12 +47,15 @@ def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
         )
         for size in SIZES
     }
+    epochs = {run["data.train"]: run["training.epochs"] for run in measured}
     return {
         **also,
         "done": len(runs),
         "cpu_seconds": sum(run["cpu_seconds"] for run in runs),
         "rows": runs_by_arm(runs, rows, ("error", *FITS)),
-        "sizes": [{"size": str(size), "arms": arms} for size, arms in sizes.items() if arms],
+        "sizes": [
+            {"size": str(size), "epochs": epochs[size], "arms": arms} for size, arms in sizes.items() if arms
+        ],
     }
 
 

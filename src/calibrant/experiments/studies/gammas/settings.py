@@ -23,6 +23,10 @@ SIZES = (1000, 3000, 10000, 50000)
 OF_SIZES = ("cross-entropy", "focal-1", "focal-3", "focal-5")
 OBJECTIVES: Mapping[Criterion, str] = {"nll": "NLL", "adaptive_ece": "AdaECE"}
 """By what temperatures and exponents are chosen; the paper's ECE has bins of equal mass."""
+GAINS: Mapping[Criterion, float] = {"nll": 0.01, "adaptive_ece": 0.2}
+"""By what share of it the paper lowers what is judged where that chooses the temperature, on average."""
+PREMISE = (2.0, 2.5)
+"""The temperatures of cross-entropy from which the paper's argument of section 4.1 starts."""
 FITS = ("before", *(f"{method}-{by}" for by in OBJECTIVES for method in ("temperature", "focal")))
 """What is done to a run: nothing, and either method by either criterion."""
 CALIBRATED = 0.01
@@ -37,14 +41,17 @@ CLASSES = 10
 QUESTIONS: Mapping[str, str] = {
     "focal-temperature-": "Focal temperature scaling is lower than temperature scaling:",
     "criterion-": "Choosing a temperature by what is judged is better:",
-    "falls-": "The best temperature falls from one exponent to the next:",
+    "falls-": "The likeliest temperature falls from one exponent to the next:",
+    "gain-": "It lowers it by as much as the paper says, on average:",
+    "flsd-": "FLSD-53 better calibrated than cross-entropy after temperature scaling:",
+    "competitive-": "Focal loss (γ = 3), too, as in the paper's tables:",
     "error-": "Larger exponents of training err more often:",
     "ece-": "They are better calibrated after temperature scaling:",
     "calibrated-": "Cross-entropy calibrated on its training images:",
     "under-": "Focal loss under-confident on its training images:",
     "above-one-": "Cross-entropy over-confident on new images:",
     "nearer-": "Focal loss's temperature nearer to 1 than cross-entropy's:",
-    "same-gap-": "Confidence grows as much from training to new images, to a point:",
+    "same-gap-": "The excess of confidence grows as much from training to new images, to a point:",
     "same-ratio-": "Temperatures grow by the same factor, to ten per cent:",
 }
 """What claims are about, by how their keys begin."""

@@ -7,14 +7,16 @@ from typing import Any
 
 from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.means import mean_of, plus_minus
-from calibrant.experiments.pages import table
+from calibrant.experiments.pages import listed, table
 from calibrant.experiments.paired import usual_words
 from calibrant.experiments.studies.gammas.claims import (
+    CE,
     COMPENSATION,
     ERROR,
     GAP,
     chosen,
     claims,
+    relative_gain,
     separated,
     side,
 )
@@ -29,7 +31,7 @@ from calibrant.experiments.studies.gammas.settings import (
     TITLES,
 )
 
-_SEPARATED = "all right"
+_SEPARATED = "none: no errors"
 
 
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,10 +50,30 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             for arm in arms.values()
             if separated(arm)
         ],
+        "epochs": listed(f"{row['epochs']}" for row in numbers["sizes"]),
+        "of_sizes": listed(f"{int(row['size']):,}" for row in numbers["sizes"]),
+        "gains": gains(rows),
+        "premise": premise(sizes),
         "map_table": map_table(numbers["closest"], sizes),
         "size": f"{ROWS_SIZE:,}",
         "losses": len(LOSSES),
     }
+
+
+def gains(arms: Mapping[str, ArmRuns]) -> dict[str, str]:
+    """By how many per cent choosing a temperature by what is judged lowers it, mean over losses."""
+    found = {title: relative_gain(objective, arms) for objective, title in OBJECTIVES.items()}
+    return {title: plus_minus(each, 1, 100) for title, each in found.items() if each is not None}
+
+
+def premise(sizes: Mapping[int, Mapping[str, ArmRuns]]) -> str:
+    """What cross-entropy's temperature on new images is with each number of training images."""
+    told = [
+        f"{side('new', 'temperature').cell(plain)} with {size:,}"
+        for size, arms in sizes.items()
+        if (plain := arms.get(CE)) is not None
+    ]
+    return listed(told)
 
 
 def rows_table(arms: Mapping[str, ArmRuns], objective: str) -> str:

@@ -23,7 +23,6 @@ from calibrant.experiments.studies.human_posteriors.settings import (
     TEMPERATURE,
 )
 
-FCL = "focal calibration loss (2025), appendix A.3, asked of people"
 SAME = 1.1
 """The factor within which two temperatures count as the same."""
 ASKED = (
@@ -34,7 +33,7 @@ ASKED = (
     (OWN, FOCAL_ASKED, AS_TRAINED),
     (OWN, FCL_ASKED, AS_TRAINED),
     (NOT_CLAIMED, TEMPERATURE, IDEAL_FOCAL),
-    (FCL, IDEAL_FCL, TEMPERATURE),
+    (NOT_CLAIMED, TEMPERATURE, IDEAL_FCL),
 )
 """Source, and the arm that is claimed to be nearer to people than the other."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,10 +27,12 @@ from calibrant.experiments.studies.losses.settings import (
     DEPARTURES,
     DROP,
     FCL,
+    GROUPS,
     GUO,
     KULL,
     LONG_TAIL,
     MUKHOTI,
+    OF_GROUPS,
     UNBALANCED,
 )
 
@@ -239,19 +242,24 @@ def _focal_temperature(arms: Arms) -> Iterator[Claim]:
 def _weights(key: str) -> Iterator[Below]:
     """What class weights do where classes are imbalanced."""
     weighted = f"{key}-alpha"
-    yield Below(
-        f"weights-recall-{key}",
-        PRACTICE,
-        "Class weights raise the recall of the three rarest classes ({first})",
-        key,
-        weighted,
-        "before",
-        "recall",
-        lambda run: sum(run["classes"]["before"]["recall"][-3:]) / 3,
-    )
+    for group, part in GROUPS.items():
+        raised = group != "frequent"
+        yield Below(
+            f"weights-recall-{group}-{key}",
+            PRACTICE if raised else OWN,
+            f"Class weights {'raise' if raised else 'lower'} the recall of {OF_GROUPS[group]} ({{second}})",
+            weighted,
+            key,
+            "before",
+            "recall",
+            lambda run, part=part: statistics.fmean(run["classes"]["before"]["recall"][part]),
+            above=raised,
+        )
     lower = "Class weights lower the {metric} on the balanced test set ({second})"
     for name in ("error", "ece"):
         yield Below(f"weights-{name}-{key}", PRACTICE, lower, weighted, key, "before", name)
+    after = "Class weights lower the {metric}, {when} ({second})"
+    yield Below(f"weights-classwise-{key}", OWN, after, weighted, key, "temperature", "classwise_ece")
 
 
 _CE, _FLSD, _FCL, _MMCE = "cross-entropy", "sample-focal", "focal-calibration", "mmce-published"

@@ -13,6 +13,14 @@ MUKHOTI = "Mukhoti et al. (2020)"
 GUO = "Guo et al. (2017), quoted by Mukhoti et al. (2020)"
 FCL = "focal calibration loss (2025)"
 KULL = "Komisarenko and Kull (2024)"
+GROUPS: Mapping[str, slice] = {"frequent": slice(0, 3), "middle": slice(3, 7), "rare": slice(7, 10)}
+"""Places of the classes of long-tailed images, the most frequent ones first."""
+OF_GROUPS: Mapping[str, str] = {
+    "frequent": "the three most frequent classes",
+    "middle": "the four classes of middling frequency",
+    "rare": "the three rarest classes",
+}
+"""The groups as sentences name them."""
 DROP = 9
 """The last epoch at the first learning rate."""
 DECAY = 5e-4

@@ -14,7 +14,7 @@ from calibrant.experiments.studies.losses.claims import claims, on_grid
 from calibrant.experiments.studies.losses.comparisons import WITHOUT_UNIT, shown
 from calibrant.experiments.studies.losses.numbers import BY_ECE, METRICS, TITLES, arms_of
 from calibrant.experiments.studies.losses.published import DATA, NETWORK, PRINTED_WITH
-from calibrant.experiments.studies.losses.settings import DEPARTURES, UNBALANCED
+from calibrant.experiments.studies.losses.settings import DEPARTURES, GROUPS, UNBALANCED
 
 PLANNED_SEEDS = 3
 PAPER_GAMMAS = (-0.5, 5.0)
@@ -32,7 +32,6 @@ CLASS_TITLES = {
     "overconfidence": "Excess confidence",
     "classwise_ece": TITLES["classwise_ece"],
 }
-GROUPS = (("frequent", slice(0, 3)), ("middle", slice(3, 7)), ("rare", slice(7, 10)))
 PRINTED = (
     ("error", "na", "error"),
     ("ECE", "pre", "ECE"),
@@ -160,7 +159,7 @@ def _exponents(arms: Sequence[ArmRuns]) -> dict[str, Any]:
 
 def _group_table(arms: Sequence[ArmRuns], counts: Sequence[int], stage: str) -> str:
     heads = ["loss", "n"]
-    for name, part in GROUPS:
+    for name, part in GROUPS.items():
         heads += [
             f"{name} ({counts[part][-1]}–{counts[part][0]} images): recall %",
             "excess %",
@@ -172,7 +171,7 @@ def _group_table(arms: Sequence[ArmRuns], counts: Sequence[int], stage: str) -> 
             str(len(arm.runs)),
             *(
                 _cell(arm.mean(_group(stage, name, part)), name)
-                for _, part in GROUPS
+                for part in GROUPS.values()
                 for name in CLASS_TITLES
             ),
         ]

@@ -7,18 +7,25 @@ from typing import Any
 
 from calibrant.experiments.claims import NOT_CLAIMED, OWN, Claim, above, all_of, below, compared
 from calibrant.experiments.means import mean_of, paired_difference, plus_minus
-from calibrant.experiments.studies.shift.numbers import auroc, effect, foreign_sets, largest, runs_of_loss
+from calibrant.experiments.published import facts
+from calibrant.experiments.studies.shift.numbers import (
+    auroc,
+    corruptions_of,
+    effect,
+    foreign_sets,
+    largest,
+    runs_of_loss,
+)
 from calibrant.experiments.studies.shift.settings import (
     AS_TRAINED,
-    CORRUPTIONS,
     CROSS_ENTROPY,
     FCL,
     FLSD,
-    NOT_IN_TABLE,
     PAPER_FCL,
     SEVERITIES,
     SHORT,
     STAGES,
+    TABLE_4,
     TITLES,
 )
 
@@ -31,10 +38,9 @@ PROMISES = (
 """Source, and the calibrator that is claimed to have the lower ECE."""
 _TELLS = (
     (OWN, "flsd", FLSD, CROSS_ENTROPY),
-    *((OWN if other in NOT_IN_TABLE else PAPER_FCL, "fcl", FCL, other) for other in TITLES if other != FCL),
+    *((PAPER_FCL if other in TABLE_4 else OWN, "fcl", FCL, other) for other in TITLES if other != FCL),
 )
 """Source, and the loss that is claimed to tell foreign images better."""
-_OF_TABLE = "; in the paper's table 4 FCL leads in 5 of 8 rows"
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
@@ -112,7 +118,7 @@ def _shifted(loss: str, runs: Mapping[int, Mapping[str, Any]]) -> Iterator[Claim
 def _corrupted(runs: Mapping[int, Mapping[str, Any]]) -> Iterator[Claim]:
     """Each corruption by itself, after cross-entropy and temperature scaling."""
     clean = [run["clean_shown"][TEMPERATURE]["ece"] for run in runs.values()]
-    for name in CORRUPTIONS:
+    for name in corruptions_of(runs):
         found = [run["corruptions"][name][TEMPERATURE][-1] for run in runs.values()]
         yield Claim(
             key=f"above-clean, {SHORT[CROSS_ENTROPY]}, {name}",
@@ -134,11 +140,12 @@ def _against(shifted: Sequence[float], clean: Sequence[float]) -> str:
 
 def _tells(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     for source, key, first, second in _TELLS:
-        for foreign, title in foreign_sets().items():
+        for foreign, title in foreign_sets(len(numbers["corruptions"])).items():
             ours, theirs = runs_of_loss(numbers, first), runs_of_loss(numbers, second)
             shared = [seed for seed in ours if seed in theirs]
             if not shared:
                 continue
+            of_table = _in_table(second) if source == PAPER_FCL else ""
             gap, words = compared(
                 *(
                     (TITLES[loss], [auroc(runs[seed], foreign, AS_TRAINED) for seed in shared])
@@ -152,6 +159,26 @@ def _tells(numbers: Mapping[str, Any]) -> Iterator[Claim]:
                 statement=f"{TITLES[first]} tells {title} from test images better than {TITLES[second]} "
                 "(AUROC of the top probability, as trained)",
                 verdict=above(gap),
-                evidence=f"AUROC × 100: {words}, n = {gap.n} seeds{_OF_TABLE if source == PAPER_FCL else ''}",
+                evidence=f"AUROC × 100: {words}, n = {gap.n} seeds{of_table}",
                 arms=(first, second),
             )
+
+
+def _in_table(other: str) -> str:
+    led, rows = led_in_table(TABLE_4[other])
+    return f"; in the paper's table 4 FCL is above it in {led} of {rows} rows, as trained"
+
+
+def led_in_table(other: str) -> tuple[int, int]:
+    """In how many rows of table 4 FCL's AUROC as trained is the higher one, and of how many.
+
+    Example:
+        >>> led_in_table("label-smoothing"), led_in_table("brier")
+        ((8, 8), (5, 8))
+    """
+    values: dict[str, dict[tuple[str, str], float]] = {"focal-calibration": {}, other: {}}
+    for fact in facts("focal-calibration-loss-2025"):
+        if (fact.table, fact.stage) == ("4", "pre") and fact.method in values:
+            values[fact.method][fact.dataset, fact.model] = float(fact.value)
+    ours, theirs = values.values()
+    return sum(ours[row] > theirs[row] for row in theirs), len(theirs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from calibrant import metrics
 from calibrant.calibrators import build
 from calibrant.data import Dataset, LazyImages, Preparation
-from calibrant.data.images.corruptions import CorruptedImages
+from calibrant.data.images.corruptions import CORRUPTIONS, CorruptedImages
 from calibrant.data.prepare import to_unit
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.studies import losses
@@ -34,7 +34,7 @@ class ShiftedNetwork(Simulation):
     """One network, with calibrators that were fitted on clean images."""
 
     name: ClassVar[str] = "shifted-network"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     defaults: ClassVar[Mapping[str, Any]] = ours.DEFAULTS
 
     def simulate(self, settings: Settings) -> Mapping[str, Any]:
@@ -69,6 +69,7 @@ def judged_elsewhere(
     foreign: Mapping[str, Tensor],
     num_images: int,
     batch: int = BATCH,
+    corruptions: Iterable[str] = CORRUPTIONS,
 ) -> dict[str, Any]:
     """A network, and calibrators fitted on its held-out samples, on clean, corrupted and foreign images.
 
@@ -80,6 +81,7 @@ def judged_elsewhere(
         foreign: Images of other sets, by name.
         num_images: How many test images are corrupted.
         batch: Images that go through the network at once.
+        corruptions: Their names.
     """
     held_out, test = Labelled.of(predictions.calibration), Labelled.of(predictions.test)
     fitted = {name: fit_quietly(build(name), held_out) for name in ours.CALIBRATORS}
@@ -93,7 +95,7 @@ def judged_elsewhere(
     labels = test.labels[rows]
     shifts: list[dict[str, Any]] = []
     worst: list[dict[str, Tensor]] = []
-    for corruption in ours.CORRUPTIONS:
+    for corruption in corruptions:
         for severity in ours.SEVERITIES:
             found = stages(logits_of(model, prepared, corrupted(corruption, severity), batch))
             worst += [found] if severity == max(ours.SEVERITIES) else []
@@ -135,7 +137,7 @@ def _data(num_train: int) -> Dataset:
     return read_data(recipe_of({**ours.DEFAULTS, "seed": 0, "train": num_train}).data)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=len(CORRUPTIONS) * len(ours.SEVERITIES))
 def _corrupted(num_train: int, num_images: int, corruption: str, severity: int) -> Tensor:
     """Test images under a corruption, the same ones for every run."""
     inputs = _data(num_train).test.inputs

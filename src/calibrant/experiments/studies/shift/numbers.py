@@ -9,7 +9,6 @@ from calibrant.experiments.claims import exchanged, sides_exchanged
 from calibrant.experiments.means import Mean, mean_of, paired_difference
 from calibrant.experiments.studies.shift.settings import (
     CORRUPTED,
-    CORRUPTIONS,
     DEFAULTS,
     FOREIGN,
     SEVERITIES,
@@ -48,7 +47,7 @@ def kept_of(found: Mapping[str, Any]) -> dict[str, Any]:
                 ]
                 for stage in STAGES
             }
-            for corruption in CORRUPTIONS
+            for corruption in dict.fromkeys(each["corruption"] for each in found["shifts"])
         },
     }
 
@@ -60,6 +59,7 @@ def numbers_of(runs: Sequence[Mapping[str, Any]], _also: Mapping[str, Any]) -> d
     names = ("seed", *_KEPT, "severities", "corruptions")
     return {
         "setting": {name: runs[0][name] for name in DEFAULTS if name != "loss"},
+        "corruptions": list(runs[0]["corruptions"]),
         "wanted": len(of_loss) * max(map(len, of_loss.values())),
         "cpu_seconds": sum(run["cpu_seconds"] for run in runs),
         "arms": [
@@ -83,11 +83,16 @@ def runs_of_loss(numbers: Numbers, loss: str) -> dict[int, Mapping[str, Any]]:
     return {run["seed"]: run for run in arm["runs"]}
 
 
+def corruptions_of(runs: Mapping[int, Mapping[str, Any]]) -> list[str]:
+    """The corruptions of every run."""
+    return list(next(iter(runs.values()))["corruptions"])
+
+
 def effect(
     runs: Mapping[int, Mapping[str, Any]], place: int, first: str, second: str, without: str = ""
 ) -> Mean:
     """How much the mean ECE over corruptions, or all but one, is higher after the first calibrator."""
-    left = [name for name in CORRUPTIONS if name != without]
+    left = [name for name in corruptions_of(runs) if name != without]
     means = [
         [mean_of([run["corruptions"][name][stage][place] for name in left]).value for run in runs.values()]
         for stage in (first, second)
@@ -102,7 +107,7 @@ def largest(runs: Mapping[int, Mapping[str, Any]], place: int, first: str, secon
         found = [run["corruptions"][name] for run in runs.values()]
         return abs(mean_of([each[first][place] - each[second][place] for each in found]).value)
 
-    return max(CORRUPTIONS, key=difference)
+    return max(corruptions_of(runs), key=difference)
 
 
 def auroc(run: Mapping[str, Any], foreign: str, stage: str, score: str = "max_probability") -> float:
@@ -110,6 +115,6 @@ def auroc(run: Mapping[str, Any], foreign: str, stage: str, score: str = "max_pr
     return float(run["foreign"][foreign][stage][score])
 
 
-def foreign_sets(foreign: Mapping[str, str] = FOREIGN) -> dict[str, str]:
-    """Foreign sets by key, with what they are called; corrupted images are the last."""
-    return {**foreign, CORRUPTED: f"corrupted ({len(CORRUPTIONS)} kinds, severity {SEVERITIES[-1]})"}
+def foreign_sets(kinds: int, foreign: Mapping[str, str] = FOREIGN) -> dict[str, str]:
+    """Foreign sets by key, with what they are called; images under so many corruptions are the last."""
+    return {**foreign, CORRUPTED: f"corrupted ({kinds} kinds, severity {SEVERITIES[-1]})"}

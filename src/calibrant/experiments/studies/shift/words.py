@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from calibrant.experiments.claims import below
 from calibrant.experiments.means import mean_of, plus_minus
-from calibrant.experiments.pages import table
-from calibrant.experiments.paired import claims_table
-from calibrant.experiments.studies.shift.claims import TEMPERATURE, claims, key_of
+from calibrant.experiments.pages import listed, table
+from calibrant.experiments.paired import claims_table, tally_sentence
+from calibrant.experiments.studies.shift.claims import TEMPERATURE, claims, led_in_table
 from calibrant.experiments.studies.shift.numbers import auroc, effect, foreign_sets, largest, runs_of_loss
 from calibrant.experiments.studies.shift.settings import (
     AS_TRAINED,
-    CORRUPTIONS,
     CROSS_ENTROPY,
+    NUM_CORRUPTIONS,
+    ONLY_IN_TABLE,
     SCORES,
     SEVERITIES,
     SHORT,
     STAGES,
+    TABLE_4,
     TITLES,
 )
 
@@ -32,10 +34,14 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "done": done,
         "seeds": max(counts),
+        "seeds_each": f"{counts[0]} seeds each" if len({*counts}) == 1 else f"up to {max(counts)} seeds",
         "minutes": per_run / 60,
         "hours": numbers["cpu_seconds"] / 3600,
         "left_hours": (numbers["wanted"] - done) * per_run / 3600,
-        "corruptions": CORRUPTIONS,
+        "corruptions": listed(numbers["corruptions"]),
+        "kinds": len(numbers["corruptions"]),
+        "all_kinds": len(numbers["corruptions"]) == NUM_CORRUPTIONS,
+        "in_table": _in_table(),
         "promise": {TITLES[arm["loss"]]: _promise(arm["runs"]) for arm in numbers["arms"]},
         "effects": _effects(numbers),
         "repaired": _tally(numbers, TEMPERATURE, AS_TRAINED),
@@ -45,7 +51,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "gaps": _gaps(numbers),
         "worst": _worst(numbers),
         "told": {title: _told(numbers, score) for score, title in SCORES.items()},
-        "verdicts": Counter(str(claim.verdict) for claim in found),
+        "tally": tally_sentence(found),
         "claim_table": claims_table(found),
     }
 
@@ -101,20 +107,40 @@ def _effects(numbers: Mapping[str, Any]) -> str:
 
 def _tally(numbers: Mapping[str, Any], first: str, second: str) -> list[str]:
     """At which severities a calibrator lowers or raises the ECE, loss by loss."""
-    verdicts = {claim.key: str(claim.verdict) for claim in claims(numbers)}
     said: list[str] = []
     for loss, title in TITLES.items():
-        found = {
-            severity: verdicts.get(key_of(first, second, loss, severity), "undecided")
-            for severity in SEVERITIES
-        }
-        words = [
-            f"{word} at {', '.join(str(severity) for severity, each in found.items() if each == verdict)}"
-            for verdict, word in (("holds", "lower"), ("does not hold", "higher"), ("undecided", "undecided"))
-            if verdict in found.values()
-        ]
-        said.append(f"{title}: {', '.join(words)}")
+        runs = runs_of_loss(numbers, loss)
+        if not runs:
+            continue
+        places = range(len(SEVERITIES))
+        names = [largest(runs, place, first, second) for place in places]
+        whole = _by_verdict(below(effect(runs, place, first, second)) for place in places)
+        less = _by_verdict(
+            below(effect(runs, place, first, second, without=name))
+            for place, name in zip(places, names, strict=True)
+        )
+        same = "the same without that corruption"
+        said.append(f"{title}: {whole}; {same if less == whole else f'without that corruption {less}'}")
     return said
+
+
+def _by_verdict(verdicts: Iterable[str]) -> str:
+    """At which severities an ECE is lower, higher or undecided."""
+    found = dict(zip(SEVERITIES, verdicts, strict=True))
+    return ", ".join(
+        f"{word} at {', '.join(str(severity) for severity, each in found.items() if each == verdict)}"
+        for verdict, word in (("holds", "lower"), ("does not hold", "higher"), ("undecided", "undecided"))
+        if verdict in found.values()
+    )
+
+
+def _in_table() -> str:
+    """In how many rows of the paper's table 4 FCL is above each other loss."""
+    titles = {name: TITLES[loss] for loss, name in TABLE_4.items()} | dict(ONLY_IN_TABLE)
+    found = {title: led_in_table(name) for name, title in titles.items()}
+    rows = {of for _, of in found.values()}.pop()
+    counts = [f"{led} against {title}" for title, (led, _) in found.items()]
+    return ", ".join(counts).replace(" against", f" of {rows} rows against", 1)
 
 
 def _said_of(numbers: Mapping[str, Any], start: str, *, each: bool = False) -> str:
@@ -126,7 +152,11 @@ def _said_of(numbers: Mapping[str, Any], start: str, *, each: bool = False) -> s
         after, _, corruption = about.partition(", ")
         if name == start and bool(corruption) == each:
             found.setdefault(str(claim.verdict), []).append(corruption or titles[after])
-    return "; ".join(f"*{verdict}* for {' and '.join(names)}" for verdict, names in found.items())
+
+    def told(names: Sequence[str]) -> str:
+        return listed(names) if each else " and ".join(names)  # losses have commas of their own
+
+    return "; ".join(f"*{verdict}* for {told(names)}" for verdict, names in found.items())
 
 
 def _gaps(numbers: Mapping[str, Any]) -> str:
@@ -168,13 +198,13 @@ def _worst(numbers: Mapping[str, Any]) -> str:
                 for stage in STAGES
             ),
         ]
-        for corruption in CORRUPTIONS
+        for corruption in numbers["corruptions"]
     ]
     return table(["ECE %", *STAGES.values()], rows)
 
 
 def _told(numbers: Mapping[str, Any], score: str) -> str:
-    sets = foreign_sets()
+    sets = foreign_sets(len(numbers["corruptions"]))
     heads = ["loss", "n"]
     heads += [f"{title}, {when}" for title in sets.values() for when in ("as trained", "after T")]
     rows = [
