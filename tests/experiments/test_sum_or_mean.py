@@ -120,7 +120,7 @@ def test_a_temperature_on_its_bound_is_marked() -> None:
     assert "†" not in PAGE.text(numbers)
     numbers["ways"][0]["arms"][0]["runs"][0]["parameters"]["temperature"] = 10000.0
     text = PAGE.text(numbers)
-    assert text.count("† marks a temperature") == 1
+    assert text.count("† marks a parameter") == 1
     assert "| 10000.000† |" in text
     assert "which is no estimate" in text
     tail = ways({SUM: {"cross-entropy": 2.0}}, 2)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 ON_BOUND = "†"
+_SYMBOLS = {"temperature": "T", "ece_temperature": "T by ECE", "gamma": "γ"}
 
 
 @cache
@@ -37,13 +38,17 @@ def mark(name: str, values: Iterable[float]) -> str:
     return ON_BOUND if any(math.isclose(each, end, rel_tol=1e-6) for each in values for end in ends) else ""
 
 
-def note() -> str:
-    """What the mark means, as a sentence."""
-    (low, high), (first, last), (least, most) = (
-        bounds()[name] for name in ("gamma", "ece_temperature", "temperature")
-    )
+def note(*names: str) -> str:
+    """What the mark means, and between which bounds these parameters are sought, as a sentence.
+
+    Example:
+        >>> note("gamma").partition("(")[2]
+        'γ is sought from -0.999 to 50).'
+    """
+    low, high = bounds()[names[0]]
+    first = f"{_SYMBOLS[names[0]]} is sought from {low:g} to {high:g}"
+    others = [f"{_SYMBOLS[name]} from {bounds()[name][0]:g} to {bounds()[name][1]:g}" for name in names[1:]]
     return (
-        f"{ON_BOUND} marks a mean of which one run or more ended its search on a bound, so that this run has "
-        f"no estimate: γ is sought from {low:g} to {high:g}, T from {least:g} to {most:g}, T by ECE from "
-        f"{first:g} to {last:g}."
+        f"{ON_BOUND} marks a parameter whose search ended on a bound, which is no estimate; on a mean, at "
+        f"least one run has one ({', '.join([first, *others])})."
     )

@@ -144,13 +144,14 @@ _SAID: Mapping[str, tuple[str, str]] = {
     "holds": ("holds", "hold"),
     "does not hold": ("does not hold", "do not hold"),
     "undecided": ("is undecided", "are undecided"),
+    "open": ("is left open", "are left open"),
 }
 
 
-def _counts(claims: Iterable[Claim]) -> dict[str, int]:
-    """How many claims have each verdict, or are left open by a departure."""
-    found = Counter(claim.said for claim in claims)
-    return {said: found[said] for said in dict.fromkeys((*_SAID, *found)) if found[said]}
+def _counts(claims: Iterable[Claim]) -> dict[str, str]:
+    """How many claims have each verdict, or are left open since the study departs from their source."""
+    found = Counter("open" if claim.departures else str(claim.verdict) for claim in claims)
+    return {said: f"{n} {words[n > 1]}" for said, words in _SAID.items() if (n := found[said])}
 
 
 def counted(claims: Iterable[Claim]) -> str:
@@ -160,12 +161,7 @@ def counted(claims: Iterable[Claim]) -> str:
         >>> counted([Claim(key="", source="", statement="", verdict="holds", evidence="")] * 2)
         '2 hold'
     """
-    return ", ".join(f"{n} {_said(said, n)}" for said, n in _counts(claims).items())
-
-
-def _said(said: str, n: int) -> str:
-    one, more = _SAID.get(said, (said, said.replace("depends", "depend")))
-    return more if n > 1 else one
+    return ", ".join(_counts(claims).values())
 
 
 def tally_sentence(claims: Iterable[Claim]) -> str:
@@ -176,20 +172,22 @@ def tally_sentence(claims: Iterable[Claim]) -> str:
         >>> one = Claim(key="", source="", statement="", verdict="undecided", evidence="")
         >>> two = [replace(one, verdict=verdict) for verdict in ("holds", "does not hold")]
         >>> tally_sentence([one, one, two[0]]), tally_sentence([two[1]] * 2)
-        ('Of 3 claims 1 holds, and 2 are undecided', 'Of 2 claims 2 do not hold')
+        ('Of 3 claims 1 holds and 2 are undecided', 'Of 2 claims 2 do not hold')
         >>> tally_sentence([one, *two * 2])
         'Of 5 claims 2 hold, 2 do not, and 1 is undecided'
+        >>> summed = Departure(verdict="depends on the reduction", what="Sums are means here.")
+        >>> tally_sentence([two[0], replace(one, departures=(summed,))])
+        'Of 2 claims 1 holds and 1 is left open'
     """
-    counts = _counts(claims)
-    parts = [f"{n} {_said(said, n)}" for said, n in counts.items()]
-    if "holds" in counts and "does not hold" in counts:
-        parts[1] = parts[1].removesuffix(" hold")
-    if not parts:
+    asked = list(claims)
+    counts = _counts(asked)
+    if not counts:
         return "No claim is asked yet"
-    *first, last = parts
-    start = f"{', '.join(first)}, and " if first else ""
-    total = sum(counts.values())
-    return f"Of {total} claims {start}{last}" if total > 1 else f"The one claim {last.partition(' ')[2]}"
+    if "holds" in counts and "does not hold" in counts:
+        counts["does not hold"] = counts["does not hold"].removesuffix(" hold")
+    *first, last = counts.values()
+    joint = {0: "", 1: " and "}.get(len(first), ", and ")
+    return f"Of {len(asked)} claims {', '.join(first)}{joint}{last}"
 
 
 def in_short(claims: Iterable[Claim], questions: Mapping[str, str]) -> str:

@@ -238,7 +238,8 @@ def fitted_table(arms: Mapping[str, ArmRuns]) -> str:
         for arm in arms.values()
     ]
     text = table(heads, rows)
-    return f"{text}\n\n{on_bounds.note()}" if on_bounds.ON_BOUND in text else text
+    note = on_bounds.note("gamma", "temperature", "ece_temperature")
+    return f"{text}\n\n{note}" if on_bounds.ON_BOUND in text else text
 
 
 def _fitted(arm: ArmRuns, name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from calibrant.experiments.arms import ArmRuns, Pick, Run
 from calibrant.experiments.means import Mean
 from calibrant.experiments.pages import table
-from calibrant.experiments.paired import claims_table, counted
+from calibrant.experiments.paired import claims_table, tally_sentence
 from calibrant.experiments.studies.losses.claims import claims, on_grid
 from calibrant.experiments.studies.losses.comparisons import WITHOUT_UNIT, shown
 from calibrant.experiments.studies.losses.numbers import BY_ECE, METRICS, TITLES, arms_of
@@ -77,9 +77,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "by_class": {CLASS_TITLES[name]: _class_table(arms, counts, name) for name in CLASS_TITLES}
         if imbalanced
         else {},
-        "claimed": len(asked),
-        "counted": counted(claim for claim in asked if not claim.departures),
-        "open": sum(bool(claim.departures) for claim in asked),
+        "counted": tally_sentence(asked),
         "departures": dict.fromkeys(one for claim in asked for one in claim.departures),
         "left_to_others": {one for departures in DEPARTURES.values() for one in departures},
         "unbalanced": UNBALANCED,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from calibrant.experiments import on_bounds
 from calibrant.experiments.arms import ArmRuns, Pick, Run
 from calibrant.experiments.means import mean_of
 from calibrant.experiments.pages import table
-from calibrant.experiments.paired import counted, usual_words
+from calibrant.experiments.paired import usual_words
 from calibrant.experiments.studies.losses.claims import on_grid
 from calibrant.experiments.studies.losses.comparisons import shown
 from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, claims, equal_steps
@@ -42,19 +42,11 @@ COLUMNS: Mapping[str, tuple[str, Pick]] = {
 
 Ways: TypeAlias = Mapping[str, Mapping[str, ArmRuns]]
 """The losses of each way."""
-ON_BOUND = "†"
-"""Marks a temperature whose search ended on its bound; of a mean, that of one run or more."""
+SOUGHT = {"T": "temperature", BY_ECE: "ece_temperature"}
+"""The columns whose numbers a search found, and the names of these."""
 TAIL_COLUMNS = ("error %", "ECE %", BY_ECE, AFTER_BY_ECE, "T", "ECE after T %")
 """What is shown of the long tail."""
 _MAIN = {"cross-entropy": "cross-entropy", "focal-3": "focal, γ = 3", "sample-focal": "FLSD-53"}
-
-
-def bounds() -> Mapping[str, tuple[float, float]]:
-    """Between which the temperatures are sought; imported late, for calibrators load torch."""
-    from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
-    from calibrant.calibrators.fitting.temperatures import PAPER_GRID
-
-    return {"T": (LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE), BY_ECE: (PAPER_GRID[0], PAPER_GRID[-1])}
 
 
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,8 +67,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **usual_words(numbers, ours, [*found.values()], {}),
         **of_tail,
-        "bounds": bounds(),
-        "on_bound": ON_BOUND if any(ON_BOUND in each for each in marked) else "",
+        "on_bound": on_bounds.note(*SOUGHT.values()) if on_bounds.ON_BOUND in "".join(marked) else "",
         "tail_equal": [
             found[key]
             for name in equal
@@ -101,9 +92,6 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "long": _of_focal(by_way[LONG]),
         "light": _of_focal(by_way[LIGHT]),
         "summed": _of_focal(by_way[SUM]),
-        "claimed": len(found),
-        "counted": counted(claim for claim in found.values() if not claim.departures),
-        "open": sum(bool(claim.departures) for claim in found.values()),
         "departures": dict.fromkeys(one.what for claim in found.values() for one in claim.departures),
     }
 
@@ -198,8 +186,7 @@ def _any_has(title: str, arms: Iterable[ArmRuns]) -> bool:
 
 
 def _mark(title: str, values: Iterable[float]) -> str:
-    ends = bounds().get(title, ())
-    return ON_BOUND if any(math.isclose(each, end, rel_tol=1e-6) for each in values for end in ends) else ""
+    return on_bounds.mark(SOUGHT[title], values) if title in SOUGHT else ""
 
 
 def _temperatures(by_way: Ways) -> str:
