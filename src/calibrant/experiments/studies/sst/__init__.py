@@ -36,7 +36,7 @@ PAGE = Page(
     claims=claims,
     exchanged=swapped,
     departs="Word vectors of 100 dimensions, where those of Mukhoti et al. have 300 and are trained on more "
-    "text; MMCE with λ = 2, where they name 8 for documents and their code for SST has none; exponents of "
+    "text; exponents of "
     "FLSD that change at 0.2 instead of 0.19. The other papers have no SST.",
     kept=_kept,
     numbers=numbers_of,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from calibrant.experiments.printed_rows import (
     BRIER,
@@ -23,7 +24,7 @@ CONVENTIONS: Mapping[str, str] = {
     RENORMALISED: "renormalised: negative and positive divided by their sum",
 }
 STAGES = ("before", "by-ece", "by-adaptive-ece", "temperature", "focal-temperature")
-PLAIN = frozenset({"cross-entropy", "brier", "label-smoothing", "mmce-published"})
+PLAIN = frozenset({"cross-entropy", "brier", "label-smoothing", "mmce-published", "mmce-2"})
 """Losses that are no kind of focal loss."""
 METRICS = ("error", "nll", "ece", "adaptive_ece", "mce", "smce", "share_above_99")
 
@@ -35,7 +36,8 @@ LOSSES = (
     SAMPLE_FOCAL_532,
     *scheduled_focal((3, 7)),
     BRIER,
-    MMCE,
+    replace(MMCE, title="MMCE, λ = 1", text="mmce(penalty=1)"),
+    Loss(key="mmce-2", title="MMCE, λ = 2", text="mmce"),
     Loss(key="label-smoothing", title="label smoothing, 0.05", text="label-smoothing(smoothing=0.05)"),
     Loss(key="dual-focal", title="dual focal, γ = 5", text="dual-focal(gamma=5)"),
     Loss(key="adafocal", title="AdaFocal", text="adafocal"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from calibrant.experiments.printed_rows import (
@@ -29,6 +29,7 @@ STAGES = {
 """What is fitted on the held-out texts, by the name of the stage."""
 METRICS = ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "mce", "smce", "share_above_99")
 DECAYED = "cross-entropy-decayed"
+_MMCE = replace(MMCE, title="MMCE, λ = 8", text="mmce(penalty=8)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +72,7 @@ AG_NEWS = Setting(
                 published="weight-decay",
             ),
             BRIER,
-            MMCE,
+            _MMCE,
             Loss(
                 key="label-smoothing",
                 title="label smoothing, 0.05",
@@ -132,7 +133,7 @@ NEWSGROUPS = Setting(
         losses=(
             CROSS_ENTROPY,
             BRIER,
-            MMCE,
+            _MMCE,
             *FOCAL,
             *scheduled_focal((5, 14)),
             SAMPLE_FOCAL_532,
