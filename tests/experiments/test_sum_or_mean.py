@@ -80,20 +80,20 @@ def test_ways_are_compared_within_a_loss_and_losses_within_a_way() -> None:
     assert found["focal-3 within sum"] == "holds"
     assert found["cross-entropy, ece, slow against mean"] == "holds"
     assert found["over-confident"] == "holds"
-    assert "**Of the temperature: no. Of the ECE: no.**" in PAGE.text(ways(planted, 3))
+    assert "**For the temperature: no. For the ECE: no.**" in PAGE.text(ways(planted, 3))
     planted[HELD] = {"cross-entropy": 0.9, "focal-3": 0.8}
     text = PAGE.text(ways(planted, 3))
     assert "is then higher than with the mean" in text
     assert "lower than with the sum clipped at 2" in text
     assert "With gradients of about one length, times the learning rate, the temperature" in text
-    assert "**Of the temperature: no. Of the ECE: it depends.**" in text
+    assert "**For the temperature: no. For the ECE: it depends.**" in text
     assert "is lower than after cross-entropy in 3 of 3 ways" in text
     planted[HELD] = {"cross-entropy": 0.8, "focal-3": 0.9}
-    assert "**Of the temperature: it depends." in PAGE.text(ways(planted, 3))
+    assert "**For the temperature: it depends." in PAGE.text(ways(planted, 3))
     for way in (SUM, MEAN):
         planted[way] = {"cross-entropy": 0.6, "focal-3": 2.0}
     planted[SLOW] = planted[SUM]
-    assert "**Of the temperature: yes. Of the ECE:" in PAGE.text(ways(planted, 3))
+    assert "**For the temperature: yes. For the ECE:" in PAGE.text(ways(planted, 3))
     assert claims(ways(planted, 2)) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,8 +38,9 @@ def test_decided_means_p_below_a_twentieth() -> None:
         for rule in rules:
             found = rule(mean)
             seen.add(found)
-            assert found.p is not None
-            assert (found.p < 0.05) == (found != "undecided"), mean
+            p = _p(found)
+            assert p is not None
+            assert (p < 0.05) == (found != "undecided"), mean
     assert seen == {"holds", "does not hold", "undecided"}
     assert below(mean_of([1.0])).p is None
 
@@ -145,6 +147,10 @@ def test_outcomes_name_places_and_numbers() -> None:
         *every_from(page, one_of("FCL errs less than MMCE (a)", "undecided", "")),
     ]
     assert outcomes(others, "what") == "holds: Brier; undecided 1"
+    left_open = replace(found[2], claim=replace(found[2].claim, departures=(Departure(verdict="", what=""),)))
+    assert outcomes([*found[:2], left_open], "tally") == "holds 1, undecided 1; left open, does not hold 1"
+    assert outcomes([left_open], "tally") == "left open, does not hold 1"
+    assert {outcomes([], how) for how in ("where", "numbers", "what", "tally")} == {"not asked yet"}
     row = "| A | x | mixed here | here <!--where one/k-->old<!--/--> | <!-- one/k -->\n"
     assert with_statuses(row, found[:1]) == row.replace("old", "holds: one").replace("mixed", "holds")
 

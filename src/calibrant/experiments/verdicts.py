@@ -237,10 +237,16 @@ def outcomes(found: Sequence[Found], how: str) -> str:
         found: The claims.
         how: ``where`` names pages and, in parentheses, what a page asks in several ways; ``numbers`` adds
             the numbers of what is decided; ``what`` names what is decided instead, and counts the others;
-            ``tally`` counts all that is not left open.
+            ``tally`` counts them, those that are left open by themselves.
     """
+    if not found:
+        return "not asked yet"
     if how == "tally":
-        return tally(each.left for each in found if not each.claim.departures)
+        counted, left_open = (
+            tally(each.left for each in found if bool(each.claim.departures) == departs)
+            for departs in (False, True)
+        )
+        return "; ".join(part for part in (counted, left_open and f"left open, {left_open}") if part)
     start = common_start(each.claim.statement for each in found).rpartition(" ")[0]
     said: list[str] = []
     for verdict in _ORDER:

@@ -26,8 +26,8 @@ BALANCE, NORMS, GAP, FASTER, SMOOTHER = (
 )
 PINNED = Departure(
     verdict="depends on the schedule",
-    what="An epoch comes near the least NLL where the learning rate drops, whatever the loss; the paper's "
-    "figure shows each loss's own value.",
+    what="Most trainings come near their least held-out NLL just after the learning rate drops; the paper's "
+    "figure shows each loss's own test loss.",
 )
 EPOCHS = Quantity(pick=lambda run: run["epochs"], digits=1)
 EARLY = Quantity(pick=lambda run: run["early"], digits=3)

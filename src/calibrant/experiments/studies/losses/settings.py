@@ -10,7 +10,7 @@ from calibrant._math.text_form import named
 from calibrant.experiments.claims import Departure
 
 MUKHOTI = "Mukhoti et al. (2020)"
-GUO = "Guo et al. (2017), quoted by Mukhoti et al. (2020)"
+GUO = f"{MUKHOTI}, quoting Guo et al. (2017)"
 FCL = "focal calibration loss (2025)"
 KULL = "Komisarenko and Kull (2024)"
 GROUPS: Mapping[str, slice] = {"frequent": slice(0, 3), "middle": slice(3, 7), "rare": slice(7, 10)}
