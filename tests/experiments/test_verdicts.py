@@ -95,6 +95,20 @@ def test_each_paper_is_a_family_over_all_pages(tmp_path: Path) -> None:
     assert text.index("## Mukhoti") < text.index(f"## {OTHERS}")
 
 
+def test_what_is_left_open_is_a_family_of_its_own(tmp_path: Path) -> None:
+    """Many small p-values of claims that no status counts do not lower the q of one that counts."""
+    mean = (Departure(verdict="depends on the reduction", what="A mean."),)
+    ps = [0.0001, 0.0002, 0.0003]
+    found = (
+        claim("0.04", "Mukhoti", 0.04),
+        claim("0.5", "Mukhoti", 0.5),
+        *(claim(f"{p}", "Mukhoti", p, mean) for p in ps),
+    )
+    (tmp_path / "one.json").write_text("{}", encoding="utf-8")
+    every = every_claim([Page(name="one", template=tmp_path, claims=lambda _: found)], tmp_path)
+    assert [each.q for each in every] == pytest.approx([0.08, 0.5, 0.0003, 0.0003, 0.0003])
+
+
 def test_a_test_that_two_pages_share_counts_once(tmp_path: Path) -> None:
     """The same p-value with the same evidence is one of the family's tests, and both pages have its q."""
     pages: list[Page] = []

@@ -6,7 +6,7 @@ import fnmatch
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -34,10 +34,11 @@ _COLUMNS = (
     "*p* is that of the test which the verdict's interval inverts (two-sided, Student's t over seeds, or as "
     "the study says; of claims with several parts the largest, or, where a part fails, the smallest times "
     "their number). *q* is p adjusted by Benjamini and Hochberg's method for all claims of the paper on all "
-    f"pages, at {1 - LEVEL:.0%}; a test that is made twice of the same runs counts once. Studies share data "
-    "and seeds, so their tests hang together; the method allows for positive dependence only. *After q* is "
-    "what it leaves of the verdict; a dash where counts, not an interval, decide. The last column points to "
-    "the list below each table, which says what the study does otherwise than the paper."
+    f"pages, at {1 - LEVEL:.0%}; claims that a study leaves open, which no status counts, are adjusted by "
+    "themselves. A test that is made twice of the same runs counts once. Studies share data and seeds, so "
+    "their tests hang together; the method allows for positive dependence only. *After q* is what it leaves "
+    "of the verdict; a dash where counts, not an interval, decide. The last column points to the list below "
+    "each table, which says what the study does otherwise than the paper."
 )
 _ORDER = ("holds", "does not hold", "undecided")
 _COMPUTED = re.compile(r" here( \(\d+ of \d+\))?$|^depends on the \w+|^beyond the paper$")
@@ -49,6 +50,7 @@ _NUMBER = re.compile(r"([+-]?[\d.]+ ± [\d.]+(?: %)?), n = ")
 
 
 _Test: TypeAlias = tuple[float | None, str]
+_Family: TypeAlias = tuple[str, bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,7 @@ class Found:
 
     Attributes:
         page: The page that has it.
-        paper: Whose claim it is; all claims of a paper are one family of tests.
+        paper: Whose claim it is; those of a paper that no study leaves open are one family of tests.
         claim: The claim.
         q: Its p-value, adjusted for its family; None where no interval decided it.
     """
@@ -93,28 +95,31 @@ def paper_of(source: str) -> str:
 def every_claim(pages: Iterable[Page], folder: Path) -> list[Found]:
     """Every claim that the results files in a folder decide, adjusted within each paper.
 
-    The adjustment is that of Benjamini and Hochberg: of what is still decided by it, one in twenty is a
-    chance finding on average. Claims that no interval decides are not in it; those with the same p-value
-    and the same evidence, since they are asked of the same runs, count as one test.
+    What studies leave open is adjusted by itself, so what is counted is a whole family. The adjustment is
+    that of Benjamini and Hochberg: of what is still decided by it, one in twenty is a chance finding on
+    average. Claims that no interval decides are not in it; those with the same p-value and the same evidence,
+    since they are asked of the same runs, count as one test.
     """
     found = [
         Found(page=page, paper=paper_of(claim.source), claim=claim)
         for page in pages
         for claim in page.claims(page.read(folder))
     ]
-    done: dict[tuple[str, _Test], float] = {}
-    for paper in dict.fromkeys(each.paper for each in found):
-        family = {
+    done: dict[tuple[_Family, _Test], float] = {}
+    for family in dict.fromkeys(map(_family, found)):
+        tests = {
             _test(each.claim): p
             for each in found
-            if each.paper == paper and (p := each.claim.p_value) is not None
+            if _family(each) == family and (p := each.claim.p_value) is not None
         }
-        adjusted_ps = adjusted([*family.values()], "benjamini-hochberg")
-        done |= {(paper, test): q for test, q in zip(family, adjusted_ps, strict=True)}
-    return [
-        Found(page=each.page, paper=each.paper, claim=each.claim, q=done.get((each.paper, _test(each.claim))))
-        for each in found
-    ]
+        adjusted_ps = adjusted([*tests.values()], "benjamini-hochberg")
+        done |= {(family, test): q for test, q in zip(tests, adjusted_ps, strict=True)}
+    return [replace(each, q=done.get((_family(each), _test(each.claim)))) for each in found]
+
+
+def _family(each: Found) -> _Family:
+    """A paper's claims that count, or those that studies leave open: a family is what statuses count."""
+    return each.paper, bool(each.claim.departures)
 
 
 def _test(claim: Claim) -> _Test:
