@@ -32,7 +32,8 @@ _OF_ERROR = ("no-cost", "errs-", "smoothing-error")
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Those of the study of losses under both conventions, of the conventions, and of the binary theory.
 
-    Focal calibration loss, whose paper has no SST, is asked about by ECE and error alone, as a question of this project.
+    Focal calibration loss, whose paper has no SST, is asked about by ECE and error alone, as a question of
+    this project.
     """
     found: dict[str, Claim] = {}
     for convention in CONVENTIONS:
