@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from calibrant.experiments.grid import load_grid
 from command_line import call
 
 GRID = """
@@ -45,6 +47,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def points(folder: Path) -> list[dict[str, Any]]:
+    """The settings of the grid's runs."""
+    return [dict(point.settings) for point in load_grid(folder / "grid.toml").points]
+
+
 def test_the_runs_are_listed(folder) -> None:
     """A row for each, chosen by settings; totals, and the size on disk."""
     listed = call("runs", "store", "--where", "loss=brier", folder=folder)
@@ -61,6 +68,19 @@ def test_a_dry_run_of_what_is_done(folder) -> None:
     """There is nothing to do."""
     plan = call("sweep", "grid.toml", "--dry-run", folder=folder)
     assert (plan.returncode, plan.stdout.splitlines()[-1]) == (0, "to do: nothing")
+
+
+def test_known_runs_are_not_planned(folder) -> None:
+    """The runs of a results file are left out of the grid; a file that has none is refused."""
+    runs = [{"settings": {"seed": seed, "loss": "brier"}, "found": {}} for seed in (0, 1)]
+    shared = {key: value for key, value in points(folder)[0].items() if key not in {"seed", "loss"}}
+    content = {"common": {"settings": shared}, "runs": runs}
+    (folder / "known.json").write_text(json.dumps(content), encoding="utf-8")
+    plan = call("sweep", "grid.toml", "--known", "known.json", "--store", "new", "--dry-run", folder=folder)
+    assert plan.stdout.splitlines()[:2] == ["2 runs", "finished: 0"]
+    refused = call("sweep", "grid.toml", "--known", "grid.toml", "--dry-run", folder=folder)
+    assert refused.returncode == 2
+    assert "grid.toml: not the results file of a study" in refused.stderr
 
 
 def test_a_dry_run_leaves_nothing(tmp_path) -> None:

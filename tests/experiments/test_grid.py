@@ -9,6 +9,7 @@ import pytest
 
 from calibrant._math.errors import InputError
 from calibrant.experiments.grid import Grid, load_grid
+from calibrant.experiments.kept_runs import read_runs
 from calibrant.experiments.matching import matches, read_wanted
 from calibrant.experiments.studies.generalisation_gap.measure import GeneralisationGap
 from calibrant.experiments.studies.linear_model.measure import LinearModel
@@ -181,3 +182,19 @@ def test_a_simulation_refuses_settings(settings: dict[str, Any], said: str) -> N
     with pytest.raises(InputError, match=said):
         GeneralisationGap().complete(settings)
     assert LinearModel().complete({"spread": 1})["spread"] == 1.0
+
+
+def test_known_runs_are_left_out(tmp_path: Path) -> None:
+    """What a results file has is not done again, even if it says less than all settings."""
+    grid = Grid.read({"axes": {"loss": ["brier", "focal(gamma=3)"], "seed": [0, 1]}})
+    known = [{"loss": "brier", "seed": 1}, dict(grid.points[2].settings), {"loss": "brier", "seed": 7}]
+    left = grid.without(known, "known.json")
+    assert [tuple(point.axes.values()) for point in left.points] == [("brier", 0), ("focal(gamma=3)", 1)]
+    with pytest.raises(InputError, match=r"nothing to do: known\.json has all 4 runs"):
+        grid.without([point.settings for point in grid.points], "known.json")
+    with pytest.raises(InputError, match=r"known\.json has runs of another kind: dimensions is no setting"):
+        grid.without([{"dimensions": 3, "seed": 0}], "known.json")
+    file = tmp_path / "known.json"
+    file.write_text("[1, 2]", encoding="utf-8")
+    with pytest.raises(InputError, match="not the results file of a study"):
+        read_runs(file)

@@ -45,6 +45,12 @@ def sweep(
         list[str] | None,
         typer.Option("--only", help='Only these runs, as "loss=focal*" or "seed=0|1"; may be repeated.'),
     ] = None,
+    known: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Leave out what this results file of a study has, as docs/results/sst.json; may be repeated."
+        ),
+    ] = None,
     retry: Annotated[
         Literal["failed", "diverged", "all"] | None,
         typer.Option("--retry", help="Do runs again that have failed, diverged, or either."),
@@ -65,11 +71,12 @@ def sweep(
     """
     from calibrant.training.recipe_shelf import file_on_shelf
 
-    check_inputs(file_on_shelf(grid, "grid"))
+    check_inputs(file_on_shelf(grid, "grid"), *(known or ()))
 
     from calibrant.experiments.engines.roster import build_engine
     from calibrant.experiments.estimates import Estimates
     from calibrant.experiments.grid import load_grid
+    from calibrant.experiments.kept_runs import read_runs
     from calibrant.experiments.matching import read_wanted
     from calibrant.experiments.store import Store
     from calibrant.experiments.sweep import sweep as carry_out
@@ -79,6 +86,8 @@ def sweep(
     found = load_grid(grid, budget=budget)
     if only:
         found = found.only(read_wanted(only, option="--only"))
+    for file in known or ():
+        found = found.without([run.settings for run in read_runs(file)], str(file))
     if dry_run and not _is_there(store):  # looking at a grid makes no store
         with tempfile.TemporaryDirectory() as empty:
             _show_plan(found, Store(empty), carrier)

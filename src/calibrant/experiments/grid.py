@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -134,6 +134,26 @@ class Grid:
         if not points:
             there = "; ".join(f"{name} is {self._values(name)}" for name in wanted)
             raise InputError(f"--only leaves none of the {len(self.points)} runs; there {there}.")
+        return replace(self, points=points)
+
+    def without(self, known: Iterable[Settings], source: str) -> Grid:
+        """The points that are not among runs known by their settings; ``source`` has these.
+
+        Raises:
+            InputError: If the runs are of another task, or no point is left.
+        """
+        own = self.points[0].settings.keys()
+        done = set[str]()
+        for settings in known:
+            if not settings.keys() <= own:
+                strange = min(settings.keys() - own)
+                raise InputError(f"{source} has runs of another kind: {strange} is no setting of this grid.")
+            done.add(canonical(self.task.deciding(self.task.complete(settings))))
+        points = tuple(
+            each for each in self.points if canonical(self.task.deciding(each.settings)) not in done
+        )
+        if not points:
+            raise InputError(f"nothing to do: {source} has all {len(self.points)} runs.")
         return replace(self, points=points)
 
     def _values(self, name: str) -> str:

@@ -8,11 +8,14 @@ A results file of a grid's study is ``{"common": …, "runs": […], "also": …
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from calibrant._math.errors import InputError
 from calibrant.experiments.means import rounded
 
 if TYPE_CHECKING:
@@ -95,6 +98,21 @@ def runs_in(content: Values) -> list[KeptRun]:
         KeptRun(**{name: {**common.get(name, {}), **run.get(name, {})} for name in _TABLES})
         for run in content["runs"]
     ]
+
+
+def read_runs(path: Path) -> list[KeptRun]:
+    """The runs of a results file.
+
+    Raises:
+        InputError: If it is no results file of a study that has a grid.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return runs_in(content)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path}: not the results file of a study with runs, as docs/results/sst.json is one."
+        ) from error
 
 
 def _alike(tables: Sequence[Values]) -> dict[str, Any]:

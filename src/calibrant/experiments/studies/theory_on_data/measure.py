@@ -8,7 +8,6 @@ published ones, give the temperatures that networks trained with focal loss need
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +20,7 @@ from calibrant import theory
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
 from calibrant._math.shapes import Float
-from calibrant.experiments.kept_runs import KeptRun, runs_in
+from calibrant.experiments.kept_runs import KeptRun, read_runs
 from calibrant.experiments.matching import matches
 from calibrant.experiments.means import mean_of, rounded
 from calibrant.experiments.prediction_files import prediction_files
@@ -136,7 +135,7 @@ def stored_temperatures(folder: Path) -> list[Row]:
         path = folder / f"{stem}.json"
         if not path.is_file():
             continue
-        arms = _by_arm(runs_in(json.loads(path.read_text(encoding="utf-8"))), setting_named(stem))
+        arms = _by_arm(read_runs(path), setting_named(stem))
         proper = arms["cross-entropy"]
         for gamma in GAMMAS:
             if f"focal-{gamma:g}" not in arms:
