@@ -50,8 +50,6 @@ def test_each_process_has_its_own_vectors(plain, tmp_path) -> None:
     mine = plain.with_settings(["curvature.weight=0.02", "curvature.estimator=gauss-newton"])
     one = train(mine, tmp_path / "one")
     two = train(mine.with_settings(["hardware.devices=2"]), tmp_path / "two")
-    again = train(mine.with_settings(["hardware.devices=2"]), tmp_path / "again")
-    assert torch.equal(two.predictions.scores, again.predictions.scores)
     assert not torch.equal(one.predictions.scores, two.predictions.scores)
     for first, second in zip(one.rows, two.rows, strict=True):
         assert second["train_trace"] == pytest.approx(first["train_trace"], rel=0.5)

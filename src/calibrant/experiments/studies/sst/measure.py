@@ -93,6 +93,7 @@ def measured(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]) -> dict[str
     """The metrics of the top class, whether or not probabilities sum to one.
 
     Example:
+        >>> import torch
         >>> found = measured(torch.tensor([[0.5, 0.25], [0.2, 0.6]]), torch.tensor([0, 0]))
         >>> found["error"], round(found["ece"], 3), round(found["nll"], 3)
         (0.5, 0.55, 1.151)
