@@ -114,7 +114,7 @@ class Grid:
             if any(matches(settings, wanted) for wanted in excludes):
                 excluded += 1
                 continue
-            name = canonical(task.deciding(settings))
+            name = _name(task, settings)
             if name in found:
                 merged += 1
             else:
@@ -148,10 +148,8 @@ class Grid:
             if not settings.keys() <= own:
                 strange = min(settings.keys() - own)
                 raise InputError(f"{source} has runs of another kind: {strange} is no setting of this grid.")
-            done.add(canonical(self.task.deciding(self.task.complete(settings))))
-        points = tuple(
-            each for each in self.points if canonical(self.task.deciding(each.settings)) not in done
-        )
+            done.add(_name(self.task, self.task.complete(settings)))
+        points = tuple(each for each in self.points if _name(self.task, each.settings) not in done)
         if not points:
             raise InputError(f"nothing to do: {source} has all {len(self.points)} runs.")
         return replace(self, points=points)
@@ -216,6 +214,11 @@ def _complete(task: Task, settings: Settings, source: str) -> Settings:
         return task.complete(settings)
     except InputError as error:
         raise InputError(f"{source}: {str(error).removeprefix('grid: ')}") from None
+
+
+def _name(task: Task, settings: Settings) -> str:
+    """The same for settings that give the same numbers."""
+    return canonical(task.deciding(settings))
 
 
 def _base(content: Mapping[str, Any], *, source: str, folder: Path, budget: Budget) -> dict[str, Any]:

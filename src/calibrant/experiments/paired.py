@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,13 +60,11 @@ class Asked:
 
     def lower(self, first: ArmRuns | None, second: ArmRuns | None, what: Quantity) -> Iterator[Claim]:
         """That the first arm's quantity is the lower one, over the seeds that both have."""
-        for gap, values, arms in _gaps(first, second, what):
-            yield self._claim(below(gap), f"{values}; difference {what.shown(gap, signed=True)}", gap.n, arms)
+        return self._compared(below, first, second, what)
 
     def higher(self, first: ArmRuns | None, second: ArmRuns | None, what: Quantity) -> Iterator[Claim]:
         """That the first arm's quantity is the higher one, over the seeds that both have."""
-        for gap, values, arms in _gaps(first, second, what):
-            yield self._claim(above(gap), f"{values}; difference {what.shown(gap, signed=True)}", gap.n, arms)
+        return self._compared(above, first, second, what)
 
     def alike(
         self, first: ArmRuns | None, second: ArmRuns | None, what: Quantity, margin: float
@@ -84,6 +82,16 @@ class Asked:
             return
         found = arm.mean(what.pick)
         yield self._claim(within(found, low=low, high=high), what.shown(found), found.n)
+
+    def _compared(
+        self,
+        ruled: Callable[[Mean], Verdict],
+        first: ArmRuns | None,
+        second: ArmRuns | None,
+        what: Quantity,
+    ) -> Iterator[Claim]:
+        for gap, values, arms in _gaps(first, second, what):
+            yield self._claim(ruled(gap), f"{values}; difference {what.shown(gap, signed=True)}", gap.n, arms)
 
     def _claim(self, verdict: Verdict, evidence: str, n: int, arms: tuple[str, ...] = ()) -> Claim:
         return Claim(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, Pick, Run
 from calibrant.experiments.means import Mean
+from calibrant.experiments.on_bounds import ON_BOUND, bounds, mark
 from calibrant.experiments.pages import table
 from calibrant.experiments.paired import claims_table, tally_sentence
 from calibrant.experiments.studies.losses.claims import claims, on_grid
@@ -19,7 +19,6 @@ from calibrant.experiments.studies.losses.settings import DEPARTURES, GROUPS, UN
 PLANNED_SEEDS = 3
 PAPER_GAMMAS = (-0.5, 5.0)
 """The least and the largest exponent that Komisarenko and Kull (2024) try in focal temperature scaling."""
-ON_BOUND = "†"
 """Marks an exponent whose search ended on its bound."""
 STAGE_TITLES = {
     "before": "As trained",
@@ -126,21 +125,10 @@ def _range(arm: ArmRuns, name: str) -> str:
     """The least and the largest over the seeds: where parameters run along a ridge, a mean says nothing."""
     values = [run["parameters"][name] for run in arm.runs.values()]
     ends = dict.fromkeys(
-        f"{value:.3f}" + (ON_BOUND if name == "gamma" and _on_bound(value) else "")
+        f"{value:.3f}" + (mark(name, [value]) if name == "gamma" else "")
         for value in (min(values), max(values))
     )
     return " … ".join(ends)
-
-
-def _bounds() -> tuple[float, float]:
-    """Between which the exponent is sought; imported late, for calibrators load torch."""
-    from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
-
-    return LOWEST_GAMMA, HIGHEST_GAMMA
-
-
-def _on_bound(gamma: float) -> bool:
-    return any(math.isclose(gamma, bound, rel_tol=1e-6) for bound in _bounds())
 
 
 def _exponents(arms: Sequence[ArmRuns]) -> dict[str, Any]:
@@ -149,9 +137,9 @@ def _exponents(arms: Sequence[ArmRuns]) -> dict[str, Any]:
     low, high = PAPER_GAMMAS
     return {
         "all": len(gammas),
-        "bound": sum(map(_on_bound, gammas)),
+        "bound": sum(bool(mark("gamma", [gamma])) for gamma in gammas),
         "beyond": sum(not low <= gamma <= high for gamma in gammas),
-        "bounds": _bounds(),
+        "bounds": bounds()["gamma"],
         "grid": PAPER_GAMMAS,
         "mark": ON_BOUND,
     }
