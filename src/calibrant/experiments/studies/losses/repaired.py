@@ -6,6 +6,7 @@ from calibrant import metrics
 from calibrant.calibrators import build
 from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.experiments.measured import errors_of
 from calibrant.predictions import Predictions
 
 SEARCH = "temperature(objective='adaptive_ece', search='grid')"
@@ -18,12 +19,7 @@ def by_adaptive_ece(predictions: Predictions) -> tuple[dict[str, float], float]:
     test = Labelled.of(predictions.test)
     probs = fitted.predict_proba(test.scores.double()).double()
     found = {
-        "error": 1 - float(metrics.accuracy(probs, test.labels)),
-        "nll": float(metrics.negative_log_likelihood(probs, test.labels)),
-        "ece": float(metrics.expected_calibration_error(probs, test.labels)),
-        "adaptive_ece": float(metrics.adaptive_calibration_error(probs, test.labels)),
-        "classwise_ece": float(metrics.classwise_calibration_error(probs, test.labels)),
-        "smce": float(metrics.smooth_calibration_error(probs, test.labels)),
+        **errors_of(probs, test.labels),
         "share_above_99": float(metrics.high_confidence(probs, test.labels, threshold=0.99).share),
     }
     return found, fitted_number(fitted.fit_result_, "temperature")

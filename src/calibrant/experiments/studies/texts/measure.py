@@ -11,6 +11,7 @@ from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import build
 from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.experiments.measured import errors_of
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.studies.texts.settings import METRICS, STAGES
 from calibrant.predictions import Predictions, load_predictions
@@ -59,13 +60,8 @@ def measured(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str
         (0.5, 0.35, 0.0)
     """
     found = {
-        "error": 1 - float(metrics.accuracy(probs, labels)),
-        "nll": float(metrics.negative_log_likelihood(probs, labels)),
-        "ece": float(metrics.expected_calibration_error(probs, labels)),
-        "adaptive_ece": float(metrics.adaptive_calibration_error(probs, labels)),
-        "classwise_ece": float(metrics.classwise_calibration_error(probs, labels)),
+        **errors_of(probs, labels),
         "mce": float(metrics.maximum_calibration_error(probs, labels)),
-        "smce": float(metrics.smooth_calibration_error(probs, labels)),
         "share_above_99": float((probs.max(dim=1).values > 0.99).double().mean()),
     }
     return {name: found[name] for name in METRICS}
