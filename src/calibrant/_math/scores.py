@@ -63,14 +63,14 @@ def brier_scores(probs: Tensor, labels: Tensor) -> Float[Tensor, " N"]:
     """Squared distance to what happened: (p - y)² for an event, summed over the classes for a class."""
     if labels.shape == probs.shape:
         return _over_events(lambda p, y: (p - y.to(torch.float64)).square(), probs, labels)
-    return _by_rows(lambda rows: _class_squares(probs[rows], labels[rows]), probs)
+    return by_rows(lambda rows: _class_squares(probs[rows], labels[rows]), probs)
 
 
 def entropies(probs: Tensor, *, events: bool) -> Float[Tensor, " N"]:
     """Entropy in nats of each row; ``events``: of each entry as the probability of an event."""
     if events:
         return _over_events(lambda p, _: torch.special.entr(p) + torch.special.entr(1 - p), probs, probs)
-    return _by_rows(lambda rows: torch.special.entr(probs[rows].to(torch.float64)).sum(dim=1), probs)
+    return by_rows(lambda rows: torch.special.entr(probs[rows].to(torch.float64)).sum(dim=1), probs)
 
 
 def weighted_sum(values: Shaped[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> Float[Tensor, ""]:
@@ -84,11 +84,11 @@ def weighted_mean(values: Shaped[Tensor, " N"], weights: Float[Tensor, " N"] | N
     return weighted_sum(values, weights) / (len(values) if weights is None else weights.sum())
 
 
-def _by_rows(score: Callable[[slice], Tensor], probs: Tensor) -> Float[Tensor, " N"]:
+def by_rows(score: Callable[[slice], Tensor], table: Tensor) -> Float[Tensor, " N"]:
     """One number per row, a slice of rows at a time."""
     # Filled in place: small results kept between large temporaries would fragment the heap.
-    scores = torch.empty(len(probs), dtype=torch.float64, device=probs.device)
-    for rows in row_slices(probs):
+    scores = torch.empty(len(table), dtype=torch.float64, device=table.device)
+    for rows in row_slices(table):
         scores[rows] = score(rows)
     return scores
 
@@ -97,7 +97,7 @@ def _over_events(loss: Callable[[Tensor, Tensor], Tensor], probs: Tensor, labels
     """Loss of each entry, averaged over the columns where there are several."""
     if probs.ndim == 1:
         return loss(probs.to(torch.float64), labels)
-    return _by_rows(lambda rows: loss(probs[rows].to(torch.float64), labels[rows]).mean(dim=1), probs)
+    return by_rows(lambda rows: loss(probs[rows].to(torch.float64), labels[rows]).mean(dim=1), probs)
 
 
 def _class_squares(probs: Tensor, labels: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from calibrant._math.checks import Checked, Task, check_choice, check_logits
 from calibrant._math.decimals import decimals
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
 from calibrant._math.folds import out_of_fold
+from calibrant._math.scores import by_rows
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_softmax
 from calibrant._math.threads import threads_for
@@ -195,7 +196,7 @@ def select(
     else:
         folds = min(folds, int(codes.max()) + 1)
         numbers = cluster_folds(codes, folds, seed)
-    losses = {AS_THEY_CAME: _losses(_as_they_came(checked), checked, criterion)}
+    losses = {AS_THEY_CAME: _losses_as_they_came(checked, criterion)}
     fitted: dict[str, Calibrator] = {}
     failures: list[str] = []
     with threads_for(checked.scores.numel()), without_warnings():  # they stand in the results of the fits
@@ -292,26 +293,29 @@ def _held_out_losses(
 ) -> Float[Tensor, " N"]:
     """Each sample's loss under the calibrator refitted on the other folds."""
 
-    def calibrated(inside: Tensor) -> Tensor:
+    def losses_inside(inside: Tensor) -> Tensor:
         weights = None if checked.weights is None else checked.weights[~inside]
         fitted = calibrator.refit(checked.scores[~inside], checked.target[~inside], weights=weights)
-        return fitted(checked.scores[inside].to(torch.float64)).detach()
+        calibrated = fitted(checked.scores[inside].to(torch.float64)).detach()
+        return _losses(calibrated, checked.target[inside], checked.task, criterion)
 
-    return _losses(out_of_fold(numbers, calibrated, threads=None), checked, criterion)
-
-
-def _as_they_came(checked: Checked) -> Tensor:
-    """Log-probabilities, or log-odds."""
-    scores = floor_zero_probabilities(checked.scores, checked.task)[0].to(torch.float64)
-    return log_softmax(scores) if checked.task == "multiclass" else scores
+    return out_of_fold(numbers, losses_inside, threads=None)
 
 
-def _losses(calibrated: Tensor, checked: Checked, criterion: Criterion) -> Float[Tensor, " N"]:
-    """Log-loss or squared error of each sample; of several labels their mean."""
-    labels = checked.target
+def _losses_as_they_came(checked: Checked, criterion: Criterion) -> Float[Tensor, " N"]:
+    def losses_of(rows: slice) -> Tensor:
+        scores = floor_zero_probabilities(checked.scores[rows], checked.task)[0].to(torch.float64)
+        came = log_softmax(scores) if checked.task == "multiclass" else scores
+        return _losses(came, checked.target[rows], checked.task, criterion)
+
+    return by_rows(losses_of, checked.scores)
+
+
+def _losses(calibrated: Tensor, labels: Tensor, task: Task, criterion: Criterion) -> Float[Tensor, " n"]:
+    """Log-loss or squared error of each sample, from what is calibrated; of several labels their mean."""
     if criterion == "nll":
-        return log_losses(calibrated, labels, checked.task)
-    if checked.task == "multiclass":
+        return log_losses(calibrated, labels, task)
+    if task == "multiclass":
         return (calibrated.exp() - one_hot(labels, calibrated.shape[1])).square().sum(dim=1)
     losses = (calibrated.sigmoid() - labels).square()
     return losses if losses.ndim == 1 else losses.mean(dim=1)
@@ -319,9 +323,11 @@ def _losses(calibrated: Tensor, checked: Checked, criterion: Criterion) -> Float
 
 def _folds_of(checked: Checked, folds: int, seed: int) -> Int[Tensor, " N"]:
     """Folds alike in confidence and labels."""
-    scores = checked.scores.to(torch.float64)
+    scores = checked.scores
     if checked.task == "multiclass":
-        return fold_numbers(log_softmax(scores).amax(dim=1), checked.target.to(torch.float64), folds, seed)
+        top = by_rows(lambda rows: log_softmax(scores[rows].to(torch.float64)).amax(dim=1), scores)
+        return fold_numbers(top, checked.target.to(torch.float64), folds, seed)
+    scores = scores.to(torch.float64)
     if checked.task == "binary":
         return fold_numbers(scores, checked.target.to(torch.float64), folds, seed)
     return fold_numbers(scores.sum(dim=1), checked.target.to(torch.float64).sum(dim=1), folds, seed)

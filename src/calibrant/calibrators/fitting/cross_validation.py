@@ -73,17 +73,21 @@ def held_out(
     of the scores as they came. ``refitted`` fits to some samples and maps the scores of others.
     """
     check_folds(folds, len(data.scores))
-    confidence_before, correct_before = _confidence(data.scores, data)
+    confidence_before, correct_before = _confidence(data.scores, data.labels, data.kind)
     numbers = fold_numbers(confidence_before, correct_before, folds, seed)
+
+    def judged(inside: Tensor) -> Tensor:
+        calibrated = refitted(data.part(~inside), data.scores[inside].to(torch.float64))
+        labels = data.labels[inside]
+        losses = log_losses(calibrated, labels, data.kind)
+        return torch.stack([losses, *_confidence(calibrated, labels, data.kind)], dim=1)
+
     with without_warnings():
-        calibrated = out_of_fold(
-            numbers, lambda inside: refitted(data.part(~inside), data.scores[inside].to(torch.float64))
-        )
+        losses, confidence, correct = out_of_fold(numbers, judged).unbind(dim=1)
     weights = torch.ones_like(confidence_before) if data.weights is None else data.weights
     shares = weights / weights.sum()
-    confidence, correct = _confidence(calibrated, data)
     found = {
-        "log_loss": float(log_losses(calibrated, data.labels, data.kind) @ shares),
+        "log_loss": float(losses @ shares),
         "confidence": float(confidence @ shares),
         "accuracy": float(correct @ shares),
         "excess": _in_standard_errors(correct - confidence, shares),
@@ -121,13 +125,15 @@ def log_losses(calibrated: Tensor, labels: Tensor, kind: Task) -> Float[Tensor, 
     return _by_row(-logsigmoid(torch.where(labels == 1, calibrated, -calibrated)))
 
 
-def _confidence(scores: Tensor, data: CalibrationData) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+def _confidence(
+    scores: Tensor, labels: Tensor, kind: Task
+) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
     """Probability of the likelier class, and whether it is right; of several labels the means."""
     wide = scores.to(torch.float64)
-    if data.kind == "multiclass":
+    if kind == "multiclass":
         confidence, top = wide.softmax(dim=1).max(dim=1)
-        return confidence, (top == data.labels).to(torch.float64)
-    right = ((wide > 0) == (data.labels == 1)).to(torch.float64)
+        return confidence, (top == labels).to(torch.float64)
+    right = ((wide > 0) == (labels == 1)).to(torch.float64)
     return _by_row(wide.abs().sigmoid()), _by_row(right)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import row_slices
 from calibrant._math.checks import Task
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant._math.newton import Expansion, Vector, minimise_in_box
@@ -95,11 +96,11 @@ class _Loss:
     """Mean negative log-likelihood of the shares, plus their sum."""
 
     def __init__(self, samples: Samples, temperature: float) -> None:
-        parts = _parts(
-            samples.scores.to(torch.float64), samples.shares.new_tensor(temperature), events=samples.is_event
-        )
-        places = samples.labels[:, None]
-        log_probs = torch.stack([part.gather(1, places)[:, 0] for part in parts], dim=1)  # (N, 3)
+        log_probs = samples.shares.new_empty((len(samples.labels), 3))
+        for rows in row_slices(samples.scores):
+            scores = samples.scores[rows].to(torch.float64)
+            parts = _parts(scores, samples.shares.new_tensor(temperature), events=samples.is_event)
+            log_probs[rows] = torch.cat([part.gather(1, samples.labels[rows, None]) for part in parts], dim=1)
         self._largest = log_probs.amax(dim=1, keepdim=True)
         self._ratios, self._shares = (log_probs - self._largest).exp(), samples.shares
         self._constant = float(self._largest[:, 0] @ self._shares)
