@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from calibrant.experiments.engines.serial import Serial
+from calibrant.experiments.grid import load_grid
 from calibrant.experiments.store import Store
 from calibrant.experiments.sweep import sweep
 from toy_task import toys
@@ -133,10 +134,11 @@ seed = [0, 1, 2, 3]
 def test_trainings_that_are_killed_end_in_the_same_bits(tmp_path) -> None:
     """Killed at three moments, a sweep leaves the predictions of one that nothing disturbed."""
     (tmp_path / "grid.toml").write_text(GRID, encoding="utf-8")
-    (tmp_path / "whole").mkdir()
-    start(tmp_path / "whole", str(tmp_path / "grid.toml")).wait()
-    whole = {each.run: each for each in Store(tmp_path / "whole" / "store").results()}
-    rng, store = random.Random(1), Store(tmp_path / "store")
+    items = load_grid(tmp_path / "grid.toml").items()
+    undisturbed, store = Store(tmp_path / "undisturbed"), Store(tmp_path / "store")
+    sweep(items, undisturbed, Serial())
+    whole = {each.run: each for each in undisturbed.results()}
+    rng = random.Random(1)
     for _ in range(3):
         process = start(tmp_path, str(tmp_path / "grid.toml"))
         work = tmp_path / "store" / "work"
@@ -146,7 +148,7 @@ def test_trainings_that_are_killed_end_in_the_same_bits(tmp_path) -> None:
         time.sleep(rng.uniform(0, 1.5))
         end([process.pid, *children(process.pid)])
         process.wait()
-    start(tmp_path, str(tmp_path / "grid.toml")).wait()
+    sweep(items, store, Serial())
     found = {each.run: each for each in store.results()}
     assert found.keys() == whole.keys()
     assert len(found) == 4

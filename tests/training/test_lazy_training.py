@@ -40,12 +40,3 @@ def test_a_lazy_training_is_the_same(images, tmp_path, short_reports) -> None:
     one, other = train(images, tmp_path / "one"), train(lazily(images), tmp_path / "other")
     assert torch.equal(one.predictions.scores, other.predictions.scores)
     assert one.data_sha256 != other.data_sha256
-
-
-@pytest.mark.slow  # every process imports torch anew
-def test_two_processes_decode_their_own_share(images, tmp_path) -> None:
-    """Two processes, each of which decodes its part of every batch, give the numbers of one."""
-    one = train(lazily(images), tmp_path / "one")
-    two = train(lazily(images).with_settings(["hardware.devices=2"]), tmp_path / "two")
-    torch.testing.assert_close(one.predictions.scores, two.predictions.scores, rtol=1e-3, atol=1e-4)
-    assert one.data_sha256 == two.data_sha256
