@@ -157,7 +157,7 @@ def test_the_picture_is_drawn() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """The folder of the built site and its address; the build is strict, so a dead link fails it."""
+    """The folder of the built site and its address."""
     pytest.importorskip("material")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
@@ -192,6 +192,17 @@ output.id = "measured";
 output.textContent = JSON.stringify(found);
 document.body.append(output);
 }, 1500));</script></body>"""
+
+
+@pytest.mark.slow
+def test_the_site_has_every_page(site: tuple[Path, str]) -> None:
+    """The build is strict, so that a dead link fails it, and each file of ``docs`` has become a page."""
+    folder, _ = site
+    assert (folder / "index.html").is_file()
+    for page in DOCS.rglob("*.md"):
+        name = page.relative_to(DOCS).with_suffix("")
+        made = folder / (name.parent if name.name in ("index", "README") else name) / "index.html"
+        assert made.is_file(), page
 
 
 @pytest.mark.slow
