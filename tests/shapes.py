@@ -41,7 +41,7 @@ SHAPE = re.compile(rf"\b({'|'.join(KINDS)})\[")
 EXEMPT: dict[str, str] = {}
 """Beginnings of ``module:qualified name`` of what is not checked, and why."""
 
-MOST = 6  # calls of a function that are checked in one test; later ones see the same shapes, or nearly so
+MOST = 2  # calls of a function that are checked in one test; later ones see the same shapes, or nearly so
 
 _calls: dict[FunctionType, int] | None = None  # in the test that runs, if it is checked
 

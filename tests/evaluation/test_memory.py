@@ -19,7 +19,7 @@ draws = [torch.multinomial(rows.exp(), 1, generator=generator) for rows in logit
 labels = torch.cat(draws)[:, 0]
 predictions = Predictions(logits=2 * logits, labels=labels, split=np.arange(20_000) % 2)
 del logits
-found = evaluate(predictions, bootstrap=60, null_draws=60)
+found = evaluate(predictions, bootstrap=20, null_draws=20)
 print(found.verdict.direction)
 """
 
