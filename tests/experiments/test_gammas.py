@@ -16,7 +16,7 @@ from calibrant.experiments.studies import gammas
 from calibrant.experiments.studies.gammas import PAGE
 from calibrant.experiments.studies.gammas.claims import claims
 from calibrant.experiments.studies.gammas.measure import fits
-from calibrant.experiments.studies.gammas.settings import FITS, LOSSES, OF_SIZES, SIZES
+from calibrant.experiments.studies.gammas.settings import FITS, LOSSES, OF_SIZES, SIZES, TITLES
 from calibrant.experiments.studies.losses.settings import KULL
 
 
@@ -137,15 +137,17 @@ def test_larger_exponents_are_held_against_smaller_ones() -> None:
 
 
 def test_gains_are_means_over_losses() -> None:
-    """A fifth with one loss and three fifths with the other are two fifths, with every seed."""
-    numbers = planted({"cross-entropy": 2.0, "focal-1": 1.5}, {"cross-entropy": 1.0, "focal-1": 0.8})
-    for arm, share in zip(numbers["rows"], (0.2, 0.6), strict=True):
+    """Shares from a tenth to seven tenths are two fifths on average; without one loss nothing is asked."""
+    numbers = planted(dict.fromkeys(TITLES, 2.0), dict.fromkeys(TITLES, 1.0))
+    for arm, share in zip(numbers["rows"], (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7), strict=True):
         for run in arm["runs"]:
             run["temperature-nll"]["adaptive_ece"] = 0.1
             run["temperature-adaptive_ece"]["adaptive_ece"] = 0.1 * (1 - share)
     asked = {claim.key: claim for claim in claims(numbers)}
     assert asked["gain-adaptive_ece"].evidence.startswith("by 40.0 ± 0.0 %")
     assert asked["gain-adaptive_ece"].verdict == "holds"
+    del numbers["rows"][-1]
+    assert not any(claim.key.startswith("gain-") for claim in claims(numbers))
 
 
 def test_the_grids_are_the_paper_s() -> None:
