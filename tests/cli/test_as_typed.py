@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -116,6 +117,20 @@ def test_several_files_one_after_another(run, asked, file, tmp_path) -> None:
     assert sorted(path.name for path in (tmp_path / "pages").iterdir()) == ["p.html", "part.html"]
     found = json.loads((tmp_path / "all.json").read_text())
     assert [each["num_test"] for each in found] == [30, 40]
+
+
+def test_files_of_one_name_have_pages_of_their_own(run, asked, file, tmp_path) -> None:
+    """The folders that tell them apart name the pages; a file that comes twice is judged once."""
+    for name in ("one", "[b]two"):
+        (tmp_path / name).mkdir()
+        shutil.copy(file, tmp_path / name / "p.npz")
+    done = run("evaluate", "one/p.npz", "[b]two/p.npz", "one/../one/p.npz", "--report", "pages")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "pages").iterdir()) == ["[b]two-p.html", "one-p.html"]
+    assert [each for each in done.stdout.split() if each.endswith("two/p.npz")][-1] == "[b]two/p.npz"
+    assert len(asked) == 2
+    done = run("compare", "one/p.npz", "one/p.npz")
+    assert "a file is given twice; name each model once." in done.stderr
 
 
 def test_patterns_that_the_shell_left(run, asked, file) -> None:

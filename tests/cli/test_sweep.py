@@ -77,7 +77,7 @@ def test_known_runs_are_not_planned(folder) -> None:
     content = {"common": {"settings": shared}, "runs": runs}
     (folder / "known.json").write_text(json.dumps(content), encoding="utf-8")
     plan = call("sweep", "grid.toml", "--known", "known.json", "--store", "new", "--dry-run", folder=folder)
-    assert plan.stdout.splitlines()[:2] == ["2 runs", "finished: 0"]
+    assert plan.stdout.splitlines()[:3] == ["known.json has 2 of 4 runs.", "2 runs", "finished: 0"]
     refused = call("sweep", "grid.toml", "--known", "grid.toml", "--dry-run", folder=folder)
     assert refused.returncode == 2
     assert "grid.toml: not the results file of a study" in refused.stderr

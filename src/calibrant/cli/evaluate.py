@@ -11,6 +11,7 @@ import typer
 
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
 from calibrant.cli.dense import IgnoreIndex, write_images
+from calibrant.cli.file_names import expanded, named, once, stems
 from calibrant.cli.manner import Quiet
 from calibrant.cli.parts import (
     EngineOption,
@@ -21,7 +22,7 @@ from calibrant.cli.parts import (
     refuse_no_groups,
     shared_out,
 )
-from calibrant.cli.reading import Reading, check_inputs, expanded, named, reads
+from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
     METHODS,
     Bins,
@@ -116,16 +117,18 @@ def evaluate(
 ) -> None:
     """Say whether the probabilities in FILE are true, how sure that is, and what mends them."""
     added = check_added(metric or ())
-    files = expanded(files)
+    files = once(expanded(files))
     several = len(files) > 1
     inputs = [each for each in (*files, labels, calibration, ood) if each]
     check_inputs(*inputs)
     pages = several or (report is not None and not report.suffix)  # a folder of them
     _check_outputs(report, json, inputs, pages=pages, force=force)
+    page_of = _pages(report, files, pages=pages)
     _check_images(images, inputs, several=several, force=force)
     shown = not (quiet or to_stdout(json))
 
     from rich.console import Console
+    from rich.markup import escape
 
     from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.evaluation.group_repairs import with_repairs_by_group
@@ -172,13 +175,13 @@ def evaluate(
                 tell("writing the table of images", 0.97)
                 write_images(large, images, num_bins=bins)
             found = _with_commands(answer, reading, ignore_index)
-            page = report / f"{file.stem}.html" if report is not None and pages else report
+            page = page_of.get(file)
             if page is not None:
                 tell("writing the report", 0.99)
                 _write_page(found, file, page, title=title, force=force)
         if shown:
             if several:
-                Console().rule(str(file), align="left", style="bold")
+                Console().rule(escape(str(file)), align="left", style="bold")
             render(found, Console(), by_group=mended)
             if page is not None:
                 typer.echo(f"report: {page}")
@@ -211,6 +214,14 @@ def _write_page(found: Evaluation, file: Path, page: Path, *, title: str | None,
     page.parent.mkdir(exist_ok=True)
     refuse_to_replace_report(page, [file], force=force)
     write_report(found, page, title=title, files=[file])
+
+
+def _pages(report: Path | None, files: list[Path], *, pages: bool) -> dict[Path, Path]:
+    """The page of each file; none where there is no report."""
+    if report is None:
+        return {}
+    named_pages = [report / f"{stem}.html" if pages else report for stem in stems(files)]
+    return dict(zip(files, named_pages, strict=True))
 
 
 def _check_outputs(
@@ -266,6 +277,7 @@ def _table_of(answers: dict[str, Evaluation]) -> None:
     """A row for each file: what was found, and what mends it."""
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from calibrant.evaluation.quantities.ece import ECE
@@ -282,7 +294,7 @@ def _table_of(answers: dict[str, Evaluation]) -> None:
         error = before.metrics[ECE.key]
         repaired = "" if after is before else number(after.metrics[ECE.key].value)
         table.add_row(
-            name,
+            escape(name),
             f"{answer.num_test:,}",
             f"{number(error.value)}\n{interval(error, between='–')}",
             repaired,

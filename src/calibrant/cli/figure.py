@@ -9,7 +9,8 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.compare import called
-from calibrant.cli.reading import Reading, check_inputs, expanded, reads
+from calibrant.cli.file_names import expanded
+from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
     MOST_BINS,
     OBJECTIVE,

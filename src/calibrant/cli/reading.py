@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import re
 import shlex
 import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -321,16 +320,6 @@ def _how_to_type(missing: Sequence[Path]) -> str:
     return SPACES + commas if any(path.suffix for path in missing) else commas + SPACES
 
 
-def expanded(paths: Iterable[Path]) -> list[Path]:
-    """The paths, with patterns such as ``*.npz`` replaced by what they match: not every shell does so."""
-    found: list[Path] = []
-    for path in paths:
-        pattern = any(mark in path.name for mark in "*?[")
-        matches = sorted(path.parent.glob(path.name)) if pattern and not path.exists() else []
-        found += matches or [path]
-    return found
-
-
 def is_pipe(path: Path) -> bool:
     """Whether it is the standard input, or another pipe."""
     if str(path) in STDIN:
@@ -375,9 +364,3 @@ def _guessed(file: Path) -> str:
     if found is None and b"\0" in start:
         raise InputError("which format comes through the pipe? Say it by --format.")
     return found or "csv"
-
-
-def named(paths: Sequence[Path]) -> list[str]:
-    """How files are called in a table: without the folder that they share."""
-    shared = os.path.commonpath([path.parent for path in paths]) if len(paths) > 1 else ""
-    return [os.path.relpath(path, shared) if shared else str(path) for path in paths]

@@ -87,7 +87,10 @@ def sweep(
     if only:
         found = found.only(read_wanted(only, option="--only"))
     for file in known or ():
+        wanted = len(found.points)
         found = found.without([run.settings for run in read_runs(file)], str(file))
+        if not quiet:
+            typer.echo(f"{file} has {wanted - len(found.points)} of {_count(wanted)}.")
     if dry_run and not _is_there(store):  # looking at a grid makes no store
         with tempfile.TemporaryDirectory() as empty:
             _show_plan(found, Store(empty), carrier)

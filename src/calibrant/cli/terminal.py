@@ -74,8 +74,10 @@ PositiveClass = Annotated[
 Bins = Annotated[
     int, typer.Option(min=1, max=MOST_BINS, metavar="N", help="Number of bins of the calibration errors.")
 ]
-Bootstrap = Annotated[int, typer.Option(min=2, metavar="N", help="Bootstrap resamples behind the intervals.")]
-Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
+Bootstrap = Annotated[
+    int, typer.Option(min=2, max=1_000_000, metavar="N", help="Bootstrap resamples behind the intervals.")
+]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Random seed.")]
 Title = Annotated[
     str | None, typer.Option(metavar="TEXT", help="What the report is headed by, as the model's name.")
 ]
