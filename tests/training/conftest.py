@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from calibrant.training import Recipe, train
 from calibrant.training.learner import Learner
@@ -106,3 +107,30 @@ def _at_step(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], Any
 
 def _die() -> None:
     raise Killed
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+    """A recipe for 60 small images of two classes in a folder."""
+    folder, rng = tmp_path_factory.mktemp("images"), np.random.default_rng(0)
+    for kind, level in (("dark", 90), ("light", 160)):
+        (folder / kind).mkdir()
+        for number in range(30):
+            pixels = np.clip(level + rng.integers(-60, 60, (8, 8)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / kind / f"{number:02}.png")
+    return Recipe.read(
+        {
+            "model": "mlp(widths=(8,))",
+            "data": {"name": str(folder), "size": 6, "test": 20, "calibration": 12, "normalise": "none",
+                     "augment": ["crop(padding=1)"]},
+            "training": {"epochs": 2, "batch_size": 7},
+            "hardware": {"accelerator": "cpu", "threads": 1},
+            "evaluation": {"calibrators": ["temperature"], "bootstrap": 10, "batch_size": 5},
+        }
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def lazy(images: Recipe) -> Recipe:
+    """The same with so little memory that nothing is decoded before it is needed."""
+    return images.with_settings(["data.memory=1e-9"])

@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from calibrant.training import Recipe, Run, load_run, train
 from undrawn import drawing_nothing
@@ -40,27 +38,6 @@ def plain(recipe: Recipe) -> Recipe:
 def shared(plain: Recipe) -> Recipe:
     """With batches that two processes share 3 : 2."""
     return plain.with_settings(["training.batch_size=5", "data.train=60"])
-
-
-@pytest.fixture(scope="module")
-def lazy(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
-    """Small images in a folder, none of which is decoded before it is needed."""
-    folder, rng = tmp_path_factory.mktemp("images"), np.random.default_rng(0)
-    for kind, level in (("dark", 90), ("light", 160)):
-        (folder / kind).mkdir()
-        for number in range(30):
-            pixels = np.clip(level + rng.integers(-60, 60, (8, 8)), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).save(folder / kind / f"{number:02}.png")
-    return Recipe.read(
-        {
-            "model": "mlp(widths=(8,))",
-            "data": {"name": str(folder), "size": 6, "test": 20, "calibration": 12, "normalise": "none",
-                     "augment": ["crop(padding=1)"], "memory": 1e-9},
-            "training": {"epochs": 2, "batch_size": 7},
-            "hardware": {"accelerator": "cpu", "threads": 1},
-            "evaluation": {"calibrators": ["temperature"], "bootstrap": 10, "batch_size": 5},
-        }
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import typer
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import common_start
 from calibrant.cli.dense import IgnoreIndex
-from calibrant.cli.file_names import expanded
+from calibrant.cli.file_names import expanded, once
 from calibrant.cli.parts import EngineOption, JobsOption, opened_alike, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
@@ -154,7 +154,7 @@ def called(paths: list[Path], names: str | None) -> list[str]:
         InputError: If there are not as many names as files, or two are alike.
     """
     if names is None:
-        if len({path.resolve() for path in paths}) < len(paths):
+        if len(once(paths)) < len(paths):
             raise InputError("a file is given twice; name each model once.")
         return short_names(paths)
     found = [name.strip() for name in names.split(",")]

@@ -35,13 +35,21 @@ def stems(paths: Sequence[Path]) -> list[str]:
         ['1-p.npz', '2-p.npz', '2-p.csv']
     """
     names = [path.stem for path in paths]
-    for longer in (lambda name: str(Path(name).with_suffix("")), str):
-        if len(set(names)) == len(names):
-            break
-        names = [longer(name).replace(os.sep, "-") for name in named(paths)]
-    return names
+    if len(set(names)) == len(names):
+        return names
+    whole = [name.replace(os.sep, "-") for name in named(paths)]
+    names = [Path(name).stem for name in whole]
+    return names if len(set(names)) == len(names) else whole
 
 
 def once(paths: Iterable[Path]) -> list[Path]:
-    """Each file once, where patterns or links name it twice."""
-    return list({path.resolve(): path for path in reversed(list(paths))}.values())[::-1]
+    """Each file once, by its first name and in the order of these, where patterns or links name it twice.
+
+    Example:
+        >>> [path.as_posix() for path in once([Path("a.npz"), Path("b.npz"), Path("x/../a.npz")])]
+        ['a.npz', 'b.npz']
+    """
+    found: dict[Path, Path] = {}
+    for path in paths:
+        found.setdefault(path.resolve(), path)
+    return list(found.values())

@@ -19,7 +19,6 @@ from calibrant.experiments.studies.losses.settings import DEPARTURES, GROUPS, UN
 PLANNED_SEEDS = 3
 PAPER_GAMMAS = (-0.5, 5.0)
 """The least and the largest exponent that Komisarenko and Kull (2024) try in focal temperature scaling."""
-"""Marks an exponent whose search ended on its bound."""
 STAGE_TITLES = {
     "before": "As trained",
     BY_ECE: "After temperature scaling, T by ECE",
