@@ -8,6 +8,7 @@ import importlib
 import io
 import os
 import random
+import signal
 import subprocess
 import sys
 import warnings
@@ -59,7 +60,7 @@ def _surroundings_restored(folder: Path, arguments: list[str]) -> Iterator[None]
     """The folder, arguments, filters of warnings and generators that a new process would begin with."""
     modules, environment = set(sys.modules), dict(os.environ)
     generators = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
-    threads = torch.get_num_threads()
+    threads, on_interrupt = torch.get_num_threads(), signal.getsignal(signal.SIGINT)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         patch.chdir(folder)
         patch.setattr(sys, "path", [entry for entry in sys.path if entry])  # as the installed command has it
@@ -73,6 +74,7 @@ def _surroundings_restored(folder: Path, arguments: list[str]) -> Iterator[None]
             np.random.set_state(generators[1])  # noqa: NPY002
             torch.set_rng_state(generators[2])
             torch.set_num_threads(threads)
+            signal.signal(signal.SIGINT, on_interrupt)
             os.environ.clear()
             os.environ.update(environment)
             _forget_modules_of(folder, set(sys.modules) - modules)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -127,6 +128,21 @@ def test_a_full_disk_is_one_sentence(tmp_path) -> None:
         write()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_in_other_words(tmp_path, monkeypatch) -> None:
+    """Some writers say it in words of their own, which mean nothing else where the disk is full."""
+    path = tmp_path / "a.pt"
+
+    def write() -> None:
+        with atomic_write(path):
+            raise RuntimeError("unexpected pos 64 vs 0")
+
+    with pytest.raises(RuntimeError, match="unexpected pos"):
+        write()
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100))
+    with pytest.raises(OSError, match=exactly(f"{path} cannot be written: No space left on device.")):
+        write()
 
 
 def test_text_is_written_whole(tmp_path) -> None:

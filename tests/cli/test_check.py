@@ -77,7 +77,7 @@ def test_quiet_prints_only_failures(run, boastful) -> None:
             ("--max-classwise-ece", "1"),
             "classwise_ece cannot be checked: needs the probabilities of all classes",
         ),
-        (("--max-ece", "-1"), "must not be negative"),
+        (("--max-ece", "-1"), "must be 0 or more"),
         (("--max-ece", "5%"), "--max-ece must be a number, as 0.03; got '5%'; write 0.05."),
         (("--min-accuracy", "0,9"), "--min-accuracy must be a number, as 0.03; got '0,9'; write 0.9."),
         (("--max-nll", "low"), "--max-nll must be a number, as 0.03; got 'low'."),

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import calibrant
 from calibrant.calibrators.choice.usual import usual_candidates
 from calibrant.evaluation.fitting.templates import Labelled, cross_fit, templates
+from calibrant.experiments.store import Store
 from calibrant.predictions import Predictions
 from command_line import call
 
@@ -113,3 +115,109 @@ def test_a_damaged_table_is_named(tmp_path: Path) -> None:
     done = call("evaluate", "p.parquet", folder=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("calibrant: p.parquet: it cannot be read as a .parquet file, perhaps")
+
+
+LOGITS = np.log([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.1, 0.3, 0.6], [0.4, 0.3, 0.3]])
+SHARES = np.exp(LOGITS)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"probs": SHARES.astype(complex)}, "`probs` must hold numbers; got dtype complex128."),
+        ({"probs": np.where(SHARES == 0.5, np.nan, SHARES)}, "row 1 holds nan; leave that row out"),
+        ({"probs": np.stack([SHARES, SHARES], 1)}, "of samples that are no images `probs` are (N, C)."),
+        ({"logits": LOGITS[:, 0], "labels": [-1, 1, 1, -1]}, "do they say -1 for 0? Write 0."),
+        ({"logits": LOGITS, "labels": [0, 1, -100, 2]}, "row 2 holds -100; does that say that there is no"),
+        ({"logits": LOGITS, "weights": np.full(4, 1e200)}, "only their ratios matter: divide all by the"),
+        ({"logits": LOGITS, "weights": np.full(4, 1e-200)}, "only their ratios matter: divide all by the"),
+    ],
+)
+def test_bad_arrays_get_a_remedy(tmp_path: Path, arrays: dict[str, object], words: str) -> None:
+    """One sentence that names the file, what is wrong with it and what to do."""
+    np.savez(tmp_path / "p.npz", **{"labels": [0, 1, 2, 0]} | arrays)
+    done = call("evaluate", "p.npz", folder=tmp_path)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+def test_tensors_without_plain_numbers_are_refused(tmp_path: Path) -> None:
+    """Sparse ones, and those that have only a shape."""
+    for logits, words in (
+        (torch.tensor(LOGITS).to_sparse(), "got a sparse one: call `.to_dense()` first."),
+        (torch.empty(4, 3, device="meta"), "got a tensor on the device meta, which has none."),
+    ):
+        torch.save({"logits": logits, "labels": torch.tensor([0, 1, 2, 0])}, tmp_path / "p.pt")
+        done = call("evaluate", "p.pt", folder=tmp_path)
+        assert done.returncode == 2
+        assert words in done.stderr
+
+
+def test_large_weights_change_nothing() -> None:
+    """Only their ratios matter, up to the largest that is allowed."""
+    values = [
+        calibrant.metrics.expected_calibration_error(SHARES, [0, 1, 1, 0], weights=np.full(4, weight))
+        for weight in (1.0, 1e60, 1e-60)
+    ]
+    assert float(max(values) - min(values)) < 1e-15
+
+
+def test_labels_that_are_missing_beside_an_array(tmp_path: Path) -> None:
+    """The file is named, and where labels are looked for."""
+    np.save(tmp_path / "logits.npy", LOGITS)
+    done = call("evaluate", "logits.npy", folder=tmp_path)
+    assert done.returncode == 2
+    assert "logits.npy has none: add them beside it, in labels.npy." in done.stderr
+
+
+def test_a_baseline_of_other_classes_is_refused(tmp_path: Path) -> None:
+    """Models of three and of four classes do not answer the same question."""
+    np.savez(tmp_path / "p.npz", logits=LOGITS, labels=[0, 1, 2, 0])
+    np.savez(tmp_path / "q.npz", logits=np.eye(4), labels=[0, 1, 2, 0])
+    done = call("check", "p.npz", "--baseline", "q.npz", folder=tmp_path)
+    assert done.returncode == 2
+    assert "--baseline must have as many classes as the predictions; got 4 and 3." in done.stderr
+
+
+def test_huge_logits_are_not_called_silent() -> None:
+    """They say much about the labels; it is the temperature that stops at its bound."""
+    with pytest.warns(calibrant.CalibrantWarning) as told:
+        calibrant.calibrators.build("temperature").fit(LOGITS * 1e13, [0, 1, 2, 1])
+    said = " ".join(str(each.message) for each in told)
+    assert "the best temperature is a bound" in said
+    assert "say nothing" not in said
+
+
+def test_one_odd_time_is_named(tmp_path: Path) -> None:
+    """Among numbers it is the odd cell that is wrong, not the first row."""
+    (tmp_path / "t.csv").write_text("when,label,prob\n1,1,.5\n2,0,.4\nsoon,1,.4\n")
+    done = call("monitor", "t.csv", "--time", "when", folder=tmp_path)
+    assert done.returncode == 2
+    assert "line 4 holds 'soon'" in done.stderr
+
+
+def test_a_store_is_no_folder_of_other_things(tmp_path: Path) -> None:
+    """A sweep does not mix its files with those of another kind; a store that was begun is one."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").touch()
+    done = call("sweep", "digits-losses", "--store", "mine", folder=tmp_path)
+    assert done.returncode == 2
+    assert "mine is no store of runs and holds other things, such as thesis.tex" in done.stderr
+    assert [each.name for each in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
+    (tmp_path / "begun" / "runs").mkdir(parents=True)
+    assert list(Store(tmp_path / "begun").results()) == []
+
+
+def test_random_weights_predict_nothing(tmp_path: Path) -> None:
+    """A network by its name needs a file of weights."""
+    done = call("predict", "mlp", "digits", "-o", "p.npz", folder=tmp_path)
+    assert done.returncode == 2
+    assert "mlp would predict with random weights; give a file of trained ones with it." in done.stderr
+
+
+def test_an_empty_recipe_is_refused(tmp_path: Path) -> None:
+    """It says nothing of what to train on."""
+    (tmp_path / "empty.toml").touch()
+    done = call("train", "empty.toml", folder=tmp_path)
+    assert done.returncode == 2
+    assert "empty.toml is empty; a recipe says at least what to train on, as `data.name`." in done.stderr

@@ -73,6 +73,21 @@ def test_the_installed_command_is_this_one() -> None:
     assert command.value == "calibrant.cli.main:run"
 
 
+def test_the_keyboard_waits_for_imports(folder: Path) -> None:
+    """Modules that swallow Ctrl-C, or die of it, are imported to their end; then the command stops."""
+    swallowing = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    [0] * 9\n"
+    (folder / "swallows.py").write_text(swallowing + "except BaseException:\n    pass\n")
+    code = (
+        "import signal, calibrant.cli.evaluate as command;"
+        "signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "command.check_inputs = lambda *_: (__import__('swallows'), __import__('time').sleep(60));"
+        "from calibrant.cli.main import run; run()"
+    )
+    done = start(folder, sys.executable, "-c", code, "evaluate", "p.npz")
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.startswith("calibrant: stopped; ")
+
+
 def test_the_keyboard_stops_it_in_one_sentence(folder: Path) -> None:
     """Ctrl-C while a command works: one sentence, exit code 130, no traceback."""
     code = (

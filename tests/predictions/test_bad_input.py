@@ -182,7 +182,10 @@ ARRAYS = {
     ),
     "NaN among probs": (
         {"probs": changed(PROBS, (1, 0), np.nan)},
-        "`probs` must lie in [0, 1]; row 1 holds nan; if these are logits, name them `logits`.",
+        (
+            "`probs` must lie in [0, 1]; row 1 holds nan; "
+            "leave that row out, or look at what the model was given there."
+        ),
     ),
     "label too large": (
         {"logits": np.zeros((3, 3)), "labels": [0, 3, 1]},
@@ -190,7 +193,7 @@ ARRAYS = {
     ),
     "label below zero": (
         {"logits": LOGITS, "labels": [0, 1, -1]},
-        "`labels` must be 0 or 1; row 2 holds -1.",
+        "`labels` must be 0 or 1; row 2 holds -1; does that say that there is no label? Leave such rows out.",
     ),
     "fractional label": (
         {"logits": LOGITS, "labels": [0, 0.5, 1]},
@@ -315,7 +318,7 @@ ARRAYS = {
     ),
     "kind against labels": (
         {"logits": LOGITS, "labels": [0, 1, 1], "kind": "multilabel"},
-        "`logits` must be multilabel; got multiclass of shape (3, 2).",
+        "`logits` must be multilabel; got multiclass of shape (3, 2), with labels of shape (3,).",
     ),
     "kind top_label with logits": (
         {"logits": LOGITS, "kind": "top_label"},

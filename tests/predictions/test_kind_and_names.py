@@ -60,7 +60,7 @@ def test_unlabelled_events_are_read_by_kind(space, ending, tmp_path) -> None:
         (
             {"logits": EVENTS["logits"], "labels": [0, 2]},
             "multilabel",
-            "`logits` must be multilabel; got multiclass of shape (2, 3).",
+            "`logits` must be multilabel; got multiclass of shape (2, 3), with labels of shape (2,).",
         ),
         (
             {"logits": EVENTS["logits"], "kind": "multilabel"},

@@ -62,6 +62,10 @@ def _as_tensor(values: ArrayLike, *, name: str) -> Tensor:
     if isinstance(values, Tensor):
         if values.is_complex():
             raise TypeError(f"`{name}` must be real; got dtype {values.dtype}.")
+        if values.layout != torch.strided:
+            raise TypeError(f"`{name}` must be a dense tensor; got a sparse one: call `.to_dense()` first.")
+        if values.is_meta:
+            raise TypeError(f"`{name}` must hold numbers; got a tensor on the device meta, which has none.")
         return values.detach()
     return torch.from_numpy(_as_native_array(values, name=name))
 

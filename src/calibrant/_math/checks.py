@@ -21,7 +21,11 @@ from calibrant._math.table_rows import read_rows
 Task: TypeAlias = Literal["binary", "multiclass", "multilabel"]
 
 ROW_SUM_TOLERANCE = 1e-3
+_LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-60, 1e60
+"""Fourth powers, and sums of them, stay finite."""
 FROM_LOGITS = "pass `from_logits=True`"
+NO_NUMBER = "leave that row out, or look at what the model was given there"
+"""What to do about NaN."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ def check_probs(
 
 
 def check_weights(weights: ArrayLike, num_samples: int, *, device: torch.device | None = None) -> Tensor:
-    """Sample weights as float64 ``(N,)``: finite, not negative, not all zero."""
+    """Sample weights as float64 ``(N,)``: not negative, not all zero, of a size to compute with."""
     tensor = as_float_tensor(weights, name="weights").to(device=device, dtype=torch.float64)
     if tensor.shape != (num_samples,):
         raise InputError(f"`weights` must have shape ({num_samples},), one per sample; got {_shape(tensor)}.")
@@ -116,6 +120,12 @@ def check_weights(weights: ArrayLike, num_samples: int, *, device: torch.device 
         )
     if not bool(tensor.any()):
         raise InputError("`weights` must not all be zero; give at least one sample a positive weight.")
+    largest = float(tensor.max())
+    if not _LEAST_WEIGHT <= largest <= _LARGEST_WEIGHT:
+        raise InputError(
+            f"`weights` must be at most {_LARGEST_WEIGHT:g}, and not all below {_LEAST_WEIGHT:g}; the "
+            f"largest is {largest:g}; only their ratios matter: divide all by the largest."
+        )
     return tensor
 
 
@@ -184,7 +194,8 @@ def _check_shapes(
     found = _task(name, scores, target)
     if task is not None and task != found:
         if target is not None or {task, found} != {"multiclass", "multilabel"}:
-            raise InputError(f"`{name}` must be {task}; got {found} of shape {_shape(scores)}.")
+            of_labels = "" if target is None else f", with labels of shape {_shape(target)}"
+            raise InputError(f"`{name}` must be {task}; got {found} of shape {_shape(scores)}{of_labels}.")
         found = task  # without labels the two cannot be told apart by shape
     num_classes = 2 if scores.ndim == 1 else scores.shape[1]
     if target is not None:
@@ -219,16 +230,18 @@ def check_label_range(labels: Tensor, num_classes: int) -> None:
         return
     row = first_row((labels < 0) | (labels >= num_classes))
     allowed = "0 or 1" if num_classes == 2 else f"in 0..{num_classes - 1}"
-    raise InputError(
-        f"`labels` must be {allowed}; row {row} holds {labels[row].tolist()}{_from_one(labels, num_classes)}."
-    )
+    remedy = _other_codes(labels, num_classes)
+    raise InputError(f"`labels` must be {allowed}; row {row} holds {labels[row].tolist()}{remedy}.")
 
 
-def _from_one(labels: Tensor, num_classes: int) -> str:
-    """A remedy for labels that seem to be 1 to K in place of 0 to K - 1."""
-    low, high = torch.aminmax(labels)
-    seems = int(low) == 1 and int(high) == num_classes
-    return "; do they start at 1? Subtract one" if seems else ""
+def _other_codes(labels: Tensor, num_classes: int) -> str:
+    """A remedy for labels that seem to be 1 to K in place of 0 to K - 1, or -1 and 1, or have gaps."""
+    low, high = (int(end) for end in torch.aminmax(labels))
+    if low == 1 and high == num_classes:
+        return "; do they start at 1? Subtract one"
+    if low == -1 and num_classes == 2 and bool((labels.abs() == 1).all()):
+        return "; do they say -1 for 0? Write 0"
+    return "; does that say that there is no label? Leave such rows out" if low < 0 <= high else ""
 
 
 def _check_logit_values(logits: Tensor, task: Task, *, allow_minus_inf: bool) -> None:
@@ -255,7 +268,7 @@ def not_finite(row: int, value: float, *, rule: str = "finite") -> InputError:
     if value == -math.inf:
         remedy = "where a class is ruled out, give probabilities as `probs`, which may be 0"
     elif math.isnan(value):
-        remedy = "leave that row out, or look at what the model was given there"
+        remedy = NO_NUMBER
     else:
         remedy = "the model's numbers overflow: compute them in float32 or float64"
     return InputError(f"`logits` must be {rule}; row {row} holds {value}; {remedy}.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import secrets
+import shutil
 import stat
 import zipfile
 import zlib
@@ -13,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _LONGEST = 200  # characters of a path in a message
+_ROOM = 2**16  # bytes; with less on the disk, it is what an unknown error is due to
 
 # What the readers of file formats raise, beside their own errors, when the bytes are not what they promise.
 DAMAGE = (
@@ -65,11 +68,13 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[Path]:
         with said_of(path, "written"):
             temporary.touch(exist_ok=False)  # with the permissions of any new file, which tempfile denies
             mode = (target if target.exists() else temporary).stat().st_mode
-            yield temporary
+            with _said_of_full_disk(target.parent):
+                yield temporary
             temporary.chmod(stat.S_IMODE(mode))  # some writers make a new file of their own
             temporary.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # a read-only disk refuses it even where there is nothing
+            temporary.unlink()
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -91,6 +96,24 @@ def said_of(path: str | os.PathLike[str], what: str) -> Generator[None]:
         if error.errno is None:  # a sentence already
             raise
         raise type(error)(f"{_shown(path)} cannot be {what}: {error.strerror}.") from error
+
+
+@contextmanager
+def _said_of_full_disk(folder: Path) -> Generator[None]:
+    """An error that some writer has its own words for, where the disk is full, as the system says it."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        if is_full(folder):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        raise
+
+
+def is_full(folder: Path) -> bool:
+    """Whether the disk has no room left."""
+    return shutil.disk_usage(folder).free < _ROOM
 
 
 def _shown(path: str | os.PathLike[str]) -> str:

@@ -120,16 +120,13 @@ def _geometry_of(run: Run) -> Geometry:
 
 def _network(text: str, run: Run | None, raw: RawData, checkpoint: Path | None) -> nn.Module:
     """The network, for inputs and classes of the data."""
-    from calibrant.models import build, load_weights
+    from calibrant.models import build_trained
     from calibrant.training.views import AsJudged
 
     if run is not None:
         return AsJudged(run.model(), run.recipe, multilabel=raw.train.labels.ndim == 2)
     shape = tuple(raw.train.rows(_first()).inputs.shape[1:])
-    model = build(text, input_shape=shape, num_classes=len(raw.class_names))
-    if checkpoint is not None:
-        load_weights(model, checkpoint)
-    return model
+    return build_trained(text, checkpoint, input_shape=shape, num_classes=len(raw.class_names))
 
 
 def _first() -> Tensor:

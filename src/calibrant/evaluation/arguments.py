@@ -20,8 +20,12 @@ from calibrant.predictions.partitioned import PartitionedPredictions
 def no_labels(predictions: Predictions) -> InputError:
     """The error for predictions without labels; it names what was not read in the file."""
     unused = [note for note in predictions.notes if note.startswith("Not used:")]
-    said = "`labels` must be given to judge predictions; got none: add them to the file, under that name"
-    return InputError(" ".join([f"{said} (in a table: `label`).", *unused]))
+    source = predictions.source
+    where = "the file" if source is None else source.path or source.name
+    beside, within = "beside it, in labels.npy", "under that name (in a table: `label`)"
+    place = beside if where.endswith(".npy") else within
+    said = f"`labels` must be given to judge predictions; {where} has none: add them {place}."
+    return InputError(" ".join([said, *unused]))
 
 
 GROUPS_NOTE = (

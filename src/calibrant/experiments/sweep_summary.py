@@ -13,6 +13,7 @@ from calibrant.experiments.tasks.fingerprints import canonical
 
 _COLUMNS = (("error", None, "error %"), ("ece", None, "ECE %"), ("ece", "temperature", "after temperature %"))
 _MOST = 60
+_INTERVALS = "±: 95 % interval of the mean over seeds"
 
 
 def summary_table(results: Sequence[RunResult]) -> Table:
@@ -26,7 +27,7 @@ def summary_table(results: Sequence[RunResult]) -> Table:
         for name, stage, title in _COLUMNS
         if any(each.value(name, stage) is not None for each in results)
     ]
-    table = Table(*axes, "runs", *(title for *_, title in values), "time")
+    table = Table(*axes, "runs", *(title for *_, title in values), "time", caption=_INTERVALS)
     for runs in list(groups.values())[:_MOST]:
         done = [each for each in runs if each.status == "finished"]
         cells = [_mean(done, name, stage) for name, stage, _ in values]
@@ -35,7 +36,7 @@ def summary_table(results: Sequence[RunResult]) -> Table:
         count = str(len(done)) if len(done) == len(runs) else f"{len(done)} of {len(runs)}"
         table.add_row(*settings, count, *cells, time)
     if len(groups) > _MOST:
-        table.caption = f"and {len(groups) - _MOST} more rows"
+        table.caption = f"and {len(groups) - _MOST} more rows; {_INTERVALS}"
     return table
 
 

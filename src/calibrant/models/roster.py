@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -91,6 +92,37 @@ def build(
         for name, kind in MODELS.items()
     }
     return build_from(text, makers, what="model")
+
+
+def build_trained(
+    text: str,
+    weights: str | os.PathLike[str] | None,
+    *,
+    input_shape: tuple[int, ...],
+    num_classes: int,
+) -> nn.Module:
+    """Make a network whose predictions mean something: with weights from a file, or its factory's own.
+
+    Args:
+        text: As of :func:`build`.
+        weights: A file as for :func:`load_weights`; None only for ``module:factory``, which may load some.
+        input_shape: As of :func:`build`.
+        num_classes: As of :func:`build`.
+
+    Raises:
+        InputError: As :func:`build` and :func:`load_weights`, or if the weights would be random.
+
+    Example:
+        >>> build_trained("fractions:Fraction", None, input_shape=(2,), num_classes=3)
+        Traceback (most recent call last):
+        calibrant._math.errors.InputError: fractions:Fraction must give a torch.nn.Module; got Fraction.
+    """
+    model = build(text, input_shape=input_shape, num_classes=num_classes)
+    if weights is not None:
+        load_weights(model, weights)
+    elif not _ELSEWHERE.fullmatch(text):
+        raise InputError(f"{text} would predict with random weights; give a file of trained ones with it.")
+    return model
 
 
 def imported(text: str, given: Mapping[str, object]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
-from calibrant._math.checks import ROW_SUM_TOLERANCE, row_sum_tolerance
+from calibrant._math.checks import NO_NUMBER, ROW_SUM_TOLERANCE, row_sum_tolerance
 from calibrant._math.errors import InputError
 
 Kind: TypeAlias = Literal["binary", "multiclass", "multilabel", "top_label"]
@@ -363,4 +364,6 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
         remedy = f"{likelier}; if all are percentages, divide them by 100 (or say `percent=True`, --percent)"
     if -ROW_SUM_TOLERANCE <= value < 0:
         remedy = "set it to 0 if it is round-off"
+    if math.isnan(value):
+        remedy = NO_NUMBER
     raise InputError(f"`{name}` must lie in [0, 1]; row {row} holds {value:g}; {remedy}.")

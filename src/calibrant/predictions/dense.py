@@ -191,9 +191,10 @@ class DensePredictions:
         name = self.names[place]
         scores, labels = np.asarray(self._scores[place]), np.asarray(self._labels[place])
         if scores.shape[0] != self.num_classes or scores.shape[1:] != labels.shape:
+            remedy = f"; of samples that are no images `{self.space}` are (N, C)" if not labels.ndim else ""
             raise InputError(
                 f"`labels` must have the shape of `{self.space}` without the classes, of which there are "
-                f"{self.num_classes}; image {name!r} has {scores.shape} and {labels.shape}."
+                f"{self.num_classes}; image {name!r} has {scores.shape} and {labels.shape}{remedy}."
             )
         flat, target = scores.reshape(self.num_classes, -1), _whole(labels.reshape(-1), name)
         if self.ignore_index is not None:

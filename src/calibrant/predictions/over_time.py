@@ -90,16 +90,34 @@ def load_timed(
 
 
 def _times(records: Sequence[Record], name: str) -> NDArray[Any]:
-    """Numbers if all are, else dates."""
+    """Numbers if most are, else dates."""
     if not records:
         raise InputError("it holds no rows.")
     if name not in records[0]:
         raise InputError(f"it holds no column `{name}` (--time); it holds {listing(list(records[0]))}.")
     values = [record.get(name) for record in records]
+    numbers = [_number(value) for value in values]
+    known = [number for number in numbers if number is not None]
+    if 2 * len(known) > len(values):
+        if len(known) < len(values):
+            row = numbers.index(None)
+            raise _no_time(values[row], row, name)
+        return np.array(known)
+    return np.array([_date(value, row, name) for row, value in enumerate(values)], dtype="datetime64[s]")
+
+
+def _number(value: Any) -> float | None:
     try:
-        return np.array([float(value) for value in values])  # pyright: ignore[reportArgumentType]
+        return float(value)
     except (TypeError, ValueError):
-        return np.array([_date(value, row, name) for row, value in enumerate(values)], dtype="datetime64[s]")
+        return None
+
+
+def _no_time(value: object, row: int, name: str) -> InputError:
+    said = "is empty" if value in {None, ""} else f"holds {shown(str(value))}"
+    return InputError(
+        f"`{name}` must hold a date such as 2026-11-22T09:30:00, or a number, in every row; row {row} {said}."
+    )
 
 
 def _date(value: object, row: int, name: str) -> datetime | date:
@@ -110,11 +128,7 @@ def _date(value: object, row: int, name: str) -> datetime | date:
         except ValueError:
             found = None
     if not isinstance(found, date):  # of which datetime is one
-        said = "is empty" if value in {None, ""} else f"holds {shown(str(value))}"
-        raise InputError(
-            f"`{name}` must hold a date such as 2026-11-22T09:30:00, or a number, in every row; "
-            f"row {row} {said}."
-        )
+        raise _no_time(value, row, name)
     if isinstance(found, datetime) and found.tzinfo is not None:
         return found.astimezone(UTC).replace(tzinfo=None)
     return found

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import as_float_tensor
 from calibrant._math.errors import InputError
 
 LARGEST_SHARE = 2.0
@@ -54,8 +55,8 @@ def were_percentages(notes: Iterable[str]) -> bool:
 def _are_percentages(values: np.ndarray[Any, np.dtype[Any]] | Tensor) -> bool:
     """Whether all lie in [0, 100], some beyond any probability, and most exceed 1 or rows sum to 100."""
     try:
-        table = torch.as_tensor(values)
-    except TypeError:  # texts
+        table = as_float_tensor(values, name="probs")
+    except TypeError:  # texts; what is wrong with other values is said where they are read
         return False
     if not table.numel() or table.ndim not in {1, 2} or not bool(torch.isfinite(table).all()):
         return False

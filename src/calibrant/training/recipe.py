@@ -182,8 +182,8 @@ def load_recipe(path: str | os.PathLike[str]) -> Recipe:
     of that recipe, which may extend a third.
 
     Raises:
-        InputError: If it is not TOML, there is no recipe of that name, or a setting is unknown or has a value
-            that it cannot have.
+        InputError: If it is not TOML, is empty, there is no recipe of that name, or a setting is unknown or
+            has a value that it cannot have.
         OSError: If the file cannot be read.
 
     Example:
@@ -191,7 +191,10 @@ def load_recipe(path: str | os.PathLike[str]) -> Recipe:
         'digits'
     """
     file = file_on_shelf(Path(path))
-    return Recipe.read(read_content(file), source=str(path))
+    content = read_content(file)
+    if not content:
+        raise InputError(f"{path} is empty; a recipe says at least what to train on, as `data.name`.")
+    return Recipe.read(content, source=str(path))
 
 
 def _value(text: str) -> Any:

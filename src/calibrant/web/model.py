@@ -14,8 +14,7 @@ from calibrant.calibrators import Calibrator, load_calibrator
 from calibrant.calibrators import build as build_calibrator
 from calibrant.data import Geometry, Preparation
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-from calibrant.models import build as build_network
-from calibrant.models import load_weights
+from calibrant.models import build_trained
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.predictions.repair_form import to_repair
 from calibrant.training.data import preparation, read_data
@@ -154,9 +153,7 @@ def _seen(settings: ModelSettings, outputs: int, *, multilabel: bool) -> Seen:
     if settings.ten_crop and not settings.crop:
         raise InputError("--ten-crop needs --crop, the side of the squares that are cut out.")
     shape = (settings.channels, side or 224, side or 224)
-    network = build_network(settings.model, input_shape=shape, num_classes=outputs)
-    if settings.weights is not None:
-        load_weights(network, settings.weights)
+    network = build_trained(settings.model, settings.weights, input_shape=shape, num_classes=outputs)
     if (settings.mean is None) != (settings.std is None):
         raise InputError("--mean and --std go together; got one of them.")
     prepared = Preparation.none(settings.channels)

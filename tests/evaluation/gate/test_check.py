@@ -178,7 +178,7 @@ def test_bad_arguments_are_refused(made: Maker) -> None:
         InputError, match=r"the limit of ece must be a fraction in 0\.\.1; got 3: 3 % is 0\.03"
     ):
         check(predictions, {"ece": 3})
-    with pytest.raises(InputError, match="negative or NaN"):
+    with pytest.raises(InputError, match="must be 0 or more"):
         check(predictions, {"ece": math.nan})
     with pytest.raises(InputError, match="`baseline` must be multiclass as the predictions; got binary"):
         check(predictions, baseline=made("binary"))

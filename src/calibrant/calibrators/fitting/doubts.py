@@ -65,11 +65,17 @@ def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: 
         trouble = (_CONSTANT,)
     elif bool(samples.correct.all()):
         trouble = (ALL_RIGHT,)
-    elif "bracket" not in solution.certificate and likelihood_slopes(samples, _NEARLY_INFINITE).first >= 0:
+    elif "bracket" not in solution.certificate and _is_silent(samples):
         trouble = (_SILENT,)
     if not trouble and objective not in DIFFERENTIABLE:
         return replace(solution, warnings=(*solution.warnings, *_collapse(samples, solution)))
     return replace(solution, warnings=(*trouble, *solution.warnings))
+
+
+def _is_silent(samples: Samples) -> bool:
+    """Whether the likelihood only falls as the logits, of whatever size, begin to count."""
+    nearly_none = _NEARLY_INFINITE / (1 + abs(samples.mean_gap))
+    return likelihood_slopes(samples, nearly_none).first >= 0
 
 
 def with_doubts_of_passes(solution: Solution, facts: Facts) -> Solution:

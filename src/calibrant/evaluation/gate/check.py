@@ -138,6 +138,9 @@ def check(
         other = Subject.of(baseline, num_bins, name="baseline", positive_class=positive_class, spread=spread)
         if other.kind != subject.kind:
             raise InputError(f"`baseline` must be {subject.kind} as the predictions; got {other.kind}.")
+        if other.num_classes != subject.num_classes:
+            counts = f"{other.num_classes} and {subject.num_classes}"
+            raise InputError(f"`baseline` must have as many classes as the predictions; got {counts}.")
         refuse_other_classes([("the predictions", subject), ("the baseline", other)])
         paired = subject.same_as(other)
         if subject.dealt_otherwise(other):

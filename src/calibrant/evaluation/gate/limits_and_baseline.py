@@ -47,7 +47,7 @@ class CheckedSamples:
         if asked.gate.help is None:
             raise InputError(f"there is no limit for {metric}; hold it against a baseline.")
         if not limit >= 0:
-            raise InputError(f"the limit of {metric} must not be negative or NaN; got {limit}.")
+            raise InputError(f"the limit of {metric} must be 0 or more; got {limit:g}.")
         if limit > 1 and asked.form.bounds[1] == 1:
             raise InputError(
                 f"the limit of {metric} must be a fraction in 0..1; got {limit:g}: "
@@ -166,8 +166,8 @@ class CheckedSamples:
             would_pass=None if missed is None or missed.always else missed.value,
             passed=lenient and not (self._strict and missed is not None),
             sentence=sentence
-            if missed is None
-            else f"{sentence} {self._caveat(asked, missed, outcome, against if kind == 'limit' else None)}",
+            if missed is None or (self._strict and outcome != "pass")
+            else f"{sentence} {self._caveat(asked, missed, against if kind == 'limit' else None)}",
         )
 
     def _missed(self, asked: Question, limit: float) -> Missed | None:
@@ -195,7 +195,7 @@ class CheckedSamples:
             return missed_accuracy(limit, samples, confidence=self._confidence)
         return Missed(math.inf, always=True) if too_few(samples, procedure.level) else None
 
-    def _caveat(self, asked: Question, missed: Missed, outcome: Outcome, limit: float | None) -> str:
+    def _caveat(self, asked: Question, missed: Missed, limit: float | None) -> str:
         """Why the check says little, and what it would let through."""
         told = f"{self._subject.num_samples:,} samples cannot tell"
         draws = self._procedure.num_draws
@@ -207,13 +207,13 @@ class CheckedSamples:
         elif asked.form.share and limit == 0:
             told = f"No {asked.gate.name} is less than 0"
         what = "error" if asked.is_error else asked.metric
-        worse = (
-            "this check passes whatever is true"
-            if missed.always
-            else f"a model with a true {what} of {missed.value:.2g} would pass too, more often than not"
-        )
-        fails = "; the gate is strict, so that fails" if self._strict and outcome == "pass" else ""
-        return f"{told}: {worse}{fails}."
+        worse = f"a model with a true {what} of {missed.value:.2g}"
+        if self._strict:
+            passes = "whatever is true" if missed.always else f"{worse} too, more often than not"
+            return f"{told}, so the strict gate fails: a lenient one would pass {passes}."
+        if missed.always:
+            return f"{told}: this check passes whatever is true."
+        return f"{told}: {worse} would pass too, more often than not."
 
     def _drawn(self, asked: Question, limit: float) -> bool:
         """Whether draws decide; classes known by their sums are drawn under calibration only."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import sys
 import time
 import traceback
@@ -15,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
-from calibrant._math.files import said_of
+from calibrant._math.files import is_full, said_of
 from calibrant.experiments.engines.engine import Ended, Order, Progress
 from calibrant.experiments.item import Item
 from calibrant.experiments.result import RunResult
@@ -24,8 +23,6 @@ from calibrant.experiments.tasks.task import Outcome, Tell
 
 TellProgress = Callable[[Progress], None]
 
-_ROOM = 2**16
-"""Bytes; with less on the disk, it is what an unknown error is due to."""
 _SHOWN = (("error", "error {:.2%}"), ("ece", "ECE {:.2%}"), ("nll", "NLL {:.3f}"))
 
 
@@ -155,7 +152,7 @@ def _outcome(order: Order, session: RunSession, tell: TellProgress) -> Outcome:
     except OSError:
         raise  # a full disk or a lost mount says nothing about the run
     except Exception as error:
-        if shutil.disk_usage(session.folder).free < _ROOM:  # torch says so in its own words
+        if is_full(session.folder):  # torch says so in its own words
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         (session.folder / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
         return Outcome(status="failed", reason=_sentence(error))

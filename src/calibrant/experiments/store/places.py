@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write, said_of
 
-RUNS, WORK, LEASES, INDEX = "runs", "work", "leases", "index.jsonl"
+RUNS, WORK, LEASES, INDEX, README = "runs", "work", "leases", "index.jsonl", "README.txt"
 RESULT_FILE = "result.json"
 SPENT = ".calibrant-spent.json"
 """The time that a run has taken so far, in its folder while it is being done."""
@@ -90,7 +90,8 @@ def place_at(address: str | os.PathLike[str], *, create: bool = True) -> StorePl
     """The place of that address: a path, or a URL such as ``s3://bucket/store``.
 
     Raises:
-        InputError: If there is nothing there and it is not to be created, or fsspec lacks what it needs.
+        InputError: If there is nothing there and it is not to be created, the folder holds other things, or
+            fsspec lacks what it needs.
     """
     if "://" in str(address):
         return ObjectPlace(str(address))
@@ -99,7 +100,19 @@ def place_at(address: str | os.PathLike[str], *, create: bool = True) -> StorePl
         raise InputError(f"a store must be a folder or an address; {path} is a file.")
     if not create and not (path / RUNS).is_dir():
         raise InputError(f"{path} holds no store of runs; `calibrant sweep GRID --store {path}` makes one.")
+    if stranger := _stranger(path):
+        raise InputError(
+            f"{path} is no store of runs and holds other things, such as {stranger}; choose another --store."
+        )
     return FolderPlace(path)
+
+
+def _stranger(path: Path) -> str | None:
+    """Something in a folder that no store was begun in, and that is none of a store's own files."""
+    if not path.is_dir() or (path / LEASES).is_dir():
+        return None
+    own = {RUNS, WORK, INDEX, README}
+    return min((each.name for each in path.iterdir() if each.name not in own), default=None)
 
 
 class FolderPlace:

@@ -18,7 +18,7 @@ from calibrant.experiments.matching import Wanted, matches
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.store.index import Index, Summary
 from calibrant.experiments.store.leases import Holder, Lease, Leases
-from calibrant.experiments.store.places import RESULT_FILE, RUNS, SPENT, place_at
+from calibrant.experiments.store.places import README, RESULT_FILE, RUNS, SPENT, place_at
 from calibrant.experiments.store.result import amended, result_content, summary_of
 from calibrant.experiments.tasks.fingerprints import Fingerprints
 from calibrant.experiments.tasks.task import Outcome, Task
@@ -52,7 +52,7 @@ class Store:
         create: Whether to make it where it is missing.
 
     Raises:
-        InputError: If there is none and it is not to be made.
+        InputError: If there is none and it is not to be made, or the folder holds other things.
 
     Example:
         >>> import tempfile
@@ -65,8 +65,8 @@ class Store:
         self.place = place_at(address, create=create)
         self.leases = Leases(self.place)
         self._index = Index(self.place)
-        if create and self.place.read("README.txt") is None:
-            self.place.write("README.txt", _README.encode())
+        if create and self.place.read(README) is None:
+            self.place.write(README, _README.encode())
 
     @property
     def address(self) -> str:
