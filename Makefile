@@ -13,9 +13,11 @@ test test-slow test-all docs-check mutants wheel-test: export OMP_NUM_THREADS :=
 # Hundreds of fresh processes read what the first one compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Most of what the dependencies bring is never imported, so nothing is compiled ahead.
+# Most of what the dependencies bring is never imported, so nothing is compiled ahead. The pip that comes with Python
+# takes three times as long to find versions that go together as today's.
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
 	touch $@
 

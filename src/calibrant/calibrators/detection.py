@@ -206,6 +206,7 @@ def _logarithms(axes: Matrix) -> Matrix:
     return np.concatenate([np.log(p), -np.log1p(-p)], axis=1)
 
 
+_MOST_STEPS = 10_000
 _TERMS: dict[str, Callable[[Matrix], Matrix]] = {
     "logistic": _linear,
     "dependent-logistic": _quadratic,
@@ -234,11 +235,15 @@ def _fitted(terms: Matrix, right: Matrix, least: Matrix) -> tuple[Matrix, float,
         return loss, np.append(slope.sum(), z.T @ slope)
 
     bounds: Sequence[tuple[float, float]] = [(-np.inf, np.inf), *((each, np.inf) for each in least.tolist())]
-    options = {"maxiter": 10_000, "maxfun": 100_000, "ftol": 1e-15, "gtol": 1e-9}
-    found: Any = minimize(
-        objective, np.zeros(1 + z.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    found = minimize(
+        objective,
+        np.zeros(1 + z.shape[1]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": _MOST_STEPS, "maxfun": 10 * _MOST_STEPS, "ftol": 1e-15, "gtol": 1e-9},
     )
-    if not np.isfinite(found.fun) or found.nit >= options["maxiter"]:
+    if not np.isfinite(found.fun) or found.nit >= _MOST_STEPS:
         raise ConvergenceError("the calibrator of detections was not found; are some covariates alike?")
     weights = found.x[1:] / scale
     return weights, float(found.x[0] - weights @ centre), float(found.fun)
