@@ -129,8 +129,14 @@ SHARES = np.exp(LOGITS)
         ({"probs": np.stack([SHARES, SHARES], 1)}, "of samples that are no images `probs` are (N, C)."),
         ({"logits": LOGITS[:, 0], "labels": [-1, 1, 1, -1]}, "do they say -1 for 0? Write 0."),
         ({"logits": LOGITS, "labels": [0, 1, -100, 2]}, "row 2 holds -100; does that say that there is no"),
-        ({"logits": LOGITS, "weights": np.full(4, 1e200)}, "only their ratios matter: divide all by the"),
-        ({"logits": LOGITS, "weights": np.full(4, 1e-200)}, "only their ratios matter: divide all by the"),
+        (
+            {"logits": LOGITS, "weights": np.full(4, 1e200)},
+            "counts a weight of 2 like two samples: divide all by one",
+        ),
+        (
+            {"logits": LOGITS, "weights": np.full(4, 1e-200)},
+            "counts a weight of 2 like two samples: divide all by one",
+        ),
     ],
 )
 def test_bad_arrays_get_a_remedy(tmp_path: Path, arrays: dict[str, object], words: str) -> None:
@@ -154,7 +160,7 @@ def test_tensors_without_plain_numbers_are_refused(tmp_path: Path) -> None:
 
 
 def test_large_weights_change_nothing() -> None:
-    """Only their ratios matter, up to the largest that is allowed."""
+    """An error is that of equal weights, up to the largest and down to the least that are allowed."""
     values = [
         calibrant.metrics.expected_calibration_error(SHARES, [0, 1, 1, 0], weights=np.full(4, weight))
         for weight in (1.0, 1e60, 1e-60)

@@ -124,7 +124,8 @@ def check_weights(weights: ArrayLike, num_samples: int, *, device: torch.device 
     if not _LEAST_WEIGHT <= largest <= _LARGEST_WEIGHT:
         raise InputError(
             f"`weights` must be at most {_LARGEST_WEIGHT:g}, and not all below {_LEAST_WEIGHT:g}; the "
-            f"largest is {largest:g}; only their ratios matter: divide all by the largest."
+            f"largest is {largest:g}; a calibrator counts a weight of 2 like two samples: divide all by one "
+            "number."
         )
     return tensor
 
