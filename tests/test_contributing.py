@@ -6,6 +6,7 @@ import ast
 import importlib
 import math
 import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -145,3 +146,11 @@ def test_commands_are_targets_of_the_makefile() -> None:
     called = {command.split()[1] for command in everywhere if command.startswith("make ")}
     assert {"test", "lint", "wheel-check", "docs-check"} <= called
     assert called <= TARGETS
+
+
+def test_fragments_of_the_changelog_are_of_a_kind() -> None:
+    """A release gathers only these, and stops at a fragment of another name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    kinds = {kind["directory"] for kind in project["tool"]["towncrier"]["type"]}
+    names = {path.name for path in (ROOT / "changelog.d").glob("*.md")} - {"README.md"}
+    assert {name.split(".")[1] for name in names} <= kinds

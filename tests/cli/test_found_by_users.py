@@ -126,16 +126,19 @@ SHARES = np.exp(LOGITS)
     [
         ({"probs": SHARES.astype(complex)}, "`probs` must hold numbers; got dtype complex128."),
         ({"probs": np.where(SHARES == 0.5, np.nan, SHARES)}, "row 1 holds nan; leave that row out"),
-        ({"probs": np.stack([SHARES, SHARES], 1)}, "of samples that are no images `probs` are (N, C)."),
+        (
+            {"probs": np.stack([SHARES, SHARES], 1)},
+            "for samples that are not images, `probs` must have shape (N, C).",
+        ),
         ({"logits": LOGITS[:, 0], "labels": [-1, 1, 1, -1]}, "do they say -1 for 0? Write 0."),
         ({"logits": LOGITS, "labels": [0, 1, -100, 2]}, "row 2 holds -100; does that say that there is no"),
         (
             {"logits": LOGITS, "weights": np.full(4, 1e200)},
-            "counts a weight of 2 like two samples: divide all by one",
+            "divide all of them by the same number.",
         ),
         (
             {"logits": LOGITS, "weights": np.full(4, 1e-200)},
-            "counts a weight of 2 like two samples: divide all by one",
+            "divide all of them by the same number.",
         ),
     ],
 )
@@ -182,7 +185,7 @@ def test_a_baseline_of_other_classes_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "q.npz", logits=np.eye(4), labels=[0, 1, 2, 0])
     done = call("check", "p.npz", "--baseline", "q.npz", folder=tmp_path)
     assert done.returncode == 2
-    assert "--baseline must have as many classes as the predictions; got 4 and 3." in done.stderr
+    assert "--baseline must have as many classes as the predictions; got 4 and 3; `calibrant" in done.stderr
 
 
 def test_huge_logits_are_not_called_silent() -> None:
@@ -210,15 +213,25 @@ def test_a_store_is_no_folder_of_other_things(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "mine is no store of runs and holds other things, such as thesis.tex" in done.stderr
     assert [each.name for each in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
-    (tmp_path / "begun" / "runs").mkdir(parents=True)
-    assert list(Store(tmp_path / "begun").results()) == []
+    for names in (
+        (".DS_Store", "runs"),
+        ("leases", "notes.md"),
+        ("runs", "runs/1", "runs/1/result.json", "a"),
+    ):
+        begun = tmp_path / names[0].strip(".")
+        begun.mkdir()
+        for name in names:
+            (begun / name).mkdir(parents=True)
+        assert Store(begun).fingerprints() is not None
 
 
 def test_random_weights_predict_nothing(tmp_path: Path) -> None:
     """A network by its name needs a file of weights."""
     done = call("predict", "mlp", "digits", "-o", "p.npz", folder=tmp_path)
     assert done.returncode == 2
-    assert "mlp would predict with random weights; give a file of trained ones with it." in done.stderr
+    assert (
+        "mlp would predict with random weights; give a file of trained ones (--checkpoint, or" in done.stderr
+    )
 
 
 def test_an_empty_recipe_is_refused(tmp_path: Path) -> None:
@@ -226,4 +239,4 @@ def test_an_empty_recipe_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.toml").touch()
     done = call("train", "empty.toml", folder=tmp_path)
     assert done.returncode == 2
-    assert "empty.toml is empty; a recipe says at least what to train on, as `data.name`." in done.stderr
+    assert "empty.toml sets nothing; a recipe must at least say what to train on, such as" in done.stderr

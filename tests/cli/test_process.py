@@ -74,18 +74,35 @@ def test_the_installed_command_is_this_one() -> None:
 
 
 def test_the_keyboard_waits_for_imports(folder: Path) -> None:
-    """Modules that swallow Ctrl-C, or die of it, are imported to their end; then the command stops."""
-    swallowing = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    [0] * 9\n"
-    (folder / "swallows.py").write_text(swallowing + "except BaseException:\n    pass\n")
-    code = (
-        "import signal, calibrant.cli.evaluate as command;"
-        "signal.signal(signal.SIGINT, signal.default_int_handler);"
-        "command.check_inputs = lambda *_: (__import__('swallows'), __import__('time').sleep(60));"
-        "from calibrant.cli.main import run; run()"
-    )
-    done = start(folder, sys.executable, "-c", code, "evaluate", "p.npz")
+    """Modules that swallow Ctrl-C, or die of it, are imported to their end; then the command stops.
+
+    The sleep after it is longer than the process may live: the signal must end it.
+    """
+    interrupt = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    [0] * 9\n"
+    (folder / "swallows.py").write_text(interrupt + "except BaseException:\n    pass\n")
+    done = stopped_at(folder, "swallows")
     assert done.returncode == 130, done.stderr
     assert done.stderr.startswith("calibrant: stopped; ")
+
+
+def test_the_keyboard_ends_an_import_that_hangs(folder: Path) -> None:
+    """Whoever presses Ctrl-C twice does not wait for it."""
+    twice = "import os, signal, time\nfor _ in range(2):\n    os.kill(os.getpid(), signal.SIGINT)\n"
+    (folder / "hangs.py").write_text(twice + "    time.sleep(0.2)\ntime.sleep(400)\n")
+    done = stopped_at(folder, "hangs")
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.startswith("calibrant: stopped; ")
+
+
+def stopped_at(folder: Path, module: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that imports a module and then sleeps."""
+    code = (
+        "import signal, calibrant.cli.evaluate as command;"
+        "signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background ignores it
+        f"command.check_inputs = lambda *_: (__import__({module!r}), __import__('time').sleep(400));"
+        "from calibrant.cli.main import run; run()"
+    )
+    return start(folder, sys.executable, "-c", code, "evaluate", "p.npz")
 
 
 def test_the_keyboard_stops_it_in_one_sentence(folder: Path) -> None:

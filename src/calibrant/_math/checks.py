@@ -124,8 +124,7 @@ def check_weights(weights: ArrayLike, num_samples: int, *, device: torch.device 
     if not _LEAST_WEIGHT <= largest <= _LARGEST_WEIGHT:
         raise InputError(
             f"`weights` must be at most {_LARGEST_WEIGHT:g}, and not all below {_LEAST_WEIGHT:g}; the "
-            f"largest is {largest:g}; a calibrator counts a weight of 2 like two samples: divide all by one "
-            "number."
+            f"largest is {largest:g}; divide all of them by the same number."
         )
     return tensor
 
@@ -236,13 +235,13 @@ def check_label_range(labels: Tensor, num_classes: int) -> None:
 
 
 def _other_codes(labels: Tensor, num_classes: int) -> str:
-    """A remedy for labels that seem to be 1 to K in place of 0 to K - 1, or -1 and 1, or have gaps."""
+    """A remedy for labels that seem to be 1 to K in place of 0 to K - 1, or -1 and 1, or to have gaps."""
     low, high = (int(end) for end in torch.aminmax(labels))
     if low == 1 and high == num_classes:
         return "; do they start at 1? Subtract one"
     if low == -1 and num_classes == 2 and bool((labels.abs() == 1).all()):
         return "; do they say -1 for 0? Write 0"
-    return "; does that say that there is no label? Leave such rows out" if low < 0 <= high else ""
+    return "; does that say that there is no label? Leave such rows out" if low < 0 else ""
 
 
 def _check_logit_values(logits: Tensor, task: Task, *, allow_minus_inf: bool) -> None:
@@ -315,9 +314,8 @@ def _check_range(
     bad = ~((probs >= 0) & (probs <= limit))
     row = first_row(bad)
     value = probs[row][bad[row]].reshape(-1)[0].item()
-    raise InputError(
-        f"`probs` must lie in [0, 1]; row {before + row} holds {value:g}; if these are logits, {remedy}."
-    )
+    remedy = NO_NUMBER if math.isnan(value) else f"if these are logits, {remedy}"
+    raise InputError(f"`probs` must lie in [0, 1]; row {before + row} holds {value:g}; {remedy}.")
 
 
 def _first_bad(row: Tensor) -> float:

@@ -14,6 +14,8 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
+
 _LONGEST = 200  # characters of a path in a message
 _ROOM = 2**16  # bytes; with less on the disk, it is what an unknown error is due to
 
@@ -103,7 +105,7 @@ def _said_of_full_disk(folder: Path) -> Generator[None]:
     """An error that some writer has its own words for, where the disk is full, as the system says it."""
     try:
         yield
-    except OSError:
+    except (OSError, InputError, NotFittedError, ConvergenceError):
         raise
     except Exception as error:
         if is_full(folder):

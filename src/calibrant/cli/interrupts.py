@@ -4,33 +4,51 @@ from __future__ import annotations
 
 import _thread
 import signal
+import sys
 import threading
+import time
 from types import FrameType
 
 _PAUSE = 0.05  # seconds
+_IMPORTING = "<frozen importlib._bootstrap>"
 
 
 def hold_while_importing() -> None:
-    """From now on, let Ctrl-C wait for the end of an import that it meets.
+    """From now on, let the first Ctrl-C that meets an import wait for its end; a second one ends it there.
 
-    What runs already under another handler, as in a program that calls this one, keeps it.
+    A program that calls the command under a handler of its own keeps that.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt_later)
+        signal.signal(signal.SIGINT, _Hold())
 
 
-def _interrupt_later(number: int, frame: FrameType | None) -> None:
-    if not _is_importing(frame):
-        signal.default_int_handler(number, frame)
-    again = threading.Timer(_PAUSE, _thread.interrupt_main)
-    again.daemon = True
-    again.start()
+class _Hold:
+    """The handler."""
+
+    def __init__(self) -> None:
+        self._holds = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self._holds or not _is_importing(frame):
+            signal.default_int_handler(number, frame)
+        self._holds = True
+        _thread.start_new_thread(self._wait, ())  # `threading` would take a lock that an import may hold
+
+    def _wait(self) -> None:
+        """Interrupt again where the import has ended, by a signal, which also wakes what sleeps."""
+        main = threading.main_thread().ident or 0
+        frames = sys._current_frames  # pyright: ignore[reportPrivateUsage]
+        while _is_importing(frames().get(main)):
+            time.sleep(_PAUSE)
+        self._holds = False
+        if sys.platform == "win32":
+            _thread.interrupt_main()
+        else:
+            signal.pthread_kill(main, signal.SIGINT)
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            return True
+    while frame is not None and frame.f_code.co_filename != _IMPORTING:
         frame = frame.f_back
-    return False
+    return frame is not None

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 def predict(
     model: Annotated[
         str,
-        typer.Argument(help="The network: module:factory, a name such as lenet, or the directory of a run."),
+        typer.Argument(
+            help="The network: module:factory, a name such as lenet (with --checkpoint), or the directory "
+            "of a run."
+        ),
     ],
     data: Annotated[str, typer.Argument(help="A named set, a file, or a folder of images.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write the predictions to.")],

@@ -79,6 +79,7 @@ def sweep(
     from calibrant.experiments.kept_runs import read_runs
     from calibrant.experiments.matching import read_wanted
     from calibrant.experiments.store import Store
+    from calibrant.experiments.store.places import refuse_strangers
     from calibrant.experiments.sweep import sweep as carry_out
     from calibrant.experiments.sweep_display import SweepDisplay
 
@@ -92,6 +93,7 @@ def sweep(
         if not quiet:
             typer.echo(f"{file} has {wanted - len(found.points)} of {_count(wanted)}.")
     if dry_run and not _is_there(store):  # looking at a grid makes no store
+        refuse_strangers(Path(store))
         with tempfile.TemporaryDirectory() as empty:
             _show_plan(found, Store(empty), carrier)
         return

@@ -21,11 +21,13 @@ def no_labels(predictions: Predictions) -> InputError:
     """The error for predictions without labels; it names what was not read in the file."""
     unused = [note for note in predictions.notes if note.startswith("Not used:")]
     source = predictions.source
-    where = "the file" if source is None else source.path or source.name
-    beside, within = "beside it, in labels.npy", "under that name (in a table: `label`)"
-    place = beside if where.endswith(".npy") else within
-    said = f"`labels` must be given to judge predictions; {where} has none: add them {place}."
-    return InputError(" ".join([said, *unused]))
+    if source is None:
+        found = "got none."
+    else:
+        is_array = source.format == "npy"
+        place = "beside it, in labels.npy" if is_array else "under that name (in a table: `label`)"
+        found = f"{source.path or source.name} has none: add them {place}."
+    return InputError(" ".join([f"`labels` must be given to judge predictions; {found}", *unused]))
 
 
 GROUPS_NOTE = (

@@ -13,7 +13,6 @@ from calibrant.experiments.tasks.fingerprints import canonical
 
 _COLUMNS = (("error", None, "error %"), ("ece", None, "ECE %"), ("ece", "temperature", "after temperature %"))
 _MOST = 60
-_INTERVALS = "±: 95 % interval of the mean over seeds"
 
 
 def summary_table(results: Sequence[RunResult]) -> Table:
@@ -27,7 +26,8 @@ def summary_table(results: Sequence[RunResult]) -> Table:
         for name, stage, title in _COLUMNS
         if any(each.value(name, stage) is not None for each in results)
     ]
-    table = Table(*axes, "runs", *(title for *_, title in values), "time", caption=_INTERVALS)
+    table = Table(*axes, "runs", *(title for *_, title in values), "time")
+    notes: list[str] = []
     for runs in list(groups.values())[:_MOST]:
         done = [each for each in runs if each.status == "finished"]
         cells = [_mean(done, name, stage) for name, stage, _ in values]
@@ -36,7 +36,10 @@ def summary_table(results: Sequence[RunResult]) -> Table:
         count = str(len(done)) if len(done) == len(runs) else f"{len(done)} of {len(runs)}"
         table.add_row(*settings, count, *cells, time)
     if len(groups) > _MOST:
-        table.caption = f"and {len(groups) - _MOST} more rows; {_INTERVALS}"
+        notes.append(f"and {len(groups) - _MOST} more rows")
+    if any("±" in cell for column in table.columns for cell in column.cells if isinstance(cell, str)):
+        notes.append("±: 95 % interval of the mean over seeds")
+    table.caption = "; ".join(notes) or None
     return table
 
 

@@ -113,15 +113,18 @@ def build_trained(
         InputError: As :func:`build` and :func:`load_weights`, or if the weights would be random.
 
     Example:
-        >>> build_trained("fractions:Fraction", None, input_shape=(2,), num_classes=3)
+        >>> build_trained("mlp", None, input_shape=(2,), num_classes=3)
         Traceback (most recent call last):
-        calibrant._math.errors.InputError: fractions:Fraction must give a torch.nn.Module; got Fraction.
+        calibrant._math.errors.InputError: mlp would predict with random weights; ...
     """
     model = build(text, input_shape=input_shape, num_classes=num_classes)
     if weights is not None:
         load_weights(model, weights)
     elif not _ELSEWHERE.fullmatch(text):
-        raise InputError(f"{text} would predict with random weights; give a file of trained ones with it.")
+        raise InputError(
+            f"{text} would predict with random weights; give a file of trained ones (--checkpoint, or "
+            "--weights in `serve`)."
+        )
     return model
 
 

@@ -191,7 +191,11 @@ class DensePredictions:
         name = self.names[place]
         scores, labels = np.asarray(self._scores[place]), np.asarray(self._labels[place])
         if scores.shape[0] != self.num_classes or scores.shape[1:] != labels.shape:
-            remedy = f"; of samples that are no images `{self.space}` are (N, C)" if not labels.ndim else ""
+            remedy = (
+                f"; for samples that are not images, `{self.space}` must have shape (N, C)"
+                if not labels.ndim
+                else ""
+            )
             raise InputError(
                 f"`labels` must have the shape of `{self.space}` without the classes, of which there are "
                 f"{self.num_classes}; image {name!r} has {scores.shape} and {labels.shape}{remedy}."

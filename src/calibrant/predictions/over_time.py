@@ -90,20 +90,23 @@ def load_timed(
 
 
 def _times(records: Sequence[Record], name: str) -> NDArray[Any]:
-    """Numbers if most are, else dates."""
+    """Numbers if all are, else dates."""
     if not records:
         raise InputError("it holds no rows.")
     if name not in records[0]:
         raise InputError(f"it holds no column `{name}` (--time); it holds {listing(list(records[0]))}.")
     values = [record.get(name) for record in records]
-    numbers = [_number(value) for value in values]
-    known = [number for number in numbers if number is not None]
-    if 2 * len(known) > len(values):
-        if len(known) < len(values):
-            row = numbers.index(None)
-            raise _no_time(values[row], row, name)
-        return np.array(known)
-    return np.array([_date(value, row, name) for row, value in enumerate(values)], dtype="datetime64[s]")
+    numbers, dates = [_number(value) for value in values], [_date(value) for value in values]
+    if None not in numbers:
+        return np.array(numbers)
+    if None not in dates:
+        return np.array(dates, dtype="datetime64[s]")
+    odd = [row for row, date in enumerate(dates) if date is None]
+    row = next((row for row in odd if numbers[row] is None), odd[0])
+    said = "is empty" if values[row] in {None, ""} else f"holds {shown(str(values[row]))}"
+    raise InputError(
+        f"`{name}` must hold a date such as 2026-11-22T09:30:00 in every row, or a number; row {row} {said}."
+    )
 
 
 def _number(value: Any) -> float | None:
@@ -113,25 +116,17 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _no_time(value: object, row: int, name: str) -> InputError:
-    said = "is empty" if value in {None, ""} else f"holds {shown(str(value))}"
-    return InputError(
-        f"`{name}` must hold a date such as 2026-11-22T09:30:00, or a number, in every row; row {row} {said}."
-    )
-
-
-def _date(value: object, row: int, name: str) -> datetime | date:
+def _date(value: object) -> datetime | date | None:
+    """The date that a cell holds, in UTC where it has an offset."""
     found = value
     if isinstance(value, str):
         try:
             found = datetime.fromisoformat(value.strip())
         except ValueError:
-            found = None
-    if not isinstance(found, date):  # of which datetime is one
-        raise _no_time(value, row, name)
+            return None
     if isinstance(found, datetime) and found.tzinfo is not None:
         return found.astimezone(UTC).replace(tzinfo=None)
-    return found
+    return found if isinstance(found, date) else None  # of which datetime is one
 
 
 def _filled(

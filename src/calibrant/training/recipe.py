@@ -182,8 +182,8 @@ def load_recipe(path: str | os.PathLike[str]) -> Recipe:
     of that recipe, which may extend a third.
 
     Raises:
-        InputError: If it is not TOML, is empty, there is no recipe of that name, or a setting is unknown or
-            has a value that it cannot have.
+        InputError: If it is not TOML, sets nothing, there is no recipe of that name, or a setting is unknown
+            or has a value that it cannot have.
         OSError: If the file cannot be read.
 
     Example:
@@ -193,7 +193,9 @@ def load_recipe(path: str | os.PathLike[str]) -> Recipe:
     file = file_on_shelf(Path(path))
     content = read_content(file)
     if not content:
-        raise InputError(f"{path} is empty; a recipe says at least what to train on, as `data.name`.")
+        raise InputError(
+            f"{path} sets nothing; a recipe must at least say what to train on, such as `data.name`."
+        )
     return Recipe.read(content, source=str(path))
 
 

@@ -149,7 +149,7 @@ def test_what_nothing_fails_is_said_of_many_samples_too(num_samples: int) -> Non
     predictions = Predictions(confidence=np.full(num_samples, 0.6), correct=np.arange(num_samples) % 2)
     found = check(predictions, {"ece": 0.9, "accuracy": 0}, bootstrap=40, strict=True).checks
     assert [(each.passed, each.conclusive, each.would_pass) for each in found] == [(False, False, None)] * 2
-    fails = "so the strict gate fails: a lenient one would pass whatever is true"
+    fails = "so the strict gate fails: another would pass whatever is true"
     assert f"no error exceeds 0.6, {fails}" in found[0].sentence
     assert f"No accuracy is less than 0, {fails}" in found[1].sentence
     (drawn,) = check(predictions, {"ece": 0.3}, bootstrap=10).checks
@@ -172,7 +172,7 @@ def test_a_gate_that_cannot_tell_says_so_and_strict_fails(made: Maker) -> None:
     strict = check(few, {"ece": 0.05, "accuracy": 0.5}, strict=True)
     assert [each.passed for each in strict.checks] == [False, False]
     assert strict.checks[1].sentence.endswith(
-        "3 samples cannot tell, so the strict gate fails: a lenient one would pass whatever is true."
+        "3 samples cannot tell, so the strict gate fails: another would pass whatever is true."
     )
     assert json.loads(found.to_json())["checks"][0]["would_pass"] == 0.4
     many = check(made("top_label", 3000), {"ece": 0.05, "smce": 0.05, "accuracy": 0.5}, strict=True)

@@ -22,7 +22,8 @@ _SILENT = "the logits say nothing about the labels, or the opposite: the likelie
 
 _FEW = 10  # samples; with fewer, parameters mean little
 _HEAD = 256  # rows
-_NEARLY_INFINITE = 1e-12  # inverse of a temperature
+_NEARLY_INFINITE = 1e-12  # inverse of a temperature, for logits about 1
+_LEAST = 1e-28  # with which a class that is ruled out still is
 _COLLAPSED = 0.9  # share of the confidences in one bin
 
 
@@ -74,8 +75,8 @@ def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: 
 
 def _is_silent(samples: Samples) -> bool:
     """Whether the likelihood only falls as the logits, of whatever size, begin to count."""
-    nearly_none = _NEARLY_INFINITE / (1 + abs(samples.mean_gap))
-    return likelihood_slopes(samples, nearly_none).first >= 0
+    largest = float(samples.scores.abs().max())
+    return likelihood_slopes(samples, max(_NEARLY_INFINITE / (1 + largest), _LEAST)).first >= 0
 
 
 def with_doubts_of_passes(solution: Solution, facts: Facts) -> Solution:

@@ -64,7 +64,7 @@ def check(
         limits: The largest value allowed of each metric, as in ``{"ece": 0.03}``, or the smallest of
             ``"accuracy"``. The options of ``calibrant check --help`` list the metrics. For a binary model
             errors are those of the positive class, for several labels means over the labels.
-        baseline: Predictions of another model, of the same kind.
+        baseline: Predictions of another model, of the same kind and number of classes.
         baseline_metrics: What must not be worse than the baseline's: any of these, and on the same samples
             also what ``metrics`` adds to :func:`calibrant.evaluate`. By default ECE and, where it is known,
             NLL.
@@ -138,10 +138,12 @@ def check(
         other = Subject.of(baseline, num_bins, name="baseline", positive_class=positive_class, spread=spread)
         if other.kind != subject.kind:
             raise InputError(f"`baseline` must be {subject.kind} as the predictions; got {other.kind}.")
-        if other.num_classes != subject.num_classes:
-            counts = f"{other.num_classes} and {subject.num_classes}"
-            raise InputError(f"`baseline` must have as many classes as the predictions; got {counts}.")
         refuse_other_classes([("the predictions", subject), ("the baseline", other)])
+        if other.num_classes != subject.num_classes:
+            raise InputError(
+                f"`baseline` must have as many classes as the predictions; got {other.num_classes} and "
+                f"{subject.num_classes}; `calibrant compare` shows such models side by side."
+            )
         paired = subject.same_as(other)
         if subject.dealt_otherwise(other):
             subject = replace(subject, notes=(*subject.notes, DEALT_OTHERWISE))

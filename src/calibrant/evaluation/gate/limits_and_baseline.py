@@ -210,7 +210,7 @@ class CheckedSamples:
         worse = f"a model with a true {what} of {missed.value:.2g}"
         if self._strict:
             passes = "whatever is true" if missed.always else f"{worse} too, more often than not"
-            return f"{told}, so the strict gate fails: a lenient one would pass {passes}."
+            return f"{told}, so the strict gate fails: another would pass {passes}."
         if missed.always:
             return f"{told}: this check passes whatever is true."
         return f"{told}: {worse} would pass too, more often than not."

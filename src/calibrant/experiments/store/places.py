@@ -98,21 +98,29 @@ def place_at(address: str | os.PathLike[str], *, create: bool = True) -> StorePl
     path = Path(address)
     if path.exists() and not path.is_dir():
         raise InputError(f"a store must be a folder or an address; {path} is a file.")
-    if not create and not (path / RUNS).is_dir():
-        raise InputError(f"{path} holds no store of runs; `calibrant sweep GRID --store {path}` makes one.")
-    if stranger := _stranger(path):
-        raise InputError(
-            f"{path} is no store of runs and holds other things, such as {stranger}; choose another --store."
-        )
+    if create:
+        refuse_strangers(path)
+    elif not (path / RUNS).is_dir():
+        raise InputError(f"{path} holds no store of runs; `calibrant sweep GRID --store NEW` makes one.")
     return FolderPlace(path)
 
 
-def _stranger(path: Path) -> str | None:
-    """Something in a folder that no store was begun in, and that is none of a store's own files."""
-    if not path.is_dir() or (path / LEASES).is_dir():
-        return None
-    own = {RUNS, WORK, INDEX, README}
-    return min((each.name for each in path.iterdir() if each.name not in own), default=None)
+def refuse_strangers(path: Path) -> None:
+    """Refuse to begin a store in a folder that holds other things.
+
+    Raises:
+        InputError: With one of them.
+    """
+    begun = path / LEASES
+    if not path.is_dir() or begun.is_dir() or any(path.glob(f"{RUNS}/*/{RESULT_FILE}")):
+        return
+    own = {RUNS, WORK, LEASES, INDEX, README, "lost+found"}
+    names = (each.name for each in path.iterdir())
+    stranger = min((name for name in names if name not in own and not name.startswith(".")), default=None)
+    if stranger is not None and not begun.is_dir():  # by another process, in the meantime
+        raise InputError(
+            f"{path} is no store of runs and holds other things, such as {stranger}; choose another --store."
+        )
 
 
 class FolderPlace:
