@@ -116,15 +116,15 @@ def _people(numbers: Mapping[str, Any]) -> Iterator[Claim]:
             asked_of = Asked(
                 key=f"people-focal-temperature-{key}-{way}",
                 source=NOT_CLAIMED,
-                statement=f"After {in_words(TITLES[key])} with the {way}, focal temperature scaling comes "
-                "nearer to people than temperature scaling (NLL of their shares)",
+                statement=f"After {in_words(TITLES[key])}, focal temperature scaling comes nearer to people "
+                f"than temperature scaling, by the NLL of their shares (with the {way})",
             )
             yield from asked_of.between(arms.get(key), _PEOPLE_GAIN, high=0.0)
         for key in ("focal-3", "sample-focal", "focal-calibration", "brier"):
             asked_of = Asked(
                 key=f"people-{key}-{way}",
                 source=NOT_CLAIMED,
-                statement=f"With the {way}, {in_words(TITLES[key])} comes nearer to people than "
-                "cross-entropy, both after temperature scaling (NLL of their shares)",
+                statement=f"After temperature scaling {in_words(TITLES[key])} comes nearer to people than "
+                f"cross-entropy, by the NLL of their shares (with the {way})",
             )
             yield from asked_of.lower(arms.get(key), arms.get("cross-entropy"), _PEOPLE)
