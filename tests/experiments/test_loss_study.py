@@ -251,11 +251,11 @@ def test_papers_are_asked_of_the_temperature_that_they_choose() -> None:
 @pytest.mark.parametrize(
     ("errors", "verdict", "beyond"),
     [
-        ({0: 0.102, 1: 0.103, 2: 0.102}, "holds", "a cost beyond noise"),
-        ({0: 0.100, 1: 0.101, 2: 0.099}, "holds", "no cost beyond noise"),
-        ({0: 0.120, 1: 0.121, 2: 0.120}, "does not hold", "a cost beyond noise"),
-        ({0: 0.105, 1: 0.107, 2: 0.104}, "undecided", "a cost beyond noise"),
-        ({0: 0.090, 1: 0.140, 2: 0.100}, "undecided", "no cost beyond noise"),
+        ({0: 0.102, 1: 0.103, 2: 0.102}, "holds", "higher in 3 of 3 seeds, beyond noise"),
+        ({0: 0.100, 1: 0.101, 2: 0.099}, "holds", "higher in 1 of 3 seeds, within noise"),
+        ({0: 0.120, 1: 0.121, 2: 0.120}, "does not hold", "higher in 3 of 3 seeds, beyond noise"),
+        ({0: 0.105, 1: 0.107, 2: 0.104}, "undecided", "higher in 3 of 3 seeds, beyond noise"),
+        ({0: 0.090, 1: 0.140, 2: 0.100}, "undecided", "higher in 1 of 3 seeds, within noise"),
     ],
 )
 def test_no_cost_is_one_below_the_margin(errors, verdict, beyond) -> None:

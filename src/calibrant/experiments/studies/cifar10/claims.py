@@ -20,7 +20,7 @@ from calibrant.experiments.studies.cifar10.settings import (
 )
 from calibrant.experiments.studies.gammas.claims import claims as claims_of_exponents
 from calibrant.experiments.studies.losses.claims import asked
-from calibrant.experiments.studies.losses.settings import FCL
+from calibrant.experiments.studies.losses.settings import FCL, MUKHOTI
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED, PAPER_FCL
 from calibrant.experiments.studies.sum_or_mean.claims import AVERAGED, NAMES, QUANTITIES, as_authors
@@ -36,9 +36,13 @@ _PEOPLE_GAIN = Quantity(
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Those of losses, then of exponents, then of the two reductions."""
     exponents = claims_of_exponents(numbers["exponents"])
-    known = {claim.key for claim in exponents}  # asked there on a finer grid of temperatures
+    losses = list(_of_losses(numbers))
+    # What both ask is asked on the grid of the paper that claims it: 0.1, 0.2, … or 0.01, 0.02, …
+    coarse = {claim.key for claim in losses if claim.source.startswith(MUKHOTI)}
+    exponents = [claim for claim in exponents if claim.key not in coarse]
+    fine = {claim.key for claim in exponents}
     return [
-        *(claim for claim in _of_losses(numbers) if claim.key not in known),
+        *(claim for claim in losses if claim.key not in fine),
         *exponents,
         *_between(numbers),
         *_tells(numbers),

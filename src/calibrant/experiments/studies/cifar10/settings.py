@@ -7,7 +7,7 @@ from collections.abc import Mapping
 SUM, MEAN = "sum", "mean"
 WAYS: Mapping[str, str] = {
     SUM: "summed over the batch, gradients clipped at 2",
-    MEAN: "averaged over the batch",
+    MEAN: "averaged over the batch, gradients clipped at 2",
 }
 LOSSES: Mapping[str, tuple[str, str]] = {
     "cross-entropy": ("cross-entropy", "cross-entropy"),

@@ -6,18 +6,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns
-from calibrant.experiments.paired import Quantity, arms_table, usual_words
+from calibrant.experiments.paired import FEWEST_SEEDS, Quantity, arms_table, usual_words
 from calibrant.experiments.printed_rows import fitted_table
 from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of
-from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, FOREIGN, IMAGES, PEOPLE, WAYS
+from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, FOREIGN, IMAGES, PEOPLE, TITLES, WAYS
 from calibrant.experiments.studies.gammas.numbers import of_size, rows_of
 from calibrant.experiments.studies.gammas.settings import OBJECTIVES, ROWS_SIZE
 from calibrant.experiments.studies.gammas.words import map_table, rows_table, size_table
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED
 
-_HEADS = ("error %", "NLL", "ECE %", "AdaECE %", "class-wise ECE %", "smCE %", "after T: NLL", "ECE %")
+_HEADS = (
+    "error %",
+    "NLL",
+    "ECE %",
+    "AdaECE %",
+    "class-wise ECE %",
+    "smCE %",
+    "NLL, T by NLL",
+    "ECE %, T by ECE",
+)
 
 
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,6 +36,13 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     sized = of_size(exponents, ROWS_SIZE)
     return {
         **usual_words(numbers, numbers["done"], claims(numbers), {}),
+        "absent": [title for key, title in TITLES.items() if not any(key in arms for arms in ways.values())],
+        "few": [
+            f"{arm.title} ({len(arm.runs)}, {way})"
+            for way in WAYS
+            for arm in arms_of(numbers, way).values()
+            if len(arm.runs) < FEWEST_SEEDS
+        ],
         "tables": {title: _losses(arms) for title, arms in ways.items() if arms},
         "fitted": {title: fitted_table(arms) for title, arms in ways.items() if arms},
         "rows": {title: rows_table(rows_of(exponents), objective) for objective, title in OBJECTIVES.items()},
@@ -48,7 +64,7 @@ def _losses(arms: Mapping[str, ArmRuns]) -> str:
         return Quantity(pick=pick, digits=3) if name == "nll" else Quantity(pick=pick, scale=100)
 
     plain = [at("before", name) for name in ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "smce")]
-    return arms_table(_HEADS, arms.values(), [*plain, at("temperature", "nll"), at("temperature", "ece")])
+    return arms_table(_HEADS, arms.values(), [*plain, at("temperature", "nll"), at("by-ece", "ece")])
 
 
 def _shifted(arms: Mapping[str, ArmRuns]) -> str:

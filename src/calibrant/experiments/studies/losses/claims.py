@@ -92,6 +92,8 @@ def row_question(claim: Claim) -> tuple[str, str, Sequence[str]] | None:
     metric = next((_PRINTED[each] for each in _PRINTED if f"-{each}-" in claim.key), "ECE")
     if claim.key.startswith("flsd-") and claim.key != "flsd-nll-temperature":  # theirs has T by ECE
         return metric, "post" if "-temperature" in claim.key else "pre", claim.arms
+    if claim.key.startswith("no-cost-"):
+        return "error", "na", (claim.key.removeprefix("no-cost-"), "cross-entropy")
     if claim.key.startswith("errs-fcl-"):
         return "error", "na", claim.arms
     if claim.key.startswith(("fcl-", "after-fcl-")):
@@ -122,7 +124,9 @@ def _same_error(arms: Arms) -> Iterator[Claim]:
             continue
         found = difference(arms[key], arms["cross-entropy"], metric_of("before", "error"))
         if found is not None:
-            title = arms[key].title
+            title, pick = arms[key].title, metric_of("before", "error")
+            both = shared(arms[key], arms["cross-entropy"])
+            higher = sum(pick(both[0].runs[seed]) > pick(both[1].runs[seed]) for seed in both[0].runs)
             yield Claim(
                 key=f"no-cost-{key}",
                 source=MUKHOTI,
@@ -130,7 +134,7 @@ def _same_error(arms: Arms) -> Iterator[Claim]:
                 "point)",
                 verdict=below(found, MOST_ERROR),
                 evidence=f"error less cross-entropy's {shown(found, 'error', signed=True)}, n = {found.n} "
-                f"({'a' if found.low > 0 else 'no'} cost beyond noise)",
+                f"(higher in {higher} of {found.n} seeds, {'beyond' if found.low > 0 else 'within'} noise)",
             )
 
 

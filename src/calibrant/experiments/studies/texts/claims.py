@@ -7,12 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns
-from calibrant.experiments.claims import OWN, Claim
+from calibrant.experiments.claims import OWN, Claim, Departure
 from calibrant.experiments.paired import Asked, Quantity, enough, in_words
 from calibrant.experiments.studies.losses.claims import OF_IMAGES, asked, row_question
 from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.texts.numbers import arms_of
-from calibrant.experiments.studies.texts.settings import DECAYED, SETTINGS
+from calibrant.experiments.studies.texts.settings import (
+    DECAYED,
+    FEWER_EPOCHS,
+    NEWSGROUPS,
+    SETTINGS,
+    Setting,
+)
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
@@ -27,6 +33,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
                 key=f"{claim.key}, {setting.key}",
                 statement=f"{claim.statement} (on {setting.title}{_against(claim)})",
                 evidence=claim.evidence + setting.row.said(printed, row_question(claim)),
+                departures=(*claim.departures, *_cut_short(claim, setting)),
             )
             for claim in [*asked(arms), *_decayed(arms), *_at_the_end(arms)]
             if not claim.key.startswith(OF_IMAGES)
@@ -46,6 +53,15 @@ def _decayed(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
                 key=claim.key.replace("-cross-entropy", f"-{DECAYED}"),
                 arms=tuple(back.get(key, key) for key in claim.arms),
             )
+
+
+def _cut_short(claim: Claim, setting: Setting) -> tuple[Departure, ...]:
+    """Where training ends early, the levels of error and temperature are not the paper's."""
+    return (
+        (FEWER_EPOCHS,)
+        if setting is NEWSGROUPS and claim.key.startswith(("no-cost-", "temperature-"))
+        else ()
+    )
 
 
 def _against(claim: Claim) -> str:

@@ -38,6 +38,11 @@ def _row(numbers: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
         "absent": [loss.title for loss in setting.row.losses if loss.key not in arms],
         "table": setting.row.beside(arms, numbers["published"][setting.key]),
         "fitted": fitted_table(arms),
+        "harmed": [
+            arm.title
+            for arm in arms.values()
+            if arm.metric("temperature", "ece").value > arm.metric("before", "ece").value
+        ],
         "epochs": epochs_table(arms, setting.epochs),
         "growth": growth(arms),
         "last": sum(run["kept_epoch"] == len(run["accuracies"]) for run in runs),
