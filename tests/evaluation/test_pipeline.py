@@ -515,7 +515,7 @@ def test_a_calibration_split_that_is_not_used_is_noted(made: Maker) -> None:
 
 def test_labels_are_needed() -> None:
     """Predictions without labels cannot be judged."""
-    with pytest.raises(InputError, match=r"^`labels` must be given to judge predictions; got none: add them"):
+    with pytest.raises(InputError, match=r"^`labels` must be given to judge predictions; got none"):
         evaluate(Predictions(logits=np.zeros((5, 3))))
 
 
