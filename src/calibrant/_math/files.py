@@ -70,7 +70,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[Path]:
         with said_of(path, "written"):
             temporary.touch(exist_ok=False)  # with the permissions of any new file, which tempfile denies
             mode = (target if target.exists() else temporary).stat().st_mode
-            with _said_of_full_disk(target.parent):
+            with said_of_full_disk(target.parent):
                 yield temporary
             temporary.chmod(stat.S_IMODE(mode))  # some writers make a new file of their own
             temporary.replace(target)
@@ -101,21 +101,16 @@ def said_of(path: str | os.PathLike[str], what: str) -> Generator[None]:
 
 
 @contextmanager
-def _said_of_full_disk(folder: Path) -> Generator[None]:
+def said_of_full_disk(folder: Path) -> Generator[None]:
     """An error that some writer has its own words for, where the disk is full, as the system says it."""
     try:
         yield
     except (OSError, InputError, NotFittedError, ConvergenceError):
         raise
     except Exception as error:
-        if is_full(folder):
+        if shutil.disk_usage(folder).free < _ROOM:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         raise
-
-
-def is_full(folder: Path) -> bool:
-    """Whether the disk has no room left."""
-    return shutil.disk_usage(folder).free < _ROOM
 
 
 def _shown(path: str | os.PathLike[str]) -> str:

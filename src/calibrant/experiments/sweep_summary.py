@@ -28,16 +28,18 @@ def summary_table(results: Sequence[RunResult]) -> Table:
     ]
     table = Table(*axes, "runs", *(title for *_, title in values), "time")
     notes: list[str] = []
+    have_intervals = False
     for runs in list(groups.values())[:_MOST]:
         done = [each for each in runs if each.status == "finished"]
         cells = [_mean(done, name, stage) for name, stage, _ in values]
+        have_intervals = have_intervals or any("±" in cell for cell in cells)
         time = said_time(sum(each.wall_seconds for each in done) / len(done)) if done else "–"
         settings = [str(runs[0].settings.get(name)) for name in axes]
         count = str(len(done)) if len(done) == len(runs) else f"{len(done)} of {len(runs)}"
         table.add_row(*settings, count, *cells, time)
     if len(groups) > _MOST:
         notes.append(f"and {len(groups) - _MOST} more rows")
-    if any("±" in cell for column in table.columns for cell in column.cells if isinstance(cell, str)):
+    if have_intervals:
         notes.append("±: 95 % interval of the mean over seeds")
     table.caption = "; ".join(notes) or None
     return table

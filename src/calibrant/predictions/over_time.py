@@ -96,24 +96,26 @@ def _times(records: Sequence[Record], name: str) -> NDArray[Any]:
     if name not in records[0]:
         raise InputError(f"it holds no column `{name}` (--time); it holds {listing(list(records[0]))}.")
     values = [record.get(name) for record in records]
-    numbers, dates = [_number(value) for value in values], [_date(value) for value in values]
-    if None not in numbers:
-        return np.array(numbers)
+    try:
+        return np.array([float(value) for value in values])  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError):
+        dates = [_date(value) for value in values]
     if None not in dates:
         return np.array(dates, dtype="datetime64[s]")
     odd = [row for row, date in enumerate(dates) if date is None]
-    row = next((row for row in odd if numbers[row] is None), odd[0])
+    row = next((row for row in odd if not _is_number(values[row])), odd[0])
     said = "is empty" if values[row] in {None, ""} else f"holds {shown(str(values[row]))}"
     raise InputError(
         f"`{name}` must hold a date such as 2026-11-22T09:30:00 in every row, or a number; row {row} {said}."
     )
 
 
-def _number(value: Any) -> float | None:
+def _is_number(value: Any) -> bool:
     try:
-        return float(value)
+        float(value)
     except (TypeError, ValueError):
-        return None
+        return False
+    return True
 
 
 def _date(value: object) -> datetime | date | None:

@@ -75,7 +75,8 @@ def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: 
 
 def _is_silent(samples: Samples) -> bool:
     """Whether the likelihood only falls as the logits, of whatever size, begin to count."""
-    largest = float(samples.scores.abs().max())
+    low, high = torch.aminmax(samples.scores)
+    largest = max(-float(low), float(high))
     return likelihood_slopes(samples, max(_NEARLY_INFINITE / (1 + largest), _LEAST)).first >= 0
 
 

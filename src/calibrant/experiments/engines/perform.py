@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
-from calibrant._math.files import is_full, said_of
+from calibrant._math.files import said_of, said_of_full_disk
 from calibrant.experiments.engines.engine import Ended, Order, Progress
 from calibrant.experiments.item import Item
 from calibrant.experiments.result import RunResult
@@ -144,7 +144,8 @@ def _outcome(order: Order, session: RunSession, tell: TellProgress) -> Outcome:
     """What becomes of the run; whatever is wrong with the run itself is an outcome too."""
     item = order.item
     try:
-        outcome = item.task.run(item.settings, session.folder, _noting(item.run, session, tell))
+        with said_of_full_disk(session.folder):
+            outcome = item.task.run(item.settings, session.folder, _noting(item.run, session, tell))
     except ConvergenceError as error:
         return Outcome(status="diverged", reason=_sentence(error))
     except InputError as error:
@@ -152,8 +153,6 @@ def _outcome(order: Order, session: RunSession, tell: TellProgress) -> Outcome:
     except OSError:
         raise  # a full disk or a lost mount says nothing about the run
     except Exception as error:
-        if is_full(session.folder):  # torch says so in its own words
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         (session.folder / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
         return Outcome(status="failed", reason=_sentence(error))
     inputs = outcome.more.get("inputs", item.inputs)

@@ -111,13 +111,12 @@ def refuse_strangers(path: Path) -> None:
     Raises:
         InputError: With one of them.
     """
-    begun = path / LEASES
-    if not path.is_dir() or begun.is_dir() or any(path.glob(f"{RUNS}/*/{RESULT_FILE}")):
+    if not path.is_dir() or (path / LEASES).is_dir() or any(path.glob(f"{RUNS}/*/{RESULT_FILE}")):
         return
-    own = {RUNS, WORK, LEASES, INDEX, README, "lost+found"}
+    own = {RUNS, WORK, LEASES, INDEX, README, "lost+found"}  # leases: another process may begin it now
     names = (each.name for each in path.iterdir())
     stranger = min((name for name in names if name not in own and not name.startswith(".")), default=None)
-    if stranger is not None and not begun.is_dir():  # by another process, in the meantime
+    if stranger is not None:
         raise InputError(
             f"{path} is no store of runs and holds other things, such as {stranger}; choose another --store."
         )

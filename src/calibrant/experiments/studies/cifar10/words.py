@@ -32,15 +32,16 @@ _HEADS = (
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
     exponents = numbers["exponents"]
-    ways = {title: arms_of(numbers, way) for way, title in WAYS.items()}
+    arms_by_way = {way: arms_of(numbers, way) for way in WAYS}
+    ways = {title: arms_by_way[way] for way, title in WAYS.items()}
     sized = of_size(exponents, ROWS_SIZE)
     return {
         **usual_words(numbers, numbers["done"], claims(numbers), {}),
         "absent": [title for key, title in TITLES.items() if not any(key in arms for arms in ways.values())],
         "few": [
             f"{arm.title} ({len(arm.runs)}, {way})"
-            for way in WAYS
-            for arm in arms_of(numbers, way).values()
+            for way, arms in arms_by_way.items()
+            for arm in arms.values()
             if len(arm.runs) < FEWEST_SEEDS
         ],
         "tables": {title: _losses(arms) for title, arms in ways.items() if arms},

@@ -122,11 +122,12 @@ def _same_error(arms: Arms) -> Iterator[Claim]:
     for key in ("focal-3", "sample-focal"):
         if key not in arms or "cross-entropy" not in arms:
             continue
-        found = difference(arms[key], arms["cross-entropy"], metric_of("before", "error"))
+        pick = metric_of("before", "error")
+        first, second = shared(arms[key], arms["cross-entropy"])
+        found = difference(first, second, pick)
         if found is not None:
-            title, pick = arms[key].title, metric_of("before", "error")
-            both = shared(arms[key], arms["cross-entropy"])
-            higher = sum(pick(both[0].runs[seed]) > pick(both[1].runs[seed]) for seed in both[0].runs)
+            title = first.title
+            higher = sum(pick(run) > pick(second.runs[seed]) for seed, run in first.runs.items())
             yield Claim(
                 key=f"no-cost-{key}",
                 source=MUKHOTI,

@@ -57,11 +57,8 @@ def _decayed(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
 
 def _cut_short(claim: Claim, setting: Setting) -> tuple[Departure, ...]:
     """Where training ends early, the levels of error and temperature are not the paper's."""
-    return (
-        (FEWER_EPOCHS,)
-        if setting is NEWSGROUPS and claim.key.startswith(("no-cost-", "temperature-"))
-        else ()
-    )
+    is_level = claim.key.startswith(("no-cost-", "temperature-"))
+    return (FEWER_EPOCHS,) if setting is NEWSGROUPS and is_level else ()
 
 
 def _against(claim: Claim) -> str:
