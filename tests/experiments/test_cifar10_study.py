@@ -8,7 +8,7 @@ from typing import Any
 from calibrant.experiments.grid import load_grid
 from calibrant.experiments.studies import cifar10
 from calibrant.experiments.studies.cifar10 import CIFAR10
-from calibrant.experiments.studies.cifar10.claims import claims
+from calibrant.experiments.studies.cifar10.claims import BY_DESIGN, KULL_AVERAGED, claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of, numbers_of, swapped
 from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, FOREIGN, MEAN, SUM
 from calibrant.experiments.studies.gammas.settings import FITS, ROWS_SIZE
@@ -90,6 +90,16 @@ def test_each_paper_is_asked_with_its_reduction() -> None:
     assert by_key["foreign-notmnist_ood-brier"].verdict == "does not hold"  # Brier comes later, so has more
     assert by_key["foreign-notmnist_ood-cross-entropy"].verdict == "holds"
     assert by_key["people-focal-temperature-focal-3-sum"].verdict == "does not hold"
+
+
+def test_what_was_chosen_or_averaged_decides_no_claim() -> None:
+    """Over-confidence was chosen, so it is left open; so is section 4.1 with the mean, which has its rows."""
+    by_key = {claim.key: claim for claim in claims(numbers())}
+    assert by_key["over-confident"].departures == (BY_DESIGN,)
+    assert by_key[f"above-one-{ROWS_SIZE}"].departures == (BY_DESIGN,)
+    compensation = by_key[f"same-ratio-focal-3-{ROWS_SIZE}-mean"]
+    assert (compensation.departures, compensation.verdict) == ((KULL_AVERAGED,), "holds")
+    assert "(with the sum)" in by_key[f"same-ratio-focal-3-{ROWS_SIZE}"].statement
 
 
 def test_reductions_exchange() -> None:

@@ -11,7 +11,7 @@ from calibrant.experiments.studies.cifar10.settings import LOSSES, SUM, TITLES, 
 from calibrant.experiments.studies.gammas.numbers import numbers_of as exponents_of
 
 Numbers = Mapping[str, Any]
-_FOUND = ("train_accuracy", "stages", "parameters", "norms", "people", "shift")
+_FOUND = ("train_accuracy", "stages", "parameters", "norms", "people", "shift", "train", "new")
 
 
 def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:

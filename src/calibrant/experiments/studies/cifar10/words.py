@@ -11,7 +11,7 @@ from calibrant.experiments.printed_rows import fitted_table
 from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of
 from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, FOREIGN, IMAGES, PEOPLE, TITLES, WAYS
-from calibrant.experiments.studies.gammas.numbers import of_size, rows_of
+from calibrant.experiments.studies.gammas.numbers import rows_of
 from calibrant.experiments.studies.gammas.settings import OBJECTIVES, ROWS_SIZE
 from calibrant.experiments.studies.gammas.words import map_table, rows_table, size_table
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
@@ -34,7 +34,6 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     exponents = numbers["exponents"]
     arms_by_way = {way: arms_of(numbers, way) for way in WAYS}
     ways = {title: arms_by_way[way] for way, title in WAYS.items()}
-    sized = of_size(exponents, ROWS_SIZE)
     return {
         **usual_words(numbers, numbers["done"], claims(numbers), {}),
         "absent": [title for key, title in TITLES.items() if not any(key in arms for arms in ways.values())],
@@ -47,13 +46,17 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "tables": {title: _losses(arms) for title, arms in ways.items() if arms},
         "fitted": {title: fitted_table(arms) for title, arms in ways.items() if arms},
         "rows": {title: rows_table(rows_of(exponents), objective) for objective, title in OBJECTIVES.items()},
-        "sides": size_table(sized),
+        "sides": {title: size_table(arms) for title, arms in ways.items() if arms},
         "shifted": {title: _shifted(arms) for title, arms in ways.items() if arms},
         "told": {title: _told(arms) for title, arms in ways.items() if arms},
         "people": {title: _people(arms) for title, arms in ways.items() if arms},
         "images": IMAGES,
         "corruptions": CORRUPTIONS,
-        "map_table": map_table(numbers["closest"], {ROWS_SIZE: sized}),
+        "maps": {
+            title: found
+            for title, arms in ways.items()
+            if (found := map_table(numbers["closest"], {ROWS_SIZE: arms}))
+        },
     }
 
 

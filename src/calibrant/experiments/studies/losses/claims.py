@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from calibrant.experiments import on_bounds
 from calibrant.experiments.arms import Run, difference, shared
 from calibrant.experiments.claims import (
     NOT_CLAIMED,
@@ -19,7 +20,7 @@ from calibrant.experiments.claims import (
     below,
     within,
 )
-from calibrant.experiments.means import Mean, standard_errors
+from calibrant.experiments.means import Mean, mean_of, plus_minus, standard_errors
 from calibrant.experiments.studies.losses.comparisons import Arms, Below, in_words, metric_of, shown
 from calibrant.experiments.studies.losses.numbers import BY_ADAPTIVE_ECE, BY_ECE, arms_of
 from calibrant.experiments.studies.losses.settings import (
@@ -90,7 +91,8 @@ def row_question(claim: Claim) -> tuple[str, str, Sequence[str]] | None:
     if claim.key.startswith("temperature-"):
         return "T", "post", (claim.key.removeprefix("temperature-"),)
     metric = next((_PRINTED[each] for each in _PRINTED if f"-{each}-" in claim.key), "ECE")
-    if claim.key.startswith("flsd-") and claim.key != "flsd-nll-temperature":  # theirs has T by ECE
+    # Theirs has T by ECE.
+    if claim.key.startswith(("flsd-", "competitive-")) and claim.key != "flsd-nll-temperature":
         return metric, "post" if "-temperature" in claim.key else "pre", claim.arms
     if claim.key.startswith("no-cost-"):
         return "error", "na", (claim.key.removeprefix("no-cost-"), "cross-entropy")
@@ -228,6 +230,9 @@ def _focal_temperature(arms: Arms) -> Iterator[Claim]:
         if key not in arms:
             continue
         arm = arms[key]
+        exponents = [run["parameters"]["gamma"] for run in arm.runs.values()]
+        mark = on_bounds.mark("gamma", exponents)
+        bound = f" (γ = {plus_minus(mean_of(exponents), 2)}{mark})" if mark else ""
         for name in ("nll", "ece"):
             focal, plain = (metric_of(stage, name) for stage in ("focal-temperature", "temperature"))
             gain = arm.mean(lambda run, focal=focal, plain=plain: focal(run) - plain(run))
@@ -239,7 +244,7 @@ def _focal_temperature(arms: Arms) -> Iterator[Claim]:
                 "temperature scaling",
                 verdict=below(gain),
                 evidence=f"difference {shown(gain, name, signed=True)} ({100 * relative:+.1f} % of it), "
-                f"n = {gain.n}",
+                f"n = {gain.n}{bound}",
                 departures=(BY_LIKELIHOOD,) if name == "ece" else (),
             )
 
@@ -292,6 +297,7 @@ def _fcl() -> Iterator[Below]:
         yield Below(f"errs-fcl-{other}", FCL, _FCL_ERRS, _FCL, other, "before", "error")
 
 
+_FOCAL_LOWER = "Focal loss (γ = 3) has a lower {metric} than {second}, {when}"
 _FLSD_LOWER = "FLSD-53 has a lower {metric} than {second}, {when}"
 _FCL_LOWER = "Focal calibration loss has a lower {metric} than {second}, {when}"
 _FCL_ERRS = "Focal calibration loss errs less than {second}"
@@ -329,6 +335,15 @@ _TESTS: tuple[Callable[[Arms], Iterator[Claim]], ...] = (
     _overconfident,
     Below("weight-decay", GUO, _DECAY, _CE, "cross-entropy-no-decay", "before", "ece"),
     *_flsd(),
+    Below(
+        "competitive-adaptive_ece-temperature",
+        MUKHOTI,
+        _FOCAL_LOWER,
+        "focal-3",
+        _CE,
+        BY_ADAPTIVE_ECE,
+        "adaptive_ece",
+    ),
     Below("flsd-nll-before", OWN, _FLSD_LOWER, _FLSD, _CE, "before", "nll"),
     Below("flsd-nll-temperature", OWN, _FLSD_LOWER, _FLSD, _CE, "temperature", "nll"),
     _same_error,

@@ -77,7 +77,7 @@ def _at_the_end(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
             title = in_words(arms[key].title)
             statement = f"After the last epoch {title} needs a lower temperature than cross-entropy"
             yield from Asked(key=f"end-{key}", source=OWN, statement=statement).lower(arms[key], plain, _LAST)
-    if plain is not None:
+    if plain is not None and any(run["kept_epoch"] < len(run["temperatures"]) for run in plain.runs.values()):
         yield from Asked(
             key="end-over-confident",
             source=OWN,
