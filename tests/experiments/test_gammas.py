@@ -102,7 +102,7 @@ def test_methods_and_criteria_are_compared_within_runs() -> None:
 
 
 def test_the_premise_of_the_argument_is_asked_first() -> None:
-    """Where cross-entropy needs less than 2 or more than 2.5 on new images, a temperature farther from 1 settles nothing."""
+    """Where cross-entropy needs less than 2, or more than 2.5, farther from 1 settles nothing."""
     for temperature, said in (
         (2.4, "does not hold"),
         (1.2, "depends on the gap"),
