@@ -94,6 +94,22 @@ def test_the_keyboard_ends_an_import_that_hangs(folder: Path) -> None:
     assert done.stderr.startswith("calibrant: stopped; ")
 
 
+def test_the_second_interrupt_is_the_last(folder: Path) -> None:
+    """What ended the import by a second Ctrl-C is not interrupted a third time while it says so."""
+    (folder / "hangs.py").write_text(
+        "import signal\nfor _ in range(2):\n    signal.raise_signal(signal.SIGINT)\n"
+    )
+    code = (
+        "import signal, time, calibrant.cli.interrupts as interrupts;"
+        "signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background ignores it
+        "interrupts.hold_while_importing()\n"
+        "try:\n    import hangs\nexcept KeyboardInterrupt:\n    time.sleep(10 * interrupts._PAUSE)\n"
+        "    print('undisturbed')"
+    )
+    done = start(folder, sys.executable, "-c", code)
+    assert done.stdout == "undisturbed\n", done.stderr
+
+
 def stopped_at(folder: Path, module: str) -> subprocess.CompletedProcess[str]:
     """Run a command that imports a module and then sleeps."""
     code = (

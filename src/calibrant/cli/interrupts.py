@@ -27,21 +27,27 @@ class _Hold:
     """The handler."""
 
     def __init__(self) -> None:
-        self._holds = False
+        self._held: object | None = None  # the Ctrl-C that waits
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self._holds or not _is_importing(frame):
+        if self._held is not None or not _is_importing(frame):
+            self._held = None
             signal.default_int_handler(number, frame)
-        self._holds = True
-        _thread.start_new_thread(self._wait, ())  # `threading` would take a lock that an import may hold
+        self._held = held = object()
+        _thread.start_new_thread(self._wait, (held,))  # `threading` would take a lock that an import may hold
 
-    def _wait(self) -> None:
-        """Interrupt again where the import has ended, by a signal, which also wakes what sleeps."""
+    def _wait(self, held: object) -> None:
+        """Interrupt again where the import has ended, by a signal, which also wakes what sleeps.
+
+        Not where a second Ctrl-C ended it: a third one would meet the command while it says goodbye.
+        """
         main = threading.main_thread().ident or 0
         frames = sys._current_frames  # pyright: ignore[reportPrivateUsage]
-        while _is_importing(frames().get(main)):
+        while self._held is held and _is_importing(frames().get(main)):
             time.sleep(_PAUSE)
-        self._holds = False
+        if self._held is not held:
+            return
+        self._held = None
         if sys.platform == "win32":
             _thread.interrupt_main()
         else:
