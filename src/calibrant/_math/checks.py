@@ -311,11 +311,16 @@ def _check_range(
     """Refuse what lies outside of [0, limit]; NaN is in ``low``, ``before`` counts rows above."""
     if float(low) >= 0 and float(high) <= limit:
         return
-    bad = ~((probs >= 0) & (probs <= limit))
-    row = first_row(bad)
-    value = probs[row][bad[row]].reshape(-1)[0].item()
+    row, value = first_outside(probs, limit)
     remedy = NO_NUMBER if math.isnan(value) else f"if these are logits, {remedy}"
     raise InputError(f"`probs` must lie in [0, 1]; row {before + row} holds {value:g}; {remedy}.")
+
+
+def first_outside(probs: Tensor, limit: float) -> tuple[int, float]:
+    """The first row with a value outside of [0, limit], or NaN, and the value; there must be one."""
+    bad = ~((probs >= 0) & (probs <= limit))
+    row = first_row(bad)
+    return row, float(probs[row][bad[row]].reshape(-1)[0])
 
 
 def _first_bad(row: Tensor) -> float:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
-from calibrant._math.checks import NO_NUMBER, ROW_SUM_TOLERANCE, row_sum_tolerance
+from calibrant._math.checks import NO_NUMBER, ROW_SUM_TOLERANCE, first_outside, row_sum_tolerance
 from calibrant._math.errors import InputError
 
 Kind: TypeAlias = Literal["binary", "multiclass", "multilabel", "top_label"]
@@ -353,9 +353,7 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
     low, high = torch.aminmax(probs)  # NaN propagates to both
     if float(low) >= 0 and float(high) <= 1 + slack:
         return
-    bad = ~((probs >= 0) & (probs <= 1 + slack))
-    row = first_row(bad)
-    value = float(probs[row][bad[row]].flatten()[0])
+    row, value = first_outside(probs, 1 + slack)
     remedy = "if these are logits, name them `logits`"
     if name == "confidence":
         remedy = "it is the probability of the predicted class"

@@ -63,7 +63,7 @@ class Below:
             return
         first, second = arms[self.first], arms[self.second]
         pick = self.pick or metric_of(self.stage, self.name)
-        if self.pick is None and not all(_has(arm, self.stage, self.name) for arm in (first, second)):
+        if self.pick is None and not all(has(arm, self.stage, self.name) for arm in (first, second)):
             return
         found = difference(first, second, pick)
         if found is None:
@@ -83,7 +83,8 @@ class Below:
         )
 
 
-def _has(arm: ArmRuns, stage: str, name: str) -> bool:
+def has(arm: ArmRuns, stage: str, name: str = "nll") -> bool:
+    """Whether every run of the arm has a metric of the stage; by default one that every stage has."""
     return all(name in run["stages"].get(stage, {}) for run in arm.runs.values())
 
 

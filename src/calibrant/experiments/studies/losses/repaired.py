@@ -7,15 +7,13 @@ from calibrant.calibrators import build
 from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.experiments.measured import errors_of
+from calibrant.experiments.studies.losses.settings import ADAPTIVE_ECE_SEARCH
 from calibrant.predictions import Predictions
-
-SEARCH = "temperature(objective='adaptive_ece', search='grid')"
-"""How Mukhoti et al. (2020) choose the temperature whose adaptive ECE they print."""
 
 
 def by_adaptive_ece(predictions: Predictions) -> tuple[dict[str, float], float]:
     """The metrics of test samples after the temperature that held-out ones choose by adaptive ECE, and it."""
-    fitted = fit_quietly(build(SEARCH), Labelled.of(predictions.calibration))
+    fitted = fit_quietly(build(ADAPTIVE_ECE_SEARCH), Labelled.of(predictions.calibration))
     test = Labelled.of(predictions.test)
     probs = fitted.predict_proba(test.scores.double()).double()
     found = {

@@ -13,6 +13,8 @@ MUKHOTI = "Mukhoti et al. (2020)"
 GUO = f"{MUKHOTI}, quoting Guo et al. (2017)"
 FCL = "focal calibration loss (2025)"
 KULL = "Komisarenko and Kull (2024)"
+ADAPTIVE_ECE_SEARCH = "temperature(objective='adaptive_ece', search='grid')"
+"""How Mukhoti et al. (2020) choose the temperature whose adaptive ECE they print."""
 GROUPS: Mapping[str, slice] = {"frequent": slice(0, 3), "middle": slice(3, 7), "rare": slice(7, 10)}
 """Places of the classes of long-tailed images, the most frequent ones first."""
 OF_GROUPS: Mapping[str, str] = {

@@ -11,7 +11,7 @@ from calibrant.experiments.on_bounds import ON_BOUND, bounds, mark
 from calibrant.experiments.pages import table
 from calibrant.experiments.paired import claims_table, tally_sentence
 from calibrant.experiments.studies.losses.claims import claims, on_grid
-from calibrant.experiments.studies.losses.comparisons import WITHOUT_UNIT, shown
+from calibrant.experiments.studies.losses.comparisons import WITHOUT_UNIT, has, shown
 from calibrant.experiments.studies.losses.numbers import BY_ECE, METRICS, TITLES, arms_of
 from calibrant.experiments.studies.losses.published import DATA, NETWORK, PRINTED_WITH
 from calibrant.experiments.studies.losses.settings import DEPARTURES, GROUPS, UNBALANCED
@@ -61,7 +61,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "stages": {
             title: _stage(known, stage)
             for stage, title in STAGE_TITLES.items()
-            if (known := [arm for arm in arms if _has(arm, stage)])
+            if (known := [arm for arm in arms if has(arm, stage)])
         },
         "runs": len(runs),
         "by_ece_missing": sum(BY_ECE not in run["stages"] for run in runs),
@@ -83,11 +83,6 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "quoted": _quoted(arms, numbers["published"]),
         "quoted_of": (NETWORK, DATA),
     }
-
-
-def _has(arm: ArmRuns, stage: str) -> bool:
-    """Whether every run of the arm has the stage."""
-    return all(stage in run["stages"] for run in arm.runs.values())
 
 
 def _stage(arms: Sequence[ArmRuns], stage: str) -> str:

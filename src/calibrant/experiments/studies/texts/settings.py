@@ -20,10 +20,11 @@ from calibrant.experiments.printed_rows import (
     PrintedTable,
     scheduled_focal,
 )
+from calibrant.experiments.studies.losses.settings import ADAPTIVE_ECE_SEARCH
 
 STAGES = {
     "by-ece": "temperature(objective='ece', search='grid')",
-    "by-adaptive-ece": "temperature(objective='adaptive_ece', search='grid')",
+    "by-adaptive-ece": ADAPTIVE_ECE_SEARCH,
     "temperature": "temperature",
     "focal-temperature": "focal-temperature",
 }
