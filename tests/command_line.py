@@ -26,7 +26,7 @@ from calibrant.cli.main import run
 # Typer reads the signatures of all commands for every call; those of one application stay as they are.
 typer.main.get_command = typer.testing._get_command = functools.cache(typer.main.get_command)  # pyright: ignore
 
-START = [sys.executable, "-c", "from calibrant.cli.main import run; run()"]
+START = [sys.executable, "-c", "from calibrant.__main__ import start; start()"]
 """Starts the command in a process of its own; its arguments follow."""
 
 

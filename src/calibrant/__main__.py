@@ -1,6 +1,23 @@
-"""``python -m calibrant`` is the command ``calibrant``."""
+"""The command ``calibrant``, which ``python -m calibrant`` is, too."""
 
-from calibrant.cli.main import run
+from __future__ import annotations
+
+import sys
+
+from calibrant.cli.interrupts import STOPPED, hold_while_importing
+
+
+def start() -> None:
+    """Import the command and run it; Ctrl-C says that it stopped from the first moment on."""
+    hold_while_importing()
+    try:
+        from calibrant.cli.main import run
+
+        run()
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{STOPPED}\n")
+        sys.exit(130)
+
 
 if __name__ == "__main__":
-    run()
+    start()

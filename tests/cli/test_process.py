@@ -70,7 +70,7 @@ def test_the_installed_command_is_this_one() -> None:
     from importlib.metadata import entry_points
 
     (command,) = entry_points(group="console_scripts", name="calibrant")
-    assert command.value == "calibrant.cli.main:run"
+    assert command.value == "calibrant.__main__:start"
 
 
 def test_the_keyboard_waits_for_imports(folder: Path) -> None:
@@ -92,6 +92,24 @@ def test_the_keyboard_ends_an_import_that_hangs(folder: Path) -> None:
     done = stopped_at(folder, "hangs")
     assert done.returncode == 130, done.stderr
     assert done.stderr.startswith("calibrant: stopped; ")
+
+
+def test_the_keyboard_stops_it_before_it_is_imported(folder: Path) -> None:
+    """Ctrl-C while the command itself is imported: the same sentence."""
+    code = (
+        "import signal, sys;"
+        "signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background ignores it
+        "from calibrant.__main__ import start\n"
+        "class Presses:\n"
+        "    def find_spec(self, *_):\n"
+        "        sys.meta_path.remove(self)\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Presses())\n"
+        "start()"
+    )
+    done = start(folder, sys.executable, "-c", code, "--version")
+    assert (done.returncode, done.stdout) == (130, ""), done.stderr
+    assert done.stderr == "calibrant: stopped; nothing half-written is left behind.\n"
 
 
 def test_the_second_interrupt_is_the_last(folder: Path) -> None:
@@ -116,7 +134,7 @@ def stopped_at(folder: Path, module: str) -> subprocess.CompletedProcess[str]:
         "import signal, calibrant.cli.evaluate as command;"
         "signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background ignores it
         f"command.check_inputs = lambda *_: (__import__({module!r}), __import__('time').sleep(400));"
-        "from calibrant.cli.main import run; run()"
+        "from calibrant.__main__ import start; start()"
     )
     return start(folder, sys.executable, "-c", code, "evaluate", "p.npz")
 
@@ -127,7 +145,7 @@ def test_the_keyboard_stops_it_in_one_sentence(folder: Path) -> None:
         "import signal, calibrant.cli.evaluate as command;"
         "signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background ignores it
         "command.check_inputs = lambda *_: signal.raise_signal(signal.SIGINT);"
-        "from calibrant.cli.main import run; import sys; sys.argv = ['calibrant', 'evaluate', 'p.npz']; run()"
+        "from calibrant.__main__ import start; import sys; sys.argv[1:] = ['evaluate', 'p.npz']; start()"
     )
     done = start(folder, sys.executable, "-c", code)
     assert done.returncode == 130

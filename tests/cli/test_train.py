@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from typer.testing import CliRunner
 import calibrant
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
+from command_line import START
 
 RECIPE = """
 model = "slow_network:make"
@@ -56,7 +56,7 @@ class Slow(nn.Module):
 def make(num_classes):
     return Slow(num_classes)
 '''
-COMMAND = [sys.executable, "-c", "from calibrant.cli.main import run; run()", "train"]
+COMMAND = [*START, "train"]
 
 
 @pytest.fixture

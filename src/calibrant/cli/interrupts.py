@@ -9,6 +9,7 @@ import threading
 import time
 from types import FrameType
 
+STOPPED = "calibrant: stopped; nothing half-written is left behind."
 _PAUSE = 0.05  # seconds
 _IMPORTING = "<frozen importlib._bootstrap>"
 

@@ -25,7 +25,7 @@ from calibrant.cli.fault import report_fault
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
 from calibrant.cli.heatmap import heatmap
-from calibrant.cli.interrupts import hold_while_importing
+from calibrant.cli.interrupts import STOPPED
 from calibrant.cli.manner import Quiet, Verbose, Version, manner, mannered
 from calibrant.cli.monitor import monitor
 from calibrant.cli.outlet import outlet
@@ -122,7 +122,6 @@ def run() -> None:
     atexit.register(gc.freeze)
     here = str(Path.cwd())  # where `module:factory` is looked for; last, so that it hides nothing
     sys.path += [] if here in sys.path else [here]
-    hold_while_importing()
     sys.stdout, sys.stderr = outlet(sys.stdout), outlet(sys.stderr)
     warnings.showwarning = lambda message, *_, **__: errors().print(f"note: {message}", style="yellow")
     try:
@@ -132,7 +131,7 @@ def run() -> None:
         sys.exit(2)
     except SystemExit as end:
         if _interrupted(end):
-            errors().print("calibrant: stopped; nothing half-written is left behind.")
+            errors().print(STOPPED)
         raise
     except Exception as error:
         sys.exit(report_fault(error))
