@@ -102,11 +102,11 @@ def test_methods_and_criteria_are_compared_within_runs() -> None:
 
 
 def test_the_premise_of_the_argument_is_asked_first() -> None:
-    """Where cross-entropy needs less than 2, or more than 2.5, farther from 1 settles nothing."""
+    """Where cross-entropy needs less than 2 on new images, farther from 1 settles nothing."""
     for temperature, said in (
         (2.4, "does not hold"),
         (1.2, "depends on the gap"),
-        (4.0, "depends on the gap"),
+        (4.0, "does not hold"),
     ):
         losses = {"cross-entropy": temperature, "focal-3": temperature / 25}
         asked = {
@@ -136,7 +136,6 @@ def test_larger_exponents_are_held_against_smaller_ones() -> None:
     assert {asked[f"error-focal-{gamma}"].verdict for gamma in (3, 5, 7)} == {"holds"}
     assert asked["error-ends"].verdict == "holds"
     assert asked["ece-focal-3"].verdict == asked["ece-ends"].verdict == "does not hold"
-    assert asked["flsd-adaptive_ece-temperature"].verdict == "holds"
     assert "error-focal-1" not in asked
 
 

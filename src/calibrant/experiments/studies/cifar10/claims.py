@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from calibrant.experiments.claims import NOT_CLAIMED, OWN, PRACTICE, Claim, Departure
+from calibrant.experiments.claims import NOT_CLAIMED, OWN, PRACTICE, Claim
 from calibrant.experiments.paired import Asked, Quantity, enough, in_words
 from calibrant.experiments.studies.cifar10.numbers import arms_of
 from calibrant.experiments.studies.cifar10.settings import (
@@ -21,24 +21,12 @@ from calibrant.experiments.studies.cifar10.settings import (
 from calibrant.experiments.studies.gammas.claims import by_size
 from calibrant.experiments.studies.gammas.claims import claims as claims_of_exponents
 from calibrant.experiments.studies.gammas.settings import ROWS_SIZE
-from calibrant.experiments.studies.losses.claims import asked
-from calibrant.experiments.studies.losses.settings import FCL, MUKHOTI
+from calibrant.experiments.studies.losses.claims import asked, by_design
+from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED, PAPER_FCL
 from calibrant.experiments.studies.sum_or_mean.claims import AVERAGED, NAMES, QUANTITIES, as_authors
 
-BY_DESIGN = Departure(
-    verdict="depends on the design",
-    what="The number of images was chosen so that cross-entropy ends over-confident with the sum.",
-)
-"""Why cross-entropy's over-confidence is no finding here."""
-KULL_AVERAGED = Departure(
-    verdict="depends on the reduction",
-    what="The code on which Komisarenko and Kull (2024) build sums the loss over the batch; here it is "
-    "averaged.",
-)
-"""What is done otherwise where their section 4.1 is asked with the mean."""
-_DESIGNED = ("over-confident", "above-one-")
 _WITHOUT = ("norms-", "focal-temperature-")
 """How keys begin of claims with epochs of another schedule, and of those that exponents ask."""
 _PEOPLE = Quantity(pick=lambda run: run["people"]["temperature"]["nll"], digits=4)
@@ -49,23 +37,14 @@ _PEOPLE_GAIN = Quantity(
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Those of losses, then of exponents, then of the two reductions."""
-    losses, exponents = list(_of_losses(numbers)), list(_of_exponents(numbers))
-    # What both ask is asked on the grid of the paper that claims it: 0.1, 0.2, … or 0.01, 0.02, …
-    coarse = {claim.key for claim in losses if claim.source.startswith(MUKHOTI)}
-    fine = {claim.key for claim in exponents} - coarse
     found = [
-        *(claim for claim in losses if claim.key not in fine),
-        *(claim for claim in exponents if claim.key not in coarse),
+        *_of_losses(numbers),
+        *_of_exponents(numbers),
         *_between(numbers),
         *_tells(numbers),
         *_people(numbers),
     ]
-    return [
-        replace(claim, departures=(*claim.departures, BY_DESIGN))
-        if claim.key.startswith(_DESIGNED)
-        else claim
-        for claim in found
-    ]
+    return [by_design(claim) for claim in found]
 
 
 def _of_exponents(numbers: Mapping[str, Any]) -> Iterator[Claim]:
@@ -73,13 +52,8 @@ def _of_exponents(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     for claim in claims_of_exponents(numbers["exponents"]):
         yield replace(claim, statement=f"{claim.statement} (with the {SUM})")
     for claim in by_size(ROWS_SIZE, enough(arms_of(numbers, MEAN))):
-        departures = claim.departures if claim.source == OWN else (*claim.departures, KULL_AVERAGED)
-        yield replace(
-            claim,
-            key=f"{claim.key}-{MEAN}",
-            statement=f"{claim.statement} (with the {MEAN})",
-            departures=departures,
-        )
+        key, statement = f"{claim.key}-{MEAN}", f"{claim.statement} (with the {MEAN})"
+        yield replace(claim, key=key, statement=statement)
 
 
 def _of_losses(numbers: Mapping[str, Any]) -> Iterator[Claim]:

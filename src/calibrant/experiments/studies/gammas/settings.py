@@ -43,8 +43,6 @@ QUESTIONS: Mapping[str, str] = {
     "criterion-": "Choosing a temperature by what is judged is better:",
     "falls-": "The likeliest temperature falls from one exponent to the next:",
     "gain-": "It lowers it by as much as the paper says, on average:",
-    "flsd-": "FLSD-53 better calibrated than cross-entropy after temperature scaling:",
-    "competitive-": "Focal loss (γ = 3), too, as in the paper's tables:",
     "error-": "Larger exponents of training err more often:",
     "ece-": "They are better calibrated after temperature scaling:",
     "calibrated-": "Cross-entropy calibrated on its training images:",

@@ -9,7 +9,7 @@ from typing import Any
 from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.claims import OWN, PRACTICE, Claim, Departure
 from calibrant.experiments.paired import Asked, Quantity, enough
-from calibrant.experiments.studies.losses.claims import asked, of_long_tail
+from calibrant.experiments.studies.losses.claims import asked, by_design, of_long_tail
 from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of, tail_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
@@ -70,7 +70,8 @@ _BETWEEN = (
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """What is asked of the balanced images, then the same of the long tail."""
     tail = _asked(tail_of(numbers))
-    return [*_asked(numbers), *(_on_the_tail(claim) for claim in tail)]
+    found = [*_asked(numbers), *(_on_the_tail(claim) for claim in tail)]
+    return [by_design(claim) for claim in found]
 
 
 def _on_the_tail(claim: Claim) -> Claim:
