@@ -35,10 +35,11 @@ _COLUMNS = (
     "the study says; of claims with several parts the largest, or, where a part fails, the smallest times "
     "their number). *q* is p adjusted by Benjamini and Hochberg's method for all claims of the paper on all "
     f"pages, at {1 - LEVEL:.0%}; claims that a study leaves open, which no status counts, are adjusted by "
-    "themselves. A test that is made twice of the same runs counts once. Studies share data and seeds, so "
+    "themselves. A test with the same numbers twice counts once. Studies share data and seeds, so "
     "their tests hang together; the method allows for positive dependence only. *After q* is what it leaves "
     "of the verdict; a dash where counts, not an interval, decide. The last column points to the list below "
-    "each table, which says what the study does otherwise than the paper."
+    "each table, which says what the study does otherwise than the paper. † marks a fitted exponent whose "
+    "search ended on a bound."
 )
 _ORDER = ("holds", "does not hold", "undecided")
 _COMPUTED = re.compile(r" here( \(\d+ of \d+\))?$|^depends on the \w+|^beyond the paper$")

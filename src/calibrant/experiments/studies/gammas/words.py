@@ -143,7 +143,7 @@ def map_table(closest: Mapping[str, float], sizes: Mapping[int, Mapping[str, Arm
             if not shared:
                 continue
             ratios = [
-                _SEPARATED
+                (_SEPARATED if separated(arm) else f"{_SEPARATED} of cross-entropy")
                 if part == "train" and (separated(arm) or separated(plain))
                 else plus_minus(
                     mean_of(
