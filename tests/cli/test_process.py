@@ -35,6 +35,8 @@ CALLS = {
     "serve": (("serve", "--port", "70000"), 2, "--port"),
 }
 
+HEARS = "import signal;signal.signal(signal.SIGINT, signal.default_int_handler);"
+"""A program that begins with it hears Ctrl-C, which a job in the background ignores."""
 NAMES = [command.callback.__name__ for command in app.registered_commands] + [
     group.name for group in app.registered_groups
 ]
@@ -97,8 +99,7 @@ def test_the_keyboard_ends_an_import_that_hangs(folder: Path) -> None:
 def test_the_keyboard_stops_it_before_it_is_imported(folder: Path) -> None:
     """Ctrl-C while the command itself is imported: the same sentence."""
     code = (
-        "import signal, sys;"
-        "signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background ignores it
+        HEARS + "import sys;"
         "from calibrant.__main__ import start\n"
         "class Presses:\n"
         "    def find_spec(self, *_):\n"
@@ -118,8 +119,7 @@ def test_the_second_interrupt_is_the_last(folder: Path) -> None:
         "import signal\nfor _ in range(2):\n    signal.raise_signal(signal.SIGINT)\n"
     )
     code = (
-        "import signal, time, calibrant.cli.interrupts as interrupts;"
-        "signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background ignores it
+        HEARS + "import time, calibrant.cli.interrupts as interrupts;"
         "interrupts.hold_while_importing()\n"
         "try:\n    import hangs\nexcept KeyboardInterrupt:\n    time.sleep(10 * interrupts._PAUSE)\n"
         "    print('undisturbed')"
@@ -131,8 +131,7 @@ def test_the_second_interrupt_is_the_last(folder: Path) -> None:
 def stopped_at(folder: Path, module: str) -> subprocess.CompletedProcess[str]:
     """Run a command that imports a module and then sleeps."""
     code = (
-        "import signal, calibrant.cli.evaluate as command;"
-        "signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background ignores it
+        HEARS + "import calibrant.cli.evaluate as command;"
         f"command.check_inputs = lambda *_: (__import__({module!r}), __import__('time').sleep(400));"
         "from calibrant.__main__ import start; start()"
     )
@@ -142,8 +141,7 @@ def stopped_at(folder: Path, module: str) -> subprocess.CompletedProcess[str]:
 def test_the_keyboard_stops_it_in_one_sentence(folder: Path) -> None:
     """Ctrl-C while a command works: one sentence, exit code 130, no traceback."""
     code = (
-        "import signal, calibrant.cli.evaluate as command;"
-        "signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background ignores it
+        HEARS + "import calibrant.cli.evaluate as command;"
         "command.check_inputs = lambda *_: signal.raise_signal(signal.SIGINT);"
         "from calibrant.__main__ import start; import sys; sys.argv[1:] = ['evaluate', 'p.npz']; start()"
     )

@@ -37,14 +37,13 @@ _PEOPLE_GAIN = Quantity(
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Those of losses, then of exponents, then of the two reductions."""
-    found = [
-        *_of_losses(numbers),
+    return [
+        *map(by_design, _of_losses(numbers)),
         *_of_exponents(numbers),
         *_between(numbers),
         *_tells(numbers),
         *_people(numbers),
     ]
-    return [by_design(claim) for claim in found]
 
 
 def _of_exponents(numbers: Mapping[str, Any]) -> Iterator[Claim]:
