@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from calibrant.cli.interrupts import STOPPED, hold_while_importing
+from calibrant.cli.interrupts import STOPPED, heed, hold_while_importing
 
 
 def start() -> None:
@@ -13,6 +13,7 @@ def start() -> None:
     try:
         from calibrant.cli.main import run
 
+        heed()
         run()
     except KeyboardInterrupt:
         sys.stderr.write(f"{STOPPED}\n")

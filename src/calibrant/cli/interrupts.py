@@ -24,31 +24,47 @@ def hold_while_importing() -> None:
         signal.signal(signal.SIGINT, _Hold())
 
 
+def heed() -> None:
+    """Stop at once where a Ctrl-C still waits, however little there is left to do."""
+    handler = signal.getsignal(signal.SIGINT)
+    if isinstance(handler, _Hold) and handler.is_taken():
+        raise KeyboardInterrupt
+
+
 class _Hold:
     """The handler."""
 
     def __init__(self) -> None:
-        self._held: object | None = None  # the Ctrl-C that waits
+        self._held: list[object] = []  # the Ctrl-C that waits, if any; who removes it stops the command
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self._held is not None or not _is_importing(frame):
-            self._held = None
+        if self.is_taken() or not _is_importing(frame):
             signal.default_int_handler(number, frame)
-        self._held = held = object()
+        held = object()
+        self._held.append(held)
         _thread.start_new_thread(self._wait, (held,))  # `threading` would take a lock that an import may hold
+
+    def is_taken(self) -> bool:
+        """Whether a Ctrl-C waited; it does no longer."""
+        try:
+            self._held.pop()
+        except IndexError:
+            return False
+        return True
 
     def _wait(self, held: object) -> None:
         """Interrupt again where the import has ended, by a signal, which also wakes what sleeps.
 
-        Not where a second Ctrl-C ended it: a third one would meet the command while it says goodbye.
+        Not where the command has stopped since: another one would meet it while it says goodbye.
         """
         main = threading.main_thread().ident or 0
         frames = sys._current_frames  # pyright: ignore[reportPrivateUsage]
-        while self._held is held and _is_importing(frames().get(main)):
+        while held in self._held and _is_importing(frames().get(main)):
             time.sleep(_PAUSE)
-        if self._held is not held:
+        try:
+            self._held.remove(held)
+        except ValueError:
             return
-        self._held = None
         if sys.platform == "win32":
             _thread.interrupt_main()
         else:
