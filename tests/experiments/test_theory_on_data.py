@@ -192,3 +192,21 @@ def test_rows_of_one_network_are_one_sample(folder: Path) -> None:
     claims = {claim.key: claim for claim in PAGE.claims(results([], 0, published_temperatures(folder)))}
     assert claims["nearer, Mukhoti et al. (2020)"].verdict == "undecided"
     assert claims["nearer, Mukhoti et al. (2020)"].evidence.endswith("n = 1 networks")
+
+
+@pytest.mark.parametrize(
+    ("source", "temperature", "said"),
+    [
+        ("this library", 1.9, "depends on the gap"),
+        ("this library", 2.1, "holds"),
+        ("this library, on the long tail", 2.1, "beyond the paper"),
+    ],
+)
+def test_nearer_to_one_is_asked_where_the_argument_starts(source: str, temperature: float, said: str) -> None:
+    """Of balanced data, and where cross-entropy needs as high a temperature as the paper says."""
+    committed = json.loads((RESULTS / "theory-on-data.json").read_text(encoding="utf-8"))["temperatures"]
+    proper = [temperature + 0.01 * step for step in (-2, -1, 0, 1, 2)]
+    rows = [{**each, "proper": proper} for each in committed if each["source"] == source]
+    claims = {claim.key: claim for claim in PAGE.claims(results([], 0, rows))}
+    assert claims[f"nearer, {source}"].said == said
+    assert claims[f"nearer, {source}"].verdict == "holds"

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, Run
-from calibrant.experiments.claims import NOT_CLAIMED, OWN, Claim, Departure, above
+from calibrant.experiments.claims import NOT_CLAIMED, OWN, Claim, above
 from calibrant.experiments.means import Mean, mean_of, plus_minus
 from calibrant.experiments.paired import FEWEST_SEEDS, Asked, Quantity, in_words
 from calibrant.experiments.studies.gammas.numbers import of_size, rows_of
@@ -19,7 +19,6 @@ from calibrant.experiments.studies.gammas.settings import (
     LOWEST,
     OBJECTIVES,
     OF_SIZES,
-    PREMISE,
     ROWS_SIZE,
     SAME_RATIO,
     SEPARATED,
@@ -27,6 +26,7 @@ from calibrant.experiments.studies.gammas.settings import (
     TITLES,
     Criterion,
 )
+from calibrant.experiments.studies.losses.claims import nearer_to_one
 from calibrant.experiments.studies.losses.settings import BY_DESIGN, KULL
 
 CE = "cross-entropy"
@@ -182,23 +182,6 @@ def _errs(arm: ArmRuns | None) -> ArmRuns | None:
     return None if arm is None or separated(arm) else arm
 
 
-def _premise(plain: ArmRuns | None) -> tuple[Departure, ...]:
-    """That cross-entropy's temperature is lower than where the paper's argument starts, if it is.
-
-    From a higher one it follows all the more.
-    """
-    if plain is None:
-        return ()
-    found, (low, high) = plain.mean(side("new", "temperature").pick), PREMISE
-    if found.high >= low:
-        return ()
-    what = (
-        f"The argument starts from cross-entropy that needs a temperature of {low:g} to {high:g}; here it "
-        "needs less."
-    )
-    return (Departure(verdict="depends on the gap", what=what),)
-
-
 def by_size(size: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
     """Those of section 4.1, of networks with so many training images."""
     where = f"with {size:,} training images"
@@ -223,7 +206,8 @@ def by_size(size: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
             f"nearer-{key}",
             f"{title.capitalize()} needs a temperature nearer to 1 on new images than cross-entropy",
         )
-        yield from replace(nearer, departures=_premise(plain)).lower(arm, plain, FROM_ONE)
+        for claim in nearer.lower(arm, plain, FROM_ONE):
+            yield nearer_to_one(claim, plain.mean(side("new", "temperature").pick)) if plain else claim
         if arm is None or plain is None:
             continue
         yield from ask(

@@ -25,8 +25,6 @@ OBJECTIVES: Mapping[Criterion, str] = {"nll": "NLL", "adaptive_ece": "AdaECE"}
 """By what temperatures and exponents are chosen; the paper's ECE has bins of equal mass."""
 GAINS: Mapping[Criterion, float] = {"nll": 0.01, "adaptive_ece": 0.2}
 """By what share of it the paper lowers what is judged where that chooses the temperature, on average."""
-PREMISE = (2.0, 2.5)
-"""The temperatures of cross-entropy from which the paper's argument of section 4.1 starts."""
 FITS = ("before", *(f"{method}-{by}" for by in OBJECTIVES for method in ("temperature", "focal")))
 """What is done to a run: nothing, and either method by either criterion."""
 CALIBRATED = 0.01

@@ -35,6 +35,8 @@ from calibrant.experiments.studies.losses.settings import (
     LONG_TAIL,
     MUKHOTI,
     OF_GROUPS,
+    PREMISE,
+    TOO_NEAR,
     UNBALANCED,
 )
 
@@ -72,6 +74,13 @@ def by_design(claim: Claim) -> Claim:
     if not claim.key.startswith("over-confident"):
         return claim
     return replace(claim, departures=(*claim.departures, BY_DESIGN))
+
+
+def nearer_to_one(claim: Claim, proper: Mean) -> Claim:
+    """A claim that focal loss needs a temperature nearer to 1 than the one that cross-entropy needs."""
+    if proper.high >= PREMISE[0]:
+        return claim
+    return replace(claim, departures=(*claim.departures, TOO_NEAR))
 
 
 def of_long_tail(claim: Claim) -> Claim:

@@ -49,6 +49,14 @@ BY_DESIGN = Departure(
     "over-confident.",
 )
 """Why cross-entropy's over-confidence is no finding on images."""
+PREMISE = (2.0, 2.5)
+"""The temperatures of cross-entropy from which the argument of Komisarenko and Kull (2024) starts."""
+TOO_NEAR = Departure(
+    verdict="depends on the gap",
+    what=f"The argument starts from cross-entropy that needs a temperature of {PREMISE[0]:g} to "
+    f"{PREMISE[1]:g}; here it needs less.",
+)
+"""Why focal loss need not be nearer to 1 than cross-entropy; from a higher temperature it is all the more."""
 BY_LIKELIHOOD = Departure(
     verdict="depends on the criterion",
     what="Temperatures and exponents are fitted by likelihood here; Komisarenko and Kull (2024) choose them "

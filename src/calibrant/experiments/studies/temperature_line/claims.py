@@ -10,6 +10,7 @@ from typing import Any
 from calibrant.experiments.claims import Claim, above, below, compared, sides_exchanged
 from calibrant.experiments.grouping import grouped
 from calibrant.experiments.means import Mean, mean_of, plus_minus
+from calibrant.experiments.studies.losses.claims import nearer_to_one
 from calibrant.experiments.studies.temperature_line.curves import (
     Curve,
     by_unit,
@@ -143,7 +144,7 @@ def _nearer(networks: Sequence[Curve]) -> Iterator[Claim]:
             (ARMS[0], [fmean(each.focal) for each in seeds]), (ARMS[1], [each.plain for each in seeds])
         )
         nearer = [far < each.plain for each in seeds for far in each.focal]
-        yield Claim(
+        claim = Claim(
             key=f"nearer, {data}",
             source="Komisarenko and Kull 2024, section 4.1",
             statement=f"Focal loss needs a temperature nearer to 1 than cross-entropy's, on {data}",
@@ -152,6 +153,7 @@ def _nearer(networks: Sequence[Curve]) -> Iterator[Claim]:
             f"log T from 0, mean over a seed's exponents: {said}, n = {gap.n} seeds",
             arms=ARMS,
         )
+        yield nearer_to_one(claim, mean_of([each.temperature for each in seeds]))
 
 
 def _full_better(files: Sequence[Curve], by: Criterion) -> Iterator[Claim]:

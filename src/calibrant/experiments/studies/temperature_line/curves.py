@@ -123,19 +123,30 @@ def arms(numbers: Mapping[str, Any]) -> dict[tuple[str, str], list[Curve]]:
 
 @dataclass(frozen=True, kw_only=True)
 class FromOne:
-    """How far from 1, as ratios, the temperatures of one seed's networks are, by the loss of training."""
+    """How far from 1, as ratios, the temperatures of one seed's networks are, by the loss of training.
+
+    Attributes:
+        data: What they were trained on.
+        temperature: Cross-entropy's.
+        focal: How far focal loss's are, by exponent.
+    """
 
     data: str
-    plain: float
+    temperature: float
     focal: Sequence[float]
+
+    @property
+    def plain(self) -> float:
+        """How far cross-entropy's is."""
+        return abs(log(self.temperature))
 
 
 def from_one(networks: Sequence[Curve]) -> dict[str, FromOne]:
     """For each data set and seed of which there are networks of cross-entropy and of focal loss."""
     found: dict[str, FromOne] = {}
     for unit, curves in grouped(networks, lambda curve: curve.unit).items():
-        far = {curve.found["loss"]: abs(log(curve.at_zero)) for curve in curves}
-        focal = [far[loss] for loss in AS_PUBLISHED if loss in far]
-        if PLAIN in far and focal:
-            found[unit] = FromOne(data=curves[0].found["data"], plain=far[PLAIN], focal=focal)
+        best = {curve.found["loss"]: curve.at_zero for curve in curves}
+        focal = [abs(log(best[loss])) for loss in AS_PUBLISHED if loss in best]
+        if PLAIN in best and focal:
+            found[unit] = FromOne(data=curves[0].found["data"], temperature=best[PLAIN], focal=focal)
     return found

@@ -7,13 +7,14 @@ from typing import Any
 
 from calibrant.experiments.claims import Claim, all_of, below, compared, within
 from calibrant.experiments.means import mean_of, plus_minus
+from calibrant.experiments.studies.losses.claims import nearer_to_one, of_long_tail
 from calibrant.experiments.studies.theory_on_data.numbers import (
     by_network,
     from_one,
     many_classes,
     of_source,
 )
-from calibrant.experiments.studies.theory_on_data.settings import MARGIN
+from calibrant.experiments.studies.theory_on_data.settings import MARGIN, OWN_LONG_TAIL
 
 SOURCE = "Komisarenko and Kull 2024"
 ARMS = ("needed", "proper")
@@ -22,10 +23,11 @@ ARMS = ("needed", "proper")
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Every claim for which there are files or runs."""
     sources = dict.fromkeys(each["source"] for each in numbers["temperatures"])
-    return [
-        *([_raised(numbers)] if many_classes(numbers) else []),
-        *(claim for source in sources for claim in (_about_one(numbers, source), _nearer(numbers, source))),
-    ]
+    found = [_raised(numbers)] if many_classes(numbers) else []
+    for source in sources:
+        both = (_about_one(numbers, source), _nearer(numbers, source))
+        found += map(of_long_tail, both) if source == OWN_LONG_TAIL else both
+    return found
 
 
 def _raised(numbers: Mapping[str, Any]) -> Claim:
@@ -85,7 +87,7 @@ def _nearer(numbers: Mapping[str, Any], source: str) -> Claim:
     )
     gap, said = compared(("focal loss", focal), ("cross-entropy", plain))
     nearer = sum(from_one(row["needed"]) < from_one(row["proper"]) for row in rows)
-    return Claim(
+    claim = Claim(
         key=f"nearer, {source}",
         source=f"{SOURCE}, section 4.1",
         statement="Focal loss needs a temperature nearer to 1 than cross-entropy's",
@@ -94,3 +96,4 @@ def _nearer(numbers: Mapping[str, Any], source: str) -> Claim:
         f"exponents: {said}, n = {gap.n} networks",
         arms=ARMS,
     )
+    return nearer_to_one(claim, mean_of([row["proper"][0] for network in networks for row in network[:1]]))

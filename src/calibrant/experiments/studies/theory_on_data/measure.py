@@ -131,7 +131,7 @@ def _of_two(log_odds: Float[Tensor, " N"]) -> Float[Tensor, "N 2"]:
 def stored_temperatures(folder: Path) -> list[Row]:
     """From the results of the loss study in a folder: cross-entropy and focal loss, seed by seed."""
     found: list[Row] = []
-    for stem, title in STORED.items():
+    for stem, source in STORED.items():
         path = folder / f"{stem}.json"
         if not path.is_file():
             continue
@@ -144,8 +144,8 @@ def stored_temperatures(folder: Path) -> list[Row]:
             seeds = sorted(proper.keys() & fitted.keys())
             found.append(
                 _needed(
-                    "this library",
-                    title,
+                    source,
+                    "Fashion-MNIST",
                     _STORED_CLASSES,
                     gamma,
                     [proper[seed] for seed in seeds],

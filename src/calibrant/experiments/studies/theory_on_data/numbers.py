@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.means import Mean, mean_of
+from calibrant.experiments.studies.losses.settings import PREMISE
 from calibrant.experiments.studies.theory_on_data.settings import GAMMAS, MARGIN
 
 Row = Mapping[str, Any]
@@ -25,6 +26,7 @@ def words(numbers: Row) -> dict[str, Any]:
     return {
         "gammas": GAMMAS,
         "margin": MARGIN,
+        "premise": PREMISE,
         "many": many,
         "pairs": len(pairs),
         "larger": sum(here > binary * (1 + 1e-6) for here, binary in pairs),
