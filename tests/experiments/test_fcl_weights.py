@@ -116,7 +116,9 @@ def test_what_the_schedule_decides_is_left_open() -> None:
 
 def test_equal_temperatures_of_the_grid_are_named() -> None:
     """Where every seed has the same one, the page says that its interval is the grid's."""
-    assert "(focal, γ = 3, λ = 0.5: 1.0)" in PAGE.text(planted({key_of(3, 0.5): 0.02}, {"focal": 7.0}))
+    assert "(focal calibration, γ = 3, λ = 0.5: 1.0)" in PAGE.text(
+        planted({key_of(3, 0.5): 0.02}, {"focal": 7.0})
+    )
 
 
 def test_length_and_turning_of_a_circle() -> None:

@@ -141,11 +141,11 @@ def in_words(title: str) -> str:
     """A loss of a table as a sentence calls it.
 
     Example:
-        >>> in_words("focal, γ = 3, λ = 0.5"), in_words("cross-entropy")
-        ('focal loss (γ = 3, λ = 0.5)', 'cross-entropy')
+        >>> in_words("focal calibration, γ = 3, λ = 0.5"), in_words("cross-entropy")
+        ('focal calibration loss (γ = 3, λ = 0.5)', 'cross-entropy')
     """
     name, _, settings = title.partition(", ")
-    return f"focal loss ({settings})" if name == "focal" else title
+    return f"{name} loss ({settings})" if name in {"focal", "focal calibration"} else title
 
 
 _SAID: Mapping[str, tuple[str, str]] = {

@@ -29,7 +29,8 @@ def loss_of(gamma: int, weight: float, norm: str = "") -> str:
 
 def title_of(gamma: int, weight: float, norm: str = "") -> str:
     """What the page calls it."""
-    name = "cross-entropy" if gamma == 0 else f"focal, γ = {gamma}"
+    focal = "focal calibration" if weight else "focal"
+    name = "cross-entropy" if gamma == 0 else f"{focal}, γ = {gamma}"
     return name + (f", λ = {weight:g}" if weight else "") + (", L1" if norm == L1 else "")
 
 
