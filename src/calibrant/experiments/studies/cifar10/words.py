@@ -13,7 +13,7 @@ from calibrant.experiments.studies.cifar10.numbers import arms_of
 from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, FOREIGN, IMAGES, PEOPLE, TITLES, WAYS
 from calibrant.experiments.studies.gammas.numbers import rows_of
 from calibrant.experiments.studies.gammas.settings import OBJECTIVES, ROWS_SIZE
-from calibrant.experiments.studies.gammas.words import map_table, rows_table, size_table
+from calibrant.experiments.studies.gammas.words import map_table, protocol, rows_table, size_table
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED
 
@@ -45,6 +45,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "tables": {title: _losses(arms) for title, arms in ways.items() if arms},
         "fitted": {title: fitted_table(arms) for title, arms in ways.items() if arms},
+        "protocol": protocol(),
         "rows": {title: rows_table(rows_of(exponents), objective) for objective, title in OBJECTIVES.items()},
         "sides": {title: size_table(arms) for title, arms in ways.items() if arms},
         "shifted": {title: _shifted(arms) for title, arms in ways.items() if arms},

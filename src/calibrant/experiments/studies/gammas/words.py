@@ -57,7 +57,21 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "map_table": map_table(numbers["closest"], sizes),
         "size": f"{ROWS_SIZE:,}",
         "losses": len(LOSSES),
+        "protocol": protocol(),
     }
+
+
+def protocol() -> str:
+    """What is searched, and what the last column of the tables means."""
+    from calibrant.calibrators.fitting.focal_searches import PAPER_GAMMAS  # which loads torch
+
+    first, *_, last = tried = [f"{gamma:g}" for gamma in PAPER_GAMMAS]
+    return (
+        f"temperatures 0.01, 0.02, …, 5.00 and the paper's {len(tried)} exponents, {listed(tried)} (0 is not "
+        "among them), chosen by the criterion in the heading. *focal:* is focal temperature scaling; its "
+        f"exponents are given seed by seed. Where one is {first} or {last}, the grid ends there: a better "
+        "one may lie beyond."
+    )
 
 
 def gains(arms: Mapping[str, ArmRuns]) -> dict[str, str]:
