@@ -27,7 +27,7 @@ print(found.verdict.direction)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak memory from /proc")
 def test_no_table_of_a_thousand_classes_is_held_in_double_precision() -> None:
-    """The logits take 80 MB; torch, their two halves and all the work stay below 900 MB (720 to 800 MB)."""
+    """The logits take 80 MB; with torch, their halves and all the work it is 660 (700 with compiling)."""
     direction, megabytes = printed_with_peak(PROGRAM)
     assert direction == "over-confident"
-    assert int(megabytes) < 900
+    assert int(megabytes) < 780
