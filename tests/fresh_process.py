@@ -8,18 +8,18 @@ import sys
 
 # The peak of this program alone: `ru_maxrss` also remembers the process that started it.
 PEAK = """
-from pathlib import Path as _Path
-for _line in _Path("/proc/self/status").open():
-    if _line.startswith("VmHWM"):
-        print(int(_line.split()[1]) // 1024)
+def peak():
+    from pathlib import Path
+    (line,) = [line for line in Path("/proc/self/status").open() if line.startswith("VmHWM")]
+    return int(line.split()[1]) // 1024
 """
 
 GIVES_BACK = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
 """glibc gives back what is freed; left alone it keeps up to 200 MB of it, as threads happen to meet."""
 
 
-def printed_with_peak(program: str, *arguments: object) -> list[str]:
-    """What `program` prints, word by word, and at the end the megabytes that it held at most (Linux only)."""
-    command = [sys.executable, "-c", program + PEAK, *map(str, arguments)]
+def printed(program: str, *arguments: object) -> list[str]:
+    """What `program` prints, word by word; its function `peak` gives the megabytes held at most so far (Linux)."""
+    command = [sys.executable, "-c", PEAK + program, *map(str, arguments)]
     alone = os.environ | {"OMP_NUM_THREADS": "1", **GIVES_BACK}  # threads of neighbours wait for each other
     return subprocess.run(command, env=alone, capture_output=True, text=True, check=True).stdout.split()
