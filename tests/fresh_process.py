@@ -19,7 +19,7 @@ GIVES_BACK = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131
 
 
 def printed(program: str, *arguments: object) -> list[str]:
-    """What `program` prints, word by word; its function `peak` gives the megabytes held at most so far (Linux)."""
+    """What `program` prints, word by word; its `peak()` is the most megabytes held so far (Linux)."""
     command = [sys.executable, "-c", PEAK + program, *map(str, arguments)]
     alone = os.environ | {"OMP_NUM_THREADS": "1", **GIVES_BACK}  # threads of neighbours wait for each other
     return subprocess.run(command, env=alone, capture_output=True, text=True, check=True).stdout.split()

@@ -142,7 +142,7 @@ assert len(seen) > 20 and seen == sorted(seen) and seen[-1] == 1
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak memory from /proc")
 @pytest.mark.parametrize("ending", ["npy", "parquet"])
 def test_many_scores_are_judged_in_little_memory(ending, tmp_path) -> None:
-    """A table of 400 MB (200 000 × 500 in float32) takes 50 MB more than one of 40 MB, or 135 with pyarrow."""
+    """A table of 400 MB (200 000 × 500 in float32) takes 50 MB more than one of 40 MB (pyarrow 135)."""
     paths = [a_table(tmp_path / str(count), ending, num_samples=count) for count in (20_000, 200_000)]
     _, before, direction, megabytes = printed(PROGRAM, *paths)
     assert direction == "over-confident"
