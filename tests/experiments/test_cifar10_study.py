@@ -21,7 +21,10 @@ PARAMETERS = ("temperature", "ece_temperature", "adaptive_ece_temperature", "foc
 POINTS = load_grid(Path(cifar10.__file__).with_name("grid.toml")).points
 
 
-def runs(*, seeds: int = 3) -> list[dict[str, Any]]:
+SEEDS = len({point.settings["seed"] for point in POINTS})
+
+
+def runs(*, seeds: int = SEEDS) -> list[dict[str, Any]]:
     """Every run of the grid; its numbers grow with its place and differ a little from seed to seed."""
     found: list[dict[str, Any]] = []
     for point in POINTS:
@@ -64,7 +67,7 @@ def runs(*, seeds: int = 3) -> list[dict[str, Any]]:
 def numbers() -> dict[str, Any]:
     """The numbers of a finished grid."""
     closest = dict.fromkeys(("1", "3", "5", "7"), 0.5)
-    return {"made_by": "", **numbers_of(runs(), {"wanted": len(POINTS), "seeds": 3, "closest": closest})}
+    return {"made_by": "", **numbers_of(runs(), {"wanted": len(POINTS), "seeds": SEEDS, "closest": closest})}
 
 
 def test_every_run_has_its_place() -> None:

@@ -105,10 +105,10 @@ def test_claims_stand_beside_the_papers_own_row() -> None:
     names = ("cross-entropy", "brier", "sample-focal", "focal-1", "focal-2", "focal-3")
     losses: dict[str, float] = dict.fromkeys(names, 2.0)
     found = {claim.key: claim.evidence for claim in claims(with_seeds(3, losses))}
-    assert "own row 9.19, 7.37 %," in found["flsd-ece-before"]
-    assert "own row 1.83, 2.79 %," in found["flsd-temperature-against-brier"]
-    assert "own row 6.78, 3.05, 16.05 %," in found["best-gamma-ece"]
-    assert "own row" not in found["over-confident"]
+    assert "; the row of Mukhoti et al. (2020) has 9.19, 7.37 %," in found["flsd-ece-before"]
+    assert "; the row of Mukhoti et al. (2020) has 1.83, 2.79 %," in found["flsd-temperature-against-brier"]
+    assert "; the row of Mukhoti et al. (2020) has 6.78, 3.05, 16.05 %," in found["best-gamma-ece"]
+    assert "; the row of" not in found["over-confident"]
 
 
 def test_claims_of_a_paper_without_sst_are_ours() -> None:

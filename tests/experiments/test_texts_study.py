@@ -9,11 +9,13 @@ import pytest
 import torch
 
 from calibrant.experiments.arms import ArmRuns
+from calibrant.experiments.claims import OWN
 from calibrant.experiments.grid import load_grid
-from calibrant.experiments.printed_rows import fitted_table, growth
+from calibrant.experiments.printed_rows import falls, fitted_table, growth
 from calibrant.experiments.published import facts
 from calibrant.experiments.studies import texts
 from calibrant.experiments.studies.losses.numbers import PAPERS
+from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.texts.claims import claims
 from calibrant.experiments.studies.texts.measure import measured
 from calibrant.experiments.studies.texts.numbers import arms_of, numbers_of
@@ -89,13 +91,35 @@ def test_claims_of_the_decayed_row_name_it() -> None:
     assert len(found) == len(claims(numbers_of(runs(), {})))
     decayed = found["fcl-cross-entropy-decayed, ag-news"]
     assert decayed.arms == ("focal-calibration", "cross-entropy-decayed")
-    assert decayed.evidence.endswith("in the paper's own row 0.99, 4.82 %, in this order")
-    assert "own row" not in found["fcl-cross-entropy, ag-news"].evidence
+    assert decayed.evidence.endswith("; the row of the paper on FCL has 0.99, 4.82 %, in this order")
+    assert decayed.source == FCL
+    assert "; the row of" not in found["fcl-cross-entropy, ag-news"].evidence
+    assert found["fcl-cross-entropy, ag-news"].source == OWN
     assert found["weight-decay, ag-news"].arms == ("cross-entropy-decayed", "cross-entropy")
     assert found["flsd-nll-before, newsgroups"].evidence.endswith(
-        "own row 109.17, 176.57 (NLL × 100), in this order"
+        "; the row of Mukhoti et al. (2020) has 109.17, 176.57 (NLL × 100), in this order"
     )
     assert not any("newsgroups" in key and "fcl" in key for key in found)
+
+
+def test_falls_of_the_temperature_are_counted() -> None:
+    """After the tenth epoch and by more than a quarter; below 1 is counted at the epoch that is kept."""
+    early, late = [1.0, 2.0, 1.0, *[2.0] * 9], [*[2.0] * 10, 1.4, 1.4]
+    kept = {"cross-entropy": {0: (early, 1.2), 1: (late, 0.8)}}
+    arms = {
+        key: ArmRuns(
+            key=key,
+            title=key,
+            runs={
+                seed: {"temperatures": of, "parameters": {"temperature": at}}
+                for seed, (of, at) in by_seed.items()
+            },
+        )
+        for key, by_seed in kept.items()
+    }
+    said = falls(arms)
+    assert "from one epoch to the next in 1 of 2 runs" in said
+    assert said.endswith("in 1 of 2 runs, so that a mean ECE may hold errors of both directions")
 
 
 def test_what_ends_on_a_bound_is_marked() -> None:

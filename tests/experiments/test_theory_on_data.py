@@ -191,22 +191,53 @@ def test_rows_of_one_network_are_one_sample(folder: Path) -> None:
     """Three exponents of one network are no three samples: with one network nothing is decided."""
     claims = {claim.key: claim for claim in PAGE.claims(results([], 0, published_temperatures(folder)))}
     assert claims["nearer, Mukhoti et al. (2020)"].verdict == "undecided"
-    assert claims["nearer, Mukhoti et al. (2020)"].evidence.endswith("n = 1 networks")
+    assert claims["nearer, Mukhoti et al. (2020)"].evidence.endswith("n = 1 data sets")
 
 
 @pytest.mark.parametrize(
     ("source", "temperature", "said"),
     [
-        ("this library", 1.9, "depends on the gap"),
-        ("this library", 2.1, "holds"),
+        ("this library", 1.3, "depends on the gap"),
+        ("this library", 1.9, "holds"),
+        ("this library", 3.3, "depends on the gap"),
         ("this library, on the long tail", 2.1, "beyond the paper"),
     ],
 )
 def test_nearer_to_one_is_asked_where_the_argument_starts(source: str, temperature: float, said: str) -> None:
-    """Of balanced data, and where cross-entropy needs as high a temperature as the paper says."""
+    """Of balanced data, and where cross-entropy needs such a temperature as the paper compares with."""
     committed = json.loads((RESULTS / "theory-on-data.json").read_text(encoding="utf-8"))["temperatures"]
     proper = [temperature + 0.01 * step for step in (-2, -1, 0, 1, 2)]
     rows = [{**each, "proper": proper} for each in committed if each["source"] == source]
     claims = {claim.key: claim for claim in PAGE.claims(results([], 0, rows))}
     assert claims[f"nearer, {source}"].said == said
     assert claims[f"nearer, {source}"].verdict == "holds"
+
+
+@pytest.mark.parametrize(("temperature", "said"), [(1.9, "depends on the gap"), (2.4, "does not hold")])
+def test_about_one_is_asked_of_the_argument_s_exponent_and_gap(temperature: float, said: str) -> None:
+    """Other exponents are shown and decide nothing."""
+    rows = [
+        {
+            **_ROW,
+            "gamma": gamma,
+            "proper": [temperature] * 3,
+            "needed": [needed, needed + 0.01, needed + 0.02],
+        }
+        for gamma, needed in ((1.0, 1.0), (3.0, 0.7))
+    ]
+    (claim,) = (each for each in PAGE.claims(results([], 0, rows)) if each.key.startswith("about-one"))
+    assert (claim.said, claim.verdict) == (said, "does not hold")
+    assert claim.evidence.startswith("it is 0.71 ± 0.02 with γ = 3; 1.01 ± 0.02 with γ = 1, n = 3 seeds")
+
+
+def test_single_runs_on_one_data_set_are_one_sample() -> None:
+    """Networks that share their test data count once, by their mean."""
+    rows = [
+        {**_ROW, "network": f"{network}, {data}", "gamma": 3.0, "proper": [2.2], "needed": [needed]}
+        for network, data, needed in (("A", "X", 0.9), ("B", "X", 1.1), ("A", "Y", 1.0))
+    ]
+    (claim,) = (each for each in PAGE.claims(results([], 0, rows)) if each.key.startswith("about-one"))
+    assert claim.evidence.startswith("it is 1.00 ± 0.00 with γ = 3, n = 2 data sets")
+
+
+_ROW = {"source": "ours", "network": "Net", "num_classes": 10, "binary": 0.3, "closest": 0.5}

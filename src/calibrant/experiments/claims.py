@@ -89,6 +89,11 @@ class Claim:
         return "; ".join(each.verdict for each in self.departures) or self.verdict
 
     @property
+    def here(self) -> str:
+        """What becomes of the claim; where the study departs from its source, what was found, too."""
+        return self.said + (f" (here: {self.verdict})" if self.departures else "")
+
+    @property
     def p_value(self) -> float | None:
         """The p-value of the test that decided the verdict; None where an interval did not decide it."""
         return self.verdict.p if isinstance(self.verdict, Ruling) else None

@@ -81,7 +81,7 @@ def side(found: Mean | Summary, below: str, neither: str, above: str) -> str:
 def finding(claim: Claim) -> str:
     """A claim as an item of a list: the verdict first, then what it is about, who says it and the numbers."""
     evidence = claim.evidence[0].upper() + claim.evidence[1:]
-    return f"- **{claim.said.capitalize()}: {claim.statement}** ({claim.source}). {evidence}."
+    return f"- **{claim.here.capitalize()}: {claim.statement}** ({claim.source}). {evidence}."
 
 
 def loss_name(gamma: float, focal: str = "") -> str:

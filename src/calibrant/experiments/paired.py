@@ -127,14 +127,9 @@ def arms_table(heads: Sequence[str], arms: Iterable[ArmRuns], columns: Sequence[
 def claims_table(claims: Iterable[Claim]) -> str:
     """The claims of a page, with what was found of each."""
     heads = ["claim", "of", "here", "numbers"]
-    rows = [[f"{claim.statement}.", claim.source, here(claim), claim.evidence] for claim in claims]
+    rows = [[f"{claim.statement}.", claim.source, claim.here, claim.evidence] for claim in claims]
     escaped = [[cell.replace("|", "\\|") for cell in cells] for cells in rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *escaped))
-
-
-def here(claim: Claim) -> str:
-    """What becomes of a claim; where the study departs from its source, also what was found with that."""
-    return claim.said + (f" (here: {claim.verdict})" if claim.departures else "")
 
 
 def in_words(title: str) -> str:
@@ -158,8 +153,17 @@ _SAID: Mapping[str, tuple[str, str]] = {
 
 def _counts(claims: Iterable[Claim]) -> dict[str, str]:
     """How many claims have each verdict, or are left open since the study departs from their source."""
-    found = Counter("open" if claim.departures else str(claim.verdict) for claim in claims)
-    return {said: f"{n} {words[n > 1]}" for said, words in _SAID.items() if (n := found[said])}
+    asked = list(claims)
+    settled, open_ = (
+        Counter(str(claim.verdict) for claim in asked if bool(claim.departures) == departs)
+        for departs in (False, True)
+    )
+    counts = {said: f"{n} {words[n > 1]}" for said, words in _SAID.items() if (n := settled[said])}
+    if open_:
+        inside = ", ".join(f"{n} {_SAID[said][n > 1]}" for said in _SAID if (n := open_[said]))
+        n = open_.total()
+        counts["open"] = f"{n} {_SAID['open'][n > 1]} (of which here {inside})"
+    return counts
 
 
 def counted(claims: Iterable[Claim]) -> str:
@@ -185,7 +189,7 @@ def tally_sentence(claims: Iterable[Claim]) -> str:
         'Of 5 claims 2 hold, 2 do not, and 1 is undecided'
         >>> summed = Departure(verdict="depends on the reduction", what="Sums are means here.")
         >>> tally_sentence([two[0], replace(one, departures=(summed,))])
-        'Of 2 claims 1 holds and 1 is left open'
+        'Of 2 claims 1 holds and 1 is left open (of which here 1 is undecided)'
     """
     asked = list(claims)
     counts = _counts(asked)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from calibrant.experiments import on_bounds
@@ -16,6 +17,8 @@ from calibrant.experiments.published import facts
 
 SCALE = 100
 """The scale of the published tables: per cent, and NLL in hundredths of a nat."""
+_GROWN, _FALL = 10, 0.25
+"""After so many epochs a fall of the temperature by so large a share in one epoch is counted."""
 Fact: TypeAlias = Mapping[str, str]
 """A printed number: ``column`` (its table, from 0), ``loss``, ``value``, ``table``, ``temperature``."""
 
@@ -139,12 +142,14 @@ class PrintedRow:
 
     Attributes:
         paper: Its name in the published files.
+        cited: What the page calls it.
         dataset: The data set as the published file calls it.
         losses: The losses in the order of the page.
         tables: The quantities in the order of the page.
     """
 
     paper: str
+    cited: str
     dataset: str
     losses: tuple[Loss, ...]
     tables: tuple[PrintedTable, ...]
@@ -184,7 +189,7 @@ class PrintedRow:
         unit = {"T": "", "NLL": " (NLL × 100)"}.get(metric, " %")
         values = ", ".join(theirs[column, loss][name] for loss in losses)
         order = ", in this order" if len(losses) > 1 else ""
-        return f"; in the paper's own row {'T = ' if metric == 'T' else ''}{values}{unit}{order}"
+        return f"; the row of {self.cited} has {'T = ' if metric == 'T' else ''}{values}{unit}{order}"
 
     def arms(self, runs: Iterable[Run]) -> dict[str, ArmRuns]:
         """The losses that have runs, by key; a run says which ``loss`` and ``seed`` it is of."""
@@ -202,7 +207,9 @@ class PrintedRow:
     def ours(self, arm: ArmRuns, column: int) -> Mean:
         """Our number for a column, in the unit of the published tables."""
         stage, metric = self.tables[column].ours
-        return arm.mean(lambda run: SCALE * run["stages"][stage][metric])
+        found = arm.mean(lambda run: run["stages"][stage][metric])
+        half_width = found.half_width and SCALE * found.half_width
+        return replace(found, value=SCALE * found.value, half_width=half_width)
 
     def beside(self, arms: Mapping[str, ArmRuns], printed: Iterable[Fact]) -> str:
         """Ours as a table, with the published numbers below a loss that the paper has."""
@@ -255,6 +262,20 @@ def epochs_table(arms: Mapping[str, ArmRuns], epochs: Sequence[int]) -> str:
         found = [arm.mean(lambda run, epoch=epoch: run["temperatures"][epoch - 1]) for epoch in epochs]
         rows.append([arm.title, kept, *(plus_minus(each, 2) for each in found)])
     return table(["loss", "epochs kept", *(f"T, epoch {epoch}" for epoch in epochs)], rows)
+
+
+def falls(arms: Mapping[str, ArmRuns]) -> str:
+    """In how many runs the temperature falls at once after it has grown, and in how many it is below 1."""
+    runs = [run for arm in arms.values() for run in arm.runs.values()]
+    steps = [pairwise(run["temperatures"][_GROWN - 1 :]) for run in runs]
+    fallen = sum(any(after < (1 - _FALL) * before for before, after in each) for each in steps)
+    below = sum(run["parameters"]["temperature"] < 1 for run in runs)
+    mixed = ", so that a mean ECE may hold errors of both directions" if 0 < below < len(runs) else ""
+    return (
+        f"After epoch {_GROWN} it falls by more than {100 * _FALL:g} % from one epoch to the next in "
+        f"{fallen} of {len(runs)} runs. At the epoch that is kept the likeliest T is below 1, which is "
+        f"under-confidence, in {below} of {len(runs)} runs{mixed}"
+    )
 
 
 def growth(arms: Mapping[str, ArmRuns]) -> str:

@@ -21,7 +21,8 @@ from calibrant.experiments.studies.cifar10.settings import (
 from calibrant.experiments.studies.gammas.claims import by_size
 from calibrant.experiments.studies.gammas.claims import claims as claims_of_exponents
 from calibrant.experiments.studies.gammas.settings import ROWS_SIZE
-from calibrant.experiments.studies.losses.claims import asked, by_design
+from calibrant.experiments.studies.losses.claims import asked
+from calibrant.experiments.studies.losses.left_open import by_design
 from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED, PAPER_FCL
@@ -59,7 +60,8 @@ def _of_losses(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     summed, means = (enough(arms_of(numbers, way)) for way in (SUM, MEAN))
     for way, arms in ((SUM, as_authors(summed, means)), (MEAN, means)):
         for claim in asked(arms):
-            mine = (claim.source == FCL) == (way == MEAN)
+            of_fcl = claim.source == FCL or "focal-calibration" in claim.arms
+            mine = of_fcl == (way == MEAN)
             if claim.source == PRACTICE or not mine or claim.key.startswith(_WITHOUT):
                 continue
             mixed = way == SUM and not AVERAGED.isdisjoint(claim.arms)

@@ -27,12 +27,12 @@ from calibrant.experiments.studies.gammas.settings import (
     TITLES,
     Criterion,
 )
-from calibrant.experiments.studies.losses.claims import nearer_to_one
+from calibrant.experiments.studies.losses.left_open import nearer_to_one
 from calibrant.experiments.studies.losses.settings import BY_DESIGN, KULL
 
 CE = "cross-entropy"
 NAMES = {key: in_words(title) for key, title in TITLES.items()}
-RELATED, COMPENSATED = f"{KULL}, section 5.2", f"{KULL}, section 4.1"
+RELATED, COMPENSATED, NEARER = (f"{KULL}, section {number}" for number in ("5.2", "4.1", "2"))
 
 
 def chosen(method: str, objective: str, name: str) -> Quantity:
@@ -210,6 +210,7 @@ def by_size(size: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
         nearer = ask(
             f"nearer-{key}",
             f"{title.capitalize()} needs a temperature nearer to 1 on new images than cross-entropy",
+            NEARER,
         )
         for claim in nearer.lower(arm, plain, FROM_ONE):
             yield nearer_to_one(claim, plain.mean(side("new", "temperature").pick)) if plain else claim

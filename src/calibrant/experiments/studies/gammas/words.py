@@ -30,6 +30,7 @@ from calibrant.experiments.studies.gammas.settings import (
     SIZES,
     TITLES,
 )
+from calibrant.experiments.studies.losses.settings import ARGUMENT, CONTRAST
 
 _SEPARATED = "none: no errors"
 
@@ -54,6 +55,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "of_sizes": listed(f"{int(row['size']):,}" for row in numbers["sizes"]),
         "gains": gains(rows),
         "premise": premise(sizes),
+        "argument": ARGUMENT,
+        "contrast": CONTRAST,
         "map_table": map_table(numbers["closest"], sizes),
         "size": f"{ROWS_SIZE:,}",
         "losses": len(LOSSES),

@@ -10,7 +10,12 @@ from calibrant.experiments.claims import OWN, Claim, all_of, below, compared, wi
 from calibrant.experiments.means import mean_of, paired_difference, plus_minus
 from calibrant.experiments.paired import FEWEST_SEEDS, enough
 from calibrant.experiments.printed_rows import SCALE
-from calibrant.experiments.studies.losses.claims import OF_IMAGES, asked, row_question
+from calibrant.experiments.studies.losses.claims import (
+    OF_IMAGES,
+    asked,
+    at_the_kept_epoch,
+    row_question,
+)
 from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.sst.numbers import arms_of, distances, ratios
 from calibrant.experiments.studies.sst.settings import (
@@ -50,7 +55,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
                 claim,
                 key=name,
                 source=OWN if claim.source == FCL else claim.source,  # its paper has no SST
-                statement=f"{claim.statement} ({where})",
+                statement=f"{at_the_kept_epoch(claim)} ({where})",
                 evidence=claim.evidence + ROW.said(numbers["published"], row_question(claim)),
             )
     return [*found.values(), *_convention(numbers), *_focal(numbers), *_theory(numbers)]

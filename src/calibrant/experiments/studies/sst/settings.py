@@ -17,6 +17,7 @@ from calibrant.experiments.printed_rows import (
     PrintedRow,
     scheduled_focal,
 )
+from calibrant.experiments.studies.losses.settings import MUKHOTI
 
 STRUCK, RENORMALISED = "struck", "renormalised"
 CONVENTIONS: Mapping[str, str] = {
@@ -49,4 +50,4 @@ LOSSES = (
 )
 
 
-ROW = PrintedRow(paper="mukhoti-2020", dataset="SST-Binary", losses=LOSSES, tables=TEXT_TABLES)
+ROW = PrintedRow(paper="mukhoti-2020", cited=MUKHOTI, dataset="SST-Binary", losses=LOSSES, tables=TEXT_TABLES)

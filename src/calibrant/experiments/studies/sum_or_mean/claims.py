@@ -9,7 +9,8 @@ from typing import Any
 from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.claims import OWN, PRACTICE, Claim, Departure
 from calibrant.experiments.paired import Asked, Quantity, enough
-from calibrant.experiments.studies.losses.claims import asked, by_design, of_long_tail
+from calibrant.experiments.studies.losses.claims import asked
+from calibrant.experiments.studies.losses.left_open import by_design, of_long_tail
 from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of, tail_of
 from calibrant.experiments.studies.sum_or_mean.settings import (

@@ -10,7 +10,7 @@ from typing import Any
 from calibrant.experiments.claims import Claim, above, below, compared, sides_exchanged
 from calibrant.experiments.grouping import grouped
 from calibrant.experiments.means import Mean, mean_of, plus_minus
-from calibrant.experiments.studies.losses.claims import nearer_to_one
+from calibrant.experiments.studies.losses.left_open import nearer_to_one
 from calibrant.experiments.studies.temperature_line.curves import (
     Curve,
     by_unit,
@@ -146,7 +146,7 @@ def _nearer(networks: Sequence[Curve]) -> Iterator[Claim]:
         nearer = [far < each.plain for each in seeds for far in each.focal]
         claim = Claim(
             key=f"nearer, {data}",
-            source="Komisarenko and Kull 2024, section 4.1",
+            source="Komisarenko and Kull 2024, section 2",
             statement=f"Focal loss needs a temperature nearer to 1 than cross-entropy's, on {data}",
             verdict=below(gap),
             evidence=f"it does on {sum(nearer)} of {len(nearer)} networks with γ = 1, 2 and 3; distance of "

@@ -9,7 +9,7 @@ from typing import Any
 from calibrant.experiments.grouping import grouped
 from calibrant.experiments.means import mean_of, plus_minus
 from calibrant.experiments.pages import table
-from calibrant.experiments.studies.losses.settings import PREMISE
+from calibrant.experiments.studies.losses.settings import CONTRAST
 from calibrant.experiments.studies.temperature_line import settings
 from calibrant.experiments.studies.temperature_line.curves import (
     Curve,
@@ -69,7 +69,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "ranges": _RANGES,
         "divisions": settings.DIVISIONS,
         "worth": settings.WORTH,
-        "premise": PREMISE,
+        "contrast": CONTRAST,
         "curves": len(every),
         "down": sum(of[len(of) // 2] > (of[0] + of[-1]) / 2 for of in (curve.likeliest for curve in every)),
         "at_start": sum(line.distances[0] == line.deviation for line in map(Curve.line, every)),

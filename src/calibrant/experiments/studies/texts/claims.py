@@ -9,7 +9,12 @@ from typing import Any
 from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.claims import OWN, Claim, Departure
 from calibrant.experiments.paired import Asked, Quantity, enough, in_words
-from calibrant.experiments.studies.losses.claims import OF_IMAGES, asked, row_question
+from calibrant.experiments.studies.losses.claims import (
+    OF_IMAGES,
+    asked,
+    at_the_kept_epoch,
+    row_question,
+)
 from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.texts.numbers import arms_of
 from calibrant.experiments.studies.texts.settings import (
@@ -31,7 +36,8 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
             replace(
                 claim,
                 key=f"{claim.key}, {setting.key}",
-                statement=f"{claim.statement} (on {setting.title}{_against(claim)})",
+                source=_source(claim),
+                statement=_statement(claim, setting),
                 evidence=claim.evidence + setting.row.said(printed, row_question(claim)),
                 departures=(*claim.departures, *_cut_short(claim, setting)),
             )
@@ -39,6 +45,11 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
             if not claim.key.startswith(OF_IMAGES)
         ]
     return found
+
+
+def _source(claim: Claim) -> str:
+    """The paper on FCL compares with cross-entropy that has weight decay, not with that which has none."""
+    return OWN if claim.source == FCL and "cross-entropy" in claim.arms else claim.source
 
 
 def _decayed(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
@@ -61,9 +72,13 @@ def _cut_short(claim: Claim, setting: Setting) -> tuple[Departure, ...]:
     return (FEWER_EPOCHS,) if setting is NEWSGROUPS and is_level else ()
 
 
-def _against(claim: Claim) -> str:
-    """What tells the two questions apart that have the same words but for cross-entropy's weight decay."""
-    return ", against weight decay" if claim.key.endswith(f"-{DECAYED}") else ""
+def _statement(claim: Claim, setting: Setting) -> str:
+    """With the texts, and cross-entropy's weight decay behind them."""
+    said = at_the_kept_epoch(claim)
+    if claim.key.endswith(f"-{DECAYED}"):
+        said = said.replace("cross-entropy, weight decay", "cross-entropy")
+        return f"{said} (on {setting.title}, against weight decay)"
+    return f"{said} (on {setting.title})"
 
 
 _LAST = Quantity(pick=lambda run: run["temperatures"][-1], digits=3)

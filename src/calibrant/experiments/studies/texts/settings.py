@@ -20,7 +20,7 @@ from calibrant.experiments.printed_rows import (
     PrintedTable,
     scheduled_focal,
 )
-from calibrant.experiments.studies.losses.settings import ADAPTIVE_ECE_SEARCH
+from calibrant.experiments.studies.losses.settings import ADAPTIVE_ECE_SEARCH, MUKHOTI
 
 STAGES = {
     "by-ece": "temperature(objective='ece', search='grid')",
@@ -33,7 +33,7 @@ METRICS = ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "mce", "smce"
 DECAYED = "cross-entropy-decayed"
 FEWER_EPOCHS = Departure(
     verdict="depends on the epochs",
-    what="20 of the paper's 50 epochs, after which errors still fall and temperatures still rise.",
+    what="20 of the paper's 50 epochs, after which training goes on and temperatures still rise.",
 )
 _MMCE = replace(MMCE, title="MMCE, λ = 8", text="mmce(penalty=8)")
 
@@ -69,6 +69,7 @@ AG_NEWS = Setting(
     epochs=(1, 2, 5, 10, 20, 50),
     row=PrintedRow(
         paper="focal-calibration-loss-2025",
+        cited="the paper on FCL",
         dataset="AG-News",
         losses=(
             Loss(
@@ -135,6 +136,7 @@ NEWSGROUPS = Setting(
     epochs=(1, 2, 5, 10, 15, 20),
     row=PrintedRow(
         paper="mukhoti-2020",
+        cited=MUKHOTI,
         dataset="20-Newsgroups",
         losses=(
             CROSS_ENTROPY,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.paired import FEWEST_SEEDS, claims_table, tally_sentence
-from calibrant.experiments.printed_rows import epochs_table, fitted_table, growth
+from calibrant.experiments.printed_rows import epochs_table, falls, fitted_table, growth
 from calibrant.experiments.studies.texts.claims import claims
 from calibrant.experiments.studies.texts.numbers import arms_of
 from calibrant.experiments.studies.texts.settings import SETTINGS, Setting
@@ -45,5 +46,13 @@ def _row(numbers: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
         ],
         "epochs": epochs_table(arms, setting.epochs),
         "growth": growth(arms),
+        "falls": falls(arms),
+        "trained": _trained(arms),
         "last": sum(run["kept_epoch"] == len(run["accuracies"]) for run in runs),
     }
+
+
+def _trained(arms: Mapping[str, ArmRuns]) -> str:
+    """On how much of the training texts networks are right after the last epoch, loss by loss."""
+    found = {arm.title: arm.mean(lambda run: run["train_accuracy"]) for arm in arms.values()}
+    return ", ".join(f"{title} {100 * each.value:.0f}" for title, each in found.items())

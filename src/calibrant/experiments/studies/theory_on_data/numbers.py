@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.means import Mean, mean_of
-from calibrant.experiments.studies.losses.settings import PREMISE
+from calibrant.experiments.studies.losses.settings import ARGUMENT, CONTRAST
 from calibrant.experiments.studies.theory_on_data.settings import GAMMAS, MARGIN
 
 Row = Mapping[str, Any]
@@ -26,7 +26,8 @@ def words(numbers: Row) -> dict[str, Any]:
     return {
         "gammas": GAMMAS,
         "margin": MARGIN,
-        "premise": PREMISE,
+        "argument": ARGUMENT,
+        "contrast": CONTRAST,
         "many": many,
         "pairs": len(pairs),
         "larger": sum(here > binary * (1 + 1e-6) for here, binary in pairs),
@@ -53,14 +54,6 @@ def _source(rows: Sequence[Row]) -> dict[str, Any]:
         "constant": _best_constant(rows),
         "two_classes": [{**each, "means": _means(each)} for each in rows if each["num_classes"] == 2],
     }
-
-
-def by_network(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each network, one for each exponent."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row["network"], []).append(row)
-    return found
 
 
 def _best_constant(rows: Sequence[Row]) -> tuple[float, int]:
