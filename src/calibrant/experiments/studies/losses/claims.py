@@ -21,7 +21,7 @@ from calibrant.experiments.claims import (
     within,
 )
 from calibrant.experiments.means import Mean, mean_of, plus_minus, standard_errors
-from calibrant.experiments.studies.losses.comparisons import Arms, Below, in_words, metric_of, shown
+from calibrant.experiments.studies.losses.comparisons import Arms, Below, metric_of, metric_words, shown
 from calibrant.experiments.studies.losses.left_open import by_design, of_long_tail
 from calibrant.experiments.studies.losses.numbers import BY_ADAPTIVE_ECE, BY_ECE, arms_of
 from calibrant.experiments.studies.losses.settings import (
@@ -155,7 +155,7 @@ def _best_gamma(arms: Arms) -> Iterator[Claim]:
         yield Claim(
             key=f"best-gamma-{name}",
             source=MUKHOTI if name in {"ece", "adaptive_ece"} else OWN,
-            statement=f"γ = 3 has the lowest {in_words(name)} of γ = 1, 2, 3, before temperature scaling",
+            statement=f"γ = 3 has the lowest {metric_words(name)} of γ = 1, 2, 3, before temperature scaling",
             verdict=all_of(below(each) for each in found if each is not None),
             evidence=f"{values}; n = {min(each.n for each in found if each is not None)}",
         )
@@ -239,7 +239,7 @@ def _focal_temperature(arms: Arms) -> Iterator[Claim]:
             yield Claim(
                 key=f"focal-temperature-{key}-{name}",
                 source=KULL if name == "ece" else NOT_CLAIMED,
-                statement=f"After {arm.title}, focal temperature scaling has a lower {in_words(name)} than "
+                statement=f"After {arm.title}, focal temperature scaling has a lower {metric_words(name)} than "
                 "temperature scaling",
                 verdict=below(gain),
                 evidence=f"difference {shown(gain, name, signed=True)} ({100 * relative:+.1f} % of "

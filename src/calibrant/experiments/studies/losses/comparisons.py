@@ -75,7 +75,7 @@ class Below:
             key=self.key,
             source=self.source,
             statement=self.statement.format(
-                first=first.title, second=second.title, metric=in_words(self.name), when=WHEN[self.stage]
+                first=first.title, second=second.title, metric=metric_words(self.name), when=WHEN[self.stage]
             ),
             verdict=above(found) if self.above else below(found),
             evidence=f"{values}; difference {shown(found, self.name, signed=True)}, n = {found.n}",
@@ -93,7 +93,7 @@ def metric_of(stage: str, name: str) -> Pick:
     return lambda run: run["stages"][stage][name]
 
 
-def in_words(name: str) -> str:
+def metric_words(name: str) -> str:
     """A metric's name within a sentence."""
     title = TITLES.get(name, name)
     return title if title[:2].isupper() else title[0].lower() + title[1:]

@@ -107,7 +107,7 @@ def measured(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]) -> dict[str
         "adaptive_ece": float(metrics.adaptive_calibration_error(confidences, right)),
         "mce": float(metrics.maximum_calibration_error(confidences, right)),
         "smce": float(metrics.smooth_calibration_error(confidences, right)),
-        "share_above_99": float((confidences > 0.99).double().mean()),
+        "share_above_99": float((confidences >= 0.99).double().mean()),
     }
     return {name: found[name] for name in METRICS}
 

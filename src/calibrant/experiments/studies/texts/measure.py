@@ -62,6 +62,6 @@ def measured(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str
     found = {
         **errors_of(probs, labels),
         "mce": float(metrics.maximum_calibration_error(probs, labels)),
-        "share_above_99": float((probs.max(dim=1).values > 0.99).double().mean()),
+        "share_above_99": float(metrics.high_confidence(probs, labels, threshold=0.99).share),
     }
     return {name: found[name] for name in METRICS}
