@@ -239,8 +239,8 @@ def _focal_temperature(arms: Arms) -> Iterator[Claim]:
             yield Claim(
                 key=f"focal-temperature-{key}-{name}",
                 source=KULL if name == "ece" else NOT_CLAIMED,
-                statement=f"After {arm.title}, focal temperature scaling has a lower {metric_words(name)} than "
-                "temperature scaling",
+                statement=f"After {arm.title}, focal temperature scaling has a lower {metric_words(name)} "
+                "than temperature scaling",
                 verdict=below(gain),
                 evidence=f"difference {shown(gain, name, signed=True)} ({100 * relative:+.1f} % of "
                 f"temperature scaling's), n = {gain.n}{bound}",
