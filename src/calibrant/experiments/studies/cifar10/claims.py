@@ -94,12 +94,14 @@ def _between(numbers: Mapping[str, Any]) -> Iterator[Claim]:
             replace(one, key=first, title=first), replace(other, key=second, title=second), QUANTITIES[name]
         )
     for way, arms in of_way.items():
-        asked_of = Asked(
-            key=f"focal-lower-{way}",
-            source=OWN,
-            statement=f"Focal loss (γ = 3) needs a lower temperature than cross-entropy, both with the {way}",
-        )
-        yield from asked_of.lower(arms.get("focal-3"), arms.get("cross-entropy"), QUANTITIES["temperature"])
+        for name, key in (("temperature", f"focal-lower-{way}"), ("ece", f"focal-lower-ece-{way}")):
+            asked_of = Asked(
+                key=key,
+                source=OWN,
+                statement=f"After focal loss (γ = 3) the {NAMES[name]} is lower than after cross-entropy, "
+                f"both with the {way}",
+            )
+            yield from asked_of.lower(arms.get("focal-3"), arms.get("cross-entropy"), QUANTITIES[name])
 
 
 def _tells(numbers: Mapping[str, Any]) -> Iterator[Claim]:
