@@ -260,6 +260,11 @@ def test_one_disagreement_makes_a_row_mixed() -> None:
     assert together([one("holds", mean), holds, fails]) == "mixed here"
 
 
+def test_every_mark_on_the_page_finds_a_claim_of_a_paper() -> None:
+    """What the page of claims computes is of claims that were asked: a mark of none is a mistake in it."""
+    assert "not asked yet" not in text_of("claims.md")
+
+
 def test_numbers_of_the_claims_stand_where_they_link() -> None:
     """A decimal number in what we found, with its interval, is on a page or in a test that the row names."""
     for claim, _, _, found, check in claims():

@@ -189,6 +189,21 @@ def test_verdicts_follow_the_interval(ours, verdict) -> None:
     assert f"n = {len(ours)}" in found[0].evidence
 
 
+@pytest.mark.parametrize(
+    ("ours", "said"),
+    [
+        ({0: 0.10, 1: 0.11, 2: 0.10}, "higher in 0 of 3 seeds, beyond noise"),
+        ({0: 0.40, 1: 0.41, 2: 0.40}, "higher in 3 of 3 seeds, beyond noise"),
+        ({0: 0.10, 1: 0.40, 2: 0.15}, "higher in 1 of 3 seeds, within noise"),
+    ],
+)
+def test_a_cost_or_a_gain_in_error_is_said_to_be_beyond_noise(ours, said) -> None:
+    """Whichever side of zero the interval lies on."""
+    arms = [numbers("cross-entropy", {0: 0.2, 1: 0.2, 2: 0.2}), numbers("focal-3", ours)]
+    (found,) = (claim for claim in claims(in_a_file(*arms)) if claim.key == "no-cost-focal-3")
+    assert found.evidence.endswith(f"({said})")
+
+
 def test_norms_are_compared_before_the_drop_and_in_the_end() -> None:
     """Larger under focal loss over nine epochs and smaller after the last: both hold."""
     plain, focal = (numbers(key, {0: 0.1, 1: 0.2}) for key in ("cross-entropy", "focal-3"))

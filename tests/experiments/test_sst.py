@@ -111,6 +111,22 @@ def test_claims_stand_beside_the_papers_own_row() -> None:
     assert "; the row of" not in found["over-confident"]
 
 
+def test_statements_are_of_the_epoch_that_is_kept() -> None:
+    """No claim speaks of how training ends, for the runs are judged at another epoch."""
+    found = {claim.key: claim.statement for claim in claims(with_seeds(3, {"cross-entropy": 2.0}))}
+    assert found["over-confident"].startswith("Cross-entropy is over-confident at the epoch that is kept")
+    assert not any(" ends " in said for said in found.values())
+
+
+def test_table_2_is_asked_of_sst() -> None:
+    """Focal loss against cross-entropy after temperature scaling by adaptive ECE, as published."""
+    found = {
+        claim.key: claim.evidence for claim in claims(with_seeds(3, {"cross-entropy": 2.0, "focal-3": 2.0}))
+    }
+    assert "; the row of Mukhoti et al. (2020) has " in found["competitive-adaptive_ece-temperature"]
+    assert not any("above-99" in key for key in found)
+
+
 def test_claims_of_a_paper_without_sst_are_ours() -> None:
     """The paper on FCL prints no SST, and no paper compares focal loss under the two conventions."""
     found = claims(committed())

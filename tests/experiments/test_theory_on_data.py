@@ -203,7 +203,9 @@ def test_rows_of_one_network_are_one_sample(folder: Path) -> None:
         ("this library, on the long tail", 2.1, "beyond the paper"),
     ],
 )
-def test_nearer_to_one_is_asked_where_the_argument_starts(source: str, temperature: float, said: str) -> None:
+def test_nearer_to_one_is_asked_of_the_contrast_of_the_paper(
+    source: str, temperature: float, said: str
+) -> None:
     """Of balanced data, and where cross-entropy needs such a temperature as the paper compares with."""
     committed = json.loads((RESULTS / "theory-on-data.json").read_text(encoding="utf-8"))["temperatures"]
     proper = [temperature + 0.01 * step for step in (-2, -1, 0, 1, 2)]
@@ -220,6 +222,7 @@ def test_about_one_is_asked_of_the_argument_s_exponent_and_gap(temperature: floa
         {
             **_ROW,
             "gamma": gamma,
+            "seeds": [0, 1, 2],
             "proper": [temperature] * 3,
             "needed": [needed, needed + 0.01, needed + 0.02],
         }
@@ -230,10 +233,38 @@ def test_about_one_is_asked_of_the_argument_s_exponent_and_gap(temperature: floa
     assert claim.evidence.startswith("it is 0.71 ± 0.02 with γ = 3; 1.01 ± 0.02 with γ = 1, n = 3 seeds")
 
 
+def test_other_exponents_decide_nothing() -> None:
+    """Without runs of the exponent that is asked of there is no claim that the temperature is about 1."""
+    row = {**_ROW, "gamma": 1.0, "seeds": [0, 1], "proper": [2.2, 2.3], "needed": [1.0, 1.1]}
+    assert not [each for each in PAGE.claims(results([], 0, [row])) if each.key.startswith("about-one")]
+
+
+def test_exponents_are_matched_by_seed() -> None:
+    """Runs of one seed are one sample, whatever their places; a smaller n of another exponent is said."""
+    rows = [
+        {**_ROW, "gamma": 3.0, "seeds": [0, 1, 2], "proper": [2.0, 3.0, 2.2], "needed": [0.9, 1.0, 1.1]},
+        {**_ROW, "gamma": 1.0, "seeds": [1, 2], "proper": [3.0, 2.2], "needed": [1.5, 1.7]},
+    ]
+    about, nearer = PAGE.claims(results([], 0, rows))
+    assert about.evidence.startswith(
+        "it is 1.00 ± 0.25 with γ = 3; 1.60 ± 1.27 with γ = 1 (n = 2), n = 3 seeds"
+    )
+    assert about.verdict == "undecided"
+    assert nearer.evidence.endswith("n = 3 seeds")
+    assert about.departures == nearer.departures == ()
+
+
 def test_single_runs_on_one_data_set_are_one_sample() -> None:
     """Networks that share their test data count once, by their mean."""
     rows = [
-        {**_ROW, "network": f"{network}, {data}", "gamma": 3.0, "proper": [2.2], "needed": [needed]}
+        {
+            **_ROW,
+            "network": f"{network}, {data}",
+            "gamma": 3.0,
+            "seeds": [0],
+            "proper": [2.2],
+            "needed": [needed],
+        }
         for network, data, needed in (("A", "X", 0.9), ("B", "X", 1.1), ("A", "Y", 1.0))
     ]
     (claim,) = (each for each in PAGE.claims(results([], 0, rows)) if each.key.startswith("about-one"))

@@ -223,7 +223,7 @@ def usual_words(
         claims: All of them.
         questions: As :func:`in_short` has them.
     """
-    per_run = numbers["cpu_seconds"] / done
+    per_run = numbers["cpu_seconds"] / done if done else 0.0
     return {
         "done": done,
         "minutes": numbers["cpu_seconds"] / 60,

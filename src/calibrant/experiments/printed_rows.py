@@ -17,7 +17,7 @@ from calibrant.experiments.published import facts
 
 SCALE = 100
 """The scale of the published tables: per cent, and NLL in hundredths of a nat."""
-_GROWN, _FALL = 10, 0.25
+_AFTER_EPOCH, _FALL = 10, 0.25
 """After so many epochs a fall of the temperature by so large a share in one epoch is counted."""
 Fact: TypeAlias = Mapping[str, str]
 """A printed number: ``column`` (its table, from 0), ``loss``, ``value``, ``table``, ``temperature``."""
@@ -265,16 +265,23 @@ def epochs_table(arms: Mapping[str, ArmRuns], epochs: Sequence[int]) -> str:
 
 
 def falls(arms: Mapping[str, ArmRuns]) -> str:
-    """In how many runs the temperature falls at once after it has grown, and in how many it is below 1."""
+    """In how many runs the temperature falls by a quarter within one epoch, and in how many it ends below 1.
+
+    Losses are named of which some runs are under-confident and others over-confident.
+    """
     runs = [run for arm in arms.values() for run in arm.runs.values()]
-    steps = [pairwise(run["temperatures"][_GROWN - 1 :]) for run in runs]
+    steps = [pairwise(run["temperatures"][_AFTER_EPOCH - 1 :]) for run in runs]
     fallen = sum(any(after < (1 - _FALL) * before for before, after in each) for each in steps)
-    below = sum(run["parameters"]["temperature"] < 1 for run in runs)
-    mixed = ", so that a mean ECE may hold errors of both directions" if 0 < below < len(runs) else ""
+    below = {
+        arm.title: [run["parameters"]["temperature"] < 1 for run in arm.runs.values()]
+        for arm in arms.values()
+    }
+    mixed = [title for title, each in below.items() if 0 < sum(each) < len(each)]
+    both = f", in some but not all under {'; '.join(mixed)}, whose mean ECE has errors of both directions"
     return (
-        f"After epoch {_GROWN} it falls by more than {100 * _FALL:g} % from one epoch to the next in "
+        f"After epoch {_AFTER_EPOCH} it falls by more than {100 * _FALL:g} % from one epoch to the next in "
         f"{fallen} of {len(runs)} runs. At the epoch that is kept the likeliest T is below 1, which is "
-        f"under-confidence, in {below} of {len(runs)} runs{mixed}"
+        f"under-confidence, in {sum(map(sum, below.values()))} of {len(runs)} runs{both if mixed else ''}"
     )
 
 

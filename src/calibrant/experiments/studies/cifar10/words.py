@@ -14,6 +14,7 @@ from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, FOREIGN,
 from calibrant.experiments.studies.gammas.numbers import rows_of
 from calibrant.experiments.studies.gammas.settings import OBJECTIVES, ROWS_SIZE
 from calibrant.experiments.studies.gammas.words import map_table, protocol, rows_table, size_table
+from calibrant.experiments.studies.losses.settings import CONTRAST
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED
 
@@ -52,6 +53,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "told": {title: _told(arms) for title, arms in ways.items() if arms},
         "people": {title: _people(arms) for title, arms in ways.items() if arms},
         "images": IMAGES,
+        "contrast": [f"{each:g}" for each in CONTRAST],
         "corruptions": CORRUPTIONS,
         "maps": {
             title: found

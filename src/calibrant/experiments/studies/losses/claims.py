@@ -50,8 +50,8 @@ _PRINTED = {
 """What the papers' tables call the metrics by which losses are compared."""
 _FCL_METRICS = ("ece", "adaptive_ece", "classwise_ece", "smce")
 """The errors of calibration that the paper on focal calibration loss speaks of."""
-OF_IMAGES = ("above-99-", "competitive-")
-"""How keys begin of claims that the papers make of images only; their rows of texts are against the last."""
+OF_IMAGES = "above-99-"
+"""How keys begin of claims that the papers make of images only."""
 GRID_STEP = 0.1
 """Of the temperatures that the papers choose by ECE."""
 
@@ -90,7 +90,7 @@ def row_question(claim: Claim) -> tuple[str, str, Sequence[str]] | None:
     if claim.key.startswith("temperature-"):
         return "T", "post", (claim.key.removeprefix("temperature-"),)
     metric = next((_PRINTED[each] for each in _PRINTED if f"-{each}-" in claim.key), "ECE")
-    # Theirs has T by ECE.
+    # Not flsd-nll-temperature: its T is by likelihood, theirs by ECE.
     if claim.key.startswith(("flsd-", "competitive-")) and claim.key != "flsd-nll-temperature":
         return metric, "post" if "-temperature" in claim.key else "pre", claim.arms
     if claim.key.startswith("no-cost-"):
@@ -129,6 +129,7 @@ def _same_error(arms: Arms) -> Iterator[Claim]:
         if found is not None:
             title = first.title
             higher = sum(pick(run) > pick(second.runs[seed]) for seed, run in first.runs.items())
+            noise = "within" if found.low <= 0 <= found.high else "beyond"
             yield Claim(
                 key=f"no-cost-{key}",
                 source=MUKHOTI,
@@ -136,7 +137,7 @@ def _same_error(arms: Arms) -> Iterator[Claim]:
                 "point)",
                 verdict=below(found, MOST_ERROR),
                 evidence=f"error less cross-entropy's {shown(found, 'error', signed=True)}, n = {found.n} "
-                f"(higher in {higher} of {found.n} seeds, {'beyond' if found.low > 0 else 'within'} noise)",
+                f"(higher in {higher} of {found.n} seeds, {noise} noise)",
             )
 
 

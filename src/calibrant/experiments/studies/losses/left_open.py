@@ -6,14 +6,7 @@ from dataclasses import replace
 
 from calibrant.experiments.claims import NOT_CLAIMED, OWN, PRACTICE, Claim, Departure
 from calibrant.experiments.means import Mean
-from calibrant.experiments.studies.losses.settings import (
-    ARGUMENT,
-    BY_DESIGN,
-    CONTRAST,
-    NO_ARGUMENT,
-    NO_CONTRAST,
-    UNBALANCED,
-)
+from calibrant.experiments.studies.losses.settings import ARGUMENT, BY_DESIGN, CONTRAST, UNBALANCED
 
 
 def by_design(claim: Claim) -> Claim:
@@ -25,19 +18,24 @@ def by_design(claim: Claim) -> Claim:
 
 def nearer_to_one(claim: Claim, proper: Mean) -> Claim:
     """A claim that focal loss needs a temperature nearer to 1 than the one that cross-entropy needs."""
-    return _starting(claim, proper, CONTRAST, NO_CONTRAST)
+    return _starting(claim, proper, "compares with", CONTRAST)
 
 
 def about_one(claim: Claim, proper: Mean) -> Claim:
     """A claim that focal loss needs a temperature of about 1, which follows from what cross-entropy needs."""
-    return _starting(claim, proper, ARGUMENT, NO_ARGUMENT)
+    return _starting(claim, proper, "starts from", ARGUMENT)
 
 
-def _starting(claim: Claim, proper: Mean, span: tuple[float, float], other: Departure) -> Claim:
+def _starting(claim: Claim, proper: Mean, says: str, span: tuple[float, float]) -> Claim:
     """The claim, left open where cross-entropy's temperature is not in the span, beyond noise."""
     low, high = span
     if proper.high >= low and proper.low <= high:
         return claim
+    other = Departure(
+        verdict="depends on the gap",
+        what=f"The paper {says} cross-entropy that needs a temperature of {low:g} to {high:g}; here it "
+        f"needs {'less' if proper.high < low else 'more'}.",
+    )
     return replace(claim, departures=(*claim.departures, other))
 
 

@@ -52,15 +52,6 @@ BY_DESIGN = Departure(
 CONTRAST, ARGUMENT = (1.5, 3.0), (2.0, 2.5)
 """Cross-entropy's temperatures in Komisarenko and Kull (2024): what section 2 holds focal loss's "close to 1"
 against, and what the argument of section 4.1 starts from."""
-NO_CONTRAST, NO_ARGUMENT = (
-    Departure(
-        verdict="depends on the gap",
-        what=f"The paper {says} cross-entropy that needs a temperature of {low:g} to {high:g}; here it "
-        "needs less, or more.",
-    )
-    for says, (low, high) in (("compares with", CONTRAST), ("starts from", ARGUMENT))
-)
-"""Why focal loss need not be nearer to 1 than cross-entropy; from a higher temperature it is all the more."""
 BY_LIKELIHOOD = Departure(
     verdict="depends on the criterion",
     what="Temperatures and exponents are fitted by likelihood here; Komisarenko and Kull (2024) choose them "

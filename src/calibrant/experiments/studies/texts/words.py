@@ -53,6 +53,6 @@ def _row(numbers: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
 
 
 def _trained(arms: Mapping[str, ArmRuns]) -> str:
-    """On how much of the training texts networks are right after the last epoch, loss by loss."""
+    """The share of training texts that networks get right while they train, in the last epoch, by loss."""
     found = {arm.title: arm.mean(lambda run: run["train_accuracy"]) for arm in arms.values()}
     return ", ".join(f"{title} {100 * each.value:.0f}" for title, each in found.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -26,7 +26,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     sources = dict.fromkeys(each["source"] for each in numbers["temperatures"])
     found = [_raised(numbers)] if many_classes(numbers) else []
     for source in sources:
-        both = (_about_one(numbers, source), _nearer(numbers, source))
+        both = (*_about_one(numbers, source), _nearer(numbers, source))
         found += map(of_long_tail, both) if source == OWN_LONG_TAIL else both
     return found
 
@@ -53,15 +53,21 @@ def _raised(numbers: Mapping[str, Any]) -> Claim:
     )
 
 
-def _about_one(numbers: Mapping[str, Any], source: str) -> Claim:
+def _about_one(numbers: Mapping[str, Any], source: str) -> Iterator[Claim]:
+    """Asked of one exponent; what others need stands beside it."""
     rows = of_source(numbers, source)
     found = {
-        gamma: mean_of(_by_unit(of_gamma, lambda row, seed: row["needed"][seed]))
+        gamma: mean_of(_by_unit(of_gamma, lambda row, place: row["needed"][place]))
         for gamma in sorted({row["gamma"] for row in rows}, key=lambda gamma: gamma != ASKED)
         if (of_gamma := [row for row in rows if row["gamma"] == gamma])
     }
-    means = "; ".join(f"{plus_minus(each, 2)} with γ = {gamma:g}" for gamma, each in found.items())
-    asked = next(iter(found.values()))
+    if ASKED not in found:
+        return
+    asked = found[ASKED]
+    means = "; ".join(
+        f"{plus_minus(each, 2)} with γ = {gamma:g}" + (f" (n = {each.n})" if each.n != asked.n else "")
+        for gamma, each in found.items()
+    )
     claim = Claim(
         key=f"about-one, {source}",
         source=f"{SOURCE}, section 4.1",
@@ -69,12 +75,14 @@ def _about_one(numbers: Mapping[str, Any], source: str) -> Claim:
         verdict=within(asked, low=1 - MARGIN, high=1 + MARGIN),
         evidence=f"it is {means}, n = {asked.n} {_units(rows)}; about 1 is {1 - MARGIN:g} to {1 + MARGIN:g}",
     )
-    return about_one(claim, _proper(rows))
+    yield about_one(claim, _proper(rows))
 
 
 def _nearer(numbers: Mapping[str, Any], source: str) -> Claim:
     rows = of_source(numbers, source)
-    focal, plain = (_by_unit(rows, lambda row, seed, name=name: from_one([row[name][seed]])) for name in ARMS)
+    focal, plain = (
+        _by_unit(rows, lambda row, place, name=name: from_one([row[name][place]])) for name in ARMS
+    )
     gap, said = compared(("focal loss", focal), ("cross-entropy", plain))
     nearer = sum(from_one(row["needed"]) < from_one(row["proper"]) for row in rows)
     claim = Claim(
@@ -90,12 +98,17 @@ def _nearer(numbers: Mapping[str, Any], source: str) -> Claim:
 
 
 def _by_unit(rows: Sequence[Row], pick: Callable[[Row, int], float]) -> list[float]:
-    """Means over what counts once: a seed of a network, and single runs on one data set together."""
+    """Means over what counts once: a seed of a network, and single runs on one data set together.
+
+    Args:
+        rows: Temperatures of exponents and networks, run by run.
+        pick: Reads what is averaged off a row, by the place of a run.
+    """
     found: dict[tuple[str, int], list[float]] = {}
     for row in rows:
         data = row["network"].rpartition(", ")[2]
-        for seed in range(min(len(row[name]) for name in ARMS)):
-            found.setdefault((data, seed), []).append(pick(row, seed))
+        for place, seed in enumerate(row["seeds"]):
+            found.setdefault((data, seed), []).append(pick(row, place))
     return [fmean(values) for values in found.values()]
 
 
@@ -105,4 +118,4 @@ def _units(rows: Sequence[Row]) -> str:
 
 def _proper(rows: Sequence[Row]) -> Mean:
     """What cross-entropy needs."""
-    return mean_of(_by_unit(rows, lambda row, seed: row["proper"][seed]))
+    return mean_of(_by_unit(rows, lambda row, place: row["proper"][place]))

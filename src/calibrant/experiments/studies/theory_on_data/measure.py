@@ -8,7 +8,7 @@ published ones, give the temperatures that networks trained with focal loss need
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -141,17 +141,9 @@ def stored_temperatures(folder: Path) -> list[Row]:
             if f"focal-{gamma:g}" not in arms:
                 continue
             fitted = arms[f"focal-{gamma:g}"]
-            seeds = sorted(proper.keys() & fitted.keys())
-            found.append(
-                _needed(
-                    source,
-                    "Fashion-MNIST",
-                    _STORED_CLASSES,
-                    gamma,
-                    [proper[seed] for seed in seeds],
-                    [fitted[seed] for seed in seeds],
-                )
-            )
+            by_seed = {seed: (proper[seed], fitted[seed]) for seed in sorted(proper.keys() & fitted.keys())}
+            if by_seed:
+                found.append(_needed(source, "Fashion-MNIST", _STORED_CLASSES, gamma, by_seed))
     return found
 
 
@@ -171,8 +163,12 @@ def published_temperatures(folder: Path) -> list[Row]:
             f"{model}, {dataset}",
             _CLASSES[dataset],
             gamma,
-            [printed[dataset, model, "cross-entropy"]],
-            [printed[dataset, model, f"focal(gamma={gamma:g})"]],
+            {
+                0: (
+                    printed[dataset, model, "cross-entropy"],
+                    printed[dataset, model, f"focal(gamma={gamma:g})"],
+                )
+            },
         )
         for dataset, model in dict.fromkeys((dataset, model) for dataset, model, _ in printed)
         for gamma in GAMMAS
@@ -194,15 +190,16 @@ def _needed(
     network: str,
     num_classes: int,
     gamma: float,
-    proper: Sequence[float],
-    needed: Sequence[float],
+    by_seed: Mapping[int, tuple[float, float]],
 ) -> Row:
-    """A focal network's temperatures and cross-entropy's, of the same runs in the same order."""
+    """Cross-entropy's temperatures and a focal network's, of the same seeds."""
+    proper, needed = zip(*by_seed.values(), strict=True)
     return {
         "source": source,
         "network": network,
         "num_classes": num_classes,
         "gamma": gamma,
+        "seeds": [*by_seed],
         "proper": list(proper),
         "needed": list(needed),
         "closest": rounded(theory.closest_temperature(gamma, num_classes).temperature),
