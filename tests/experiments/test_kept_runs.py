@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 from calibrant.experiments.engines.serial import Serial
 from calibrant.experiments.grid import Grid
-from calibrant.experiments.kept_runs import KeptRun, united
+from calibrant.experiments.kept_runs import KeptRun, keep, made_by, united
 from calibrant.experiments.store import Store
 from calibrant.experiments.study_runs import kept_results, size_of
 from calibrant.experiments.sweep import sweep
@@ -66,3 +67,18 @@ def test_a_run_that_recorded_less_stands_in(tmp_path: Path) -> None:
     sweep(grid([0, 1], recorded=True).items(), store, Serial())
     assert [each.settings["recorded"] for each in kept_results(fuller, tmp_path)] == [True, True]
     assert len(kept_results(grid([0, 1], recorded=False), tmp_path)) == 1
+
+
+def test_what_runs_took_is_kept_once(tmp_path: Path) -> None:
+    """Beside the versions, unless it is among what was found; a run without it leaves the sum unsaid."""
+    store = Store(tmp_path)
+    sweep(grid([0, 1], recorded=False).items(), store, Serial())
+    results = kept_results(grid([0, 1], recorded=False), tmp_path)
+    first, second = (replace(each, cpu_seconds=90.0) for each in results)
+    runs = [keep(first, {"number": 0}, 8), keep(second, {"number": 1}, 8)]
+    assert [each.made["cpu_seconds"] for each in runs] == [90.0, 90.0]
+    assert made_by(runs).endswith(", in 3.0 CPU minutes")
+    found = keep(second, {"number": 1, "cpu_seconds": 90.0}, 8)
+    assert "cpu_seconds" not in found.made
+    assert "CPU" not in made_by([runs[0], found])
+    assert made_by([]) == ""

@@ -34,8 +34,9 @@ class KeptRun:
 
     Attributes:
         settings: All that the task was given.
-        made: The ``version`` of the task's numbers, those of calibrant and torch, and the vector
-            ``instructions`` of the processor, as far as they are known.
+        made: The ``version`` of the task's numbers, those of calibrant and torch, the vector
+            ``instructions`` of the processor, and the ``cpu_seconds`` that it took unless they are among
+            what was found, as far as they are known.
         found: What the page is made of.
     """
 
@@ -54,6 +55,8 @@ def keep(result: RunResult, found: Values, digits: int) -> KeptRun:
     made = {"version": result.version} | {
         name: result.environment[name] for name in MADE if result.environment.get(name) is not None
     }
+    if "cpu_seconds" not in found:
+        made["cpu_seconds"] = round(result.cpu_seconds, 1)
     return KeptRun(settings=result.settings, made=made, found=shortened(found, digits))
 
 
@@ -148,9 +151,13 @@ def made_by(runs: Sequence[KeptRun]) -> str:
         '1 with calibrant 0.2 on AVX2'
         >>> made_by([KeptRun(settings={}, found={})] * 3)
         '3 whose versions and processor were not recorded'
+        >>> made_by([KeptRun(settings={}, made={"torch": "2.13", "cpu_seconds": 12.0}, found={})] * 3)
+        '3 with PyTorch 2.13 on a processor that was not recorded, in 0.6 CPU minutes'
     """
     groups = Counter(tuple(str(run.made.get(name, "")) for name in MADE) for run in runs)
-    return ", ".join(_said(number, *made) for made, number in groups.items())
+    said = ", ".join(_said(number, *made) for made, number in groups.items())
+    spent = [run.made.get("cpu_seconds") for run in runs]
+    return said if not spent or None in spent else f"{said}, in {sum(spent) / 60:.1f} CPU minutes"
 
 
 def _said(number: int, calibrant: str, torch: str, instructions: str) -> str:

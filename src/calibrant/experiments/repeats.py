@@ -67,7 +67,7 @@ def _again(grid: Grid, page: Page, run: KeptRun, store: Path, runs: Sequence[Kep
     again = None if kept is None else shortened(kept, page.digits)
     here = environment()
     return {
-        "made": {name: value for name, value in run.made.items() if name != "version"},
+        "made": {name: run.made[name] for name in MADE if name in run.made},
         "here": {name: here[name] for name in MADE},
         "cpu_seconds": round(result.cpu_seconds, 1),
         **(
