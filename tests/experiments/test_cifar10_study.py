@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +12,17 @@ from calibrant.experiments.studies import cifar10
 from calibrant.experiments.studies.cifar10 import CIFAR10
 from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of, numbers_of, swapped
-from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, FOREIGN, MEAN, SUM
+from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, FOREIGN, NORMS, RATES, STEPS
 from calibrant.experiments.studies.gammas.settings import FITS, ROWS_SIZE
+from calibrant.experiments.studies.gammas.settings import LOSSES as OF_TABLE_1
 from calibrant.experiments.studies.losses.settings import BY_DESIGN, FCL, MUKHOTI
 from calibrant.experiments.studies.shift.numbers import foreign_sets
 from calibrant.experiments.studies.shift.settings import STAGES as STAGES_OF_SHIFT
+from calibrant.experiments.studies.sum_or_mean.settings import MEAN, SUM
 from calibrant.experiments.studies.texts.settings import METRICS, STAGES
 
 PARAMETERS = ("temperature", "ece_temperature", "adaptive_ece_temperature", "focal_temperature", "gamma")
 POINTS = load_grid(Path(cifar10.__file__).with_name("grid.toml")).points
-
-
 SEEDS = len({point.settings["seed"] for point in POINTS})
 
 
@@ -29,8 +31,8 @@ def runs(*, seeds: int = SEEDS) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for point in POINTS:
         settings = point.settings
-        names = [(each.settings["reduction"], each.settings["loss"]) for each in POINTS]
-        place, seed = names.index((settings["reduction"], settings["loss"])), settings["seed"]
+        names = [_but_seed(each.axes) for each in POINTS]
+        place, seed = names.index(_but_seed(point.axes)), settings["seed"]
         value = 0.01 * (1 + place) + 0.0001 * seed
         side = dict.fromkeys(("accuracy", "ece", "nll", "error", "gap"), value) | {"temperature": 1 + value}
         fit = {"T": 1 + value, "gamma": 0.5, "nll": value, "adaptive_ece": value}
@@ -64,6 +66,10 @@ def runs(*, seeds: int = SEEDS) -> list[dict[str, Any]]:
     return found
 
 
+def _but_seed(axes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in axes.items() if name != "seed"}
+
+
 def numbers() -> dict[str, Any]:
     """The numbers of a finished grid."""
     closest = dict.fromkeys(("1", "3", "5", "7"), 0.5)
@@ -71,11 +77,15 @@ def numbers() -> dict[str, Any]:
 
 
 def test_every_run_has_its_place() -> None:
-    """Each point of the grid is a loss of its reduction, and those with the sum are rows of table 1."""
+    """Each point of the grid is a loss of its way, and those with the sum are rows of table 1."""
     found = numbers()
     assert {point.settings["data.train"] for point in POINTS} == {ROWS_SIZE}
-    assert sum(len(arm.runs) for way in (SUM, MEAN) for arm in arms_of(found, way).values()) == len(POINTS)
-    assert len(found["exponents"]["rows"]) == len(arms_of(found, SUM)) - 2  # γ = 2 and MMCE are no rows
+    assert sum(len(arm.runs) for way in STEPS for arm in arms_of(found, way).values()) == len(POINTS)
+    rows = {row["arm"]: row["runs"] for row in found["exponents"]["rows"]}
+    assert rows.keys() == OF_TABLE_1.keys()
+    plain = {run["error"] for run in rows["cross-entropy"]}
+    assert len(plain) == SEEDS  # and no run without weight decay among them
+    assert plain.isdisjoint(run["error"] for run in runs() if run["optimiser.weight_decay"] == 0.0)
 
 
 def test_each_paper_is_asked_with_its_reduction() -> None:
@@ -88,11 +98,27 @@ def test_each_paper_is_asked_with_its_reduction() -> None:
     assert "(with the sum)" in by_key["flsd-nll-before"].statement
     assert by_key["flsd-before-against-brier"].arms == ()
     assert by_key["fcl-brier"].arms == ("focal-calibration", "brier")
-    assert by_key["cross-entropy-temperature-mean-sum"].verdict == "does not hold"
-    assert by_key["focal-3-ece-sum-mean"].verdict == "holds"
+    assert by_key["cross-entropy, temperature, mean against sum"].verdict == "does not hold"
+    assert by_key["focal-3, ece, sum against mean"].verdict == "holds"
+    assert by_key["weight-decay"].verdict == "holds"  # without it comes later, so has more
     assert by_key["foreign-notmnist_ood-brier"].verdict == "does not hold"  # Brier comes later, so has more
     assert by_key["foreign-notmnist_ood-cross-entropy"].verdict == "holds"
     assert by_key["people-focal-temperature-focal-3-sum"].verdict == "does not hold"
+
+
+def test_rates_match_lengths() -> None:
+    """Each rate makes a gradient of the mean, times the rate, as long as the one that it is matched to."""
+    plain, focal = NORMS["cross-entropy"], NORMS["focal-3"]
+    clip = STEPS[SUM].clip
+    assert math.isclose(RATES["step"] * plain, RATES[SUM] * clip, rel_tol=0.002)
+    assert math.isclose(RATES["long"] * focal, RATES[SUM] * clip, rel_tol=0.002)
+    assert math.isclose(RATES["slow"] * plain, RATES[MEAN] * focal, rel_tol=0.002)
+    by_key = {claim.key: claim for claim in claims(numbers())}
+    for way in (SUM, "long", MEAN):
+        for name in ("temperature", "ece"):
+            assert f"{name} at equal steps, {way}" in by_key
+    assert by_key[f"temperature at equal steps, {SUM}"].arms == ("focal-3", "cross-entropy")
+    assert by_key["temperature at equal steps, long"].arms == ()  # arms of two ways do not exchange
 
 
 def test_what_was_chosen_decides_no_claim() -> None:
@@ -107,7 +133,7 @@ def test_what_was_chosen_decides_no_claim() -> None:
 def test_reductions_exchange() -> None:
     """With the two reductions exchanged, what compares them turns."""
     turned = {claim.key: claim.verdict for claim in claims(swapped(numbers(), SUM, MEAN))}
-    assert turned["cross-entropy-temperature-mean-sum"] == "holds"
+    assert turned["cross-entropy, temperature, mean against sum"] == "holds"
 
 
 def test_the_page_says_what_was_not_run() -> None:

@@ -156,8 +156,8 @@ def made_by(runs: Sequence[KeptRun]) -> str:
     """
     groups = Counter(tuple(str(run.made.get(name, "")) for name in MADE) for run in runs)
     said = ", ".join(_said(number, *made) for made, number in groups.items())
-    spent = [run.made.get("cpu_seconds") for run in runs]
-    return said if not spent or None in spent else f"{said}, in {sum(spent) / 60:.1f} CPU minutes"
+    spent = [float(run.made["cpu_seconds"]) for run in runs if "cpu_seconds" in run.made]
+    return f"{said}, in {sum(spent) / 60:.1f} CPU minutes" if runs and len(spent) == len(runs) else said
 
 
 def _said(number: int, calibrant: str, torch: str, instructions: str) -> str:

@@ -12,8 +12,7 @@ from calibrant.experiments.studies.cifar10.numbers import arms_of
 from calibrant.experiments.studies.cifar10.settings import (
     CORRUPTIONS,
     FOREIGN,
-    MEAN,
-    SUM,
+    STEPS,
     TABLE_4,
     TITLES,
     WAYS,
@@ -26,10 +25,30 @@ from calibrant.experiments.studies.losses.left_open import by_design
 from calibrant.experiments.studies.losses.settings import FCL
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED, PAPER_FCL
-from calibrant.experiments.studies.sum_or_mean.claims import AVERAGED, NAMES, QUANTITIES, as_authors
+from calibrant.experiments.studies.sum_or_mean.claims import (
+    AVERAGED,
+    NAMES,
+    QUANTITIES,
+    as_authors,
+    at_equal_steps,
+    between,
+)
+from calibrant.experiments.studies.sum_or_mean.settings import LONG, MEAN, SLOW, STEP, SUM
 
 _WITHOUT = ("norms-", "focal-temperature-")
 """How keys begin of claims with epochs of another schedule, and of those that exponents ask."""
+_BETWEEN = (
+    ("cross-entropy", MEAN, SUM, "temperature"),
+    ("cross-entropy", MEAN, SUM, "ece"),
+    ("focal-3", MEAN, SUM, "temperature"),
+    ("focal-3", SUM, MEAN, "ece"),
+    ("focal-3", MEAN, SUM, "error"),
+    ("cross-entropy", STEP, SUM, "temperature"),
+    ("focal-3", LONG, SUM, "temperature"),
+    ("focal-3", LONG, MEAN, "ece"),
+    ("cross-entropy", SLOW, MEAN, "temperature"),
+    ("cross-entropy", SLOW, MEAN, "ece"),
+)
 _PEOPLE = Quantity(pick=lambda run: run["people"]["temperature"]["nll"], digits=4)
 _PEOPLE_GAIN = Quantity(
     pick=lambda run: run["people"]["focal-temperature"]["nll"] - run["people"]["temperature"]["nll"], digits=4
@@ -37,11 +56,11 @@ _PEOPLE_GAIN = Quantity(
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
-    """Those of losses, then of exponents, then of the two reductions."""
+    """Those of losses, then of exponents, then of steps."""
     return [
         *map(by_design, _of_losses(numbers)),
         *_of_exponents(numbers),
-        *_between(numbers),
+        *_of_steps(numbers),
         *_tells(numbers),
         *_people(numbers),
     ]
@@ -72,36 +91,21 @@ def _of_losses(numbers: Mapping[str, Any]) -> Iterator[Claim]:
             )
 
 
-def _between(numbers: Mapping[str, Any]) -> Iterator[Claim]:
-    """Whether the sum changes what focal loss does, as it does on Fashion-MNIST."""
-    of_way = {way: enough(arms_of(numbers, way)) for way in (SUM, MEAN)}
-    for key, name, first, second in (
-        ("cross-entropy", "temperature", MEAN, SUM),
-        ("cross-entropy", "ece", MEAN, SUM),
-        ("focal-3", "temperature", MEAN, SUM),
-        ("focal-3", "ece", SUM, MEAN),
-        ("focal-3", "error", MEAN, SUM),
-    ):
-        one, other = of_way[first].get(key), of_way[second].get(key)
-        if one is None or other is None:
-            continue
+def _of_steps(numbers: Mapping[str, Any]) -> Iterator[Claim]:
+    """Whether what focal loss does is a matter of how the loss becomes a step, as asked on Fashion-MNIST."""
+    ways = {way: arms_of(numbers, way) for way in STEPS}
+    titles = {way: step.title for way, step in STEPS.items()}
+    yield from at_equal_steps(ways, titles)
+    yield from between(ways, _BETWEEN, titles)
+    arms = enough(ways[MEAN])
+    for name in ("temperature", "ece"):
         asked_of = Asked(
-            key=f"{key}-{name}-{first}-{second}",
+            key=f"{name}, {MEAN}",
             source=OWN,
-            statement=f"After {one.title} the {NAMES[name]} is lower with the {first} than with the {second}",
+            statement=f"After focal loss (γ = 3) the {NAMES[name]} is lower than after cross-entropy, both "
+            f"with the {MEAN}",
         )
-        yield from asked_of.lower(
-            replace(one, key=first, title=first), replace(other, key=second, title=second), QUANTITIES[name]
-        )
-    for way, arms in of_way.items():
-        for name, key in (("temperature", f"focal-lower-{way}"), ("ece", f"focal-lower-ece-{way}")):
-            asked_of = Asked(
-                key=key,
-                source=OWN,
-                statement=f"After focal loss (γ = 3) the {NAMES[name]} is lower than after cross-entropy, "
-                f"both with the {way}",
-            )
-            yield from asked_of.lower(arms.get("focal-3"), arms.get("cross-entropy"), QUANTITIES[name])
+        yield from asked_of.lower(arms.get("focal-3"), arms.get("cross-entropy"), QUANTITIES[name])
 
 
 def _tells(numbers: Mapping[str, Any]) -> Iterator[Claim]:

@@ -1,4 +1,4 @@
-"""What the runs on CIFAR-10 show, by reduction and loss, and as the study of exponents has them."""
+"""What the runs on CIFAR-10 show, by way and loss, and as the study of exponents has them."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, Run, arms_where, runs_by_arm
 from calibrant.experiments.claims import exchanged
-from calibrant.experiments.studies.cifar10.settings import LOSSES, SUM, TITLES, WAYS
+from calibrant.experiments.matching import matches
+from calibrant.experiments.studies.cifar10.settings import STEPS, SUM, TITLES, WANTED
 from calibrant.experiments.studies.gammas.numbers import numbers_of as exponents_of
+from calibrant.experiments.studies.losses.settings import DECAY
 
 Numbers = Mapping[str, Any]
 _FOUND = ("train_accuracy", "stages", "parameters", "norms", "people", "shift", "train", "new")
 
 
 def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
-    """The runs by reduction and loss; those with the sum once more as rows of table 1."""
-    wanted = {key: {"loss": loss} for key, (loss, _) in LOSSES.items()}
-    of_way = {way: [run for run in runs if run["reduction"] == way] for way in WAYS}
+    """The runs by way and loss; those with the sum once more as rows of table 1."""
+    of_way = {key: [run for run in runs if matches(run, way.where)] for key, way in STEPS.items()}
+    decayed = [run for run in of_way[SUM] if run["optimiser.weight_decay"] == DECAY]
     return {
         **also,
         "done": len(runs),
         "cpu_seconds": sum(run["cpu_seconds"] for run in runs),
         "ways": [
-            {"way": way, "arms": runs_by_arm(found, wanted, _FOUND)} for way, found in of_way.items() if found
+            {"way": way, "arms": runs_by_arm(found, WANTED, _FOUND)} for way, found in of_way.items() if found
         ],
-        "exponents": exponents_of(of_way[SUM], {}),
+        "exponents": exponents_of(decayed, {}),
     }
 
 
 def arms_of(numbers: Numbers, way: str) -> dict[str, ArmRuns]:
-    """The losses of a reduction, by key."""
+    """The losses of a way, by key."""
     return arms_where(numbers["ways"], "way", way, TITLES)
 
 
 def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
-    """The numbers with the results of two reductions, or of two losses, exchanged."""
-    return exchanged(numbers, "way" if first in WAYS else "arm", first, second)
+    """The numbers with the results of two ways, or of two losses, exchanged."""
+    return exchanged(numbers, "way" if first in STEPS else "arm", first, second)

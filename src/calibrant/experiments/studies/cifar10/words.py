@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns
+from calibrant.experiments.matching import matches
+from calibrant.experiments.pages import table
 from calibrant.experiments.paired import FEWEST_SEEDS, Quantity, arms_table, usual_words
 from calibrant.experiments.printed_rows import fitted_table
 from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of
-from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, FOREIGN, IMAGES, PEOPLE, TITLES, WAYS
+from calibrant.experiments.studies.cifar10.settings import (
+    CORRUPTIONS,
+    FOREIGN,
+    IMAGES,
+    NORMS,
+    PEOPLE,
+    RATES,
+    STEPS,
+    TITLES,
+    WANTED,
+    WAYS,
+)
 from calibrant.experiments.studies.gammas.numbers import rows_of
 from calibrant.experiments.studies.gammas.settings import OBJECTIVES, ROWS_SIZE
 from calibrant.experiments.studies.gammas.words import map_table, protocol, rows_table, size_table
 from calibrant.experiments.studies.losses.settings import CONTRAST
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED
+from calibrant.experiments.studies.sum_or_mean import settings as of_steps
+from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, equal_steps
 
 _HEADS = (
     "error %",
@@ -28,18 +44,29 @@ _HEADS = (
     "NLL, T by NLL",
     "ECE %, T by ECE",
 )
+_OF_STEPS: Mapping[str, Quantity] = {
+    "error %": Quantity(pick=lambda run: run["stages"]["before"]["error"], scale=100),
+    "ECE %": Quantity(pick=lambda run: run["stages"]["before"]["ece"], scale=100),
+    "T by NLL": Quantity(pick=lambda run: run["parameters"]["temperature"]),
+    "ECE %, T by ECE": Quantity(pick=lambda run: run["stages"]["by-ece"]["ece"], scale=100),
+    "norm of the last layer": Quantity(pick=lambda run: list(run["norms"].values())[-1]),
+    "training accuracy %": Quantity(pick=lambda run: run["train_accuracy"], digits=1, scale=100),
+}
 
 
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
     exponents = numbers["exponents"]
-    arms_by_way = {way: arms_of(numbers, way) for way in WAYS}
+    arms_by_way = {way: arms_of(numbers, way) for way in STEPS}
     ways = {title: arms_by_way[way] for way, title in WAYS.items()}
+    asked = claims(numbers)
+    found = {claim.key: claim for claim in asked}
+    usual = usual_words(numbers, numbers["done"], asked, {})
     return {
-        **usual_words(numbers, numbers["done"], claims(numbers), {}),
+        **usual,
         "absent": [title for key, title in TITLES.items() if not any(key in arms for arms in ways.values())],
         "few": [
-            f"{arm.title} ({len(arm.runs)}, {way})"
+            f"{arm.title} ({len(arm.runs)}, {STEPS[way].title})"
             for way, arms in arms_by_way.items()
             for arm in arms.values()
             if len(arm.runs) < FEWEST_SEEDS
@@ -52,6 +79,13 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "shifted": {title: _shifted(arms) for title, arms in ways.items() if arms},
         "told": {title: _told(arms) for title, arms in ways.items() if arms},
         "people": {title: _people(arms) for title, arms in ways.items() if arms},
+        "steps": _steps(arms_by_way),
+        "equal": [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, "temperature")) in found]
+        + [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, "ece")) in found],
+        "norms": NORMS,
+        "rates": RATES,
+        "elsewhere": (elsewhere := num_elsewhere()),
+        "elsewhere_hours": elsewhere * numbers["seeds"] * usual["per_run"] / 3600,
         "images": IMAGES,
         "contrast": [f"{each:g}" for each in CONTRAST],
         "corruptions": CORRUPTIONS,
@@ -72,6 +106,39 @@ def _losses(arms: Mapping[str, ArmRuns]) -> str:
 
     plain = [at("before", name) for name in ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "smce")]
     return arms_table(_HEADS, arms.values(), [*plain, at("temperature", "nll"), at("by-ece", "ece")])
+
+
+def _steps(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
+    """What cross-entropy, focal loss and FLSD-53 do in each way, the ways of one loss together."""
+    rows = [
+        [arm.title, STEPS[way].title, str(len(arm.runs)), *(each.cell(arm) for each in _OF_STEPS.values())]
+        for key in ("cross-entropy", "focal-3", "sample-focal")
+        for way, arms in ways.items()
+        if (arm := arms.get(key))
+    ]
+    return table(["loss", "way", "n", *_OF_STEPS], rows)
+
+
+def num_elsewhere() -> int:
+    """How many pairs of way and loss the study of sum and mean has on balanced images that are not here."""
+    from calibrant.experiments.grid import load_grid
+
+    grids = {
+        "cifar10": {key: (way, WANTED) for key, way in STEPS.items()},
+        "sum_or_mean": {way.key: (way, way.losses().wanted) for way in of_steps.WAYS if way.key in STEPS},
+    }
+    here, there = (
+        {
+            (key, loss)
+            for point in load_grid(Path(__file__).parents[1] / study / "grid.toml").points
+            for key, (way, wanted) in ways.items()
+            if matches(point.settings, way.where)
+            for loss, settings in wanted.items()
+            if matches(point.settings, settings)
+        }
+        for study, ways in grids.items()
+    )
+    return len(there - here)
 
 
 def _shifted(arms: Mapping[str, ArmRuns]) -> str:

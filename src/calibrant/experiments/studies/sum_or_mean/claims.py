@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.claims import OWN, PRACTICE, Claim, Departure
@@ -39,13 +39,17 @@ SUMMED = Departure(
 """What is done otherwise where that paper's claims are asked with the sum."""
 AVERAGED = frozenset({"brier"})
 """Losses that the code of Mukhoti et al. for images averages over the batch where it sums the others."""
-EQUAL_STEPS = ((SUM, SUM), (HELD, HELD), (MEAN, SLOW))
+Ways: TypeAlias = Mapping[str, Mapping[str, ArmRuns]]
+"""The losses of each way."""
+Pair: TypeAlias = tuple[str, str, str, str]
+"""A loss, the way in which the number is claimed to be the lower one, the other way, and the number."""
+EQUAL_STEPS = ((SUM, SUM), (HELD, HELD), (MEAN, SLOW), (LONG, STEP))
 """Ways in which gradients, times the rate, are as long under focal loss as under cross-entropy: theirs.
 
-With clipping every gradient is; the rates of the last pair match mean lengths of one run's first epochs.
+With clipping every gradient is; the rates of the last two pairs match mean lengths of one run's first epochs.
 Momentum, and weight decay, which is added after clipping, make the steps themselves differ.
 """
-_BETWEEN = (
+_BETWEEN: tuple[Pair, ...] = (
     ("cross-entropy", MEAN, SUM, "ece"),
     ("cross-entropy", MEAN, SUM, "temperature"),
     ("focal-3", MEAN, SUM, "temperature"),
@@ -65,7 +69,6 @@ _BETWEEN = (
     ("cross-entropy", SLOW, MEAN, "ece"),
     ("cross-entropy", SLOW, MEAN, "temperature"),
 )
-"""A loss, the way in which the number is claimed to be the lower one, the other way, and the number."""
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
@@ -97,7 +100,8 @@ def _asked(numbers: Mapping[str, Any]) -> list[Claim]:
         for claim in asked(as_authors(summed, means))
         if claim.source != PRACTICE and (claim.source != FCL or AVERAGED.isdisjoint(claim.arms))
     ]
-    return [*found, *_within(numbers), *_at_equal_steps(numbers), *_between(numbers)]
+    ways = {way: arms_of(numbers, way) for way in TITLES}
+    return [*found, *_within(numbers), *at_equal_steps(ways, TITLES), *between(ways, _BETWEEN, TITLES)]
 
 
 def as_authors(summed: Mapping[str, ArmRuns], means: Mapping[str, ArmRuns]) -> dict[str, ArmRuns]:
@@ -122,12 +126,13 @@ def _within(numbers: Mapping[str, Any]) -> Iterator[Claim]:
             )
 
 
-def _at_equal_steps(numbers: Mapping[str, Any]) -> Iterator[Claim]:
+def at_equal_steps(ways: Ways, titles: Mapping[str, str]) -> Iterator[Claim]:
     """Whether focal loss needs a lower temperature, and has a lower ECE, where its gradients are as long."""
     for way, other in EQUAL_STEPS:
-        focal = enough(arms_of(numbers, way)).get("focal-3")
-        plain = enough(arms_of(numbers, other)).get("cross-entropy")
-        where = TITLES[way] if way == other else f"{TITLES[way]}, and {TITLES[other]}"
+        if way not in ways or other not in ways:
+            continue
+        focal, plain = enough(ways[way]).get("focal-3"), enough(ways[other]).get("cross-entropy")
+        where = titles[way] if way == other else f"{titles[way]}, and {titles[other]}"
         length = "one length" if way == other else "about one length, times the learning rate,"
         for name in ("temperature", "ece"):
             found = _lower(
@@ -147,16 +152,17 @@ def equal_steps(way: str, name: str) -> str:
     return f"{name} at equal steps, {way}"
 
 
-def _between(numbers: Mapping[str, Any]) -> Iterator[Claim]:
-    for loss, first, second, name in _BETWEEN:
-        ours, theirs = (enough(arms_of(numbers, way)).get(loss) for way in (first, second))
+def between(ways: Ways, asked_of: Iterable[Pair], titles: Mapping[str, str]) -> Iterator[Claim]:
+    """Whether a loss does otherwise in another way."""
+    for loss, first, second, name in asked_of:
+        ours, theirs = (enough(ways[way]).get(loss) for way in (first, second))
         if ours is None or theirs is None:
             continue
         yield from _lower(
             f"{loss}, {name}, {first} against {second}",
             f"After {ours.title} the {NAMES[name]} is lower with the {{first}} than with the {{second}}",
-            replace(ours, key=first, title=TITLES[first]),
-            replace(theirs, key=second, title=TITLES[second]),
+            replace(ours, key=first, title=titles[first]),
+            replace(theirs, key=second, title=titles[second]),
             name,
         )
 

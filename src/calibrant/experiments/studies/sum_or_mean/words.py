@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from calibrant.experiments import on_bounds
 from calibrant.experiments.arms import ArmRuns, Pick, Run
@@ -12,7 +12,7 @@ from calibrant.experiments.pages import table
 from calibrant.experiments.paired import usual_words
 from calibrant.experiments.studies.losses.claims import on_grid
 from calibrant.experiments.studies.losses.comparisons import shown
-from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, claims, equal_steps
+from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, Ways, claims, equal_steps
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of, tail_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
     HARDLY_LEARNED,
@@ -40,8 +40,6 @@ COLUMNS: Mapping[str, tuple[str, Pick]] = {
 }
 
 
-Ways: TypeAlias = Mapping[str, Mapping[str, ArmRuns]]
-"""The losses of each way."""
 SOUGHT = {"T": "temperature", BY_ECE: "ece_temperature"}
 """The columns whose numbers a search found, and the names of these."""
 TAIL_COLUMNS = ("error %", "ECE %", BY_ECE, AFTER_BY_ECE, "T", "ECE after T %")
