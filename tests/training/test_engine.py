@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from lightning_fabric import Fabric
 
 from calibrant.data import Crop
 from calibrant.training import train
@@ -59,3 +62,26 @@ def test_a_last_batch_of_one_sample_is_left_out(recipe, tmp_path, learned) -> No
         train(mine, tmp_path / str(train_samples))
         sizes[train_samples] = [len(rows) for _, rows in learned]
     assert sizes == {49: [48], 50: [48, 2], 48: [48]}
+
+
+def test_lengths_of_gradients_are_recorded_where_they_are_clipped(recipe, tmp_path, monkeypatch) -> None:
+    """Their mean before clipping, each batch by its samples, and the share that was longer; else neither."""
+    lengths: list[float] = []
+    clip = Fabric.clip_gradients
+
+    def noting(self: Fabric, module: Any, optimizer: Any, **settings: Any) -> Any:
+        length = clip(self, module, optimizer, **settings)
+        lengths.append(float(length))
+        return length
+
+    monkeypatch.setattr(Fabric, "clip_gradients", noting)
+    short = ["training.epochs=2", "optimiser.clip_norm=0.5"]
+    rows = train(recipe.with_settings(short), tmp_path / "clipped").rows
+    sizes = [48, 48, 48, 48, 8]
+    for row, found in zip(rows, (lengths[:5], lengths[5:]), strict=True):
+        both = list(zip(sizes, found, strict=True))
+        assert row["gradient_norm"] == pytest.approx(sum(size * length for size, length in both) / 200)
+        assert row["clipped"] == pytest.approx(sum(size for size, length in both if length > 0.5) / 200)
+    assert {row["clipped"] for row in rows} != {0.0}
+    plain = train(recipe.with_settings(["training.epochs=1", "optimiser.clip_norm=0"]), tmp_path / "plain")
+    assert plain.rows[0].keys().isdisjoint({"gradient_norm", "clipped"})

@@ -60,6 +60,24 @@ def test_ctrl_c_saves_even_the_batch(
     same_numbers(whole, tmp_path / "cut")
 
 
+def test_a_checkpoint_that_added_up_less_is_resumed(
+    recipe, tmp_path, whole, interrupted_in_step, monkeypatch
+) -> None:
+    """One from before lengths of gradients were recorded: the begun epoch has none, all else is the same."""
+    interrupted_in_step(STEPS + 2)
+    with pytest.raises(TrainingInterrupted, match="stopped after 1 complete epoch;"):
+        train(recipe, tmp_path / "cut")
+    monkeypatch.undo()
+    folder = RunFolder(tmp_path / "cut")
+    saved = folder.load_checkpoint()
+    assert saved is not None
+    torch.save({**saved, "sums": saved["sums"][:, :3]}, folder.checkpoint)
+    rows, expected = train(recipe, tmp_path / "cut").rows, load_run(whole).rows
+    assert (rows[1].pop("gradient_norm"), rows[1].pop("clipped")) == (None, None)
+    assert rows[1] == {name: expected[1][name] for name in rows[1]}
+    assert rows[2:] == expected[2:]
+
+
 def test_the_check_of_resumption_bites(
     recipe, tmp_path, whole, same_numbers, interrupted_in_step, monkeypatch
 ) -> None:

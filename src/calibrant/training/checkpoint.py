@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +76,9 @@ def restore(job: Job, learner: Learner, processes: Processes) -> State:
         )
     learner.load_state_dict(saved)
     rank, sums = processes.rank, saved["sums"]
+    # What an earlier version did not add up over the epoch is unknown.
+    unknown = sums.new_full((len(sums), len(learner.no_sums) - sums.shape[1]), math.nan)
+    sums = torch.cat([sums, unknown], dim=1)
     as_many = len(sums) == processes.count
     if as_many:
         torch.set_rng_state(saved["random"][rank])

@@ -121,7 +121,7 @@ class Engine:
     def _close_epoch(self) -> None:
         """Measure held-out samples, let the loss adapt, save, and tell the listener."""
         state, recipe = self.state, self.recipe
-        loss, right, count, *penalised = self.processes.total(state.sums).tolist()
+        loss, right, count, *more = self.processes.total(state.sums).tolist()
         logits = self.inference.logits("calibration")
         if not math.isfinite(loss) or not bool(torch.isfinite(logits).all()):
             raise ConvergenceError(
@@ -134,8 +134,11 @@ class Engine:
             "train_loss": loss / count,
             "train_accuracy": right / count,
         }
-        if penalised:
-            row["train_trace"] = _ratio(*penalised)
+        if self.learner.regularizer is not None:
+            trace, penalised, *more = more
+            row["train_trace"] = _ratio(trace, penalised)
+        if more:
+            row |= zip(("gradient_norm", "clipped"), (_ratio(each, count) for each in more), strict=True)
         labels = self.job.dataset.calibration.labels
         measure = multilabel_epoch_metrics if self.job.dataset.multilabel else epoch_metrics
         found = measure(logits, labels, num_bins=recipe.evaluation.num_bins)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -73,14 +74,16 @@ class Learner:
     @property
     def no_sums(self) -> Float[Tensor, " K"]:
         """What :meth:`learn` returns, summed over no batches."""
-        return torch.zeros(3 if self.regularizer is None else 5, dtype=torch.float64)
+        extra = 2 * ((self.regularizer is not None) + (self._recipe.optimiser.clip_norm > 0))
+        return torch.zeros(3 + extra, dtype=torch.float64)
 
     def learn(self, rows: Int[Tensor, " B"], *, epoch: int, batch: int) -> Float[Tensor, " K"]:
         """Learn from one batch, of which this process takes its share.
 
         Returns:
             Sums over the share: loss, correct answers and samples, or their labelled parts; then, where
-            curvature is penalised, trace and penalised samples.
+            curvature is penalised, trace and penalised samples; then, where gradients are clipped, the
+            length of the gradient before that and whether it was clipped, for every sample.
         """
         clip = self._recipe.optimiser.clip_norm
         inputs, labels = self._samples.take("train", self._processes.share(rows))
@@ -104,11 +107,19 @@ class Learner:
             return passes[-1].found.loss
 
         _ = backward() if self.sam is None else self.sam.gradients(backward)
+        length: Tensor | None = None
         if clip > 0:
-            self._fabric.clip_gradients(self.module, self.optimiser, max_norm=clip, error_if_nonfinite=False)
+            length = self._fabric.clip_gradients(
+                self.module, self.optimiser, max_norm=clip, error_if_nonfinite=False
+            )
         self.optimiser.step()
         self.optimiser.zero_grad()
-        return self._sums(passes[0], targets)
+        sums = self._sums(passes[0], targets)
+        if clip == 0:
+            return sums
+        # Some strategies do not tell the length.
+        length = torch.full_like(sums[0], math.nan) if length is None else length.detach().to(sums)
+        return torch.cat([sums, torch.stack([length, (length > clip).to(sums)]) * sums[2]])
 
     def _backward(self, inputs: Tensor, labels: Tensor, scale: float) -> _Pass:
         """Gradients of a process's share of a batch."""

@@ -117,6 +117,17 @@ def kept_of(result: RunResult) -> Mapping[str, Any] | None:
         **judged(load_predictions(result.file("predictions.npz"))),
         "train_accuracy": result.rows[-1]["train_accuracy"],
         "norms": {str(row["epoch"]): row["last_layer_norm"] for row in result.rows},
+        **lengths_of(result),
         "people": result.more["people"],
         "shift": {name: shift[name] for name in ("clean_shown", "foreign", "severities")},
+    }
+
+
+def lengths_of(result: RunResult) -> dict[str, dict[str, float]]:
+    """Mean length of the gradients before clipping, and the share clipped, by epoch, where recorded."""
+    if not all("gradient_norm" in row for row in result.rows):
+        return {}
+    return {
+        name: {str(row["epoch"]): row[entry] for row in result.rows}
+        for name, entry in (("gradients", "gradient_norm"), ("clipped", "clipped"))
     }
