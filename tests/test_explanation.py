@@ -9,6 +9,7 @@ import functools
 import importlib
 import json
 import re
+import statistics
 from pathlib import Path
 
 import pytest
@@ -232,6 +233,41 @@ def test_advice_is_tallied_from_every_study_that_bears_on_it() -> None:
             for pattern in listed.split("; ")
         ), row
     assert with_tallies(re.sub(r"\| [^|]*<!--", "| <!--", text), found()) == text
+
+
+def test_what_advice_says_of_all_studies_is_so() -> None:
+    """After a temperature neither FLSD-53 nor label smoothing has the lower log-loss in any study."""
+    assert "neither FLSD-53 nor label\nsmoothing had a lower log-loss" in text_of("what-to-use.md")
+    patterns = ("*/flsd-nll-temperature*", "*/smoothing-nll-temperature*")
+    asked = [each for each in found() if any(fnmatch.fnmatch(each.name, pattern) for pattern in patterns)]
+    assert len(asked) > 10
+    assert "holds" not in {each.left for each in asked}
+
+
+def test_the_summary_of_results_is_so() -> None:
+    """Its counts of files are those of the results files, and so is what it says of two scalings."""
+    text = " ".join((RESULTS / "index.md").read_text(encoding="utf-8").split())
+    rows = json.loads((RESULTS / "prediction-files.json").read_text(encoding="utf-8"))["rows"]
+    over, under = (sum(row["direction"] == f"{way}-confident" for row in rows) for way in ("over", "under"))
+    assert f"of {len(rows)} [prediction files]" in text
+    assert f"{over} are over-confident and {under} under-confident" in text
+    files = json.loads((RESULTS / "calibrators.json").read_text(encoding="utf-8"))["files"].values()
+    before, after = (
+        [statistics.fmean(each["calibrators"][name]["measures"]["ece"]) for each in files]
+        for name in ("uncalibrated", "temperature")
+    )
+    halved = sum(2 * two < one for one, two in zip(before, after, strict=True))
+    assert f"more than half of the ECE on {halved} of [{len(before)} files]" in text
+    evidence = {each.name: each.claim.evidence for each in found()}
+    for by in ("nll", "ece"):
+        assert "lower on 3 of 11 files, higher on 0" in evidence[f"calibrators/temperature, {by}"]
+    worse = [
+        each.name
+        for each in found()
+        if each.name.startswith("shift/focal-temperature against") and each.left == "does not hold"
+    ]
+    after_focal = [name for name in worse if "focal" in name.rpartition("after ")[2]]
+    assert 2 * len(after_focal) > len(worse) > 0
 
 
 def test_no_claim_of_a_study_is_passed_over() -> None:

@@ -104,6 +104,45 @@ def test_the_best_weight_is_below_every_other() -> None:
     assert "too-much-2-before-1-adaptive_ece" not in found
 
 
+def test_an_answer_that_turns_with_the_exponent_is_left_open() -> None:
+    """Which exponent the paper keeps is not known; it matters where λ helps with one, not with another."""
+    better, worse = {0.0: 0.06, 0.5: 0.02, 1.0: 0.04}, {0.0: 0.02, 0.5: 0.06, 1.0: 0.08}
+    for other, said in ((worse, "depends on the exponent"), (better, "holds")):
+        arms = {key_of(3, weight): error for weight, error in better.items()}
+        arms |= {key_of(1, weight): error for weight, error in other.items()}
+        asked = {claim.key: claim for claim in claims(planted(arms, {}))}
+        assert asked["ece-before-3"].said == asked["nll-3"].said == said
+        assert asked["ece-before-3-classwise_ece"].said == said
+        assert asked["too-much-1-before-3"].said == "holds"  # with either exponent
+        assert not asked["ece-before-1"].departures
+        text = PAGE.text(planted(arms, {}))
+        assert ("with γ = 3 and higher with γ = 1." in text) == (other is worse)
+
+
+def test_what_is_left_to_temperature_scaling_is_not_the_paper_s_comparison() -> None:
+    """Its tables have tuned weights against FLSD-53, so they are left open; other exponents are ours."""
+    arms = {key_of(gamma, weight): 0.06 - weight / 50 for gamma in (1, 3) for weight in (0.0, 0.5)}
+    asked = {claim.key: claim for claim in claims(planted(arms, {}))}
+    assert asked["gap-ece-3"].said == asked["gap-adaptive_ece-3"].said == "depends on the tuning"
+    assert asked["gap-ece-1"].said == "holds"
+
+
+def test_more_of_the_distance_costs_likelihood_and_accuracy() -> None:
+    """Asked of the paper's exponent; a larger weight with the lower numbers refutes it."""
+    arms = {key_of(3, weight): error for weight, error in {0.5: 0.02, 1.0: 0.01, 2.0: 0.04}.items()}
+    found = {claim.key: claim.verdict for claim in claims(planted(arms, {}))}
+    assert found["larger-nll-2-3"] == found["larger-error-2-3"] == "holds"
+    assert found["larger-nll-1-3"] == found["larger-error-1-3"] == "does not hold"
+
+
+def test_gains_where_the_temperature_is_not_one_are_told() -> None:
+    """With two seeds at 1.0 nothing is gained; what the third gains is on the page."""
+    numbers = planted({key_of(3, 0.5): 0.02}, {})
+    run = numbers["arms"][0]["runs"][2]
+    run["temperature"] = 1.1
+    assert "with 2 of 3 seeds; otherwise it takes 1.04 points" in PAGE.text(numbers)
+
+
 def test_what_the_schedule_decides_is_left_open() -> None:
     """The paper's figure shows each loss's own value; an epoch after the drop says nothing of speed."""
     lengths = {"focal": 7.0, "focal-calibration": 6.0}

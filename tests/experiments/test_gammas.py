@@ -81,6 +81,51 @@ def test_one_compensation_for_all_losses_is_seen() -> None:
     assert found(planted({"cross-entropy": 2.0}, {"cross-entropy": 1.0}, seeds=2)) == {}
 
 
+def test_what_counts_as_the_same_is_a_share_of_cross_entropy_s() -> None:
+    """A fifth less of a small growth is not the same, in points as in temperatures; a twentieth is."""
+    for share, verdict in ((0.8, "does not hold"), (0.95, "holds")):
+        asked = found(
+            planted(
+                {"cross-entropy": 1.2, "focal-3": 1 + 0.2 * share}, {"cross-entropy": 1.0, "focal-3": 1.0}
+            )
+        )
+        assert asked["same-gap-focal-3-10000"] == verdict  # 2 points against 1.6 or 1.9
+    for exponent, verdict in ((0.8, "does not hold"), (0.97, "holds")):
+        asked = found(
+            planted({"cross-entropy": 1.2, "focal-3": 1.2**exponent}, {"cross-entropy": 1.0, "focal-3": 1.0})
+        )
+        assert asked["same-ratio-focal-3-10000"] == verdict
+
+
+def test_the_map_as_a_temperature_is_asked_of_either_images() -> None:
+    """Half of cross-entropy's temperature is what the closest one makes, a third is less; the page counts."""
+    half = planted({"cross-entropy": 2.0, "focal-3": 1.0}, {"cross-entropy": 1.0, "focal-3": 0.5})
+    third = planted({"cross-entropy": 2.4, "focal-3": 0.8}, {"cross-entropy": 1.0, "focal-3": 0.33})
+    for part in ("train", "new"):
+        assert found(half)[f"fixed-{part}-focal-3-10000"] == "holds"
+        assert found(third)[f"fixed-{part}-focal-3-10000"] == "does not hold"
+    assert "In 0 of 2 ratios focal loss's share lies below" in PAGE.text(half)
+    assert "In 2 of 2 ratios focal loss's share lies below" in PAGE.text(third)
+    assert "So focal loss lowers temperatures further" in PAGE.text(third)
+    learnt = planted({"cross-entropy": 6.0, "focal-3": 2.0}, {"cross-entropy": 1e-4, "focal-3": 1e-4})
+    assert "fixed-train-focal-3-10000" not in found(learnt)
+
+
+def test_over_confidence_by_design_is_no_evidence() -> None:
+    """Nor with fewer images, which are more of the same design; with all of them it is."""
+    plain = planted({"cross-entropy": 2.0}, {"cross-entropy": 1.0})
+    for size, said in ((1000, "depends on the design"), (3000, "depends on the design"), (50000, "holds")):
+        numbers = {**plain, "sizes": [{**plain["sizes"][0], "size": str(size)}]}
+        assert {claim.key: claim.said for claim in claims(numbers)}[f"above-one-{size}"] == said
+
+
+def test_an_average_is_not_said_of_each_loss() -> None:
+    """The paper's gain by ECE is an average over losses; that by NLL it calls consistent."""
+    asked = {claim.key: claim for claim in claims(planted({"cross-entropy": 2.0}, {"cross-entropy": 1.0}))}
+    assert asked["criterion-cross-entropy-adaptive_ece"].source == OWN
+    assert asked["criterion-cross-entropy-nll"].source.startswith(KULL)
+
+
 def test_where_every_training_image_is_right_only_the_growth_is_asked() -> None:
     """Whether a loss is calibrated or under-confident there, and ratios, are not; the page says why."""
     perfect = planted({"cross-entropy": 6.0, "focal-3": 2.0}, {"cross-entropy": 1e-4, "focal-3": 1e-4})

@@ -71,3 +71,28 @@ def test_fits_without_minimum_are_counted() -> None:
     assert [arm["without_minimum"] for arm in numbers["cells"][0]["arms"]] == [1] * 6
     assert numbers["cells"][0]["arms"][0]["test_overconfidence"] is None
     assert "6 of 12 fits have no minimum" in PAGE.text(numbers)
+
+
+@pytest.mark.parametrize(("temperature", "said"), [(1.0, "depends on the gap"), (2.2, "holds")])
+def test_better_is_asked_of_the_argument_s_gap(
+    gap_records: list[dict[str, Any]], temperature: float, said: str
+) -> None:
+    """At the largest load, where cross-entropy needs what the argument starts from; the smallest is ours."""
+    numbers = PAGE.numbers_in(content(gap_records))
+    cross, _, focal, *_ = numbers["cells"][0]["arms"]
+    cross["each"] |= {
+        "test_temperature": [temperature, temperature + 0.01],
+        "test_calibration_error": [0.2, 0.21],
+    }
+    focal["each"] |= {"test_calibration_error": [0.1, 0.11]}
+    claims = {claim.key: claim for claim in PAGE.claims(numbers)}
+    assert (claims["better-heavy"].verdict, claims["better-heavy"].said) == ("holds", said)
+    assert claims["better-light"].source == "this project"
+
+
+def test_the_farthest_fit_is_named(gap_records: list[dict[str, Any]]) -> None:
+    """How far cross-entropy's temperature on its sample is from 1 is said of single fits, not of means."""
+    numbers = PAGE.numbers_in(content(gap_records))
+    numbers["cells"][0]["arms"][0]["each"]["train_temperature_less_1"] = [3e-8, -3e-8]
+    claims = {claim.key: claim for claim in PAGE.claims(numbers)}
+    assert "at most 3.0e-08 from 1 in any fit" in claims["calibrated-on-sample"].evidence

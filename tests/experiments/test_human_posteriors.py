@@ -12,7 +12,7 @@ from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant.calibrators import TemperatureScaling
-from calibrant.experiments.studies.human_posteriors import maps, measure, settings
+from calibrant.experiments.studies.human_posteriors import PAGE, maps, measure, settings
 from calibrant.experiments.studies.human_posteriors.maps import Judged, Tried, focal_answer, focal_map
 from calibrant.experiments.studies.human_posteriors.measure import measured, read
 
@@ -81,6 +81,36 @@ def test_repairs_come_nearer_where_they_should(monkeypatch: pytest.MonkeyPatch) 
     assert min(again[name] for name in (settings.FOCAL, settings.IDEAL_FOCAL, settings.IDEAL_FCL)) > 0
     assert arms[settings.TEMPERATURE]["nll"] >= arms[settings.BY_PEOPLE]["nll"] - 0.05
     assert {arm.key for arm in settings.ARMS} == set(arms)
+
+
+def test_claims_say_on_which_networks_and_images_they_rest() -> None:
+    """Which network decides, and whether a hundredth of its images does, is said beside the verdict."""
+    numbers = json.loads((RESULTS / "human-posteriors.json").read_text(encoding="utf-8"))
+
+    def planted(key: str, gains: tuple[float, float], without: float) -> tuple[str, str]:
+        first, second = key.split(" against ")
+        for network, gain in zip(numbers["networks"], gains, strict=True):
+            arms = network["arms"]
+            arms[first]["nll"] = arms[second]["nll"] - gain
+            pair = next(
+                each for each in network["pairs"] if {each["first"], each["second"]} == {first, second}
+            )
+            sign = 1 if pair["first"] == first else -1
+            pair["nll"] |= {"error": 0.001, "refit_error": None, "without_top": sign * without}
+        claim = next(each for each in PAGE.claims(numbers) if each.key == f"{key}, nll")
+        return claim.verdict, claim.evidence
+
+    key = "temperature against ideal-fcl"
+    verdict, evidence = planted(key, (0.0, 0.1), 0.05)
+    assert verdict == "holds"
+    assert evidence.endswith("; nearer on LeNet-5, neither beyond noise on VGG-16")
+    verdict, evidence = planted(key, (-0.1, 0.1), 0.05)
+    assert verdict == "mixed"
+    assert "contradict each other: nearer on LeNet-5, farther on VGG-16" in evidence
+    assert evidence.endswith(
+        "on VGG-16 a hundredth of the images decides it: without those that differ most the gain is +0.0500"
+    )
+    assert planted(key, (0.1, 0.1), 0.05)[1].endswith("p < 1e-10, n = 10000 images")
 
 
 @pytest.mark.real_data

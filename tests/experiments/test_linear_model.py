@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from calibrant.experiments.studies.linear_model import LINEAR_MODEL
+from calibrant.experiments.studies.linear_model.claims import NEEDED, claims, swapped
 from calibrant.experiments.studies.linear_model.measure import descend, draw, push, simulate
+from calibrant.experiments.studies.linear_model.numbers import numbers_of
 from calibrant.experiments.studies.linear_model.settings import GAMMAS, Setting
 from calibrant.experiments.study import Session
 from calibrant.losses import focal_loss
@@ -57,6 +59,18 @@ def test_descent_keeps_its_checkpoints() -> None:
     assert min(found) == 1
     assert max(found) == 40
     assert found[40].shape == (len(GAMMAS), 2)
+
+
+def test_what_the_appendix_does_not_say_is_not_its_claim() -> None:
+    """Faster growth is said of networks, and left open on this model; a lower ECE is said nowhere."""
+    numbers = numbers_of([{"seed": seed, **asdict(SMALL), **simulate(SMALL, seed)} for seed in range(3)], {})
+    asked = {claim.key: claim for claim in claims(numbers)}
+    assert asked["faster-at-first"].source.endswith("section 4")
+    assert asked["faster-at-first"].said == "depends on the network"
+    assert asked["lower-ece"].source == asked["nearer-truth"].source == NEEDED
+    assert asked["less-sure"].source.endswith("appendix G")
+    turned = claims(swapped(numbers, "0", "1"))
+    assert {each.key: each.verdict for each in turned}["faster-at-first"] == "holds"
 
 
 def test_linear_model_page(tmp_path: Path) -> None:

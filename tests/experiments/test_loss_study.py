@@ -245,6 +245,29 @@ def test_focal_temperature_scaling_is_credited_with_what_the_paper_says() -> Non
     assert (nll.source, nll.departures) == ("claimed by no paper", ())
 
 
+def test_focal_temperature_scaling_is_held_against_the_other_criterion() -> None:
+    """By adaptive ECE, as in the paper; beside it stands the gain over a temperature chosen by that."""
+    arm = numbers("focal-3", {0: 0.1, 1: 0.2, 2: 0.1})
+    for run in arm.runs.values():
+        for stage, error in (("focal-temperature", 0.1), ("temperature", 0.3), ("by-adaptive-ece", 0.05)):
+            run["stages"][stage]["adaptive_ece"] = error
+    found = {each.key: each for each in claims(in_a_file(arm))}["focal-temperature-focal-3-ece"]
+    assert found.verdict == "holds"
+    assert "difference -20.00 ± 0.00 %" in found.evidence
+    assert found.evidence.endswith("difference from T by adaptive ECE +5.00 ± 0.00 %")
+
+
+def test_what_the_text_does_not_say_is_marked() -> None:
+    """FCL against cross-entropy and dual focal loss after T; its paper holds no smCE against focal loss."""
+    keys = ("focal-calibration", "cross-entropy", "dual-focal", "brier", "focal-3")
+    found = {each.key: each for each in claims(in_a_file(*(numbers(key, {0: 0.1, 1: 0.2}) for key in keys)))}
+    marked = {key for key, each in found.items() if each.statement.startswith("(tables only)")}
+    assert {"after-fcl-cross-entropy", "after-fcl-smce-dual-focal"} <= marked
+    assert not {"fcl-cross-entropy", "after-fcl-brier", "after-fcl-focal-3"} & marked
+    assert found["fcl-smce-focal-3"].source == found["after-fcl-smce-focal-3"].source == "this project"
+    assert found["fcl-smce-brier"].source == found["fcl-focal-3"].source == FCL
+
+
 def test_papers_are_asked_of_the_temperature_that_they_choose() -> None:
     """By ECE, for adaptive ECE by that; without such a stage they are not asked, this project's way is."""
     arms = (numbers("sample-focal", {0: 0.1, 1: 0.2}), numbers("cross-entropy", {0: 0.3, 1: 0.4}))

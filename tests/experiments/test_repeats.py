@@ -40,7 +40,7 @@ def test_the_page_is_that_of_the_committed_repetitions() -> None:
 
 def row(unequal: int | None, made: dict[str, Any] | None = None, **also: Any) -> dict[str, Any]:
     """A run done again with calibrant 2."""
-    here = {"calibrant": "2", "torch": "2.13", "instructions": "AVX2"}
+    here = {"calibrant": "2", "torch": "2.13", "instructions": "AVX2", "processor": "A 1"}
     about = {"page": "one", "settings": {"seed": 3}, "of": 40, "cpu_seconds": 1.0, "numbers": 9}
     found = {"unequal": unequal, "largest": None, "error": None}
     return {**about, "made": here if made is None else made, "here": here, **found, **also}
@@ -56,12 +56,12 @@ def test_a_failed_repetition_is_not_equal() -> None:
 
 def test_recorded_and_not_recorded_versions_are_told_apart() -> None:
     """Only of what is not recorded it is said that the reason cannot be told; versions stand by page."""
-    older = {"calibrant": "1", "torch": "2.13", "instructions": "AVX2"}
+    older = {"calibrant": "1", "torch": "2.13", "instructions": "AVX2", "processor": "A 1"}
     text = page_of_repeats([row(4, older), row(0, here={**older, "calibrant": "3"}, page="two")])
     assert "1 gave others and were made by other versions or processors." in text
     assert "not recorded" not in text
-    assert "| 1 2.13 AVX2 | 2 2.13 AVX2 |" in text
-    assert "| 2 2.13 AVX2 | 3 2.13 AVX2 |" in text
+    assert "| 1 2.13 AVX2 A 1 | 2 2.13 AVX2 A 1 |" in text
+    assert "| 2 2.13 AVX2 A 1 | 3 2.13 AVX2 A 1 |" in text
     assert "1 gave others and were made by versions or on a processor" in page_of_repeats([row(4, {})])
     assert "1 gave others with the same versions and processor, which is a fault" in page_of_repeats([row(4)])
 

@@ -89,7 +89,8 @@ def test_each_paper_is_a_family_over_all_pages(tmp_path: Path) -> None:
     assert (left["one/0.001"], left["one/0.03"], left["two/0.9"]) == ("holds", "undecided", "undecided")
     text = page_text(every)
     assert (
-        "4 claims on 2 pages; an interval speaks to 4 of them. 3 have p below 0.05, and 1 of these q" in text
+        "4 claims on 2 pages; an interval speaks to 4 of them. Counted: 4 claims by 4 tests, of which 3 "
+        "have p below 0.05, 1 of these q, too, and 1 by the method for any dependence." in text
     )
     assert "Small." in text
     assert text.index("## Mukhoti") < text.index(f"## {OTHERS}")
@@ -107,6 +108,11 @@ def test_what_is_left_open_is_a_family_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text("{}", encoding="utf-8")
     every = every_claim([Page(name="one", template=tmp_path, claims=lambda _: found)], tmp_path)
     assert [each.q for each in every] == pytest.approx([0.08, 0.5, 0.0003, 0.0003, 0.0003])
+    text = page_text(every)
+    assert "Counted: 2 claims by 2 tests, of which 1 have p below 0.05, 0 of these q" in text
+    assert "Open: 3 claims by 3 tests, of which 3 have p below 0.05, 3 of these q" in text
+    assert text.count("| open: holds |") == 6  # by p and by q
+    assert text.index("1. A mean.") < text.index("| claim | page |")
 
 
 def test_a_test_that_two_pages_share_counts_once(tmp_path: Path) -> None:
@@ -119,8 +125,8 @@ def test_a_test_that_two_pages_share_counts_once(tmp_path: Path) -> None:
     every = every_claim(pages, tmp_path)
     assert [each.q for each in every] == pytest.approx([0.002, 0.04, 0.002])
     assert (
-        "3 claims on 2 pages; an interval speaks to 3 of them, by 2 tests. 2 tests have p below 0.05, and 2"
-        in page_text(every)
+        "Counted: 3 claims by 2 tests, of which 2 have p below 0.05, 2 of these q, too, and 1 by the method"
+        in page_text(every)  # 0.04 times 1 + 1/2 is 0.06
     )
 
 

@@ -12,7 +12,8 @@ from calibrant.experiments.means import LEVEL, Mean, mean_of, paired_difference,
 PRACTICE, OWN, NOT_CLAIMED = "common practice", "this project", "claimed by no paper"
 """Sources of claims that no paper makes: what many do, what this project asks of its own accord, and what it
 asks of papers' methods beyond what they say."""
-Word: TypeAlias = Literal["holds", "does not hold", "undecided"]
+Word: TypeAlias = Literal["holds", "does not hold", "mixed", "undecided"]
+"""*Mixed*: beyond noise one way in some of several cases, such as files, and the other way in others."""
 
 
 class Ruling(str):

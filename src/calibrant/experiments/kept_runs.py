@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Values: TypeAlias = Mapping[str, Any]
 _TABLES = ("settings", "made", "found")
-MADE = ("calibrant", "torch", "instructions")
+MADE = ("calibrant", "torch", "instructions", "processor")
 """By what a run is made, as far as its numbers may depend on it."""
 
 
@@ -35,8 +35,8 @@ class KeptRun:
     Attributes:
         settings: All that the task was given.
         made: The ``version`` of the task's numbers, those of calibrant and torch, the vector
-            ``instructions`` of the processor, and the ``cpu_seconds`` that it took unless they are among
-            what was found, as far as they are known.
+            ``instructions`` and the model of the ``processor``, and the ``cpu_seconds`` that it took unless
+            they are among what was found, as far as they are known.
         found: What the page is made of.
     """
 
@@ -149,6 +149,9 @@ def made_by(runs: Sequence[KeptRun]) -> str:
     Example:
         >>> made_by([KeptRun(settings={}, made={"calibrant": "0.2", "instructions": "AVX2"}, found={})])
         '1 with calibrant 0.2 on AVX2'
+        >>> here = {"torch": "2.13", "instructions": "AVX2", "processor": "GenuineIntel 6-85-7"}
+        >>> made_by([KeptRun(settings={}, made=here, found={})])
+        '1 with PyTorch 2.13 on AVX2 (GenuineIntel 6-85-7)'
         >>> made_by([KeptRun(settings={}, found={})] * 3)
         '3 whose versions and processor were not recorded'
         >>> made_by([KeptRun(settings={}, made={"torch": "2.13", "cpu_seconds": 12.0}, found={})] * 3)
@@ -160,24 +163,25 @@ def made_by(runs: Sequence[KeptRun]) -> str:
     return f"{said}, in {sum(spent) / 60:.1f} CPU minutes" if runs and len(spent) == len(runs) else said
 
 
-def _said(number: int, calibrant: str, torch: str, instructions: str) -> str:
+def _said(number: int, calibrant: str, torch: str, instructions: str, processor: str) -> str:
     versions = [f"{name} {value}" for name, value in (("calibrant", calibrant), ("PyTorch", torch)) if value]
     if not versions:
         return f"{number} whose versions and processor were not recorded"
     where = f"on {instructions}" if instructions else "on a processor that was not recorded"
-    return f"{number} with {' and '.join(versions)} {where}"
+    return f"{number} with {' and '.join(versions)} {where}" + (f" ({processor})" if processor else "")
 
 
-def differences(kept: Sequence[KeptRun], task: Task, instructions: str) -> list[str]:
+def differences(kept: Sequence[KeptRun], task: Task, here: Mapping[str, str]) -> list[str]:
     """What sets runs of a results file apart from those that would be made now, a sentence each."""
     found: list[str] = []
-    for name, here, what in (
+    for name, own, what in (
         ("version", task.version, "version of the numbers"),
-        ("instructions", instructions, "kind of processor"),
+        ("instructions", here["instructions"], "kind of processor"),
+        ("processor", here["processor"], "model of processor"),
     ):
         for value, number in Counter(run.made.get(name) for run in kept).items():
             if value is None:
                 found.append(f"the {what} of {number} of its {len(kept)} runs was not recorded")
-            elif value != here:
-                found.append(f"{number} of its {len(kept)} runs have another {what}: {value}, here {here}")
+            elif value != own:
+                found.append(f"{number} of its {len(kept)} runs have another {what}: {value}, here {own}")
     return found

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 SAME_BITS = (
-    "The same versions on the same kind of processor give the same numbers to the bit. Processors with other "
-    "vector instructions round otherwise, and training magnifies that: "
+    "The same versions on the same model of processor give the same numbers to the bit. Other models round "
+    "otherwise, even with the same vector instructions, and training magnifies that: "
 )
 """What every page of trainings says of repeating them, before an example."""
 
@@ -52,7 +52,7 @@ def _templates(folder: Path) -> Environment:
     return environment
 
 
-def repeated(study: str, seeds: int, made_by: str = "", options: str = "") -> str:
+def repeated(study: str, seeds: int, made_by: str = "", options: str = "", *, figures: bool = False) -> str:
     """How to do the runs of a page again, and how to make the page of those that there are."""
     name = study.partition(" ")[0]
     made = f" The runs of this page: {made_by}." if made_by else ""
@@ -63,8 +63,9 @@ $ calibrant study {study} --table docs/results
 
 The first command does what the store `study` lacks, may be stopped at any time, and makes the page there; \
 `calibrant sweep grids/{name}.toml --store study` does the same runs by any engine. The second does no runs: \
-it makes this page and its figures again from the runs in its results file, and with `--out study` from \
-those in the store too.{made} [Runs done again](repeats.md): a sample of them, and what a run costs."""
+it makes this page{" and its figures" * figures} again from the runs in its results file, and with \
+`--out study` from those in the store too.{made} [Runs done again](repeats.md): a sample of them, and what a \
+run costs."""
 
 
 def side(found: Mean | Summary, below: str, neither: str, above: str) -> str:

@@ -146,6 +146,7 @@ def in_words(title: str) -> str:
 _SAID: Mapping[str, tuple[str, str]] = {
     "holds": ("holds", "hold"),
     "does not hold": ("does not hold", "do not hold"),
+    "mixed": ("is mixed", "are mixed"),
     "undecided": ("is undecided", "are undecided"),
     "open": ("is left open", "are left open"),
 }
@@ -162,7 +163,7 @@ def _counts(claims: Iterable[Claim]) -> dict[str, str]:
     if open_:
         inside = ", ".join(f"{n} {_SAID[said][n > 1]}" for said in _SAID if (n := open_[said]))
         n = open_.total()
-        counts["open"] = f"{n} {_SAID['open'][n > 1]} (of which here {inside})"
+        counts["open"] = f"{n} {_SAID['open'][n > 1]} (here: {inside})"
     return counts
 
 
@@ -189,7 +190,7 @@ def tally_sentence(claims: Iterable[Claim]) -> str:
         'Of 5 claims 2 hold, 2 do not, and 1 is undecided'
         >>> summed = Departure(verdict="depends on the reduction", what="Sums are means here.")
         >>> tally_sentence([two[0], replace(one, departures=(summed,))])
-        'Of 2 claims 1 holds and 1 is left open (of which here 1 is undecided)'
+        'Of 2 claims 1 holds and 1 is left open (here: 1 is undecided)'
     """
     asked = list(claims)
     counts = _counts(asked)

@@ -171,10 +171,14 @@ class PrintedRow:
         return [*found.values()]
 
     def said(self, printed: Iterable[Fact], question: Question | None) -> str:
-        """What the row has where a claim compares losses that it prints, or nothing.
+        """What the row has where a claim compares losses that it prints, or nothing; an NLL in nats.
 
         A text may claim of all data what the row of one does not show; a verdict against it then agrees with
         the row.
+
+        Args:
+            printed: The printed numbers of the row.
+            question: What is compared.
         """
         if question is None:
             return ""
@@ -186,8 +190,10 @@ class PrintedRow:
         if any((column, loss) not in theirs for loss in losses):
             return ""
         name = "temperature" if metric == "T" else "value"
-        unit = {"T": "", "NLL": " (NLL × 100)"}.get(metric, " %")
-        values = ", ".join(theirs[column, loss][name] for loss in losses)
+        in_nats = metric == "NLL"  # as claims have it, not in the row's hundredths
+        unit = "" if in_nats or metric == "T" else " %"
+        found = [theirs[column, loss][name] for loss in losses]
+        values = ", ".join(f"{float(each) / SCALE:.4f}" if in_nats else each for each in found)
         order = ", in this order" if len(losses) > 1 else ""
         return f"; the row of {self.cited} has {'T = ' if metric == 'T' else ''}{values}{unit}{order}"
 

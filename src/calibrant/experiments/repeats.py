@@ -196,8 +196,8 @@ def _found(rows: Sequence[Mapping[str, Any]]) -> str:
     if len(known) < len(others):
         said.append(
             f"{len(others) - len(known)} gave others and were made by versions or on a processor that were "
-            "not recorded, so that the reason cannot be told: processors with other vector instructions "
-            "round otherwise, and training magnifies that."
+            "not recorded in full, so that the reason cannot be told: models of processors round "
+            "otherwise, even with the same vector instructions, and training magnifies that."
         )
     if same < len(known):
         said.append(f"{len(known) - same} gave others and were made by other versions or processors.")

@@ -54,7 +54,7 @@ def make_pages(
         session.tell(
             f"{page.name}: {len(kept)} runs of its results file, {len(runs) - len(kept)} of the store."
         )
-        for line in differences(kept, grid.task, environment()["instructions"]):
+        for line in differences(kept, grid.task, environment()):
             session.tell(f"{page.name}.json: {line}.")
         also = page.also([run.settings for run in runs], (content or {}).get("also", {}))
         content = content_of(runs, {**also, **(size_of(grid) if page.counts else {})})

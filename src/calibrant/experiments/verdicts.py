@@ -34,14 +34,16 @@ _COLUMNS = (
     "*p* is that of the test which the verdict's interval inverts (two-sided, Student's t over seeds, or as "
     "the study says; of claims with several parts the largest, or, where a part fails, the smallest times "
     "their number). *q* is p adjusted by Benjamini and Hochberg's method for all claims of the paper on all "
-    f"pages, at {1 - LEVEL:.0%}; claims that a study leaves open, which no status counts, are adjusted by "
-    "themselves. A test with the same numbers twice counts once. Studies share data and seeds, so "
-    "their tests hang together; the method allows for positive dependence only. *After q* is what it leaves "
-    "of the verdict; a dash where counts, not an interval, decide. The last column points to the list below "
-    "each table, which says what the study does otherwise than the paper. † marks a fitted exponent whose "
-    "search ended on a bound."
+    f"pages, at {1 - LEVEL:.0%}. A test with the same numbers twice counts once. *After q* is what it leaves "
+    "of the verdict; a dash where counts, not an interval, decide. *Open* stands before the verdict where "
+    "the study departs from the paper in something that the claim may depend on: no status counts such a "
+    "claim, and these are adjusted by themselves. Studies share data and seeds, and two claims may share an "
+    "arm, so the tests are dependent, not always positively, as the method asks. Benjamini and Yekutieli's "
+    "method allows for any dependence; how much it leaves is said beside the other. The last column points "
+    "to the list above each table, which says what the study does otherwise than the paper. † marks a fitted "
+    "exponent whose search ended on a bound."
 )
-_ORDER = ("holds", "does not hold", "undecided")
+_ORDER = ("holds", "does not hold", "mixed", "undecided")
 _COMPUTED = re.compile(r" here( \(\d+ of \d+\))?$|^depends on the \w+|^beyond the paper$")
 _CITED = re.compile(r"<!-- (.*?) -->")
 _WRITTEN = re.compile(r"<!--(where|numbers|what|tally) ([^>]*?)-->.*?<!--/-->")
@@ -141,15 +143,26 @@ def page_text(found: Sequence[Found]) -> str:
 def _summary(rows: Sequence[Found]) -> str:
     """How many claims there are, and how many tests have p and q below the level, each test counted once."""
     tested = [each for each in rows if each.q is not None]
-    tests = {_test(each.claim): each for each in tested}
-    decided = [each for each in tests.values() if each.claim.verdict != "undecided"]
-    left = [each for each in decided if each.left != "undecided"]
-    once = f", by {len(tests)} tests" if len(tests) < len(tested) else ""
-    return (
-        f"{len(rows)} claims on {len({each.page.name for each in rows})} pages; an interval speaks to "
-        f"{len(tested)} of them{once}. {len(decided)} {'tests ' if once else ''}have p below "
-        f"{1 - LEVEL:.2f}, and {len(left)} of these q, too."
-    )
+    pages = len({each.page.name for each in rows})
+    lines = [
+        f"{len(rows)} claims on {pages} page{'s' * (pages > 1)}; an interval speaks to {len(tested)} of them."
+    ]
+    for opened, title in ((False, "Counted"), (True, "Open")):
+        mine = [each for each in tested if bool(each.claim.departures) == opened]
+        tests = {_test(each.claim): each for each in mine}
+        if not tests:
+            continue
+        decided = [each for each in tests.values() if each.claim.verdict != "undecided"]
+        left = [each for each in decided if each.left != "undecided"]
+        # Yekutieli's factor; q is the smallest of growing multiples of p, so that a factor may come after it.
+        factor = sum(1 / rank for rank in range(1, len(tests) + 1))
+        any_dependence = sum(each.q is not None and factor * each.q < 1 - LEVEL for each in left)
+        lines.append(
+            f"{title}: {len(mine)} claims by {len(tests)} tests, of which {len(decided)} have p below "
+            f"{1 - LEVEL:.2f}, {len(left)} of these q, too, and {any_dependence} by the method for any "
+            "dependence."
+        )
+    return " ".join(lines)
 
 
 def _table(rows: Sequence[Found]) -> list[str]:
@@ -160,20 +173,20 @@ def _table(rows: Sequence[Found]) -> list[str]:
         claim = each.claim
         departures = [*(one.what for one in claim.departures), each.page.departs]
         marks = [notes.setdefault(one, len(notes) + 1) for one in dict.fromkeys(departures) if one]
+        left_open = "open: " if claim.departures else ""
         cells = (
             claim.statement,
             f"[{each.page.name}]({each.page.name}.md)",
-            str(claim.verdict),
+            f"{left_open}{claim.verdict}",
             _number(claim.p_value),
             _number(each.q),
-            "–" if each.q is None else each.left,
+            "–" if each.q is None else f"{left_open}{each.left}",
             claim.evidence,
-            ", ".join(map(str, marks)) or "–",
+            ", ".join(map(str, sorted(marks))) or "–",
         )
         lines.append("| " + " | ".join(cell.replace("\n", " ").replace("|", "\\|") for cell in cells) + " |")
-    if notes:
-        lines += ["", "Departures:", "", *(f"{number}. {what}" for what, number in notes.items())]
-    return lines
+    said = ["Departures:", "", *(f"{number}. {what}" for what, number in notes.items()), ""] if notes else []
+    return [*said, *lines]
 
 
 def _number(p: float | None) -> str:
@@ -192,7 +205,7 @@ def together(found: Collection[Found]) -> str:
     if not faithful:
         return next(iter(found)).claim.said
     verdicts = {each.left for each in faithful} - {"undecided"} or {"undecided"}
-    if len(verdicts) > 1:
+    if len(verdicts) > 1 or "mixed" in verdicts:
         return "mixed here"
     (verdict,) = verdicts
     alike = sum(each.left == verdict for each in faithful)
@@ -273,7 +286,7 @@ def outcomes(found: Sequence[Found], how: str) -> str:
 def _place(each: Found, *, numbers: bool) -> str:
     asked = _PLACE.search(each.claim.statement)
     number = _NUMBER.search(each.claim.evidence) if numbers else None
-    said = [*(asked.groups() if asked else ()), number and number[1]]
+    said = ["open" if each.claim.departures else "", *(asked.groups() if asked else ()), number and number[1]]
     more = ", ".join(one for one in said if one)
     return each.page.name + (f" ({more})" if more else "")
 

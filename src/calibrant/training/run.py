@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from calibrant import __version__
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, atomic_write, write_text
+from calibrant._math.processor import processor
 from calibrant.evaluation import Evaluation
 from calibrant.models import build as build_model
 from calibrant.predictions import Predictions, load_predictions
@@ -138,7 +139,9 @@ class RunFolder:
                     "torch": torch.__version__,
                 },
                 "platform": platform.platform(),
-                "instructions": torch.backends.cpu.get_cpu_capability(),  # they decide how sums are rounded
+                # Both decide how sums are rounded.
+                "instructions": torch.backends.cpu.get_cpu_capability(),
+                "processor": processor(),
                 "device": device,
                 "processes": processes,
                 "threads": torch.get_num_threads(),

@@ -42,9 +42,10 @@ def environment() -> dict[str, str]:
     import torch
 
     from calibrant import __version__
+    from calibrant._math.processor import processor
 
     versions = {"calibrant": __version__, "python": platform.python_version(), "torch": torch.__version__}
-    return {**versions, "instructions": torch.backends.cpu.get_cpu_capability()}
+    return {**versions, "instructions": torch.backends.cpu.get_cpu_capability(), "processor": processor()}
 
 
 def completed(settings: Settings, defaults: Mapping[str, Any]) -> Settings:

@@ -282,6 +282,7 @@ def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: P
             **session["versions"],
             "platform": session["platform"],
             "instructions": session.get("instructions"),
+            "processor": session.get("processor"),
             "device": session["device"],
             "processes": session["processes"],
             "threads": session["threads"],

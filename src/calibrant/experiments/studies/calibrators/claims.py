@@ -99,6 +99,6 @@ def _by_ece(numbers: Mapping[str, Any]) -> Iterator[Claim]:
 
 
 def _verdict(found: Sides) -> Verdict:
-    if found.above and not found.below:
-        return "holds"
-    return "does not hold" if found.below and not found.above else "undecided"
+    if found.above and found.below:
+        return "mixed"
+    return "holds" if found.above else "does not hold" if found.below else "undecided"

@@ -12,8 +12,8 @@ from calibrant.experiments.studies.cifar10.numbers import arms_of
 from calibrant.experiments.studies.cifar10.settings import (
     CORRUPTIONS,
     FOREIGN,
+    LOSSES,
     STEPS,
-    TABLE_4,
     TITLES,
     WAYS,
 )
@@ -23,8 +23,9 @@ from calibrant.experiments.studies.gammas.settings import ROWS_SIZE
 from calibrant.experiments.studies.losses.claims import asked
 from calibrant.experiments.studies.losses.left_open import by_design
 from calibrant.experiments.studies.losses.settings import FCL
+from calibrant.experiments.studies.shift.claims import in_table
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
-from calibrant.experiments.studies.shift.settings import AS_TRAINED, PAPER_FCL
+from calibrant.experiments.studies.shift.settings import AS_TRAINED
 from calibrant.experiments.studies.sum_or_mean.claims import (
     AVERAGED,
     NAMES,
@@ -68,9 +69,9 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
 
 def _of_exponents(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     """Table 1 and section 4.1 with the sum, then section 4.1 with the mean."""
-    for claim in claims_of_exponents(numbers["exponents"]):
+    for claim in claims_of_exponents({**numbers["exponents"], "closest": numbers["closest"]}):
         yield replace(claim, statement=f"{claim.statement} (with the {SUM})")
-    for claim in by_size(ROWS_SIZE, enough(arms_of(numbers, MEAN))):
+    for claim in by_size(ROWS_SIZE, enough(arms_of(numbers, MEAN)), numbers["closest"]):
         key, statement = f"{claim.key}-{MEAN}", f"{claim.statement} (with the {MEAN})"
         yield replace(claim, key=key, statement=statement)
 
@@ -116,13 +117,15 @@ def _tells(numbers: Mapping[str, Any]) -> Iterator[Claim]:
         for key, other in arms.items():
             if key == "focal-calibration" or "focal-calibration" not in arms:
                 continue
+            source, of_table = in_table(LOSSES[key][0], foreign)
             asked_of = Asked(
                 key=f"foreign-{foreign}-{key}",
-                source=PAPER_FCL if key in TABLE_4 else OWN,
+                source=source,
                 statement=f"FCL tells {title} from test images better than {in_words(other.title)} (AUROC of "
                 "the top probability, as trained)",
             )
-            yield from asked_of.higher(arms["focal-calibration"], other, what)
+            for claim in asked_of.higher(arms["focal-calibration"], other, what):
+                yield replace(claim, evidence=claim.evidence + of_table)
 
 
 def _people(numbers: Mapping[str, Any]) -> Iterator[Claim]:

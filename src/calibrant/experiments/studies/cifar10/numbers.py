@@ -13,7 +13,10 @@ from calibrant.experiments.studies.gammas.numbers import numbers_of as exponents
 from calibrant.experiments.studies.losses.settings import DECAY
 
 Numbers = Mapping[str, Any]
-_FOUND = ("train_accuracy", "stages", "parameters", "norms", "people", "shift", "train", "new")
+_FOUND = (
+    *("train_accuracy", "stages", "parameters", "norms", "people", "shift", "train", "new"),
+    *("gradients", "clipped"),
+)
 
 
 def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,8 @@ STEPS: Mapping[str, Way] = {
 """Those and the ways in which gradients, times the rate, are about as long as another's."""
 NORMS: Mapping[str, float] = {"cross-entropy": 1.225, "focal-3": 0.972}
 """Mean norms of the mean's gradients before the rate drops, in one run each: what the rates match."""
+DROP = 13
+"""The last epoch at the first learning rate."""
 NO_DECAY = "cross-entropy-no-decay"
 LOSSES: Mapping[str, tuple[str, str]] = {
     "cross-entropy": ("cross-entropy", "cross-entropy"),
@@ -50,10 +52,6 @@ CORRUPTIONS = ("gaussian-noise", "motion-blur", "fog", "brightness", "contrast",
 IMAGES = 2000
 """So many test images are corrupted, and as many of each foreign set are shown."""
 FOREIGN: Mapping[str, str] = {"fashion_mnist": "Fashion-MNIST in grey", "notmnist_ood": "notMNIST"}
-TABLE_4 = frozenset(
-    ("cross-entropy", "sample-focal", "brier", "mmce-published", "label-smoothing", "dual-focal")
-)
-"""The losses that FCL is held against in the table of its paper on foreign images."""
 PEOPLE = ("temperature", "focal-temperature")
 """What is held against people beside the network as trained."""
 TITLES: Mapping[str, str] = {key: title for key, (_, title) in LOSSES.items()}

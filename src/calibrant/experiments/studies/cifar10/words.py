@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns
@@ -15,6 +17,7 @@ from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of
 from calibrant.experiments.studies.cifar10.settings import (
     CORRUPTIONS,
+    DROP,
     FOREIGN,
     IMAGES,
     NORMS,
@@ -27,12 +30,13 @@ from calibrant.experiments.studies.cifar10.settings import (
 )
 from calibrant.experiments.studies.gammas.numbers import rows_of
 from calibrant.experiments.studies.gammas.settings import OBJECTIVES, ROWS_SIZE
-from calibrant.experiments.studies.gammas.words import map_table, protocol, rows_table, size_table
+from calibrant.experiments.studies.gammas.words import map_table, of_map, protocol, rows_table, size_table
 from calibrant.experiments.studies.losses.settings import CONTRAST
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED
 from calibrant.experiments.studies.sum_or_mean import settings as of_steps
 from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, equal_steps
+from calibrant.experiments.studies.sum_or_mean.settings import SUM
 
 _HEADS = (
     "error %",
@@ -52,6 +56,11 @@ _OF_STEPS: Mapping[str, Quantity] = {
     "norm of the last layer": Quantity(pick=lambda run: list(run["norms"].values())[-1]),
     "training accuracy %": Quantity(pick=lambda run: run["train_accuracy"], digits=1, scale=100),
 }
+_LENGTHS: Mapping[str, tuple[str, float]] = {
+    "length of gradients": ("gradients", 1.0),
+    "clipped %": ("clipped", 100.0),
+}
+"""What newer runs recorded of their gradients, and its scale."""
 
 
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,6 +98,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "images": IMAGES,
         "contrast": [f"{each:g}" for each in CONTRAST],
         "corruptions": CORRUPTIONS,
+        "of_map": of_map(numbers["closest"], {ROWS_SIZE: ways[WAYS[SUM]]}),
         "maps": {
             title: found
             for title, arms in ways.items()
@@ -111,12 +121,30 @@ def _losses(arms: Mapping[str, ArmRuns]) -> str:
 def _steps(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
     """What cross-entropy, focal loss and FLSD-53 do in each way, the ways of one loss together."""
     rows = [
-        [arm.title, STEPS[way].title, str(len(arm.runs)), *(each.cell(arm) for each in _OF_STEPS.values())]
+        [
+            arm.title,
+            STEPS[way].title,
+            str(len(arm.runs)),
+            *(each.cell(arm) for each in _OF_STEPS.values()),
+            *(_recorded(arm, name, scale) for name, scale in _LENGTHS.values()),
+        ]
         for key in ("cross-entropy", "focal-3", "sample-focal")
         for way, arms in ways.items()
         if (arm := arms.get(key))
     ]
-    return table(["loss", "way", "n", *_OF_STEPS], rows)
+    return table(["loss", "way", "n", *_OF_STEPS, *_LENGTHS], rows)
+
+
+def _recorded(arm: ArmRuns, name: str, scale: float) -> str:
+    """The mean over the epochs before the rate drops, of the runs that recorded it."""
+    early = Quantity(
+        pick=lambda run: fmean(run[name][str(epoch)] for epoch in range(1, DROP + 1)), scale=scale
+    )
+    recorded = {seed: run for seed, run in arm.runs.items() if name in run}
+    if not recorded:
+        return "–"
+    few = f" (n = {len(recorded)})" if len(recorded) < len(arm.runs) else ""
+    return early.cell(replace(arm, runs=recorded)) + few
 
 
 def num_elsewhere() -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from calibrant.experiments.claims import Claim
+from calibrant.experiments.claims import NOT_CLAIMED, Claim
 from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.studies.curvature.directions import (
     ECE,
@@ -30,7 +30,7 @@ from calibrant.experiments.studies.curvature.numbers import (
 from calibrant.experiments.studies.curvature.settings import Setting
 from calibrant.experiments.studies.curvature.tables import TRAIN, arm_name
 
-SOURCE = "Kimura and Naganuma, 2025"
+SOURCE = "Kimura and Naganuma (2024)"
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
@@ -39,21 +39,28 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     return [
         _own_loss(every, settings),
         _cross_entropy(every, settings),
-        _company(every, settings),
+        *_company(every, settings),
         _same_gamma(every, settings),
         _after_temperature(every, settings),
-        *_penalty(every, settings, "trace", "Penalising the trace lowers ECE"),
-        *_penalty(every, settings, "sam", "Sharpness-aware minimisation lowers ECE"),
+        *_penalty(every, settings, "trace", "Penalising the trace lowers ECE", SOURCE),
+        *_penalty(every, settings, "sam", "Sharpness-aware minimisation lowers ECE", NOT_CLAIMED),
     ]
 
 
 def _claim(
-    key: str, statement: str, found: Sequence[int], claimed: int, evidence: str, *, turns: bool = False
+    key: str,
+    statement: str,
+    found: Sequence[int],
+    claimed: int,
+    evidence: str,
+    *,
+    source: str = SOURCE,
+    turns: bool = False,
 ) -> Claim:
     """A claim on the direction in every setting, or in every case of several."""
     return Claim(
         key=key,
-        source=SOURCE,
+        source=source,
         statement=statement,
         verdict=verdict(found, claimed),
         evidence=f"{counted(found, claimed, 'cases')}. {evidence}",
@@ -115,6 +122,7 @@ def _cross_entropy(every: Runs, settings: Settings) -> Claim:
         [*top, *trace],
         -1,
         evidence,
+        source=NOT_CLAIMED,
         turns=True,
     )
 
@@ -138,7 +146,8 @@ def _factor(mean: Mean) -> str:
     return f"{text} ({math.exp(mean.low):.2g} to {math.exp(mean.high):.2g})"
 
 
-def _company(every: Runs, settings: Settings) -> Claim:
+def _company(every: Runs, settings: Settings) -> Iterator[Claim]:
+    """By the curvature of either loss: the abstract does not say of which it speaks."""
     ece = {each.key: signs(every, settings, each.pick, ECE) for each in TRAIN}
     sure = signs(every, settings, TRAIN[1].pick, BY_KEY["before.overconfidence"].pick)
     lowest = "; ".join(f"{setting.title} {_best(every, setting)}" for setting in settings)
@@ -147,10 +156,17 @@ def _company(every: Runs, settings: Settings) -> Claim:
         f"{arrows(ece[TRAIN[0].key])}, with the trace of cross-entropy {arrows(ece[TRAIN[3].key])}, "
         f"with its λ_max {arrows(ece[TRAIN[2].key])}. "
         f"What the own loss's trace goes with is over-confidence, sign included: {arrows(sure)}."
-        f"{_less_sure(every, settings)} Mean over-confidence of cross-entropy and of γ = 5, in per cent "
+        f"{_less_sure(every, settings)} Mean over-confidence of cross-entropy and of γ = 5, in percentage "
         f"points, and the γ with the lowest mean test ECE: {lowest}"
     )
-    return _claim("company", "Lower curvature goes with lower ECE", ece[TRAIN[1].key], 1, evidence)
+    statement = "Lower curvature of {loss} goes with lower ECE"
+    for key, loss, (top, trace) in (
+        ("company", "the loss that is trained", TRAIN[:2]),
+        ("company-cross-entropy", "cross-entropy", TRAIN[2:]),
+    ):
+        found = [*ece[top.key], *ece[trace.key]]
+        yield _claim(key, statement.format(loss=loss), found, 1, evidence)
+        evidence = f"λ_max {arrows(ece[TRAIN[2].key])}, trace {arrows(ece[TRAIN[3].key])}"
 
 
 def _less_sure(every: Runs, settings: Settings) -> str:
@@ -183,7 +199,7 @@ def _same_gamma(every: Runs, settings: Settings) -> Claim:
     every_sign = [sign for each in found.values() for sign in each]
     marks = "; ".join(f"{each.title} {arrows(found[each.key])}" for each in TRAIN)
     statement = "Among networks trained with the same γ the flatter one is better calibrated"
-    return _claim("same-gamma", statement, every_sign, 1, f"ECE with rising {marks}")
+    return _claim("same-gamma", statement, every_sign, 1, f"ECE with rising {marks}", source=NOT_CLAIMED)
 
 
 def _after_temperature(every: Runs, settings: Settings) -> Claim:
@@ -196,10 +212,11 @@ def _after_temperature(every: Runs, settings: Settings) -> Claim:
         f"{arrows(signs(every, settings, plain, nll))}"
     )
     statement = "After temperature scaling flatter means lower ECE"
-    return _claim("after-temperature", statement, signs(every, settings, own, ece), 1, evidence)
+    found = signs(every, settings, own, ece)
+    return _claim("after-temperature", statement, found, 1, evidence, source=NOT_CLAIMED)
 
 
-def _penalty(every: Runs, settings: Settings, family: str, statement: str) -> list[Claim]:
+def _penalty(every: Runs, settings: Settings, family: str, statement: str, source: str) -> list[Claim]:
     cases = [
         (setting, arm_name(runs[0]).removeprefix("cross-entropy + "), _against_plain(every, setting, runs))
         for setting in settings
@@ -223,9 +240,9 @@ def _penalty(every: Runs, settings: Settings, family: str, statement: str) -> li
         f"ECE falls in {ece.count(-1)} and rises in "
         f"{ece.count(1)}; error falls in {error.count(-1)} and rises in {error.count(1)}; ECE after "
         f"temperature scaling falls in {after.count(-1)} and rises in {after.count(1)}. Where ECE changes, "
-        f"in per cent points: {'; '.join(told) or 'nowhere'}"
+        f"in percentage points: {'; '.join(told) or 'nowhere'}"
     )
-    return [_claim(f"penalty-{family}", statement, ece, -1, evidence)]
+    return [_claim(f"penalty-{family}", statement, ece, -1, evidence, source=source)]
 
 
 def _against_plain(every: Runs, setting: Setting, runs: Runs) -> dict[str, Mean]:

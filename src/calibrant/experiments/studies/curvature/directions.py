@@ -49,11 +49,11 @@ def verdict(found: Sequence[int], claimed: int) -> Verdict:
 
     Example:
         >>> verdict([-1, -1, 0], -1), verdict([1, 1], -1), verdict([1, -1, -1], -1), verdict([0, 0], -1)
-        ('holds', 'does not hold', 'undecided', 'undecided')
+        ('holds', 'does not hold', 'mixed', 'undecided')
     """
     right, wrong = _counts(found, claimed)
-    if bool(right) == bool(wrong):
-        return "undecided"
+    if right and wrong:
+        return "mixed"
     return "holds" if 2 * right >= len(found) else "does not hold" if 2 * wrong >= len(found) else "undecided"
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, Pick, Run, difference, shared
 from calibrant.experiments.claims import OWN, Claim, Departure, all_of, below
+from calibrant.experiments.means import Mean, plus_minus
 from calibrant.experiments.paired import FEWEST_SEEDS, Asked, Quantity, in_words
 from calibrant.experiments.studies.dynamics.numbers import arms_of, at, change, followed, train_change
 from calibrant.experiments.studies.dynamics.settings import (
     EPOCHS,
     FIRST,
+    LENGTHS,
     LEVEL_OF_THEIRS,
     SAME_ERROR,
+    SECOND,
     SIMILAR,
     SOURCES,
     START,
@@ -67,25 +70,28 @@ def _of_way(way: str, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
 
 def _overfitting(ask: Any, arm: ArmRuns | None) -> Iterator[Claim]:
     """The account of cross-entropy's over-confidence."""
-    after = "Under cross-entropy, after the rate has dropped,"
-    for key, name, statement, falls in (
-        ("nll-rises", "nll", "the NLL of held-out images rises", False),
-        ("right-falls", "nll_correct", "the NLL of correctly classified images falls", True),
-        ("wrong-rises", "nll_incorrect", "the NLL of misclassified images rises", False),
-        ("ece-rises", "ece", "the ECE of held-out images rises", False),
-        ("peaks-right", "entropy_correct", "the entropy of correctly classified images falls", True),
-        ("peaks-wrong", "entropy_incorrect", "the entropy of misclassified images falls", True),
+    after = {
+        START: "Under cross-entropy, after the rate has dropped,",
+        FIRST: f"Under cross-entropy, from epoch {FIRST} to the last,",
+    }
+    for key, name, statement, falls, start in (
+        ("nll-rises", "nll", "the NLL of held-out images rises", False, START),
+        ("right-falls", "nll_correct", "the NLL of correctly classified images falls", True, START),
+        ("wrong-rises", "nll_incorrect", "the NLL of misclassified images rises", False, START),
+        ("ece-rises", "ece", "the ECE of held-out images rises", False, START),
+        ("peaks-right", "entropy_correct", "the entropy of correctly classified images falls", True, FIRST),
+        ("peaks-wrong", "entropy_incorrect", "the entropy of misclassified images falls", True, FIRST),
     ):
         show = percent if name == "ece" else nats
-        yield from ask(key, f"{after} {statement}").between(
-            arm, show(change(name, START)), **_bound(falls=falls)
+        yield from ask(key, f"{after[start]} {statement}").between(
+            arm, show(change(name, start)), **_bound(falls=falls)
         )
     for key, name, group in (
         ("right", "nll_correct", "correctly classified"),
         ("wrong", "nll_incorrect", "misclassified"),
     ):
-        yield from ask(f"train-{key}", f"{after} the NLL of {group} training images falls").between(
-            followed(arm), nats(train_change(name)), high=0.0
+        yield from ask(f"train-{key}", f"{after[FIRST]} the NLL of {group} training images falls").between(
+            followed(arm), nats(train_change(name, FIRST)), high=0.0
         )
 
 
@@ -102,19 +108,19 @@ def _against_cross_entropy(ask: Any, arms: Mapping[str, ArmRuns], key: str) -> I
         f"rise-{key}", f"After the rate has dropped, the NLL of misclassified images rises less {than_plain}"
     ).lower(arm, plain, nats(change("nll_incorrect", START)))
     yield from ask(
-        f"entropy-{key}", f"In the end misclassified images have the lower entropy {than_focal}"
+        f"entropy-{key}", f"In the end misclassified images have lower entropy {than_focal}"
     ).lower(plain, arm, nats(at("entropy_incorrect", EPOCHS)))
     yield from _consistent(ask, plain, arm)
     yield from ask(
         f"true-wrong-{key}",
-        f"In the end misclassified images have the lower true-class probability {than_focal}",
+        f"In the end misclassified images have a lower true-class probability {than_focal}",
     ).lower(plain, arm, percent(at("p_true_incorrect", EPOCHS)))
     yield from ask(
         f"true-right-{key}",
-        f"In the end correctly classified images have the lower true-class probability {than_plain}",
+        f"In the end correctly classified images have a lower true-class probability {than_plain}",
     ).lower(arm, plain, percent(at("p_true_correct", EPOCHS)))
     yield from ask(
-        f"nll-right-{key}", f"In the end correctly classified images have the lower NLL {than_focal}"
+        f"nll-right-{key}", f"In the end correctly classified images have lower NLL {than_focal}"
     ).lower(plain, arm, nats(at("nll_correct", EPOCHS)))
     yield from ask(f"ece-lower-{key}", f"In the end the ECE of held-out images is lower {than_plain}").lower(
         arm, plain, percent(at("ece", EPOCHS))
@@ -123,72 +129,109 @@ def _against_cross_entropy(ask: Any, arms: Mapping[str, ArmRuns], key: str) -> I
         f"error-{key}",
         f"In the end the errors of {title} and cross-entropy are almost the same (within half a point)",
     ).alike(arm, plain, percent(at("error", EPOCHS)), SAME_ERROR)
-    yield from ask(
-        f"norm-first-{key}",
-        f"Over the epochs before the rate drops the last layer's norm is lower {than_focal}",
-    ).lower(plain, arm, nats(early_norm))
-    yield from ask(
-        f"norm-last-{key}", f"After the last epoch the last layer's norm is lower {than_plain}"
-    ).lower(arm, plain, nats(lambda run: run["norms"][-1]))
+    yield from _norms(ask, plain, arm)
 
 
 def _consistent(ask: Any, plain: ArmRuns | None, arm: ArmRuns | None) -> Iterator[Claim]:
     """Whether the entropy of misclassified images is higher under focal loss before the drop and after it."""
     if plain is None or arm is None:
         return
-    gaps = [difference(plain, arm, entropy_over(part)) for part in (slice(DROP), slice(DROP, EPOCHS))]
-    found = [gap for gap in gaps if gap is not None and gap.n >= FEWEST_SEEDS]
-    if len(found) < len(gaps):
+    parts = (slice(DROP), slice(DROP, EPOCHS))
+    found = _decidable([difference(plain, arm, entropy_over(part)) for part in parts])
+    if not found:
         return
     asked = ask(
         f"entropy-course-{arm.key}",
-        "Over the epochs before the rate drops, and over those after it, misclassified images have the lower "
+        "Over the epochs before the rate drops, and over those after it, misclassified images have lower "
         f"entropy under cross-entropy than under {in_words(arm.title)}",
     )
-    before, after = (nats(at("entropy_incorrect", 1)).shown(gap, signed=True) for gap in found)
+    before, after = (
+        f"{plus_minus(gap, signed=True)} (lower in {_epochs_lower(plain, arm, part):.0f} % of its epochs)"
+        for gap, part in zip(found, parts, strict=True)
+    )
     yield Claim(
         key=asked.key,
         source=asked.source,
         statement=asked.statement,
         verdict=all_of(below(gap) for gap in found),
-        evidence=f"difference before the drop {before}, after it {after}; lower in "
-        f"{100 * _epochs_lower(plain, arm):.0f} % of the epochs, n = {found[0].n}",
+        evidence=f"difference before the drop {before}, after it {after}, n = {found[0].n}",
     )
 
 
-def _epochs_lower(first: ArmRuns, second: ArmRuns) -> float:
-    """In how large a share of all epochs of the shared seeds the first arm's entropy is the lower one."""
+def _norms(ask: Any, plain: ArmRuns | None, arm: ArmRuns | None) -> Iterator[Claim]:
+    """The reversal of the paper, then its halves by themselves."""
+    if plain is None or arm is None:
+        return
+    title = in_words(arm.title)
+    first, last = nats(early_norm), nats(last_norm)
+    found = _decidable([difference(plain, arm, first.pick), difference(arm, plain, last.pick)])
+    if found:
+        asked = ask(
+            f"norm-reversal-{arm.key}",
+            f"The last layer's norm is lower under cross-entropy than under {title} over the epochs "
+            "before the rate drops, and higher after the last epoch",
+        )
+        before, after = (first.shown(gap, signed=True) for gap in found)
+        yield Claim(
+            key=asked.key,
+            source=asked.source,
+            statement=asked.statement,
+            verdict=all_of(below(gap) for gap in found),
+            evidence=f"cross-entropy less focal loss before the drop {before}, focal loss less cross-entropy "
+            f"in the end {after}, n = {found[0].n}",
+        )
+    for key, statement, lower, higher, norm in (
+        ("first", "Over the epochs before the rate drops", plain, arm, first),
+        ("last", "After the last epoch", arm, plain, last),
+    ):
+        half = ask(
+            f"norm-{key}-{arm.key}",
+            f"{statement} the last layer's norm is lower under {in_words(lower.title)} than under "
+            f"{in_words(higher.title)}",
+        )
+        yield from replace(half, source=OWN).lower(lower, higher, norm)
+
+
+def _decidable(gaps: Sequence[Mean | None]) -> list[Mean]:
+    """The differences; none where one of them has too few seeds."""
+    found = [gap for gap in gaps if gap is not None and gap.n >= FEWEST_SEEDS]
+    return found if len(found) == len(gaps) else []
+
+
+def _epochs_lower(first: ArmRuns, second: ArmRuns, epochs: slice) -> float:
+    """In how many per cent of these epochs of the shared seeds the first arm's entropy is the lower one."""
     one, other = (
-        [run["held_out"]["entropy_incorrect"] for run in arm.runs.values()] for arm in shared(first, second)
+        [run["held_out"]["entropy_incorrect"][epochs] for run in arm.runs.values()]
+        for arm in shared(first, second)
     )
     lower = [
         a < b for ours, theirs in zip(one, other, strict=True) for a, b in zip(ours, theirs, strict=True)
     ]
-    return sum(lower) / len(lower)
+    return 100 * sum(lower) / len(lower)
 
 
 def _gradients(ask: Any, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
     """Figure 4: lengths of the samples' gradients at first, and what becomes of them."""
     plain, focal = followed(arms.get("cross-entropy")), followed(arms.get("focal-3"))
     for epoch in (FIRST, DROP):
-        logs = Quantity(
-            pick=lambda run, epoch=epoch: math.log(gradients(run, epoch)), digits=3, unit=" (log)"
-        )
         asked = ask(
             f"gradients-similar-{epoch}",
             f"After epoch {epoch} the gradients of focal loss (γ = 3) and cross-entropy are similar in "
             f"length (within a factor of {SIMILAR:g})",
+            LENGTHS,
         )
-        asked = asked if epoch == FIRST else replace(asked, source=OWN)
-        yield from asked.alike(focal, plain, logs, math.log(SIMILAR))
+        asked = asked if epoch == FIRST else replace(asked, source=OWN, departures=())
+        yield from asked.alike(focal, plain, log_gradients(epoch), math.log(SIMILAR))
     yield from ask(
         "gradients-shrink",
-        f"From epoch {FIRST} to the last focal loss's gradients (γ = 3) shrink to a smaller share",
+        f"From epoch {FIRST} to epoch {SECOND} focal loss's gradients (γ = 3) shrink to a smaller share",
+        LENGTHS,
     ).lower(focal, plain, percent(left_of_gradients))
     yield from ask(
         "gradients-last",
-        "After the last epoch the gradients of focal loss (γ = 3) are shorter than those of cross-entropy",
-    ).lower(focal, plain, nats(lambda run: gradients(run, EPOCHS)))
+        f"After epoch {SECOND} the gradients of focal loss (γ = 3) are shorter than those of cross-entropy",
+        LENGTHS,
+    ).lower(focal, plain, nats(lambda run: gradients(run, SECOND)))
 
 
 def entropy_over(epochs: slice) -> Pick:
@@ -206,11 +249,21 @@ def early_norm(run: Run) -> float:
     return sum(run["norms"][:DROP]) / DROP
 
 
+def last_norm(run: Run) -> float:
+    """That after the last epoch."""
+    return run["norms"][-1]
+
+
 def gradients(run: Run, epoch: int) -> float:
     """Mean length of the samples' gradients of the last layer after an epoch."""
     return run["gradient_norms"][str(epoch)]
 
 
+def log_gradients(epoch: int) -> Quantity:
+    """Its logarithm."""
+    return Quantity(pick=lambda run: math.log(gradients(run, epoch)), digits=3, unit=" (log)")
+
+
 def left_of_gradients(run: Run) -> float:
-    """That after the last epoch as a share of that after the first."""
-    return gradients(run, EPOCHS) / gradients(run, FIRST)
+    """That before the second drop of the rate as a share of that after the first epoch."""
+    return gradients(run, SECOND) / gradients(run, FIRST)

@@ -13,7 +13,6 @@ from calibrant.experiments.studies.dynamics.settings import (
     EPOCHS,
     HELD_OUT,
     LOSSES,
-    START,
     TITLES,
     TRAINING,
     WAYS,
@@ -77,9 +76,9 @@ def change(name: str, first: int, last: int = EPOCHS) -> Pick:
     return lambda run: after(run) - before(run)
 
 
-def train_change(name: str) -> Pick:
-    """The same of training images, after the drop."""
-    return lambda run: run["train"][str(EPOCHS)][name] - run["train"][str(START)][name]
+def train_change(name: str, first: int) -> Pick:
+    """The same of training images, to the last epoch."""
+    return lambda run: run["train"][str(EPOCHS)][name] - run["train"][str(first)][name]
 
 
 def share_of(group: str, first: int) -> Pick:

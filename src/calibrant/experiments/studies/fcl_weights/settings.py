@@ -55,11 +55,19 @@ BOUNDARY_TITLES: Mapping[str, str] = {
     "focal-calibration": "FCL, γ = 10, λ = 1.5",
 }
 BOUNDARY_SEEDS = 10
+CLASSES = 10
 QUESTIONS: Mapping[str, str] = {
     "ece-before": "λ = 0.5 has a lower error of calibration than λ = 0, before temperature scaling:",
-    "ece-after": "It has after temperature scaling, too:",
+    "ece-after": "It does after temperature scaling:",
     "nll": "It has a lower NLL:",
-    "too-much": "It has a lower error of calibration than λ = 1 or 2, before or after:",
+    **{
+        f"too-much-{weight:g}-{stage}": f"It has a lower error of calibration than λ = {weight:g}, {stage} "
+        "temperature scaling:"
+        for stage in ("before", "after")
+        for weight in (1, 2)
+    },
+    "larger-nll": "It has a lower NLL than λ = 1 or 2:",
+    "larger-error": "It has a lower error than λ = 1 or 2:",
     "gap": "It leaves less to temperature scaling:",
     "l2": "The squared distance better than L1:",
     "epochs": "Faster convergence, each by its own least NLL:",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns
-from calibrant.experiments.pages import table
+from calibrant.experiments.arms import ArmRuns, difference
+from calibrant.experiments.means import Mean, plus_minus
+from calibrant.experiments.pages import listed, table
 from calibrant.experiments.paired import (
     FEWEST_SEEDS,
     Quantity,
@@ -14,13 +15,24 @@ from calibrant.experiments.paired import (
     usual_words,
 )
 from calibrant.experiments.studies.fcl_boundaries.settings import LEARNING_RATE, NUM_POINTS
-from calibrant.experiments.studies.fcl_weights.claims import EARLY, EPOCHS, LENGTH, claims, metric
+from calibrant.experiments.studies.fcl_weights.claims import (
+    EARLY,
+    EPOCHS,
+    LENGTH,
+    claims,
+    metric,
+    post_gap,
+)
 from calibrant.experiments.studies.fcl_weights.numbers import arms_of, boundaries_of
 from calibrant.experiments.studies.fcl_weights.settings import (
     BOUNDARY_SEEDS,
+    CLASSES,
     GAMMAS,
+    L1,
     LOSSES,
     NEAR,
+    PAPERS,
+    PAPERS_GAMMA,
     QUESTIONS,
     TITLES,
     WEIGHTS,
@@ -32,11 +44,16 @@ TEMPERATURE = Quantity(pick=lambda run: run["temperature"], digits=2)
 GRIDS: Mapping[str, Quantity] = {
     "ECE, before temperature scaling (%)": metric("before", "ece"),
     "ECE, after temperature scaling (%)": metric("after", "ece"),
-    "NLL, before temperature scaling": metric("before", "nll"),
     "Temperature": TEMPERATURE,
-    "Error (%)": metric("before", "error"),
-    "Epochs until near the least held-out NLL": EPOCHS,
 }
+CHANGED: Mapping[str, Quantity] = {
+    "ECE before, points": metric("before", "ece"),
+    "ECE after, points": metric("after", "ece"),
+    "NLL before": metric("before", "nll"),
+    "error, points": metric("before", "error"),
+    "T": TEMPERATURE,
+}
+"""What the paper's weight is held against none by."""
 COLUMNS: Mapping[str, Quantity] = {
     "error %": metric("before", "error"),
     "ECE %": metric("before", "ece"),
@@ -61,13 +78,22 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
     arms = arms_of(numbers)
     done = sum(len(arm.runs) for arm in arms.values())
+    asked, boundaries = claims(numbers), boundaries_of(numbers)
+    seeds = sorted({len(arm.runs) for arm in arms.values()})
     return {
-        **usual_words(numbers, done, claims(numbers), QUESTIONS),
+        **usual_words(numbers, done, asked, QUESTIONS),
+        "departures": {each.what: each.verdict for claim in asked for each in claim.departures},
+        "cells": listed(f"{n}" for n in seeds),
+        "weight": PAPERS,
+        "gamma": PAPERS_GAMMA,
+        "classes": CLASSES,
+        **_by_exponent(arms),
+        "papers": _papers(arms.get(key_of(PAPERS_GAMMA, PAPERS))),
+        "l1": TEMPERATURE.cell(arms.get(key_of(PAPERS_GAMMA, PAPERS, L1))),
+        "networks": sum(len(arm.runs) for arm in boundaries.values()),
         "grids": {title: _grid(arms, what) for title, what in GRIDS.items()},
         "every": arms_table([*COLUMNS], arms.values(), [*COLUMNS.values()]),
-        "boundaries": arms_table(
-            [*OF_BOUNDARIES], boundaries_of(numbers).values(), [*OF_BOUNDARIES.values()]
-        ),
+        "boundaries": arms_table([*OF_BOUNDARIES], boundaries.values(), [*OF_BOUNDARIES.values()]),
         "absent": [TITLES[key] for key in LOSSES if key not in arms],
         "fixed": _fixed(arms),
         "few": [arm.title for arm in arms.values() if len(arm.runs) < FEWEST_SEEDS],
@@ -78,6 +104,53 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "rate": LEARNING_RATE,
         "seeds": BOUNDARY_SEEDS,
     }
+
+
+def _by_exponent(arms: Mapping[str, ArmRuns]) -> dict[str, Any]:
+    """By exponent, what the paper's weight changes against none; and with which exponents it does what."""
+    found = {gamma: [arms.get(key_of(gamma, weight)) for weight in (PAPERS, 0.0)] for gamma in GAMMAS}
+    pairs = {gamma: (papers, none) for gamma, (papers, none) in found.items() if papers and none}
+    changes = {
+        title: {g: gap for g, arms in pairs.items() if (gap := difference(*arms, what.pick))}
+        for title, what in CHANGED.items()
+    }
+    alone = {gamma: none.mean(lambda run: run["temperature"] - 1) for gamma, (_, none) in pairs.items()}
+    rows = [
+        [f"γ = {gamma}", str(gap.n), TEMPERATURE.cell(pairs[gamma][1])]
+        + [
+            plus_minus(changes[title][gamma], what.digits, what.scale, signed=True)
+            for title, what in CHANGED.items()
+        ]
+        for gamma, gap in changes["T"].items()
+    ]
+    return {
+        "by_exponent": table(["", "n", "T, λ = 0", *CHANGED], rows) if rows else "",
+        "under": _below(alone),
+        "over": _above(alone),
+        "surer": _above(changes["T"]),
+        "lowers": _below(changes["ECE before, points"]),
+        "raises": _above(changes["ECE before, points"]),
+    }
+
+
+def _below(found: Mapping[int, Mean]) -> str:
+    return _exponents(gamma for gamma, mean in found.items() if mean.high < 0)
+
+
+def _above(found: Mapping[int, Mean]) -> str:
+    return _exponents(gamma for gamma, mean in found.items() if mean.low > 0)
+
+
+def _exponents(gammas: Iterable[int]) -> str:
+    told = listed(map(str, gammas))
+    return f"γ = {told}" if told else "no exponent"
+
+
+def _papers(arm: ArmRuns | None) -> dict[str, Any]:
+    """With how many seeds the temperature of the paper's weight is 1.0, and the gain with the others."""
+    runs = [*arm.runs.values()] if arm else []
+    gained = [f"{100 * post_gap('ece').pick(run):.2f}" for run in runs if run["temperature"] != 1]
+    return {"n": len(runs), "at_one": len(runs) - len(gained), "others": listed(gained)}
 
 
 def _fixed(arms: Mapping[str, ArmRuns]) -> list[str]:

@@ -8,20 +8,21 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns, Run
-from calibrant.experiments.claims import NOT_CLAIMED, OWN, Claim, above
+from calibrant.experiments.arms import ArmRuns, Pick, Run, shared
+from calibrant.experiments.claims import NOT_CLAIMED, OWN, Claim, above, within
 from calibrant.experiments.means import Mean, mean_of, plus_minus
 from calibrant.experiments.paired import FEWEST_SEEDS, Asked, Quantity, in_words
 from calibrant.experiments.studies.gammas.numbers import of_size, rows_of
 from calibrant.experiments.studies.gammas.settings import (
     CALIBRATED,
+    FOCAL,
     GAINS,
     GAINS_OF_THEIRS,
     LOWEST,
     OBJECTIVES,
     OF_SIZES,
     ROWS_SIZE,
-    SAME_RATIO,
+    SAME,
     SEPARATED,
     SIZES,
     TITLES,
@@ -68,12 +69,15 @@ COMPENSATION = Quantity(
 """By which factor training and new images need other temperatures, as a logarithm."""
 GAP = Quantity(pick=lambda run: run["new"]["gap"] - run["train"]["gap"], scale=100, unit=" points")
 """How much more confidence exceeds accuracy on new images than on training images."""
+PARTS: Mapping[str, str] = {"train": "training images", "new": "new images"}
+"""What a run is measured on, and what a sentence calls it."""
 FROM_ONE = Quantity(pick=lambda run: abs(_log(run["new"]["temperature"])), digits=3, said="|log T|")
 
 
 def claims(numbers: Mapping[str, Any]) -> list[Claim]:
     """Those of table 1, then those of section 4.1 by number of images."""
-    sizes = [claim for size in SIZES for claim in by_size(size, of_size(numbers, size))]
+    closest = numbers.get("closest", {})
+    sizes = [claim for size in SIZES for claim in by_size(size, of_size(numbers, size), closest)]
     return [*_of_rows(rows_of(numbers)), *sizes]
 
 
@@ -104,6 +108,7 @@ def _of_rows(arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
                 arm,
                 plain,
                 other,
+                source=RELATED if objective == "nll" else OWN,  # "consistent", and "in average"
                 beside=f"; the paper has about {100 * GAINS[objective]:.0f} % less on average",
             )
     yield from (claim for objective in OBJECTIVES for claim in _gain(objective, arms))
@@ -187,8 +192,16 @@ def _errs(arm: ArmRuns | None) -> ArmRuns | None:
     return None if arm is None or separated(arm) else arm
 
 
-def by_size(size: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
-    """Those of section 4.1, of networks with so many training images."""
+def by_size(
+    size: int, arms: Mapping[str, ArmRuns], closest: Mapping[str, float] | None = None
+) -> Iterator[Claim]:
+    """Those of section 4.1, of networks with so many training images.
+
+    Args:
+        size: How many.
+        arms: The losses, by key.
+        closest: The temperature closest to the focal map, by exponent; without it nothing is asked of it.
+    """
     where = f"with {size:,} training images"
 
     def ask(key: str, statement: str, source: str = COMPENSATED) -> Asked:
@@ -199,7 +212,7 @@ def by_size(size: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
         "calibrated", "Cross-entropy is calibrated on its training images, to a percentage point"
     ).between(_errs(plain), side("train", "gap"), low=-CALIBRATED, high=CALIBRATED)
     above_one = ask("above-one", "Cross-entropy needs a temperature above 1 on new images")
-    if size == ROWS_SIZE:
+    if size <= ROWS_SIZE:  # fewer images are the same design, and more of it
         above_one = replace(above_one, departures=(BY_DESIGN,))
     yield from above_one.between(plain, side("new", "temperature"), low=1.0)
     for key in OF_SIZES[1:]:
@@ -216,15 +229,53 @@ def by_size(size: int, arms: Mapping[str, ArmRuns]) -> Iterator[Claim]:
             yield nearer_to_one(claim, plain.mean(side("new", "temperature").pick)) if plain else claim
         if arm is None or plain is None:
             continue
-        yield from ask(
+        asked = ask(
             f"same-gap-{key}",
             f"From training to new images the excess of confidence grows as much after {title} as after "
-            "cross-entropy, to a percentage point",
+            "cross-entropy, to a tenth of it",
             OWN,
-        ).alike(arm, plain, GAP, CALIBRATED)
-        if not (separated(arm) or separated(plain)):
-            yield from ask(
+        )
+        yield from _same_share(asked, arm, plain, GAP)
+        learnt = separated(arm) or separated(plain)
+        if not learnt:
+            asked = ask(
                 f"same-ratio-{key}",
-                f"The temperatures of new and training images have the same ratio after {title} as after "
-                "cross-entropy, to ten per cent",
-            ).alike(arm, plain, COMPENSATION, SAME_RATIO)
+                f"The ratio of the temperatures of new and training images is the same after {title} as "
+                "after cross-entropy, its logarithm to a tenth",
+            )
+            yield from _same_share(asked, arm, plain, COMPENSATION)
+        for part, images in PARTS.items():
+            if not closest or (part == "train" and learnt):
+                continue
+            asked = ask(
+                f"fixed-{part}-{key}",
+                f"On {images} the temperature after {title} is that after cross-entropy times the one "
+                "closest to its focal map, to ten per cent",
+            )
+            yield from _same_share(asked, arm, plain, side(part, "temperature"), closest[str(FOCAL[key])])
+
+
+def shares(arm: ArmRuns, plain: ArmRuns, pick: Pick) -> list[float]:
+    """A number of one arm as shares of another's, over the seeds of both; equal numbers are one share."""
+    first, second = (map(pick, each.runs.values()) for each in shared(arm, plain))
+    return [1.0 if one == other else one / other for one, other in zip(first, second, strict=True)]
+
+
+def _same_share(
+    asked: Asked, arm: ArmRuns, plain: ArmRuns, what: Quantity, factor: float = 1.0
+) -> Iterator[Claim]:
+    """That a number is cross-entropy's times a factor, to a tenth of that."""
+    found = shares(arm, plain, what.pick)
+    if len(found) < FEWEST_SEEDS:
+        return
+    gap = mean_of([share / factor - 1 for share in found])
+    values = "; ".join(f"{each.title}: {what.shown(each.mean(what.pick))}" for each in shared(arm, plain))
+    times = "" if factor == 1 else f" times {factor:.3f}"
+    yield Claim(
+        key=asked.key,
+        source=asked.source,
+        statement=asked.statement,
+        verdict=within(gap, low=-SAME, high=SAME),
+        evidence=f"{f'{what.said} – ' if what.said else ''}{values}; relative to cross-entropy's{times}: "
+        f"{plus_minus(gap, 1, 100, signed=True)} %, n = {gap.n}",
+    )

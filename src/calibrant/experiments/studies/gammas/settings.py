@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
@@ -37,25 +36,29 @@ FITS = ("before", *(f"{method}-{by}" for by in OBJECTIVES for method in ("temper
 """What is done to a run: nothing, and either method by either criterion."""
 CALIBRATED = 0.01
 """Mean confidence and accuracy that are no farther apart count as calibrated: one percentage point."""
-SAME_RATIO = math.log(1.1)
-"""Temperatures whose ratios are no farther apart count as the same compensation: ten per cent."""
+SAME = 0.1
+"""What differs by no larger a share of cross-entropy's own counts as the same: ten per cent."""
 SEPARATED = 0.01
 """A temperature at or below this is no finding: every training image is right, and lower is likelier."""
 LOWEST = 1e-4
 """The lowest temperature that a fit gives."""
 CLASSES = 10
 QUESTIONS: Mapping[str, str] = {
-    "focal-temperature-": "Focal temperature scaling is lower than temperature scaling:",
+    "focal-temperature-": "Focal temperature scaling gives a lower value of the criterion than temperature "
+    "scaling:",
     "criterion-": "Choosing a temperature by what is judged is better:",
     "falls-": "The likeliest temperature falls from one exponent to the next:",
-    "gain-": "It lowers it by as much as the paper says, on average:",
+    "gain-": "The gain is at least the paper's, on average:",
     "error-": "Larger exponents of training err more often:",
     "ece-": "They are better calibrated after temperature scaling:",
     "calibrated-": "Cross-entropy calibrated on its training images:",
     "under-": "Focal loss under-confident on its training images:",
     "above-one-": "Cross-entropy over-confident on new images:",
     "nearer-": "Focal loss's temperature nearer to 1 than cross-entropy's:",
-    "same-gap-": "The excess of confidence grows as much from training to new images, to a point:",
-    "same-ratio-": "Temperatures grow by the same factor, to ten per cent:",
+    "same-gap-": "The excess of confidence grows as much from training to new images, to a tenth of it:",
+    "same-ratio-": "The compensation, as the log of a ratio of temperatures, is the same, to a tenth of it:",
+    "fixed-train-": "On training images focal loss lowers the temperature by the factor closest to its map, "
+    "to ten per cent:",
+    "fixed-new-": "It does on new images:",
 }
 """What claims are about, by how their keys begin."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns
-from calibrant.experiments.means import mean_of, plus_minus
+from calibrant.experiments.means import Mean, mean_of, plus_minus
 from calibrant.experiments.pages import listed, table
 from calibrant.experiments.paired import usual_words
 from calibrant.experiments.studies.gammas.claims import (
@@ -14,10 +14,12 @@ from calibrant.experiments.studies.gammas.claims import (
     COMPENSATION,
     ERROR,
     GAP,
+    PARTS,
     chosen,
     claims,
     relative_gain,
     separated,
+    shares,
     side,
 )
 from calibrant.experiments.studies.gammas.numbers import of_size, rows_of
@@ -39,8 +41,10 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
     rows = rows_of(numbers)
     sizes = {size: arms for size in SIZES if (arms := of_size(numbers, size))}
+    asked = claims(numbers)
     return {
-        **usual_words(numbers, numbers["done"], claims(numbers), QUESTIONS),
+        **usual_words(numbers, numbers["done"], asked, QUESTIONS),
+        "departures": {each.what: each.verdict for claim in asked for each in claim.departures},
         "rows": {title: rows_table(rows, objective) for objective, title in OBJECTIVES.items()},
         "sizes": {f"{size:,}": size_table(arms) for size, arms in sizes.items()},
         "missing": [f"{size:,}" for size in SIZES if size not in sizes],
@@ -58,6 +62,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "argument": ARGUMENT,
         "contrast": CONTRAST,
         "map_table": map_table(numbers["closest"], sizes),
+        "of_map": of_map(numbers["closest"], sizes),
         "size": f"{ROWS_SIZE:,}",
         "losses": len(LOSSES),
         "protocol": protocol(),
@@ -73,7 +78,8 @@ def protocol() -> str:
         f"temperatures 0.01, 0.02, …, 5.00 and the paper's {len(tried)} exponents, {listed(tried)} (0 is not "
         "among them), chosen by the criterion in the heading. *focal:* is focal temperature scaling; its "
         f"exponents are given seed by seed. Where one is {first} or {last}, the grid ends there: a better "
-        "one may lie beyond."
+        "one may lie beyond. The paper prints one exponent a row for its five seeds; the results file keeps "
+        "of each seed only the best, so it does not say which one would be chosen for all seeds together."
     )
 
 
@@ -104,7 +110,7 @@ def rows_table(arms: Mapping[str, ArmRuns], objective: str) -> str:
         "focal: NLL": chosen("focal", objective, "nll"),
         "focal: AdaECE %": chosen("focal", objective, "adaptive_ece"),
     }
-    heads = ["loss", "n", *columns, "focal: γ"]
+    heads = ["loss", "n", *columns, "focal: γ by seed"]
     rows = [
         [
             arm.title,
@@ -152,30 +158,41 @@ def map_table(closest: Mapping[str, float], sizes: Mapping[int, Mapping[str, Arm
     """How far focal loss lowers the temperatures, beside the temperature that is closest to its map."""
     rows: list[list[str]] = []
     for size, arms in sizes.items():
-        plain = arms.get("cross-entropy")
+        plain = arms.get(CE)
         for key, arm in arms.items():
-            if key not in FOCAL or plain is None:
-                continue
-            shared = [(arm.runs[seed], plain.runs[seed]) for seed in arm.runs if seed in plain.runs]
-            if not shared:
+            if key not in FOCAL or plain is None or not (seeds := arm.runs.keys() & plain.runs.keys()):
                 continue
             ratios = [
                 (_SEPARATED if separated(arm) else f"{_SEPARATED} of cross-entropy")
                 if part == "train" and (separated(arm) or separated(plain))
-                else plus_minus(
-                    mean_of(
-                        [ours[part]["temperature"] / theirs[part]["temperature"] for ours, theirs in shared]
-                    )
-                )
-                for part in ("train", "new")
+                else plus_minus(mean_of(shares(arm, plain, side(part, "temperature").pick)))
+                for part in PARTS
             ]
-            rows.append(
-                [
-                    arm.title,
-                    f"{size:,}",
-                    str(len(shared)),
-                    f"{closest[str(FOCAL[key])]:.3f}",
-                    *ratios,
-                ]
-            )
+            at = f"{closest[str(FOCAL[key])]:.3f}"
+            rows.append([arm.title, f"{size:,}", str(len(seeds)), at, *ratios])
     return table(["loss", "images", "n", "closest", "T, training", "T, new"], rows) if rows else ""
+
+
+def of_map(closest: Mapping[str, float], sizes: Mapping[int, Mapping[str, ArmRuns]]) -> dict[str, Any]:
+    """In how many cells of that table the ratio is beyond noise below the closest temperature, or above."""
+    found: dict[str, list[Mean]] = {images: [] for images in PARTS.values()}
+    for arms in sizes.values():
+        plain = arms.get(CE)
+        for key, arm in arms.items():
+            if key not in FOCAL or plain is None or not arm.runs.keys() & plain.runs.keys():
+                continue
+            for part, images in PARTS.items():
+                if part == "new" or not (separated(arm) or separated(plain)):
+                    ratios = shares(arm, plain, side(part, "temperature").pick)
+                    found[images].append(mean_of([each / closest[str(FOCAL[key])] for each in ratios]))
+    every = [each for cells in found.values() for each in cells]
+    return {
+        "cells": len(every),
+        "below": sum(each.high < 1 for each in every),
+        "above": sum(each.low > 1 for each in every),
+        "spans": {
+            images: f"{min(each.value for each in cells):.2f} to {max(each.value for each in cells):.2f}"
+            for images, cells in found.items()
+            if cells
+        },
+    }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrant.experiments.claims import OWN, Claim, above, all_of, below, compared, exchanged, within
-from calibrant.experiments.means import mean_of, paired_difference, plus_minus, read_mean
+from calibrant.experiments.means import Mean, mean_of, paired_difference, plus_minus, read_mean
 from calibrant.experiments.studies.generalisation_gap.limit import MANY, near_limit
 from calibrant.experiments.studies.generalisation_gap.numbers import (
     arm_of,
@@ -17,6 +17,7 @@ from calibrant.experiments.studies.generalisation_gap.numbers import (
     ratios,
 )
 from calibrant.experiments.studies.generalisation_gap.settings import BY_CAPACITY, BY_SAMPLES, GAMMAS
+from calibrant.experiments.studies.losses.left_open import about_one
 
 SOURCE = "Komisarenko and Kull 2024, section 4.1"
 SAME_TEMPERATURE = 0.05
@@ -32,8 +33,8 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
         _overconfident(numbers, heavy, light),
         *_gap_closes(numbers),
         _fixed_factor(numbers),
-        _better(heavy, "better-heavy", "largest"),
-        _better(light, "better-light", "smallest"),
+        about_one(_better(heavy, "better-heavy", SOURCE, "largest"), _proper(heavy)),
+        _better(light, "better-light", OWN, "smallest"),
         *_limit(numbers),
     ]
 
@@ -49,15 +50,16 @@ def _counted(cell: Cell, name: str) -> list[float]:
 
 def _calibrated_on_sample(numbers: Mapping[str, Any]) -> Claim:
     found = [mean_of(values) for cell in numbers["cells"] if (values := _counted(cell, "train_temperature"))]
-    distances = [arm_of(cell, 0.0)["train_temperature_less_1"] for cell in numbers["cells"]]
-    farthest = max(abs(each["mean"]) for each in distances if each is not None)
+    farthest = max(
+        abs(each) for cell in numbers["cells"] for each in _counted(cell, "train_temperature_less_1")
+    )
     bounds = {"low": 1 - SAME_TEMPERATURE, "high": 1 + SAME_TEMPERATURE}
     return Claim(
         key="calibrated-on-sample",
         source=SOURCE,
         statement="Cross-entropy is calibrated on its own sample",
         verdict=all_of(within(each, **bounds) for each in found),
-        evidence=f"its best temperature there is 1 within {farthest:.0e} "
+        evidence=f"its best temperature there is at most {farthest:.1e} from 1 in any fit "
         "(the gradient of the minimum says so)",
     )
 
@@ -67,7 +69,7 @@ def _overconfident(numbers: Mapping[str, Any], heavy: Cell, light: Cell) -> Clai
         read_mean(each) for cell in numbers["cells"] if (each := arm_of(cell, 0.0)["test_overconfidence"])
     ]
     over = sum(above(each) == "holds" for each in found)
-    ends = [mean_of(_counted(cell, "test_temperature")) for cell in (heavy, light)]
+    ends = [_proper(cell) for cell in (heavy, light)]
     return Claim(
         key="overconfident",
         source=SOURCE,
@@ -123,22 +125,28 @@ def _fixed_factor(numbers: Mapping[str, Any]) -> Claim:
         statement="Focal loss's under-confidence is a fixed factor, laid over the same gap",
         verdict=all_of(within(each, **bounds) for each in means),
         evidence="training temperature times cross-entropy's test temperature gives its test temperature "
-        f"within a factor {min(every):.3f} to {max(every):.3f} in all {len(every)} fits; the mean factor is "
+        f"times {min(every):.3f} to {max(every):.3f} in all {len(every)} fits; the mean of this factor is "
         f"within {SAME_TEMPERATURE:.0%} of 1 for {inside} of {len(means)} cells and exponents",
     )
 
 
-def _better(cell: Cell, key: str, which: str) -> Claim:
+def _proper(cell: Cell) -> Mean:
+    """What cross-entropy needs on new samples."""
+    return mean_of(_counted(cell, "test_temperature"))
+
+
+def _better(cell: Cell, key: str, source: str, which: str) -> Claim:
     both = pairs(cell, "test_calibration_error", 1.0, "test_calibration_error")
     gap, said = compared(
         ("γ = 1", [focal for focal, _ in both]), ("cross-entropy", [cross for _, cross in both]), scale=100
     )
     return Claim(
         key=key,
-        source=SOURCE,
+        source=source,
         statement=f"Focal loss (γ = 1) is the better calibrated one on new samples, at the {which} load",
         verdict=below(gap),
-        evidence=f"calibration error at d / n = {load_of(cell):.3g} in points: {said}",
+        evidence=f"calibration error at d / n = {load_of(cell):.3g} in points: {said}; cross-entropy needs a "
+        f"temperature of {plus_minus(_proper(cell))} there",
         arms=("1", "0"),
     )
 

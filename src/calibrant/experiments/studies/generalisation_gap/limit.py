@@ -129,6 +129,13 @@ def _agreement(numbers: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {
         "name": name,
         "held": sum(held),
+        "missed": list(
+            dict.fromkeys(
+                (cell["num_samples"], cell["num_features"])
+                for (cell, _), holds in zip(found, held, strict=True)
+                if not holds
+            )
+        ),
         "of": len(held),
         "mean": fmean(errors) if errors else None,
         "largest": max(errors, key=abs, default=None),

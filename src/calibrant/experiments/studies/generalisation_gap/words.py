@@ -44,7 +44,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             for mapped, plain in pairs(cell, "mapped_test_overconfidence", gamma, "test_overconfidence")
         ),
         "zeros": [
-            (zero, load_of(cell))
+            (zero, cell)
             for cell in sorted(numbers["cells"], key=lambda each: -load_of(each))
             if (zero := _vanishing(cell)) is not None
         ],

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.claims import NOT_CLAIMED, OWN, Claim, Ruling, Word, all_of, within
 from calibrant.experiments.means import Mean, plus_minus
-from calibrant.experiments.studies.calibrators.gains import Sides, adjusted, sides
-from calibrant.experiments.studies.human_posteriors.numbers import NORMAL, family, interval
+from calibrant.experiments.studies.human_posteriors.numbers import (
+    NORMAL,
+    Compared,
+    interval,
+    on_networks,
+    p_text,
+    said_of,
+)
 from calibrant.experiments.studies.human_posteriors.settings import (
     AS_TRAINED,
     FCL_ASKED,
@@ -45,53 +51,48 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
 
 
 def _nearer(numbers: Mapping[str, Any], measure: str) -> Iterator[Claim]:
-    gains = family(numbers, measure)
-    gains |= {(network, second, first): _turned(gain) for (network, first, second), gain in gains.items()}
-    p_values = adjusted(family(numbers, measure))
-    p_values |= {(network, second, first): p for (network, first, second), p in p_values.items()}
-    titles = {network["network"]: network for network in numbers["networks"]}
     for source, first, second in ASKED:
-        mine = {name: gains[name] for name in gains if name[1:] == (first, second)}
-        found = sides(mine, p_values)
+        found = on_networks(numbers, measure, first, second)
         each = "; ".join(
-            f"{titles[name[0]]['title']}: "
-            f"{plus_minus(interval(gain, titles[name[0]]['num_images']), 4, signed=True)}, "
-            f"p = {p_values[name]:.2g}, n = {titles[name[0]]['num_images']} images"
-            for name, gain in mine.items()
+            f"{one.network}: {plus_minus(interval(one.gain, one.num_images), 4, signed=True)}, "
+            f"p {'' if '<' in (p := p_text(one.p_value)) else '= '}{p}, n = {one.num_images} images"
+            for one in found
         )
         yield Claim(
             key=f"{first} against {second}, {measure}",
             source=source,
             statement=f"{SAID[first][0].upper()}{SAID[first][1:]} is nearer to people than "
             f"{SAID[second]}, by {MEASURES[measure]}",
-            verdict=Ruling(_word(found), min(p_values[name] for name in mine)),
-            evidence=f"gain {each}{_exponents(numbers, first)}{_split(found)}",
+            verdict=Ruling(_word({one.side for one in found}), min(one.p_value for one in found)),
+            evidence=f"gain {each}{_exponents(numbers, first)}{_where(found)}",
             arms=(first, second),
         )
 
 
-def _word(found: Sides) -> Word:
-    """Nearer on a network beyond noise, and farther on none."""
-    if found.above and not found.below:
-        return "holds"
-    return "does not hold" if found.below and not found.above else "undecided"
+def _word(sides: Collection[int]) -> Word:
+    """Nearer on a network beyond noise, and farther on none; mixed where networks contradict each other."""
+    if {1, -1} <= {*sides}:
+        return "mixed"
+    return "holds" if 1 in sides else "does not hold" if -1 in sides else "undecided"
 
 
-def _split(found: Sides) -> str:
-    """What is said where networks contradict each other."""
-    if not (found.above and found.below):
-        return ""
-    return f"; the networks contradict each other: nearer on {found.above}, farther on {found.below}"
+def _where(found: Sequence[Compared]) -> str:
+    """What is said where networks differ, or where few images carry the gain."""
+    sides = {one.side for one in found}
+    apart = "the networks contradict each other: " if {1, -1} <= sides else ""
+    said = f"; {apart}{said_of(found)}" if len(sides) > 1 else ""
+    return said + "".join(
+        f"; on {one.network} a hundredth of the images decides it: without those that differ most the gain "
+        f"is {one.without_top:+.4f}"
+        for one in found
+        if one.side * one.without_top < 0
+    )
 
 
 def _exponents(numbers: Mapping[str, Any], arm: str) -> str:
     """The exponents that were fitted, of an arm that is a map by itself."""
     found = [network["arms"][arm].get("gamma") for network in numbers["networks"]] if arm == MAP else [None]
     return "" if None in found else f"; γ = {' and '.join(f'{gamma:.2f}' for gamma in found)}"
-
-
-def _turned(gain: Any) -> Any:
-    return type(gain)(-gain.value, gain.error)
 
 
 def _same_temperature(numbers: Mapping[str, Any]) -> Claim:

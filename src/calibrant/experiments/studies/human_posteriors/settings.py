@@ -16,7 +16,7 @@ DIVISIONS = 5
 REFITS = 100
 """Resamples of the images to which everything is fitted again."""
 WEIGHT = 0.5
-"""Weight of FCL's distance, as published."""
+"""Weight of FCL's distance."""
 ASKED = tuple(step / 4 for step in range(41))
 """Exponents tried for what a loss asks for."""
 MAPPED = tuple(step / 20 for step in range(-19, 61))
@@ -93,7 +93,7 @@ ARMS = (
         key=IDEAL_FCL,
         title="temperature, then FCL's answer, γ = 3",
         said="FCL's answer (γ = 3, λ = 0.5) to what temperature scaling says",
-        what="the same of FCL with the published γ = 3 and λ = 0.5",
+        what="the same of FCL with γ = 3 and λ = 0.5",
     ),
     Arm(key=BY_PEOPLE, title="temperature, by people", what="temperature scaling fitted to the judgements"),
     Arm(

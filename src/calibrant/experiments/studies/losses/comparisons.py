@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -91,6 +92,11 @@ def has(arm: ArmRuns, stage: str, name: str = "nll") -> bool:
 def metric_of(stage: str, name: str) -> Pick:
     """Reads a metric of a stage off a run."""
     return lambda run: run["stages"][stage][name]
+
+
+def mean_over(stage: str, name: str, part: slice) -> Pick:
+    """Reads the mean of a number of each class, over some classes, off a run."""
+    return lambda run: statistics.fmean(run["classes"][stage][name][part])
 
 
 def metric_words(name: str) -> str:

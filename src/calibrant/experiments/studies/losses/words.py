@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns, Pick, Run
+from calibrant.experiments.arms import ArmRuns
 from calibrant.experiments.means import Mean
 from calibrant.experiments.on_bounds import ON_BOUND, bounds, mark
 from calibrant.experiments.pages import table
 from calibrant.experiments.paired import claims_table, tally_sentence
 from calibrant.experiments.studies.losses.claims import claims, on_grid
-from calibrant.experiments.studies.losses.comparisons import WITHOUT_UNIT, has, shown
+from calibrant.experiments.studies.losses.comparisons import WITHOUT_UNIT, has, mean_over, shown
 from calibrant.experiments.studies.losses.numbers import BY_ECE, METRICS, TITLES, arms_of
 from calibrant.experiments.studies.losses.published import DATA, NETWORK, PRINTED_WITH
-from calibrant.experiments.studies.losses.settings import DEPARTURES, GROUPS, UNBALANCED
+from calibrant.experiments.studies.losses.settings import (
+    BY_LIKELIHOOD,
+    DEPARTURES,
+    GROUPS,
+    OF_FCL,
+    TEST_IMAGES,
+    UNBALANCED,
+    setting_named,
+)
 
 PLANNED_SEEDS = 3
 PAPER_GAMMAS = (-0.5, 5.0)
@@ -25,6 +33,7 @@ STAGE_TITLES = {
     "temperature": "After temperature scaling, T by likelihood",
     "focal-temperature": "After focal temperature scaling",
 }
+_HEADS = {"error": "error %", "share_above_99": "% above 0.99"}
 CLASS_TITLES = {
     "recall": "Recall",
     "overconfidence": "Excess confidence",
@@ -39,8 +48,8 @@ PRINTED = (
     ("smCE", "pre", TITLES["smce"]),
     ("NLL", "pre", "NLL × 100"),
     ("NLL", "post", "NLL × 100, after T"),
-    ("S99", "pre", "above 0.99"),
-    ("S99", "post", "above 0.99, after T"),
+    ("S99", "pre", "% above 0.99"),
+    ("S99", "post", "% above 0.99, after T"),
 )
 
 
@@ -64,6 +73,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             if (known := [arm for arm in arms if has(arm, stage)])
         },
         "runs": len(runs),
+        "wanted": len(setting_named(numbers["setting"]).arms) * numbers["seeds_wanted"],
         "by_ece_missing": sum(BY_ECE not in run["stages"] for run in runs),
         "fitted": _fitted(arms),
         "exponents": _exponents(arms),
@@ -79,6 +89,9 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "departures": dict.fromkeys(one for claim in asked for one in claim.departures),
         "left_to_others": {one for departures in DEPARTURES.values() for one in departures},
         "unbalanced": UNBALANCED,
+        "by_likelihood": BY_LIKELIHOOD,
+        "of_fcl": OF_FCL,
+        "test_images": TEST_IMAGES,
         "claim_table": claims_table(asked),
         "quoted": _quoted(arms, numbers["published"]),
         "quoted_of": (NETWORK, DATA),
@@ -87,7 +100,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
 
 def _stage(arms: Sequence[ArmRuns], stage: str) -> str:
     names = [name for name in METRICS if name != "error" or stage == "before"]
-    heads = [TITLES.get(name, name) + ("" if name in WITHOUT_UNIT else " %") for name in names]
+    heads = [_HEADS.get(name) or TITLES[name] + ("" if name in WITHOUT_UNIT else " %") for name in names]
     rows = [
         [arm.title, str(len(arm.runs)), *(_cell(arm.metric(stage, name), name) for name in names)]
         for arm in arms
@@ -152,7 +165,7 @@ def _group_table(arms: Sequence[ArmRuns], counts: Sequence[int], stage: str) -> 
             arm.title,
             str(len(arm.runs)),
             *(
-                _cell(arm.mean(_group(stage, name, part)), name)
+                _cell(arm.mean(mean_over(stage, name, part)), name)
                 for part in GROUPS.values()
                 for name in CLASS_TITLES
             ),
@@ -160,14 +173,6 @@ def _group_table(arms: Sequence[ArmRuns], counts: Sequence[int], stage: str) -> 
         for arm in arms
     ]
     return table(heads, rows)
-
-
-def _group(stage: str, name: str, part: slice) -> Pick:
-    def pick(run: Run) -> float:
-        values = run["classes"][stage][name][part]
-        return sum(values) / len(values)
-
-    return pick
 
 
 def _class_table(arms: Sequence[ArmRuns], counts: Sequence[int], name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.claims import exchanged, sides_exchanged
@@ -108,6 +108,23 @@ def largest(runs: Mapping[int, Mapping[str, Any]], place: int, first: str, secon
         return abs(mean_of([each[first][place] - each[second][place] for each in found]).value)
 
     return max(corruptions_of(runs), key=difference)
+
+
+def rise(runs: Mapping[int, Mapping[str, Any]], stage: str, without: Collection[str] = ()) -> Mean:
+    """How far the mean ECE at the highest severity, over all or some corruptions, is above the clean one."""
+    left = [name for name in corruptions_of(runs) if name not in without]
+    shifted = [mean_of([run["corruptions"][name][stage][-1] for name in left]).value for run in runs.values()]
+    return paired_difference(shifted, [run["clean_shown"][stage]["ece"] for run in runs.values()])
+
+
+def farthest_from_clean(runs: Mapping[int, Mapping[str, Any]], stage: str, number: int) -> list[str]:
+    """The corruptions under which the ECE at the highest severity differs most from the clean one."""
+    names = corruptions_of(runs)
+
+    def difference(name: str) -> float:
+        return abs(rise(runs, stage, [each for each in names if each != name]).value)
+
+    return sorted(names, key=difference, reverse=True)[:number]
 
 
 def auroc(run: Mapping[str, Any], foreign: str, stage: str, score: str = "max_probability") -> float:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns, Pick, Run
+from calibrant.experiments.arms import ArmRuns, Run, shared
 from calibrant.experiments.claims import sides_exchanged
-from calibrant.experiments.printed_rows import by_place, losses_exchanged
-from calibrant.experiments.studies.sst.settings import CONVENTIONS, LOSSES, RENORMALISED, ROW
+from calibrant.experiments.printed_rows import SCALE, by_place, losses_exchanged
+from calibrant.experiments.studies.sst.settings import CONVENTIONS, LOSSES, RENORMALISED, ROW, STAGES
 
 Numbers = Mapping[str, Any]
 _FOUND = ("seed", "cpu_seconds", "train_accuracy", "kept_epoch", "temperatures", "conventions")
@@ -32,38 +33,55 @@ def arms_of(numbers: Numbers, convention: str) -> dict[str, ArmRuns]:
 
 
 def swapped(numbers: Numbers, first: str, second: str) -> dict[str, Any]:
-    """The numbers with the results of two losses, or of the two conventions, exchanged."""
-    if first in CONVENTIONS:
+    """The numbers with the results of two losses, of two stages or of the two conventions exchanged."""
+    if first in CONVENTIONS or first in STAGES:
         return sides_exchanged(numbers, first, second)
     return losses_exchanged(numbers, first, second)
 
 
-def distances(numbers: Numbers, convention: str, column: int) -> dict[str, float]:
-    """How far our number is from the published one, by loss, for every loss that both have."""
+def distances(numbers: Numbers, convention: str, column: int) -> tuple[int, list[float]]:
+    """How many losses have published numbers, and how far ours are from them on average, seed by seed."""
     arms, theirs = arms_of(numbers, convention), by_place(numbers["published"])
-    return {
-        key: abs(ROW.ours(arm, column).value - float(theirs[column, key]["value"]))
-        for key, arm in arms.items()
-        if (column, key) in theirs
-    }
+    both = [arm for key, arm in arms.items() if (column, key) in theirs]
+    stage, metric = ROW.tables[column].ours
+    gaps = [
+        [
+            abs(SCALE * run["stages"][stage][metric] - float(theirs[column, arm.key]["value"]))
+            for run in arm.runs.values()
+        ]
+        for arm in (shared(*both) if both else [])
+    ]
+    return len(gaps), [fmean(of_seed) for of_seed in zip(*gaps, strict=True)]
 
 
-def ratios(numbers: Numbers, convention: str, gamma: float) -> list[float]:
-    """Focal loss's temperature over cross-entropy's, seed by seed."""
-    return _ratios(arms_of(numbers, convention), gamma, lambda run: run["parameters"]["temperature"])
+def ratios(numbers: Numbers, convention: str, gamma: float, name: str = "temperature") -> list[float]:
+    """Focal loss's temperature over cross-entropy's at the epochs that are kept, seed by seed."""
+    return [
+        focal["parameters"][name] / plain["parameters"][name]
+        for focal, plain in _pairs(arms_of(numbers, convention), gamma)
+    ]
 
 
-def ratios_at(numbers: Numbers, epoch: int, gamma: float) -> list[float]:
-    """The same on the held-out sentences after an epoch, renormalised."""
-    return _ratios(arms_of(numbers, RENORMALISED), gamma, lambda run: run["temperatures"][epoch - 1])
+def ratios_at(numbers: Numbers, gamma: float, epoch: int | None = None) -> list[float]:
+    """The same after one epoch of both, by default the one that is kept for focal loss.
+
+    Of held-out sentences, renormalised, by likelihood.
+    """
+    found: list[float] = []
+    for focal, plain in _pairs(arms_of(numbers, RENORMALISED), gamma):
+        place = (epoch or focal["kept_epoch"]) - 1
+        found.append(focal["temperatures"][place] / plain["temperatures"][place])
+    return found
 
 
-def _ratios(arms: Mapping[str, ArmRuns], gamma: float, temperature: Pick) -> list[float]:
+def num_epochs(numbers: Numbers) -> int:
+    """How long was trained."""
+    return len(numbers["runs"][0]["temperatures"])
+
+
+def _pairs(arms: Mapping[str, ArmRuns], gamma: float) -> list[tuple[Run, Run]]:
+    """Focal loss's runs with those of cross-entropy of the same seeds."""
     plain, focal = (arms.get(key) for key in ("cross-entropy", f"focal-{gamma:g}"))
     if plain is None or focal is None:
         return []
-    return [
-        temperature(focal.runs[seed]) / temperature(run)
-        for seed, run in plain.runs.items()
-        if seed in focal.runs
-    ]
+    return [(focal.runs[seed], run) for seed, run in plain.runs.items() if seed in focal.runs]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from calibrant.experiments.claims import Departure
 from calibrant.experiments.printed_rows import (
     BRIER,
     CROSS_ENTROPY,
@@ -27,6 +28,26 @@ CONVENTIONS: Mapping[str, str] = {
 STAGES = ("before", "by-ece", "by-adaptive-ece", "temperature", "focal-temperature")
 PLAIN = frozenset({"cross-entropy", "brier", "label-smoothing", "mmce-published", "mmce-2"})
 """Losses that are no kind of focal loss."""
+THREE_CLASSES = Departure(
+    verdict="depends on the classes",
+    what="The Tree-LSTM learns three classes at every node and is judged by two of them at the root; the "
+    "theory is of two classes throughout.",
+)
+OTHER_CONVENTION = Departure(
+    verdict="depends on the convention",
+    what="The authors strike the neutral class out of three without dividing by what is left; here the two "
+    "probabilities are renormalised, so what is found decides no claim of theirs.",
+)
+OTHER_EPOCHS = Departure(
+    verdict="depends on the epoch",
+    what="Each network is judged at the epoch with the best accuracy on the held-out sentences, which "
+    "differs between the networks of a ratio; Komisarenko and Kull (2024) judge all at the last epoch.",
+)
+MARGIN = 1.1
+"""The factor within which a ratio of temperatures counts as the predicted one."""
+NO_GAIN = 0.002
+"""Below this a change of NLL is none: what 0.001 of probability, by which the paper has the binary focal map
+differ from a temperature at most, is worth at a probability of one half."""
 METRICS = ("error", "nll", "ece", "adaptive_ece", "mce", "smce", "share_above_99")
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 from calibrant.experiments.studies.losses.settings import BALANCED, DECAY, LONG_TAIL, Arm, Setting
 
-HARDLY_LEARNED = 0.5
-"""A run that is right on fewer of its training samples is named on the page; chance is 0.1."""
+HARDLY_LEARNED = 0.4
+"""A run whose test error is higher is named on the page; chance is 0.9."""
+RATE = 0.1
+"""The usual learning rate, of which others are multiples."""
 SUM, MEAN, STEP, LONG, SLOW, HELD, LIGHT = "sum", "mean", "step", "long", "slow", "held", "light"
 
 
@@ -19,7 +21,7 @@ class Way:
 
     Attributes:
         key: Its name in the results file.
-        title: What it is called on the page.
+        why: What it is for.
         reduction: How the loss is reduced over the batch.
         rate: The learning rate of the first epochs.
         clip: The norm at which gradients are clipped.
@@ -27,11 +29,24 @@ class Way:
     """
 
     key: str
-    title: str
+    why: str
     reduction: str
-    rate: float
+    rate: float = RATE
     clip: float = 2.0
     decay: float = DECAY
+
+    @property
+    def title(self) -> str:
+        """What it is called on pages: the reduction, and by what factor the rate is raised.
+
+        Example:
+            >>> Way(key="long", why="", reduction="mean", rate=0.358, decay=1.4e-4).title
+            'mean ×3.58, decay ÷3.6'
+        """
+        times = "" if self.rate == RATE else f" ×{self.rate / RATE:.3g}"
+        clip = "" if self.clip == 2 else f", clip {self.clip:g}"
+        decay = "" if self.decay == DECAY else f", decay ÷{DECAY / self.decay:.2g}"
+        return f"{self.reduction}{times}{clip}{decay}"
 
     @property
     def where(self) -> Mapping[str, Any]:
@@ -49,24 +64,38 @@ class Way:
 
 
 WAYS = (
-    Way(key=SUM, title="sum, clipped at 2", reduction="sum", rate=0.1),
-    Way(key=MEAN, title="mean", reduction="mean", rate=0.1),
-    Way(key=STEP, title="mean, rate matched to the sum for cross-entropy", reduction="mean", rate=0.217),
-    Way(key=LONG, title="mean, rate matched to the sum for focal loss", reduction="mean", rate=0.358),
-    Way(key=SLOW, title="mean, rate matched to focal loss", reduction="mean", rate=0.0606),
+    Way(key=SUM, reduction="sum", why="as in the code of Mukhoti et al. (2020) for images"),
+    Way(key=MEAN, reduction="mean", why="as in the study of losses"),
+    Way(
+        key=STEP,
+        reduction="mean",
+        rate=0.217,
+        why="gradients of cross-entropy, times the rate, about as long as with the sum",
+    ),
+    Way(
+        key=LONG,
+        reduction="mean",
+        rate=0.358,
+        why="gradients of focal loss (γ = 3), times the rate, about as long as with the sum",
+    ),
+    Way(
+        key=SLOW,
+        reduction="mean",
+        rate=0.0606,
+        why="gradients of cross-entropy, times the rate, about as long as focal loss's with the mean",
+    ),
     Way(
         key=HELD,
-        title="sum, clipped at 0.56, as long as the mean's first gradients under focal loss",
         reduction="sum",
-        rate=0.1,
         clip=0.56,
+        why="gradients as long as the mean's first ones under focal loss, to the end",
     ),
     Way(
         key=LIGHT,
-        title="mean, rate matched to the sum for focal loss, with the sum's weight decay",
         reduction="mean",
         rate=0.358,
         decay=1.4e-4,
+        why="rate times weight decay as with the sum",
     ),
 )
 TITLES: Mapping[str, str] = {way.key: way.title for way in WAYS}

@@ -1,4 +1,4 @@
-"""The tables of the page on sum and mean."""
+"""The tables of the page on sum and mean, and what its sentences depend on."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from calibrant.experiments import on_bounds
-from calibrant.experiments.arms import ArmRuns, Pick, Run
-from calibrant.experiments.means import mean_of
+from calibrant.experiments.arms import ArmRuns, Pick, Run, difference, shared
+from calibrant.experiments.claims import Claim
+from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.pages import table
 from calibrant.experiments.paired import usual_words
 from calibrant.experiments.studies.losses.claims import on_grid
 from calibrant.experiments.studies.losses.comparisons import shown
+from calibrant.experiments.studies.losses.settings import OF_FCL
 from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, Ways, claims, equal_steps
 from calibrant.experiments.studies.sum_or_mean.numbers import arms_of, tail_of
 from calibrant.experiments.studies.sum_or_mean.settings import (
@@ -19,10 +21,13 @@ from calibrant.experiments.studies.sum_or_mean.settings import (
     LIGHT,
     LONG,
     LOSSES,
+    MEAN,
     RESNET_HOURS,
+    SLOW,
     SUM,
     TAIL,
     TITLES,
+    WAYS,
 )
 
 BY_ECE, AFTER_BY_ECE = "T by ECE", "ECE after T by ECE %"
@@ -38,58 +43,58 @@ COLUMNS: Mapping[str, tuple[str, Pick]] = {
     "norm of the last layer": ("temperature", lambda run: list(run["norms"].values())[-1]),
     "training accuracy %": ("error", lambda run: run["train_accuracy"]),
 }
-
-
 SOUGHT = {"T": "temperature", BY_ECE: "ece_temperature"}
 """The columns whose numbers a search found, and the names of these."""
-TAIL_COLUMNS = ("error %", "ECE %", BY_ECE, AFTER_BY_ECE, "T", "ECE after T %")
-"""What is shown of the long tail."""
 _MAIN = {"cross-entropy": "cross-entropy", "focal-3": "focal, γ = 3", "sample-focal": "FLSD-53"}
+_LOST = "‡"
+"""Marks what contains a run that hardly learned."""
 
 
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page needs beyond the numbers."""
-    by_way = {way: arms_of(numbers, way) for way in TITLES}
+    balanced = {way: arms_of(numbers, way) for way in TITLES}
     tail = {way: arms_of(tail_of(numbers), way) for way in TITLES}
-    arms = [*_arms(by_way), *_arms(tail)]
-    ours = _runs(by_way) + _runs(tail)
-    tables = {TITLES[way]: _table(arms) for way, arms in by_way.items() if arms}
-    of_tail = _of_tail(tail)
-    marked = [*tables.values(), *of_tail["tail_tables"].values()]
-    tried = {key for arms in by_way.values() for key in arms}
+    arms = [*_arms(balanced), *_arms(tail)]
+    done = _runs(arms)
+    per_run = numbers["cpu_seconds"] / done
+    tables, tail_tables = (_tables(part) for part in (balanced, tail))
+    tried = {key for arms_of_way in balanced.values() for key in arms_of_way}
     found = {claim.key: claim for claim in claims(numbers)}
-    equal = {
-        name: [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, name)) in found]
-        for name in ("temperature", "ece")
-    }
+    untailed = {way: balanced[way] for way in TITLES if balanced[way] and not tail[way]}
     return {
-        **usual_words(numbers, ours, [*found.values()], {}),
-        **of_tail,
-        "on_bound": on_bounds.note(*SOUGHT.values()) if on_bounds.ON_BOUND in "".join(marked) else "",
-        "tail_equal": [
-            found[key]
-            for name in equal
-            for way, _ in EQUAL_STEPS
-            if (key := f"{equal_steps(way, name)}, {TAIL}") in found
-        ],
-        "tail_asked": sum(key.endswith(TAIL) for key in found),
-        **_not_run({"balanced": by_way, "long-tailed": tail}, numbers, numbers["cpu_seconds"] / ours),
+        **usual_words(numbers, done, [*found.values()], {}),
+        "on_bound": on_bounds.note(*SOUGHT.values())
+        if on_bounds.ON_BOUND in "".join([*tables.values(), *tail_tables.values()])
+        else "",
+        **_not_run({"balanced": balanced, "long-tailed": tail}, numbers, per_run),
+        "untailed": "* and *".join(TITLES[way] for way in untailed),
+        "untailed_runs": (more := len(_arms(untailed)) * numbers["seeds"]),
+        "untailed_minutes": more * per_run / 60,
+        "ways": _ways_table(),
+        "titles": TITLES,
         "tables": tables,
+        "tail_tables": tail_tables,
+        "tail_runs": _runs(_arms(tail)),
         "absent": [arm.title for arm in LOSSES.arms if arm.key not in tried],
-        "equal": equal,
-        "by_ece_missing": sum(not _has(AFTER_BY_ECE, run) for arm in arms for run in arm.runs.values()),
-        "by_way": _temperatures(by_way),
+        "equal": _at_equal_steps(found),
+        "tail_equal": _at_equal_steps(found, f", {TAIL}"),
+        "share": _share_of_length(balanced),
+        "tail_share": _share_of_length(tail),
+        "by_ece_missing": (missing := sum(not _has(AFTER_BY_ECE, run) for run in _each_run(arms))),
+        "by_ece_minutes": missing * per_run / 60,
+        "by_way": _temperatures(balanced),
         "lost": [
-            f"{arm.title} with the {TITLES[way]}{images}, seed {seed}: {run['train_accuracy']:.0%}"
-            for images, part in (("", by_way), (" (long tail)", tail))
-            for way, arms in part.items()
-            for arm in arms.values()
-            for seed, run in arm.runs.items()
-            if run["train_accuracy"] < HARDLY_LEARNED
+            f"{arm.title} with *{TITLES[way]}*{images} ({runs})"
+            for images, part in (("", balanced), (f" on the {TAIL}", tail))
+            for way, arms_of_way in part.items()
+            for arm in arms_of_way.values()
+            if (runs := _hardly_learned(arm))
         ],
-        "long": _of_focal(by_way[LONG]),
-        "light": _of_focal(by_way[LIGHT]),
-        "summed": _of_focal(by_way[SUM]),
+        "lost_mark": _LOST,
+        "long": _of_focal(balanced[LONG], balanced[SUM]),
+        "light": _of_focal(balanced[LIGHT], balanced[SUM]),
+        "summed": _of_focal(balanced[SUM], balanced[SUM]),
+        "of_fcl": OF_FCL,
         "departures": dict.fromkeys(one.what for claim in found.values() for one in claim.departures),
     }
 
@@ -98,8 +103,16 @@ def _arms(ways: Ways) -> list[ArmRuns]:
     return [arm for arms in ways.values() for arm in arms.values()]
 
 
-def _runs(ways: Ways) -> int:
-    return sum(len(arm.runs) for arm in _arms(ways))
+def _each_run(arms: Iterable[ArmRuns]) -> list[Run]:
+    return [run for arm in arms for run in arm.runs.values()]
+
+
+def _runs(arms: Iterable[ArmRuns]) -> int:
+    return len(_each_run(arms))
+
+
+_, _error = COLUMNS["error %"]
+_, _temperature = COLUMNS["T"]
 
 
 def _not_run(parts: Mapping[str, Ways], numbers: Mapping[str, Any], per_run: float) -> dict[str, Any]:
@@ -107,71 +120,43 @@ def _not_run(parts: Mapping[str, Ways], numbers: Mapping[str, Any], per_run: flo
 
     A part has a run of every seed for each loss of each way that has begun.
     """
-    left = {images: len(_arms(ways)) * numbers["seeds"] - _runs(ways) for images, ways in parts.items()}
+    arms_of_images = {images: _arms(ways) for images, ways in parts.items()}
+    left = {images: len(arms) * numbers["seeds"] - _runs(arms) for images, arms in arms_of_images.items()}
     said = [
         f"{runs} runs on {images} images ({runs * per_run / 3600:.1f} CPU hours)"
         for images, runs in left.items()
         if runs
     ]
-    cells = len(_arms(parts["balanced"]))
+    cells = len(arms_of_images["balanced"])
     return {
-        "left": " and ".join(said) or "nothing",
+        "left": " and ".join(said) or "nothing of the grid",
         "cells": cells,
         "resnet_hours": RESNET_HOURS,
         "resnet_grid": cells * RESNET_HOURS,
     }
 
 
-def _of_tail(ways: Ways) -> dict[str, Any]:
-    """The long tail run by run, and how often the temperature is lower after focal loss at equal steps.
+def _ways_table() -> str:
+    rows = [[way.title, f"{way.rate:g}", f"{way.clip:g}", f"{way.decay:g}", way.why] for way in WAYS]
+    return table(["way", "learning rate", "gradients clipped at", "weight decay", "what for"], rows)
 
-    The claims that have seeds enough are asked beside it.
-    """
-    keys = list(dict.fromkeys(key for arms in ways.values() for key in arms))
-    titles = {arm.key: arm.title for arm in LOSSES.arms}
-    known = [way for way, arms in ways.items() if arms]
-    columns = [title for title in TAIL_COLUMNS if _any_has(title, _arms(ways))]
-    tables = {
-        title: table(
-            ["loss", *(TITLES[way] for way in known)],
-            [[titles[key], *(_each(ways[way].get(key), title) for way in known)] for key in keys],
-        )
-        for title in columns
-    }
-    _, temperature = COLUMNS["T"]
-    pairs = [
-        (
-            TITLES[way] if way == other else f"{TITLES[way]}, and {TITLES[other]}",
-            seed,
-            temperature(run),
-            temperature(plain.runs[seed]),
-        )
-        for way, other in EQUAL_STEPS
-        if (focal := ways[way].get("focal-3")) and (plain := ways[other].get("cross-entropy"))
-        for seed, run in focal.runs.items()
-        if seed in plain.runs
-    ]
+
+def _at_equal_steps(found: Mapping[str, Claim], where: str = "") -> dict[str, list[Claim]]:
+    """The claims on each number where gradients are of one length."""
     return {
-        "tail_tables": tables if keys else {},
-        "tail_runs": (done := _runs(ways)),
-        "tail_full": (full := min((len(arm.runs) for arm in _arms(ways)), default=0)),
-        "tail_more": done - full * len(_arms(ways)),
-        "tail_pairs": [
-            f"{focal:.2f} against {plain:.2f} ({where}, seed {seed})" for where, seed, focal, plain in pairs
-        ],
-        "tail_lower": sum(focal < plain for _, _, focal, plain in pairs),
+        name: [found[key] for way, _ in EQUAL_STEPS if (key := f"{equal_steps(way, name)}{where}") in found]
+        for name in ("temperature", "ece")
     }
 
 
-def _each(arm: ArmRuns | None, title: str) -> str:
-    """Every run's number, in the order of the seeds."""
-    if arm is None:
-        return "–"
-    name, pick = COLUMNS[title]
-    return "; ".join(
-        shown(mean_of([value]), name).removesuffix(" %") + _mark(title, [value]) if value is not None else "–"
-        for value in (pick(run) if _has(title, run) else None for run in arm.runs.values())
-    )
+def _share_of_length(ways: Ways) -> Mean | None:
+    """How much of the difference in T between the losses goes where cross-entropy is slowed, seed by seed."""
+    arms = [ways[MEAN].get("cross-entropy"), ways[SLOW].get("cross-entropy"), ways[MEAN].get("focal-3")]
+    known = shared(*each) if len(each := [arm for arm in arms if arm]) == len(arms) else []
+    if not known or not known[0].runs:
+        return None
+    temperatures = [[_temperature(arm.runs[seed]) for arm in known] for seed in known[0].runs]
+    return mean_of([(usual - slow) / (usual - other) for usual, slow, other in temperatures])
 
 
 def _has(title: str, run: Run) -> bool:
@@ -179,33 +164,39 @@ def _has(title: str, run: Run) -> bool:
     return title != AFTER_BY_ECE or "by-ece" in run["stages"]
 
 
-def _any_has(title: str, arms: Iterable[ArmRuns]) -> bool:
-    return any(_has(title, run) for arm in arms for run in arm.runs.values())
+def _hardly_learned(arm: ArmRuns) -> str:
+    """The runs of an arm that hardly learned, with their errors; empty without any."""
+    lost = {seed: _error(run) for seed, run in arm.runs.items() if _error(run) > HARDLY_LEARNED}
+    return ", ".join(f"seed {seed}: {100 * error:.0f} %" for seed, error in lost.items())
 
 
-def _mark(title: str, values: Iterable[float]) -> str:
-    return on_bounds.mark(SOUGHT[title], values) if title in SOUGHT else ""
+def _lost(arm: ArmRuns) -> str:
+    """The mark, if a run of the arm hardly learned."""
+    return f" {_LOST}" if _hardly_learned(arm) else ""
 
 
 def _temperatures(by_way: Ways) -> str:
     """The temperature that each way ends with, of those that both losses have."""
-    title, pick = COLUMNS["T"]
     rows = [
-        [TITLES[way], *(shown(arms[key].mean(pick), title) if key in arms else "" for key in _MAIN)]
+        [TITLES[way], *(_cell(arms[key], "T") + _lost(arms[key]) if key in arms else "" for key in _MAIN)]
         for way, arms in by_way.items()
         if any(key in arms for key in _MAIN)
     ]
     return table(["way", *("after " + name for name in _MAIN.values())], rows)
 
 
-def _of_focal(arms: Mapping[str, ArmRuns]) -> dict[str, Any] | None:
-    """Error and last norm after focal loss with γ = 3."""
-    arm = arms.get("focal-3")
-    if arm is None:
+def _of_focal(arms: Mapping[str, ArmRuns], summed: Mapping[str, ArmRuns]) -> dict[str, Any] | None:
+    """Error, by how much it exceeds the sum's, and last norm after focal loss with γ = 3."""
+    arm, other = arms.get("focal-3"), summed.get("focal-3")
+    if arm is None or other is None:
         return None
-    error, norm = (COLUMNS[name][1] for name in ("error %", "norm of the last layer"))
-    each = [f"{100 * error(run):.1f}" for run in arm.runs.values()]
-    return {"error": arm.mean(error), "norm": arm.mean(norm), "errors": each}
+    _, norm = COLUMNS["norm of the last layer"]
+    return {
+        "error": arm.mean(_error),
+        "errors": ", ".join(f"{100 * _error(run):.1f}" for run in arm.runs.values()),
+        "more": difference(arm, other, _error),
+        "norm": arm.mean(norm),
+    }
 
 
 def _cell(arm: ArmRuns, title: str) -> str:
@@ -213,14 +204,20 @@ def _cell(arm: ArmRuns, title: str) -> str:
     if not all(_has(title, run) for run in arm.runs.values()):
         return "–"
     mean = arm.mean(pick)
-    return shown(on_grid(mean) if title == BY_ECE else mean, name).removesuffix(" %") + _mark(
-        title, map(pick, arm.runs.values())
-    )
+    text = shown(on_grid(mean) if title == BY_ECE else mean, name).removesuffix(" %")
+    return text + (on_bounds.mark(SOUGHT[title], map(pick, arm.runs.values())) if title in SOUGHT else "")
+
+
+def _tables(ways: Ways) -> dict[str, str]:
+    """A table of each way's losses, by the way's title."""
+    return {TITLES[way]: _table(arms) for way, arms in ways.items() if arms}
 
 
 def _table(arms: Mapping[str, ArmRuns]) -> str:
-    columns = [title for title in COLUMNS if _any_has(title, arms.values())]
+    runs = _each_run(arms.values())
+    columns = [title for title in COLUMNS if any(_has(title, run) for run in runs)]
     rows = [
-        [arm.title, str(len(arm.runs)), *(_cell(arm, title) for title in columns)] for arm in arms.values()
+        [arm.title + _lost(arm), str(len(arm.runs)), *(_cell(arm, title) for title in columns)]
+        for arm in arms.values()
     ]
     return table(["loss", "n", *columns], rows)

@@ -15,9 +15,10 @@ from calibrant.experiments.studies.losses.claims import (
     at_the_kept_epoch,
     row_question,
 )
-from calibrant.experiments.studies.losses.settings import FCL
+from calibrant.experiments.studies.losses.settings import FCL, KULL
 from calibrant.experiments.studies.texts.numbers import arms_of
 from calibrant.experiments.studies.texts.settings import (
+    BEYOND,
     DECAYED,
     FEWER_EPOCHS,
     NEWSGROUPS,
@@ -39,7 +40,7 @@ def claims(numbers: Mapping[str, Any]) -> list[Claim]:
                 source=_source(claim),
                 statement=_statement(claim, setting),
                 evidence=claim.evidence + setting.row.said(printed, row_question(claim)),
-                departures=(*claim.departures, *_cut_short(claim, setting)),
+                departures=(*claim.departures, *_cut_short(claim, setting), *_beyond(claim, setting)),
             )
             for claim in [*asked(arms), *_decayed(arms), *_at_the_end(arms)]
             if not claim.key.startswith(OF_IMAGES)
@@ -75,6 +76,13 @@ def _cut_short(claim: Claim, setting: Setting) -> tuple[Departure, ...]:
     rests = claim.key.startswith(("no-cost-", "temperature-", "best-gamma-")) or "-before" in claim.key
     is_theirs = claim.source not in {OWN, NOT_CLAIMED}
     return (FEWER_EPOCHS,) if setting is NEWSGROUPS and rests and is_theirs else ()
+
+
+def _beyond(claim: Claim, setting: Setting) -> Iterator[Departure]:
+    """Where the paper does not have the texts."""
+    for paper, departure in BEYOND.items():
+        if claim.source.startswith(paper) and (paper == KULL or setting is not NEWSGROUPS):
+            yield departure
 
 
 def _statement(claim: Claim, setting: Setting) -> str:

@@ -20,7 +20,7 @@ from calibrant.experiments.printed_rows import (
     PrintedTable,
     scheduled_focal,
 )
-from calibrant.experiments.studies.losses.settings import ADAPTIVE_ECE_SEARCH, MUKHOTI
+from calibrant.experiments.studies.losses.settings import ADAPTIVE_ECE_SEARCH, KULL, MUKHOTI
 
 STAGES = {
     "by-ece": "temperature(objective='ece', search='grid')",
@@ -35,6 +35,13 @@ FEWER_EPOCHS = Departure(
     verdict="depends on the epochs",
     what="20 of the paper's 50 epochs, at a constant rate: most temperatures still rise.",
 )
+BEYOND = {
+    MUKHOTI: Departure(
+        verdict="beyond the paper", what="Mukhoti et al. (2020) have 20 Newsgroups and SST, but not AG News."
+    ),
+    KULL: Departure(verdict="beyond the paper", what="Komisarenko and Kull (2024) have images only."),
+}
+"""Why a paper's claim is left open on texts that it does not have."""
 _MMCE = replace(MMCE, title="MMCE, λ = 8", text="mmce(penalty=8)")
 
 

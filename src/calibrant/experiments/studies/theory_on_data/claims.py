@@ -11,6 +11,7 @@ from calibrant.experiments.means import Mean, mean_of, plus_minus
 from calibrant.experiments.studies.losses.left_open import about_one, nearer_to_one, of_long_tail
 from calibrant.experiments.studies.theory_on_data.numbers import (
     Row,
+    about_one_key,
     from_one,
     many_classes,
     of_source,
@@ -54,28 +55,21 @@ def _raised(numbers: Mapping[str, Any]) -> Claim:
 
 
 def _about_one(numbers: Mapping[str, Any], source: str) -> Iterator[Claim]:
-    """Asked of one exponent; what others need stands beside it."""
-    rows = of_source(numbers, source)
-    found = {
-        gamma: mean_of(_by_unit(of_gamma, lambda row, place: row["needed"][place]))
-        for gamma in sorted({row["gamma"] for row in rows}, key=lambda gamma: gamma != ASKED)
-        if (of_gamma := [row for row in rows if row["gamma"] == gamma])
-    }
-    if ASKED not in found:
-        return
-    asked = found[ASKED]
-    means = "; ".join(
-        f"{plus_minus(each, 2)} with γ = {gamma:g}" + (f" (n = {each.n})" if each.n != asked.n else "")
-        for gamma, each in found.items()
-    )
-    claim = Claim(
-        key=f"about-one, {source}",
-        source=f"{SOURCE}, section 4.1",
-        statement=f"The temperature that focal loss (γ = {ASKED:g}) needs on new data is about 1",
-        verdict=within(asked, low=1 - MARGIN, high=1 + MARGIN),
-        evidence=f"it is {means}, n = {asked.n} {_units(rows)}; about 1 is {1 - MARGIN:g} to {1 + MARGIN:g}",
-    )
-    yield about_one(claim, _proper(rows))
+    """Asked of every exponent that the argument may mean."""
+    for gamma in ASKED:
+        rows = [row for row in of_source(numbers, source) if row["gamma"] == gamma]
+        if not rows:
+            continue
+        found = mean_of(_by_unit(rows, lambda row, place: row["needed"][place]))
+        claim = Claim(
+            key=about_one_key(source, gamma),
+            source=f"{SOURCE}, section 4.1",
+            statement=f"The temperature that focal loss (γ = {gamma:g}) needs on new data is about 1",
+            verdict=within(found, low=1 - MARGIN, high=1 + MARGIN),
+            evidence=f"it is {plus_minus(found, 2)}, n = {found.n} {_units(rows)}; about 1 is "
+            f"{1 - MARGIN:g} to {1 + MARGIN:g}",
+        )
+        yield about_one(claim, _proper(rows))
 
 
 def _nearer(numbers: Mapping[str, Any], source: str) -> Claim:

@@ -25,7 +25,13 @@ from calibrant.experiments.matching import matches
 from calibrant.experiments.means import mean_of, rounded
 from calibrant.experiments.prediction_files import prediction_files
 from calibrant.experiments.studies.losses.settings import Setting, setting_named
-from calibrant.experiments.studies.theory_on_data.settings import GAMMAS, PUBLISHED, STORED
+from calibrant.experiments.studies.theory_on_data.settings import (
+    ASKED,
+    GAMMAS,
+    MAP_CLASSES,
+    PUBLISHED,
+    STORED,
+)
 from calibrant.predictions import Predictions
 
 _CLASSES = {"CIFAR-10": 10, "CIFAR-100": 100, "20-Newsgroups": 20, "SST-Binary": 2}
@@ -56,7 +62,7 @@ def theory_on_files(
 def _of_file(name: str, predictions: Predictions) -> Row:
     """What the focal map does to a file, by exponent.
 
-    ``below_threshold`` is the share of the samples whose top probability is below the root of g = 1,
+    ``below_threshold`` is the share of the samples whose top probability the map is not sure to raise,
     ``temperature`` that which is most like the map here, ``binary`` and ``closest`` those that are closest to
     the map over all logits, of two classes and of as many as the file has.
     """
@@ -211,8 +217,13 @@ def _needed(
 def results(files: Sequence[Row], left_out: int, temperatures: Sequence[Row]) -> dict[str, Any]:
     """The numbers of the study; ``left_out`` files hold the top probability alone."""
     thresholds = {f"{gamma:g}": rounded(theory.confidence_threshold(gamma).above) for gamma in GAMMAS}
+    maps = {
+        f"{gamma:g}": [rounded(theory.closest_temperature(gamma, each).temperature) for each in MAP_CLASSES]
+        for gamma in ASKED
+    }
     return {
         "thresholds": thresholds,
+        "maps": maps,
         "left_out": left_out,
         "files": list(files),
         "temperatures": list(temperatures),

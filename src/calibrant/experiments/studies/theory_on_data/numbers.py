@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant.experiments.means import Mean, mean_of
-from calibrant.experiments.studies.losses.settings import ARGUMENT, CONTRAST
-from calibrant.experiments.studies.theory_on_data.settings import GAMMAS, MARGIN
+from calibrant.experiments.pages import listed
+from calibrant.experiments.studies.losses.settings import ARGUMENT, CONTRAST, MUKHOTI
+from calibrant.experiments.studies.theory_on_data.settings import ASKED, GAMMAS, MAP_CLASSES, MARGIN
 
 Row = Mapping[str, Any]
 
@@ -28,12 +29,24 @@ def words(numbers: Row) -> dict[str, Any]:
         "margin": MARGIN,
         "argument": ARGUMENT,
         "contrast": CONTRAST,
+        "quoted": MUKHOTI,
+        "asked_of": {
+            source: [*(about_one_key(source, gamma) for gamma in ASKED), f"nearer, {source}"]
+            for source in sources
+        },
+        "map_classes": listed(map(str, MAP_CLASSES)),
+        "maps": {gamma: listed(f"{each:.2f}" for each in found) for gamma, found in numbers["maps"].items()},
         "many": many,
         "pairs": len(pairs),
         "larger": sum(here > binary * (1 + 1e-6) for here, binary in pairs),
         "largest": max((here / binary for here, binary in pairs), default=math.nan),
         "sources": {source: _source(of_source(numbers, source)) for source in sources},
     }
+
+
+def about_one_key(source: str, gamma: float) -> str:
+    """The name of the claim that a source's temperature is about 1."""
+    return f"about-one, {source}" + ("" if gamma == ASKED[0] else f", γ = {gamma:g}")
 
 
 def of_source(numbers: Row, source: str) -> list[Row]:
@@ -49,6 +62,7 @@ def _source(rows: Sequence[Row]) -> dict[str, Any]:
         "above": places.count("above"),
         "below": places.count("below"),
         "count": len(rows),
+        "networks": len({each["network"] for each in rows}),
         "near_one": sum(abs(mean_of(each["needed"]).value - 1) <= MARGIN + 1e-9 for each in rows),
         "nearer": sum(from_one(each["needed"]) < from_one(each["proper"]) for each in rows),
         "constant": _best_constant(rows),

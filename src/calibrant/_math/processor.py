@@ -1,0 +1,30 @@
+"""Which processor this is: libraries choose by its model how they sum, and so how sums are rounded."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+_FACTS = Path("/proc/cpuinfo")
+_NAMES = ("vendor_id", "cpu family", "model", "stepping")
+
+
+def processor() -> str:
+    """Vendor, family, model and stepping where the system tells them, else what Python knows.
+
+    Example:
+        >>> bool(processor())
+        True
+    """
+    try:
+        lines = _FACTS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    found: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        found.setdefault(name.strip(), value.strip())
+    if not all(name in found for name in _NAMES):
+        return platform.processor() or platform.machine() or "unknown"
+    vendor, *numbers = (found[name] for name in _NAMES)
+    return f"{vendor} {'-'.join(numbers)}"
