@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns
+from calibrant.experiments.claims import Claim
 from calibrant.experiments.matching import matches
 from calibrant.experiments.pages import table
 from calibrant.experiments.paired import FEWEST_SEEDS, Quantity, arms_table, usual_words
@@ -36,7 +37,7 @@ from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED
 from calibrant.experiments.studies.sum_or_mean import settings as of_steps
 from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, equal_steps
-from calibrant.experiments.studies.sum_or_mean.settings import SUM
+from calibrant.experiments.studies.sum_or_mean.settings import LONG, STEP, SUM
 
 _HEADS = (
     "error %",
@@ -56,11 +57,11 @@ _OF_STEPS: Mapping[str, Quantity] = {
     "norm of the last layer": Quantity(pick=lambda run: list(run["norms"].values())[-1]),
     "training accuracy %": Quantity(pick=lambda run: run["train_accuracy"], digits=1, scale=100),
 }
-_LENGTHS: Mapping[str, tuple[str, float]] = {
-    "length of gradients": ("gradients", 1.0),
-    "clipped %": ("clipped", 100.0),
+_WENT: Mapping[str, str] = {
+    "holds": "stays lower than with the sum",
+    "does not hold": "is higher than with the sum",
+    "undecided": "does not differ beyond noise from that with the sum",
 }
-"""What newer runs recorded of their gradients, and its scale."""
 
 
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,8 +90,12 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "told": {title: _told(arms) for title, arms in ways.items() if arms},
         "people": {title: _people(arms) for title, arms in ways.items() if arms},
         "steps": _steps(arms_by_way),
-        "equal": [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, "temperature")) in found]
-        + [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, "ece")) in found],
+        "equal": {
+            name: [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, name)) in found]
+            for name in ("temperature", "ece")
+        },
+        "moved": _moved(found),
+        "drop": DROP,
         "norms": NORMS,
         "rates": RATES,
         "elsewhere": (elsewhere := num_elsewhere()),
@@ -126,25 +131,38 @@ def _steps(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
             STEPS[way].title,
             str(len(arm.runs)),
             *(each.cell(arm) for each in _OF_STEPS.values()),
-            *(_recorded(arm, name, scale) for name, scale in _LENGTHS.values()),
+            _recorded(arm, STEPS[way].rate),
         ]
         for key in ("cross-entropy", "focal-3", "sample-focal")
         for way, arms in ways.items()
         if (arm := arms.get(key))
     ]
-    return table(["loss", "way", "n", *_OF_STEPS, *_LENGTHS], rows)
+    return table(["loss", "way", "n", *_OF_STEPS, "gradient × rate"], rows)
 
 
-def _recorded(arm: ArmRuns, name: str, scale: float) -> str:
-    """The mean over the epochs before the rate drops, of the runs that recorded it."""
-    early = Quantity(
-        pick=lambda run: fmean(run[name][str(epoch)] for epoch in range(1, DROP + 1)), scale=scale
+def _moved(found: Mapping[str, Claim]) -> str:
+    """What of the way to the sum's temperature is left at the rate that matches it."""
+    said = [
+        f"after {name} the temperature {_WENT[claim.verdict]} ({claim.evidence})"
+        for key, name in (
+            (f"cross-entropy, temperature, {STEP} against {SUM}", "cross-entropy"),
+            (f"focal-3, temperature, {LONG} against {SUM}", "focal loss"),
+        )
+        if (claim := found.get(key))
+    ]
+    return "; ".join(said)
+
+
+def _recorded(arm: ArmRuns, rate: float) -> str:
+    """Mean length of gradients before the rate drops, times the rate, of the runs that recorded it."""
+    length = Quantity(
+        pick=lambda run: rate * fmean(run["gradients"][str(epoch)] for epoch in range(1, DROP + 1)), digits=3
     )
-    recorded = {seed: run for seed, run in arm.runs.items() if name in run}
+    recorded = {seed: run for seed, run in arm.runs.items() if "gradients" in run}
     if not recorded:
         return "–"
     few = f" (n = {len(recorded)})" if len(recorded) < len(arm.runs) else ""
-    return early.cell(replace(arm, runs=recorded)) + few
+    return length.cell(replace(arm, runs=recorded)) + few
 
 
 def num_elsewhere() -> int:
