@@ -1,7 +1,7 @@
 """Do a sample of the runs behind pages again, and write what became of them: repeats.json, repeats.md.
 
 ``python docs/results/repeat_runs.py gammas shift`` does those of two pages again, and ``all`` those of every
-page; without a page only the Markdown is written. ``CALIBRANT_DATA`` names the folder of the data sets.
+page; what was done before stays, but for the same runs. Without a page only the Markdown is written. ``CALIBRANT_DATA`` names the folder of the data sets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def main(wanted: list[str]) -> None:
             continue
         with tempfile.TemporaryDirectory() as store:
             again = list(repeated_runs(study, page, FOLDER, Path(store)))
-        rows = [*(row for row in rows if row["page"] != page.name), *again]
+        done = [(row["page"], row["settings"]) for row in again]
+        rows = [*(row for row in rows if (row["page"], row["settings"]) not in done), *again]
     order = [page.name for _, page in pages]
     rows.sort(key=lambda row: order.index(row["page"]))
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)

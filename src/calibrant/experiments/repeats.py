@@ -211,7 +211,7 @@ def _settings(row: Mapping[str, Any]) -> str:
 
 
 def _row(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    page, runs = rows[0]["page"], rows[0]["of"]
+    page, runs = rows[0]["page"], max(row["of"] for row in rows)
     each = sum(row["cpu_seconds"] for row in rows) / len(rows)
     return [
         f"[{page}]({page}.md)",
