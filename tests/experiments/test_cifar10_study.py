@@ -12,7 +12,8 @@ from calibrant.experiments.studies import cifar10
 from calibrant.experiments.studies.cifar10 import CIFAR10
 from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of, numbers_of, swapped
-from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, FOREIGN, NORMS, RATES, STEPS
+from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, DROP, FOREIGN, NORMS, RATES, STEPS
+from calibrant.experiments.studies.cifar10.words import words
 from calibrant.experiments.studies.gammas.settings import FITS, ROWS_SIZE
 from calibrant.experiments.studies.gammas.settings import LOSSES as OF_TABLE_1
 from calibrant.experiments.studies.losses.settings import BY_DESIGN, FCL, MUKHOTI
@@ -121,6 +122,23 @@ def test_rates_match_lengths() -> None:
     assert by_key["temperature at equal steps, long"].arms == ()  # arms of two ways do not exchange
 
 
+def test_lengths_are_shown_of_the_runs_that_recorded_them() -> None:
+    """Times the rate, over the epochs before it drops, with the number of runs where not all did."""
+    every = [dict(run) for run in runs()]
+    step, slow = RATES["step"], RATES["slow"]
+    for run in every:
+        late = {str(epoch): 9.0 for epoch in range(DROP + 1, 31)}
+        if run["optimiser.learning_rate"] == step and run["seed"] == 0:
+            run["gradients"] = {**{str(epoch): 2.0 for epoch in range(1, DROP + 1)}, **late}
+        if run["optimiser.learning_rate"] == slow:
+            run["gradients"] = {**{str(epoch): 1.0 for epoch in range(1, DROP + 1)}, **late}
+    table = words({**numbers(), **numbers_of(every, {})})["steps"].splitlines()
+    last = {row.split(" | ")[1]: row.split(" | ")[-1] for row in table if row.startswith("| cross-entropy |")}
+    assert last[STEPS["step"].title] == f"{2 * step:.3f} (n = 1) |"
+    assert last[STEPS["slow"].title] == f"{slow:.3f} ± 0.000 |"
+    assert last[STEPS[SUM].title] == "– |"
+
+
 def test_what_was_chosen_decides_no_claim() -> None:
     """Over-confidence was chosen, so it is left open; section 4.1 is asked with both reductions."""
     by_key = {claim.key: claim for claim in claims(numbers())}
@@ -140,5 +158,6 @@ def test_the_page_says_what_was_not_run() -> None:
     """The page counts finished runs and those that are missing; it renders with one run, too."""
     page = CIFAR10.pages[0]
     assert f"**{len(POINTS)} of {len(POINTS)} runs**" in page.text(numbers())
+    assert "**In short.** With the sum, the ECE is" in page.text(numbers())
     few = {**numbers(), **numbers_of(runs()[8:9], {})}
     assert f"**Not run:** {len(POINTS) - 1} runs" in page.text(few)

@@ -94,6 +94,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             name: [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, name)) in found]
             for name in ("temperature", "ece")
         },
+        "short": _short(arms_by_way),
         "moved": _moved(found),
         "drop": DROP,
         "norms": NORMS,
@@ -110,6 +111,24 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             if (found := map_table(numbers["closest"], {ROWS_SIZE: arms}))
         },
     }
+
+
+def _short(ways: Mapping[str, Mapping[str, ArmRuns]]) -> list[str]:
+    """What cross-entropy and focal loss show with either reduction, and what a temperature leaves of it."""
+    said: list[str] = []
+    for way in WAYS:
+        plain, focal = (ways[way].get(key) for key in ("cross-entropy", "focal-3"))
+        if plain is None or focal is None:
+            return []
+        ece, temperature = _OF_STEPS["ECE %"], _OF_STEPS["T by NLL"]
+        after = [arm.mean(_OF_STEPS["ECE %, T by ECE"].pick).value for arm in ways[way].values()]
+        said.append(
+            f"With the {way}, the ECE is {ece.cell(plain)} % after cross-entropy, which needs T = "
+            f"{temperature.cell(plain)}, and {ece.cell(focal)} % after focal loss (γ = 3), which needs "
+            f"{temperature.cell(focal)}; a temperature chosen by ECE leaves {100 * min(after):.1f} to "
+            f"{100 * max(after):.1f} % after every loss."
+        )
+    return said
 
 
 def _losses(arms: Mapping[str, ArmRuns]) -> str:
