@@ -12,7 +12,7 @@ from calibrant.experiments.studies import cifar10
 from calibrant.experiments.studies.cifar10 import CIFAR10
 from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of, numbers_of, swapped
-from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, DROP, FOREIGN, NORMS, RATES, STEPS
+from calibrant.experiments.studies.cifar10.settings import CORRUPTIONS, DROPS, FOREIGN, NORMS, RATES, STEPS
 from calibrant.experiments.studies.cifar10.words import words
 from calibrant.experiments.studies.gammas.settings import FITS, ROWS_SIZE
 from calibrant.experiments.studies.gammas.settings import LOSSES as OF_TABLE_1
@@ -123,19 +123,19 @@ def test_rates_match_lengths() -> None:
 
 
 def test_lengths_are_shown_of_the_runs_that_recorded_them() -> None:
-    """Times the rate, over the epochs before it drops, with the number of runs where not all did."""
+    """Times the rate, at each of its levels, with the number of runs where not all did."""
     every = [dict(run) for run in runs()]
     step, slow = RATES["step"], RATES["slow"]
     for run in every:
-        late = {str(epoch): 9.0 for epoch in range(DROP + 1, 31)}
+        late = {str(epoch): 8.0 for epoch in range(DROPS[0] + 1, 31)}
         if run["optimiser.learning_rate"] == step and run["seed"] == 0:
-            run["gradients"] = {**{str(epoch): 2.0 for epoch in range(1, DROP + 1)}, **late}
+            run["gradients"] = {**{str(epoch): 2.0 for epoch in range(1, DROPS[0] + 1)}, **late}
         if run["optimiser.learning_rate"] == slow:
-            run["gradients"] = {**{str(epoch): 1.0 for epoch in range(1, DROP + 1)}, **late}
+            run["gradients"] = {**{str(epoch): 1.0 for epoch in range(1, DROPS[0] + 1)}, **late}
     table = words({**numbers(), **numbers_of(every, {})})["steps"].splitlines()
     last = {row.split(" | ")[1]: row.split(" | ")[-1] for row in table if row.startswith("| cross-entropy |")}
-    assert last[STEPS["step"].title] == f"{2 * step:.3f} (n = 1) |"
-    assert last[STEPS["slow"].title] == f"{slow:.3f} ± 0.000 |"
+    assert last[STEPS["step"].title] == f"{2 * step:.2g}, {0.8 * step:.2g}, {0.08 * step:.2g} (n = 1) |"
+    assert last[STEPS["slow"].title] == f"{slow:.2g}, {0.8 * slow:.2g}, {0.08 * slow:.2g} |"
     assert last[STEPS[SUM].title] == "– |"
 
 

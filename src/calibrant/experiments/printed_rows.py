@@ -300,9 +300,9 @@ def growth(arms: Mapping[str, ArmRuns]) -> str:
     fallen = Counter(title for title, found in runs if found[len(found) // 2 - 1] >= found[-1])
     said = f"T grows from epoch 1 to epoch {last} in {grown} of {len(runs)} runs"
     if not fallen:
-        return f"{said}, and in all of them in the second half of the epochs"
+        return f"{said}, and in all of them from epoch {last // 2} on"
     named = ", ".join(f"{title} (in {n} of {of_title[title]})" for title, n in fallen.items())
-    return f"{said}; in the second half of the epochs it does not grow under {named}"
+    return f"{said}; from epoch {last // 2} on it does not grow under {named}"
 
 
 def losses_exchanged(numbers: Mapping[str, Any], first: str, second: str) -> dict[str, Any]:

@@ -21,8 +21,8 @@ STEPS: Mapping[str, Way] = {
 """Those and the ways in which gradients, times the rate, are about as long as another's."""
 NORMS: Mapping[str, float] = {"cross-entropy": 1.225, "focal-3": 0.972}
 """Mean norms of the mean's gradients before the rate drops, in one run each: what the rates match."""
-DROP = 13
-"""The last epoch at the first learning rate."""
+DROPS, FACTOR = (13, 21), 0.1
+"""After these epochs the learning rate drops, by this factor."""
 NO_DECAY = "cross-entropy-no-decay"
 LOSSES: Mapping[str, tuple[str, str]] = {
     "cross-entropy": ("cross-entropy", "cross-entropy"),

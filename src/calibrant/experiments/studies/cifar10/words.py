@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns
+from calibrant.experiments.arms import ArmRuns, difference
 from calibrant.experiments.claims import Claim
 from calibrant.experiments.matching import matches
 from calibrant.experiments.pages import table
@@ -18,7 +18,8 @@ from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of
 from calibrant.experiments.studies.cifar10.settings import (
     CORRUPTIONS,
-    DROP,
+    DROPS,
+    FACTOR,
     FOREIGN,
     IMAGES,
     NORMS,
@@ -32,12 +33,13 @@ from calibrant.experiments.studies.cifar10.settings import (
 from calibrant.experiments.studies.gammas.numbers import rows_of
 from calibrant.experiments.studies.gammas.settings import OBJECTIVES, ROWS_SIZE
 from calibrant.experiments.studies.gammas.words import map_table, of_map, protocol, rows_table, size_table
-from calibrant.experiments.studies.losses.settings import CONTRAST
+from calibrant.experiments.studies.losses.settings import CONTRAST, OF_FCL
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED
 from calibrant.experiments.studies.sum_or_mean import settings as of_steps
 from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, equal_steps
-from calibrant.experiments.studies.sum_or_mean.settings import LONG, STEP, SUM
+from calibrant.experiments.studies.sum_or_mean.settings import LONG, MEAN, STEP, SUM
+from calibrant.experiments.studies.sum_or_mean.words import share_of_length
 
 _HEADS = (
     "error %",
@@ -55,7 +57,7 @@ _OF_STEPS: Mapping[str, Quantity] = {
     "T by NLL": Quantity(pick=lambda run: run["parameters"]["temperature"]),
     "ECE %, T by ECE": Quantity(pick=lambda run: run["stages"]["by-ece"]["ece"], scale=100),
     "norm of the last layer": Quantity(pick=lambda run: list(run["norms"].values())[-1]),
-    "training accuracy %": Quantity(pick=lambda run: run["train_accuracy"], digits=1, scale=100),
+    "right on training images %": Quantity(pick=lambda run: run["train"]["accuracy"], digits=1, scale=100),
 }
 _WENT: Mapping[str, str] = {
     "holds": "stays lower than with the sum",
@@ -96,7 +98,11 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         },
         "short": _short(arms_by_way),
         "moved": _moved(found),
-        "drop": DROP,
+        "drop": DROPS[0],
+        "share": share_of_length(arms_by_way),
+        "of_fcl": OF_FCL,
+        "departures": {each.verdict: each.what for claim in asked for each in claim.departures},
+        "of_brier": _both_averaged(arms_by_way[MEAN]),
         "norms": NORMS,
         "rates": RATES,
         "elsewhere": (elsewhere := num_elsewhere()),
@@ -172,20 +178,32 @@ def _moved(found: Mapping[str, Claim]) -> str:
     return "; ".join(said)
 
 
+def _both_averaged(arms: Mapping[str, ArmRuns]) -> str:
+    """FLSD-53 less the Brier score in ECE, both averaged, where the authors' code sums the one."""
+    focal, brier = arms.get("sample-focal"), arms.get("brier")
+    ece = _OF_STEPS["ECE %"]
+    gap = difference(focal, brier, ece.pick) if focal and brier else None
+    return "" if gap is None else ece.shown(gap, signed=True)
+
+
 def _recorded(arm: ArmRuns, rate: float) -> str:
-    """Mean length of gradients before the rate drops, times the rate, of the runs that recorded it."""
-    length = Quantity(
-        pick=lambda run: rate * fmean(run["gradients"][str(epoch)] for epoch in range(1, DROP + 1)), digits=3
-    )
-    recorded = {seed: run for seed, run in arm.runs.items() if "gradients" in run}
+    """Mean length of gradients times the rate, at each of its three levels, of the runs that recorded it."""
+    recorded = [run["gradients"] for run in arm.runs.values() if "gradients" in run]
     if not recorded:
         return "–"
     few = f" (n = {len(recorded)})" if len(recorded) < len(arm.runs) else ""
-    return length.cell(replace(arm, runs=recorded)) + few
+    starts = [1, *(drop + 1 for drop in DROPS), len(recorded[0]) + 1]
+    levels = [
+        rate
+        * FACTOR**level
+        * fmean(lengths[str(epoch)] for lengths in recorded for epoch in range(first, after))
+        for level, (first, after) in enumerate(pairwise(starts))
+    ]
+    return ", ".join(f"{each:.2g}" for each in levels) + few
 
 
 def num_elsewhere() -> int:
-    """How many pairs of way and loss the study of sum and mean has on balanced images that are not here."""
+    """How many pairs of a way of this page and a loss the study of sum and mean has that are not here."""
     from calibrant.experiments.grid import load_grid
 
     grids = {

@@ -78,8 +78,8 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "absent": [arm.title for arm in LOSSES.arms if arm.key not in tried],
         "equal": _at_equal_steps(found),
         "tail_equal": _at_equal_steps(found, f", {TAIL}"),
-        "share": _share_of_length(balanced),
-        "tail_share": _share_of_length(tail),
+        "share": share_of_length(balanced),
+        "tail_share": share_of_length(tail),
         "by_ece_missing": (missing := sum(not _has(AFTER_BY_ECE, run) for run in _each_run(arms))),
         "by_ece_minutes": missing * per_run / 60,
         "by_way": _temperatures(balanced),
@@ -149,7 +149,7 @@ def _at_equal_steps(found: Mapping[str, Claim], where: str = "") -> dict[str, li
     }
 
 
-def _share_of_length(ways: Ways) -> Mean | None:
+def share_of_length(ways: Ways) -> Mean | None:
     """How much of the difference in T between the losses goes where cross-entropy is slowed, seed by seed."""
     arms = [ways[MEAN].get("cross-entropy"), ways[SLOW].get("cross-entropy"), ways[MEAN].get("focal-3")]
     known = shared(*each) if len(each := [arm for arm in arms if arm]) == len(arms) else []
