@@ -1,7 +1,8 @@
 """Do a sample of the runs behind pages again, and write what became of them: repeats.json, repeats.md.
 
 ``python docs/results/repeat_runs.py gammas shift`` does those of two pages again, and ``all`` those of every
-page; what was done before stays, but for the same runs. Without a page only the Markdown is written. ``CALIBRANT_DATA`` names the folder of the data sets.
+page; what was done before stays, but for the same runs. Without a page only the Markdown is written.
+``CALIBRANT_DATA`` names the folder of the data sets.
 """
 
 from __future__ import annotations
