@@ -90,7 +90,7 @@ def test_each_paper_is_a_family_over_all_pages(tmp_path: Path) -> None:
     text = page_text(every)
     assert (
         "4 claims on 2 pages; an interval speaks to 4 of them. Counted: 4 claims by 4 tests, of which 3 "
-        "have p below 0.05, 1 of these q, too, and 1 by the method for any dependence." in text
+        "have p below 0.05, 1 of these q, too, and 1 by Benjamini and Yekutieli's." in text
     )
     assert "Small." in text
     assert text.index("## Mukhoti") < text.index(f"## {OTHERS}")
@@ -125,7 +125,7 @@ def test_a_test_that_two_pages_share_counts_once(tmp_path: Path) -> None:
     every = every_claim(pages, tmp_path)
     assert [each.q for each in every] == pytest.approx([0.002, 0.04, 0.002])
     assert (
-        "Counted: 3 claims by 2 tests, of which 2 have p below 0.05, 2 of these q, too, and 1 by the method"
+        "Counted: 3 claims by 2 tests, of which 2 have p below 0.05, 2 of these q, too, and 1 by"
         in page_text(every)  # 0.04 times 1 + 1/2 is 0.06
     )
 

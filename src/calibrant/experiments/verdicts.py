@@ -159,8 +159,8 @@ def _summary(rows: Sequence[Found]) -> str:
         any_dependence = sum(each.q is not None and factor * each.q < 1 - LEVEL for each in left)
         lines.append(
             f"{title}: {len(mine)} claims by {len(tests)} tests, of which {len(decided)} have p below "
-            f"{1 - LEVEL:.2f}, {len(left)} of these q, too, and {any_dependence} by the method for any "
-            "dependence."
+            f"{1 - LEVEL:.2f}, {len(left)} of these q, too, and {any_dependence} by Benjamini and "
+            "Yekutieli's."
         )
     return " ".join(lines)
 

@@ -98,8 +98,9 @@ class OptimiserSection(Section):
     plain_rate: Positive = 0.1
     """Its learning rate, which the schedule changes alike."""
     clip_norm: NotNegative = 0.0
-    """Gradients longer than this are scaled down to it; 0: never. Otherwise every epoch records their mean
-    length before that (``gradient_norm``) and the share that was scaled down (``clipped``)."""
+    """Gradients longer than this are scaled down to it; 0: never. Otherwise every epoch records the mean
+    length before that (``gradient_norm``), penalties and the step aside of SAM included, and the share of
+    samples whose batch was scaled down (``clipped``)."""
 
     @model_validator(mode="after")
     def _nesterov_needs_momentum(self) -> OptimiserSection:
