@@ -294,6 +294,7 @@ def test_one_disagreement_makes_a_row_mixed() -> None:
     assert together([one("holds", mean), fails]) == "does not hold here"
     assert together([one("holds", mean), open_one]) == "undecided here"
     assert together([one("holds", mean), holds, fails]) == "mixed here"
+    assert together([one("mixed")]) == together([one("mixed"), holds, open_one]) == "mixed here"
 
 
 def test_every_mark_on_the_page_finds_a_claim_of_a_paper() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from calibrant.experiments.claims import OWN
 from calibrant.experiments.grid import load_grid
 from calibrant.experiments.studies import cifar10
 from calibrant.experiments.studies.cifar10 import CIFAR10
@@ -105,6 +106,8 @@ def test_each_paper_is_asked_with_its_reduction() -> None:
     assert by_key["foreign-notmnist_ood-brier"].verdict == "does not hold"  # Brier comes later, so has more
     assert by_key["foreign-notmnist_ood-cross-entropy"].verdict == "holds"
     assert by_key["people-focal-temperature-focal-3-sum"].verdict == "does not hold"
+    no_decay = [each for each in found if each.key.startswith("foreign-") and each.key.endswith("no-decay")]
+    assert {each.source for each in no_decay} == {OWN}  # the table's cross-entropy has it
 
 
 def test_rates_match_lengths() -> None:

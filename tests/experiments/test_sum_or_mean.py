@@ -101,7 +101,7 @@ def test_ways_are_compared_within_a_loss_and_losses_within_a_way() -> None:
     assert "**The temperature: it depends." in PAGE.text(ways(planted, 3))
     for way in (SUM, MEAN, STEP, LONG, SLOW):
         planted[way] = {"cross-entropy": 0.6, "focal-3": 2.0}
-    assert "**The temperature: by length alone, or more. The ECE:" in PAGE.text(ways(planted, 3))
+    assert "**The temperature: length explains all of it. The ECE:" in PAGE.text(ways(planted, 3))
     assert claims(ways(planted, 2)) == []
 
 

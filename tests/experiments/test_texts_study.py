@@ -225,9 +225,7 @@ def test_the_page_says_where_the_temperature_stops_growing() -> None:
 
     grows, falls = [1.0, 2.0, 3.0, 4.0], [1.0, 3.0, 2.5, 2.0]
     all_grow = growth({"one": arm("one", grows, grows)})
-    assert all_grow == (
-        "T grows from epoch 1 to epoch 4 in 2 of 2 runs, and in all of them from epoch 2 on"
-    )
+    assert all_grow == ("T grows from epoch 1 to epoch 4 in 2 of 2 runs, and in all of them from epoch 2 on")
     some = growth({"one": arm("one", grows), "two": arm("two", grows, falls)})
     assert some.startswith("T grows from epoch 1 to epoch 4 in 3 of 3 runs;")
     assert some.endswith("does not grow under two (in 1 of 2)")

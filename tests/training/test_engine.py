@@ -85,3 +85,10 @@ def test_lengths_of_gradients_are_recorded_where_they_are_clipped(recipe, tmp_pa
     assert {row["clipped"] for row in rows} != {0.0}
     plain = train(recipe.with_settings(["training.epochs=1", "optimiser.clip_norm=0"]), tmp_path / "plain")
     assert plain.rows[0].keys().isdisjoint({"gradient_norm", "clipped"})
+
+
+def test_lengths_that_are_not_told_are_unknown(recipe, tmp_path, monkeypatch) -> None:
+    """A strategy that does not say how long gradients were: neither length nor share, not a share of 0."""
+    monkeypatch.setattr(Fabric, "clip_gradients", lambda *_, **__: None)
+    (row,) = train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run").rows
+    assert (row["gradient_norm"], row["clipped"]) == (None, None)

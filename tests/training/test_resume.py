@@ -60,12 +60,13 @@ def test_ctrl_c_saves_even_the_batch(
     same_numbers(whole, tmp_path / "cut")
 
 
+@pytest.mark.parametrize("step", [STEPS - 1, STEPS + 2])
 def test_a_checkpoint_that_added_up_less_is_resumed(
-    recipe, tmp_path, whole, interrupted_in_step, monkeypatch
+    recipe, tmp_path, whole, interrupted_in_step, monkeypatch, step
 ) -> None:
-    """One from before lengths of gradients were recorded: the begun epoch has none, all else is the same."""
-    interrupted_in_step(STEPS + 2)
-    with pytest.raises(TrainingInterrupted, match="stopped after 1 complete epoch;"):
+    """One from before lengths of gradients were recorded: a begun epoch has none, all else is the same."""
+    interrupted_in_step(step)
+    with pytest.raises(TrainingInterrupted, match="resumes from there"):
         train(recipe, tmp_path / "cut")
     monkeypatch.undo()
     folder = RunFolder(tmp_path / "cut")
@@ -73,9 +74,25 @@ def test_a_checkpoint_that_added_up_less_is_resumed(
     assert saved is not None
     torch.save({**saved, "sums": saved["sums"][:, :3]}, folder.checkpoint)
     rows, expected = train(recipe, tmp_path / "cut").rows, load_run(whole).rows
-    assert (rows[1].pop("gradient_norm"), rows[1].pop("clipped")) == (None, None)
-    assert rows[1] == {name: expected[1][name] for name in rows[1]}
-    assert rows[2:] == expected[2:]
+    begun = saved["epoch"]
+    assert (rows[begun].pop("gradient_norm"), rows[begun].pop("clipped")) == (None, None)
+    assert rows[begun] == {name: expected[begun][name] for name in rows[begun]}
+    assert rows[begun + 1 :] == expected[begun + 1 :]
+
+
+def test_a_checkpoint_between_epochs_lacks_nothing(
+    recipe, tmp_path, whole, killed_in_step, monkeypatch
+) -> None:
+    """One that an earlier version wrote after an epoch: every later epoch has its lengths of gradients."""
+    with pytest.raises(killed_in_step(STEPS + 1), match=r"^$"):
+        train(recipe, tmp_path / "cut")
+    monkeypatch.undo()
+    folder = RunFolder(tmp_path / "cut")
+    saved = folder.load_checkpoint()
+    assert saved is not None
+    assert (saved["epoch"], saved["batch"]) == (1, 0)
+    torch.save({**saved, "sums": saved["sums"][:, :3]}, folder.checkpoint)
+    assert train(recipe, tmp_path / "cut").rows == load_run(whole).rows
 
 
 def test_the_check_of_resumption_bites(

@@ -162,6 +162,8 @@ def all_of(verdicts: Iterable[Verdict]) -> Verdict:
     ps = [each.p if isinstance(each, Ruling) else None for each in found]
     known = [p for p in ps if p is not None]
     complete = len(known) == len(found) > 0
+    if "mixed" in found:
+        return Ruling("mixed", max(known) if complete else None)
     if "does not hold" in found:
         failed = [p for each, p in zip(found, ps, strict=True) if each == "does not hold" and p is not None]
         p = min(1.0, len(found) * min(failed)) if failed and complete else None

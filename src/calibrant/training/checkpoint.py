@@ -76,8 +76,9 @@ def restore(job: Job, learner: Learner, processes: Processes) -> State:
         )
     learner.load_state_dict(saved)
     rank, sums = processes.rank, saved["sums"]
-    # What an earlier version did not add up over the epoch is unknown.
-    unknown = sums.new_full((len(sums), len(learner.no_sums) - sums.shape[1]), math.nan)
+    # What an earlier version did not add up over a begun epoch is unknown.
+    missing = math.nan if saved["batch"] else 0.0
+    unknown = sums.new_full((len(sums), len(learner.no_sums) - sums.shape[1]), missing)
     sums = torch.cat([sums, unknown], dim=1)
     as_many = len(sums) == processes.count
     if as_many:

@@ -119,7 +119,8 @@ class Learner:
             return sums
         # Some strategies do not tell the length.
         length = torch.full_like(sums[0], math.nan) if length is None else length.detach().to(sums)
-        return torch.cat([sums, torch.stack([length, (length > clip).to(sums)]) * sums[2]])
+        clipped = torch.where(length.isnan(), length, (length > clip).to(sums))
+        return torch.cat([sums, torch.stack([length, clipped]) * sums[2]])
 
     def _backward(self, inputs: Tensor, labels: Tensor, scale: float) -> _Pass:
         """Gradients of a process's share of a batch."""

@@ -13,6 +13,7 @@ from calibrant.experiments.studies.cifar10.settings import (
     CORRUPTIONS,
     FOREIGN,
     LOSSES,
+    NO_DECAY,
     STEPS,
     TITLES,
     WAYS,
@@ -117,7 +118,8 @@ def _tells(numbers: Mapping[str, Any]) -> Iterator[Claim]:
         for key, other in arms.items():
             if key == "focal-calibration" or "focal-calibration" not in arms:
                 continue
-            source, of_table = in_table(LOSSES[key][0], foreign)
+            # The cross-entropy of the table has weight decay.
+            source, of_table = (OWN, "") if key == NO_DECAY else in_table(LOSSES[key][0], foreign)
             asked_of = Asked(
                 key=f"foreign-{foreign}-{key}",
                 source=source,

@@ -125,7 +125,7 @@ def kept_of(result: RunResult) -> Mapping[str, Any] | None:
 
 def lengths_of(result: RunResult) -> dict[str, dict[str, float]]:
     """Mean length of the gradients before clipping, and the share clipped, by epoch, where recorded."""
-    if not all("gradient_norm" in row for row in result.rows):
+    if any(row.get("gradient_norm") is None for row in result.rows):
         return {}
     return {
         name: {str(row["epoch"]): row[entry] for row in result.rows}

@@ -49,11 +49,11 @@ def verdict(found: Sequence[int], claimed: int) -> Verdict:
 
     Example:
         >>> verdict([-1, -1, 0], -1), verdict([1, 1], -1), verdict([1, -1, -1], -1), verdict([0, 0], -1)
-        ('holds', 'does not hold', 'mixed', 'undecided')
+        ('holds', 'does not hold', 'undecided', 'undecided')
     """
     right, wrong = _counts(found, claimed)
-    if right and wrong:
-        return "mixed"
+    if bool(right) == bool(wrong):  # arrows are many and not corrected, so a single one may be chance
+        return "undecided"
     return "holds" if 2 * right >= len(found) else "does not hold" if 2 * wrong >= len(found) else "undecided"
 
 

@@ -63,10 +63,18 @@ def _nearer(numbers: Mapping[str, Any], measure: str) -> Iterator[Claim]:
             source=source,
             statement=f"{SAID[first][0].upper()}{SAID[first][1:]} is nearer to people than "
             f"{SAID[second]}, by {MEASURES[measure]}",
-            verdict=Ruling(_word({one.side for one in found}), min(one.p_value for one in found)),
+            verdict=Ruling(_word({one.side for one in found}), _p_value(found)),
             evidence=f"gain {each}{_exponents(numbers, first)}{_where(found)}",
             arms=(first, second),
         )
+
+
+def _p_value(found: Sequence[Compared]) -> float:
+    """The smallest; of networks that contradict each other, that of the side which has less to show."""
+    sides = {side: [one.p_value for one in found if one.side == side] for side in (1, -1)}
+    if all(sides.values()):
+        return max(map(min, sides.values()))
+    return min(one.p_value for one in found)
 
 
 def _word(sides: Collection[int]) -> Word:
