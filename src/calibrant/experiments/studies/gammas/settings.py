@@ -28,8 +28,9 @@ GAINS: Mapping[Criterion, float] = {"nll": 0.01, "adaptive_ece": 0.2}
 """By what share of it the paper lowers what is judged where that chooses the temperature, on average."""
 GAINS_OF_THEIRS = Departure(
     verdict="depends on the network",
-    what="By how much is a level, of the networks of Komisarenko and Kull (2024), as a mean over "
-    "temperatures with and without an exponent; here it is of smaller ones, and for a temperature alone.",
+    what="How large the gain is depends on the network. Komisarenko and Kull (2024) give it for theirs, as a "
+    "mean over temperatures with and without an exponent; here networks are smaller, and it is of a "
+    "temperature alone.",
 )
 """Why a gain of another size does not refute theirs."""
 FITS = ("before", *(f"{method}-{by}" for by in OBJECTIVES for method in ("temperature", "focal")))
