@@ -234,4 +234,5 @@ def usual_words(
         "counted": tally_sentence(claims),
         "in_short": in_short(claims, questions),
         "claim_table": claims_table(claims),
+        "departures": {each.what: each.verdict for claim in claims for each in claim.departures},
     }

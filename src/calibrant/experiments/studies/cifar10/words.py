@@ -101,7 +101,6 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "drop": DROPS[0],
         "share": share_of_length(arms_by_way),
         "of_fcl": OF_FCL,
-        "departures": {each.verdict: each.what for claim in asked for each in claim.departures},
         "of_brier": _both_averaged(arms_by_way[MEAN]),
         "norms": NORMS,
         "rates": RATES,

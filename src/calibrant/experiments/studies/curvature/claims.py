@@ -160,13 +160,12 @@ def _company(every: Runs, settings: Settings) -> Iterator[Claim]:
         f"points, and the γ with the lowest mean test ECE: {lowest}"
     )
     statement = "Lower curvature of {loss} goes with lower ECE"
-    for key, loss, (top, trace) in (
-        ("company", "the loss that is trained", TRAIN[:2]),
-        ("company-cross-entropy", "cross-entropy", TRAIN[2:]),
+    of_plain = f"λ_max {arrows(ece[TRAIN[2].key])}, trace {arrows(ece[TRAIN[3].key])}"
+    for key, loss, (top, trace), said in (
+        ("company", "the loss that is trained", TRAIN[:2], evidence),
+        ("company-cross-entropy", "cross-entropy", TRAIN[2:], of_plain),
     ):
-        found = [*ece[top.key], *ece[trace.key]]
-        yield _claim(key, statement.format(loss=loss), found, 1, evidence)
-        evidence = f"λ_max {arrows(ece[TRAIN[2].key])}, trace {arrows(ece[TRAIN[3].key])}"
+        yield _claim(key, statement.format(loss=loss), [*ece[top.key], *ece[trace.key]], 1, said)
 
 
 def _less_sure(every: Runs, settings: Settings) -> str:

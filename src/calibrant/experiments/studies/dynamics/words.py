@@ -83,7 +83,6 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     asked = claims(numbers)
     return {
         **usual_words(numbers, len(runs), asked, QUESTIONS),
-        "departures": {each.what: each.verdict for claim in asked for each in claim.departures},
         "rises": {
             way: arms_table([*RISES], arms.values(), [*RISES.values()]) for way, arms in by_way.items()
         },

@@ -82,7 +82,6 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     seeds = sorted({len(arm.runs) for arm in arms.values()})
     return {
         **usual_words(numbers, done, asked, QUESTIONS),
-        "departures": {each.what: each.verdict for claim in asked for each in claim.departures},
         "cells": listed(f"{n}" for n in seeds),
         "weight": PAPERS,
         "gamma": PAPERS_GAMMA,

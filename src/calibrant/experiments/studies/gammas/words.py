@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns
@@ -44,7 +44,6 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     asked = claims(numbers)
     return {
         **usual_words(numbers, numbers["done"], asked, QUESTIONS),
-        "departures": {each.what: each.verdict for claim in asked for each in claim.departures},
         "rows": {title: rows_table(rows, objective) for objective, title in OBJECTIVES.items()},
         "sizes": {f"{size:,}": size_table(arms) for size, arms in sizes.items()},
         "missing": [f"{size:,}" for size in SIZES if size not in sizes],
@@ -157,34 +156,37 @@ def size_table(arms: Mapping[str, ArmRuns]) -> str:
 def map_table(closest: Mapping[str, float], sizes: Mapping[int, Mapping[str, ArmRuns]]) -> str:
     """How far focal loss lowers the temperatures, beside the temperature that is closest to its map."""
     rows: list[list[str]] = []
+    for size, arm, plain in _beside_cross_entropy(sizes):
+        ratios = [
+            (_SEPARATED if separated(arm) else f"{_SEPARATED} of cross-entropy")
+            if part == "train" and (separated(arm) or separated(plain))
+            else plus_minus(mean_of(shares(arm, plain, side(part, "temperature").pick)))
+            for part in PARTS
+        ]
+        seeds = str(len(arm.runs.keys() & plain.runs.keys()))
+        rows.append([arm.title, f"{size:,}", seeds, f"{closest[str(FOCAL[arm.key])]:.3f}", *ratios])
+    return table(["loss", "images", "n", "closest", "T, training", "T, new"], rows) if rows else ""
+
+
+def _beside_cross_entropy(
+    sizes: Mapping[int, Mapping[str, ArmRuns]],
+) -> Iterator[tuple[int, ArmRuns, ArmRuns]]:
+    """Each focal loss of each size with cross-entropy, where they share seeds."""
     for size, arms in sizes.items():
         plain = arms.get(CE)
         for key, arm in arms.items():
-            if key not in FOCAL or plain is None or not (seeds := arm.runs.keys() & plain.runs.keys()):
-                continue
-            ratios = [
-                (_SEPARATED if separated(arm) else f"{_SEPARATED} of cross-entropy")
-                if part == "train" and (separated(arm) or separated(plain))
-                else plus_minus(mean_of(shares(arm, plain, side(part, "temperature").pick)))
-                for part in PARTS
-            ]
-            at = f"{closest[str(FOCAL[key])]:.3f}"
-            rows.append([arm.title, f"{size:,}", str(len(seeds)), at, *ratios])
-    return table(["loss", "images", "n", "closest", "T, training", "T, new"], rows) if rows else ""
+            if key in FOCAL and plain is not None and arm.runs.keys() & plain.runs.keys():
+                yield size, arm, plain
 
 
 def of_map(closest: Mapping[str, float], sizes: Mapping[int, Mapping[str, ArmRuns]]) -> dict[str, Any]:
     """In how many cells of that table the ratio is beyond noise below the closest temperature, or above."""
     found: dict[str, list[Mean]] = {images: [] for images in PARTS.values()}
-    for arms in sizes.values():
-        plain = arms.get(CE)
-        for key, arm in arms.items():
-            if key not in FOCAL or plain is None or not arm.runs.keys() & plain.runs.keys():
-                continue
-            for part, images in PARTS.items():
-                if part == "new" or not (separated(arm) or separated(plain)):
-                    ratios = shares(arm, plain, side(part, "temperature").pick)
-                    found[images].append(mean_of([each / closest[str(FOCAL[key])] for each in ratios]))
+    for _, arm, plain in _beside_cross_entropy(sizes):
+        for part, images in PARTS.items():
+            if part == "new" or not (separated(arm) or separated(plain)):
+                ratios = shares(arm, plain, side(part, "temperature").pick)
+                found[images].append(mean_of([each / closest[str(FOCAL[arm.key])] for each in ratios]))
     every = [each for cells in found.values() for each in cells]
     return {
         "cells": len(every),

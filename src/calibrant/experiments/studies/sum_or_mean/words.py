@@ -95,7 +95,6 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "light": _of_focal(balanced[LIGHT], balanced[SUM]),
         "summed": _of_focal(balanced[SUM], balanced[SUM]),
         "of_fcl": OF_FCL,
-        "departures": dict.fromkeys(one.what for claim in found.values() for one in claim.departures),
     }
 
 
