@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 Values: TypeAlias = Mapping[str, Any]
 _TABLES = ("settings", "made", "found")
 MADE = ("calibrant", "torch", "instructions", "processor")
-"""By what a run is made, as far as its numbers may depend on it."""
+"""By what a run is made, as far as its numbers may depend on it, on a CPU."""
+DEVICE = "device"
+"""The name of the GPU, for a run that was made on one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +37,9 @@ class KeptRun:
     Attributes:
         settings: All that the task was given.
         made: The ``version`` of the task's numbers, those of calibrant and torch, the vector
-            ``instructions`` and the model of the ``processor``, and the ``cpu_seconds`` that it took unless
-            they are among what was found, as far as they are known.
+            ``instructions`` and the model of the ``processor``, the GPU as its ``device`` where it was made
+            on one, and the ``cpu_seconds`` that it took unless they are among what was found, as far as they
+            are known.
         found: What the page is made of.
     """
 
@@ -55,6 +58,8 @@ def keep(result: RunResult, found: Values, digits: int) -> KeptRun:
     made = {"version": result.version} | {
         name: result.environment[name] for name in MADE if result.environment.get(name) is not None
     }
+    if result.environment.get(DEVICE, "cpu") != "cpu":
+        made[DEVICE] = result.environment[DEVICE]
     if "cpu_seconds" not in found:
         made["cpu_seconds"] = round(result.cpu_seconds, 1)
     return KeptRun(settings=result.settings, made=made, found=shortened(found, digits))
@@ -152,23 +157,30 @@ def made_by(runs: Sequence[KeptRun]) -> str:
         >>> here = {"torch": "2.13", "instructions": "AVX2", "processor": "GenuineIntel 6-85-7"}
         >>> made_by([KeptRun(settings={}, made=here, found={})])
         '1 with PyTorch 2.13 on AVX2 (GenuineIntel 6-85-7)'
+        >>> made_by([KeptRun(settings={}, made={**here, "device": "NVIDIA H200"}, found={})])
+        '1 with PyTorch 2.13 on NVIDIA H200'
         >>> made_by([KeptRun(settings={}, found={})] * 3)
         '3 whose versions and processor were not recorded'
         >>> made_by([KeptRun(settings={}, made={"torch": "2.13", "cpu_seconds": 12.0}, found={})] * 3)
         '3 with PyTorch 2.13 on a processor that was not recorded, in 0.6 CPU minutes'
     """
-    groups = Counter(tuple(str(run.made.get(name, "")) for name in MADE) for run in runs)
+    groups = Counter(tuple(str(run.made.get(name, "")) for name in (*MADE, DEVICE)) for run in runs)
     said = ", ".join(_said(number, *made) for made, number in groups.items())
     spent = [float(run.made["cpu_seconds"]) for run in runs if "cpu_seconds" in run.made]
     return f"{said}, in {sum(spent) / 60:.1f} CPU minutes" if runs and len(spent) == len(runs) else said
 
 
-def _said(number: int, calibrant: str, torch: str, instructions: str, processor: str) -> str:
+def _said(number: int, calibrant: str, torch: str, instructions: str, processor: str, device: str) -> str:
     versions = [f"{name} {value}" for name, value in (("calibrant", calibrant), ("PyTorch", torch)) if value]
     if not versions:
         return f"{number} whose versions and processor were not recorded"
-    where = f"on {instructions}" if instructions else "on a processor that was not recorded"
-    return f"{number} with {' and '.join(versions)} {where}" + (f" ({processor})" if processor else "")
+    if device:
+        where = device
+    elif instructions:
+        where = f"{instructions} ({processor})" if processor else instructions
+    else:
+        where = "a processor that was not recorded"
+    return f"{number} with {' and '.join(versions)} on {where}"
 
 
 def differences(kept: Sequence[KeptRun], task: Task, here: Mapping[str, str]) -> list[str]:

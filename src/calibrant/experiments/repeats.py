@@ -11,7 +11,7 @@ from typing import Any
 from calibrant.experiments.engines.serial import Serial
 from calibrant.experiments.grid import Grid
 from calibrant.experiments.item import make_item
-from calibrant.experiments.kept_runs import MADE, KeptRun, runs_in, shortened
+from calibrant.experiments.kept_runs import DEVICE, MADE, KeptRun, runs_in, shortened
 from calibrant.experiments.pages import table
 from calibrant.experiments.store.store import Store
 from calibrant.experiments.study import Page, Study
@@ -67,7 +67,7 @@ def _again(grid: Grid, page: Page, run: KeptRun, store: Path, runs: Sequence[Kep
     again = None if kept is None else shortened(kept, page.digits)
     here = environment()
     return {
-        "made": {name: run.made[name] for name in MADE if name in run.made},
+        "made": {name: run.made[name] for name in (*MADE, DEVICE) if name in run.made},
         "here": {name: here[name] for name in MADE},
         "cpu_seconds": round(result.cpu_seconds, 1),
         **(
@@ -188,7 +188,9 @@ def _found(rows: Sequence[Mapping[str, Any]]) -> str:
     failed = [row for row in rows if row["unequal"] is None]
     others = [row for row in rows if row["unequal"]]
     known = [row for row in others if all(name in row["made"] for name in MADE)]
-    same = sum(all(row["made"][name] == row["here"][name] for name in MADE) for row in known)
+    same = sum(
+        all(row["made"].get(name) == row["here"].get(name) for name in (*MADE, DEVICE)) for row in known
+    )
     said = [f"{len(equal)} of {len(rows)} runs gave every number again."]
     if failed:
         named = "; ".join(f"{row['page']}, {_settings(row)}" for row in failed)
@@ -228,7 +230,7 @@ def _row(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _by(made: Iterable[Mapping[str, Any]]) -> str:
-    said = (" ".join(str(each[name]) for name in MADE if name in each) for each in made)
+    said = (" ".join(str(each[name]) for name in (*MADE, DEVICE) if name in each) for each in made)
     return "; ".join(dict.fromkeys(each or "not recorded" for each in said))
 
 

@@ -158,6 +158,10 @@ class Training(Task):
 
         return recipe_of(settings).hardware.accelerator != "cpu" and torch.cuda.is_available()
 
+    def device(self, settings: Settings) -> str:
+        """Where the finished network may be asked for more: on the GPU, where it was trained on one."""
+        return "cuda" if self.needs_gpu(settings) else "cpu"
+
     def gpus(self, settings: Settings) -> int:
         """One for each device, unless the recipe asks for another kind."""
         hardware = recipe_of(settings).hardware

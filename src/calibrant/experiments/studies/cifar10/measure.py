@@ -53,7 +53,7 @@ class CIFAR10Run(FollowedRun):
         key = section.model_dump_json()
         dataset = _data(key)
         found = judged_elsewhere(
-            run.model(),
+            run.model().to(self.device(settings)),
             preparation(section, dataset),
             run.predictions,
             corrupted=lambda *worse: _corrupted(key, *worse),

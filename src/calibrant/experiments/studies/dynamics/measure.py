@@ -40,7 +40,8 @@ class FollowedRun(Training):
         run = load_run(folder)
         recipe = recipe_of(settings)
         dataset = _data(recipe.data.model_dump_json())
-        logits = logits_of(run.model(), preparation(recipe.data, dataset), dataset.train.inputs)
+        model = run.model().to(self.device(settings))
+        logits = logits_of(model, preparation(recipe.data, dataset), dataset.train.inputs)
         norms = {str(epoch): found["gradient_norms"] for epoch, found in run.snapshots.items()}
         more = {
             **outcome.more,

@@ -147,10 +147,12 @@ def _corrupted(num_train: int, num_images: int, corruption: str, severity: int) 
 def logits_of(
     model: nn.Module, prepared: Preparation, images: Tensor | LazyImages, batch: int = BATCH
 ) -> Tensor:
-    """A network's logits of images as they are stored."""
-    batches = (images[start : start + batch] for start in range(0, len(images), batch))
+    """A network's logits, on the CPU, of images as they are stored; it works where the network lies."""
+    device = next((each.device for each in model.parameters()), torch.device("cpu"))
+    prepared = prepared.to(device)
+    batches = (images[start : start + batch].to(device) for start in range(0, len(images), batch))
     with torch.no_grad():
-        return torch.cat([model(prepared(to_unit(each))) for each in batches])
+        return torch.cat([model(prepared(to_unit(each))).cpu() for each in batches])
 
 
 def _judged(found: Mapping[str, Tensor], labels: Tensor) -> dict[str, Any]:
