@@ -1,8 +1,6 @@
 """Losses and metrics on a GPU: every loss forward and backward, and the calibration errors; time and memory.
 
 Run: ``python benchmarks/on_gpu.py``; ``--device cpu --repeats 1`` tries it without a GPU and writes nothing.
-It has not been run on a GPU yet: docs/results/gpu-runs.md says so.
-
 Losses have the sizes of ``losses.py`` and stand beside ``torch.nn.functional.cross_entropy`` on the same
 device; the metrics' values beside those on the CPU. A GPU's clock is read after it has finished.
 """

@@ -14,8 +14,11 @@ from typing import Any
 
 from check import Held, held
 from environment import RESULTS
+from on_gpu import CLASSES, LAST_LAYER, SAMPLES
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+GPU = "on_gpu"
+"""The results that were measured on another machine, with a table of their own."""
 START, END = "<!-- benchmarks: made by benchmarks/page_table.py -->", "<!-- end of benchmarks -->"
 
 
@@ -28,6 +31,8 @@ def table(rows: list[Held], folder: Path) -> str:
     machines: dict[str, list[str]] = {}
     versions: dict[str, str] = {}
     for path in sorted(folder.glob("*.json")):
+        if path.stem == GPU:
+            continue  # its table says where
         where = json.loads(path.read_text(encoding="utf-8")).get("environment")
         if where:
             said = f"{where['processor']}, {where['cores']} cores, Python {where['python']}"
@@ -38,7 +43,8 @@ def table(rows: list[Held], folder: Path) -> str:
     lines += [f"Versions: {others}.", ""] if others else []
     lines += [f"Measured on {machine} ({', '.join(names)})." for machine, names in machines.items()]
     settings = hardware_table(folder / "hardware_settings.json")
-    return "\n".join([*losses_table(folder / "losses.json"), *lines, *settings])
+    on_gpu = gpu_tables(folder / f"{GPU}.json")
+    return "\n".join([*losses_table(folder / "losses.json"), *lines, *settings, *on_gpu])
 
 
 def losses_table(path: Path) -> list[str]:
@@ -98,6 +104,42 @@ def hardware_table(path: Path) -> list[str]:
         "collapse: near such a start rounding decides."
     )
     return [*lines, "", told]
+
+
+def gpu_tables(path: Path) -> list[str]:
+    """Losses, a last layer and metrics on a GPU: time, in multiples of torch's where that has the same."""
+    if not path.exists():
+        return []
+    content = json.loads(path.read_text(encoding="utf-8"))
+    where, sizes, layer = content["environment"], content["losses"], content["last layer"]
+    packages = where["packages"]
+    base = next(iter(next(iter(sizes.values()))))
+    about = (
+        f"On one {content['device']} (PyTorch {packages['torch']}, Python {where['python']}, "
+        f"{where['processor']}; `benchmarks/on_gpu.py`, medians of {content['repeats']} calls, each waited "
+        f"for), forward and backward of every loss, and in multiples of `{base}`. Both sizes take about as "
+        "long, so most of a call is the launching of kernels:"
+    )
+    heads = [f"| loss | {' | '.join(f'{size}, µs | times' for size in sizes)} |"]
+    lines = ["", about, "", *heads, "|---|" + "---:|---:|" * len(sizes)]
+    for name in next(iter(sizes.values())):
+        rows = [found[name] for found in sizes.values()]
+        cells = [f"{row['microseconds']:,.0f} | {row['times_cross_entropy']:.2f}" for row in rows]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    plain, fused = (layer[kernel]["microseconds"] / 1000 for kernel in ("torch", "triton"))
+    rows, width, classes = LAST_LAYER
+    of_layer = (
+        f"The focal loss of a last layer in bfloat16 there ({rows:,} rows of {width:,} numbers, {classes:,} "
+        f'classes), forward and backward: {plain:.1f} ms by `kernel="torch"`, {fused:.1f} ms by '
+        f'`kernel="triton"`, {plain / fused:.2f} times as fast, with the same value '
+        f"({layer['torch']['value']:g}, {layer['triton']['value']:g})."
+    )
+    of_metrics = f"Metrics of {SAMPLES:,} samples and {CLASSES} classes there:"
+    lines += ["", of_layer, "", of_metrics, ""]
+    lines += ["| metric | ms | difference from the CPU's value |", "|---|---:|---:|"]
+    for name, found in content["metrics"].items():
+        lines.append(f"| {name} | {found['microseconds'] / 1000:.2f} | {found['from_cpu']:.1g} |")
+    return lines
 
 
 def _plus_minus(found: dict[str, Any], scale: float) -> str:

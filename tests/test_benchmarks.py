@@ -115,6 +115,39 @@ def test_the_page_is_made_from_the_results(results, tmp_path) -> None:
     assert "must hold the markers" in run("page_table.py", *arguments).stderr
 
 
+def test_a_gpu_has_tables_of_its_own(results, tmp_path) -> None:
+    """Its versions and its machine are not those of the other results; times are told beside multiples."""
+    page = tmp_path / "benchmarks.md"
+    page.write_text(
+        "<!-- benchmarks: made by benchmarks/page_table.py -->\n<!-- end of benchmarks -->\n",
+        encoding="utf-8",
+    )
+    row = {"microseconds": 150.0, "times_cross_entropy": 3.0}
+    content = {
+        "environment": {
+            "processor": "another chip",
+            "cores": 16,
+            "python": "3.12",
+            "packages": {"torch": "1.0"},
+        },
+        "device": "one GPU",
+        "repeats": 5,
+        "losses": {"8 x 2": {"torch cross_entropy": {**row, "times_cross_entropy": 1.0}, "focal": row}},
+        "last layer": {
+            kernel: {"microseconds": time, "value": 2.5} for kernel, time in (("torch", 3e4), ("triton", 2e4))
+        },
+        "metrics": {"ECE": {"microseconds": 1234.0, "from_cpu": 1e-17}},
+    }
+    write(results, "on_gpu", content)
+    assert run("page_table.py", "--page", str(page), "--results", str(results)).returncode == 0
+    text = page.read_text(encoding="utf-8")
+    assert "On one one GPU (PyTorch 1.0, Python 3.12, another chip;" in text
+    assert "| focal | 150 | 3.00 |" in text
+    assert "| ECE | 1.23 | 1e-17 |" in text
+    assert '20.0 ms by `kernel="triton"`, 1.50 times as fast' in text
+    assert "another chip, 16 cores" not in text
+
+
 def test_bars_of_curvature(tmp_path) -> None:
     """Errors are held against a number, CPU time against a peer, and the trace against the best peer."""
     ours = {"budget": "60", "cpu_milliseconds": 10.0, "error": 1e-6}

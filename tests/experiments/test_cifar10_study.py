@@ -74,7 +74,7 @@ def _but_seed(axes: Mapping[str, Any]) -> dict[str, Any]:
 
 def numbers() -> dict[str, Any]:
     """The numbers of a finished grid."""
-    closest = dict.fromkeys(("1", "3", "5", "7"), 0.5)
+    closest = dict.fromkeys(("1", "2", "3", "5", "7"), 0.5)
     return {"made_by": "", **numbers_of(runs(), {"wanted": len(POINTS), "seeds": SEEDS, "closest": closest})}
 
 
@@ -164,3 +164,23 @@ def test_the_page_says_what_was_not_run() -> None:
     assert "**In short.** With the sum, the ECE is" in page.text(numbers())
     few = {**numbers(), **numbers_of(runs()[8:9], {})}
     assert f"**Not run:** {len(POINTS) - 1} runs" in page.text(few)
+
+
+def test_time_is_that_of_the_runs_on_cpus() -> None:
+    """Runs on a GPU are counted beside it: their processor waited for one."""
+    every = [{**run, **({"device": "a GPU"} if run["seed"] else {})} for run in runs()]
+    text = CIFAR10.pages[0].text({**numbers(), **numbers_of(every, {})})
+    on_cpu = len(POINTS) // SEEDS
+    hours = f"{on_cpu * 360 / 3600:.1f}"
+    assert f"{on_cpu} on CPUs in {hours} hours of one core, 6.0 minutes a run" in text
+    assert f"and {len(POINTS) - on_cpu} on a GPU" in text
+
+
+def test_every_loss_is_counted_against_the_mean_and_against_cross_entropy() -> None:
+    """With the mean every loss comes later than with the sum, so that its temperature is the higher one."""
+    against = words(numbers())["against"]
+    both = arms_of(numbers(), SUM).keys() & arms_of(numbers(), MEAN).keys()
+    assert f"With the sum the temperature is higher after 0 of {len(both)} losses (lower after" in against[0]
+    assert "not beyond noise" not in against[0]
+    turned = words(swapped(numbers(), SUM, MEAN))["against"]
+    assert f"With the sum the temperature is higher after {len(both)} of {len(both)} losses than" in turned[0]

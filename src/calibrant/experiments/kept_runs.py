@@ -49,8 +49,9 @@ class KeptRun:
 
     @property
     def flat(self) -> dict[str, Any]:
-        """Settings and findings in one."""
-        return {**self.settings, **self.found}
+        """Settings and findings in one, with the ``device`` of a run that was made on a GPU."""
+        device = {DEVICE: self.made[DEVICE]} if DEVICE in self.made else {}
+        return {**self.settings, **self.found, **device}
 
 
 def keep(result: RunResult, found: Values, digits: int) -> KeptRun:

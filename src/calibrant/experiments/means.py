@@ -91,12 +91,14 @@ def plus_minus(
         '3.10 ± 0.20'
         >>> plus_minus(Mean(value=0.5, half_width=None, n=1), signed=True)
         '+0.500'
+        >>> plus_minus(Mean(value=-0.001, half_width=0.2, n=3), 1)  # no sign is told of nothing
+        '0.0 ± 0.2'
     """
     if found is None:
         return "–"
     mean = read_mean(found)
     half = "" if mean.half_width is None else f" ± {scale * mean.half_width:.{digits}f}"
-    return f"{scale * mean.value:{'+' if signed else ''}.{digits}f}{half}"
+    return f"{scale * mean.value:{'+' if signed else ''}z.{digits}f}{half}"
 
 
 def summary(values: Sequence[float], digits: int = 8) -> dict[str, float | int | None]:

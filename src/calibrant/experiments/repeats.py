@@ -8,30 +8,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from calibrant.experiments.engines.serial import Serial
+from calibrant.experiments.engines.pool import Pool
 from calibrant.experiments.grid import Grid
-from calibrant.experiments.item import make_item
+from calibrant.experiments.item import Item, make_item
 from calibrant.experiments.kept_runs import DEVICE, MADE, KeptRun, runs_in, shortened
+from calibrant.experiments.means import mean_of
 from calibrant.experiments.pages import table
+from calibrant.experiments.result import RunResult
 from calibrant.experiments.store.store import Store
 from calibrant.experiments.study import Page, Study
 from calibrant.experiments.study_runs import grid_of
 from calibrant.experiments.sweep import sweep
 from calibrant.experiments.tasks.simulation import environment
 
-ONE_IN = 50
+ONE_IN, ONE_IN_ON_GPU = 50, 15
 _TIMES = frozenset({"cpu_seconds", "wall_seconds", "seconds"})
 """What no repetition gives again."""
 
 
-def sample_of(runs: int) -> list[int]:
+def sample_of(runs: int, one_in: int = ONE_IN) -> list[int]:
     """Which of so many runs are done again: evenly spread, one at least.
 
     Example:
-        >>> sample_of(164), sample_of(3)
-        ([20, 61, 102, 143], [1])
+        >>> sample_of(164), sample_of(3), sample_of(0)
+        ([20, 61, 102, 143], [1], [])
     """
-    chosen = max(1, math.ceil(runs / ONE_IN))
+    chosen = math.ceil(runs / one_in)
     return [(2 * k + 1) * runs // (2 * chosen) for k in range(chosen)]
 
 
@@ -47,22 +49,30 @@ def repeated_runs(study: Study, page: Page, folder: Path, store: Path) -> Iterat
     if study.grid is None:
         raise ValueError(f"{study.name} has no grid.")
     content = page.content(folder)
-    runs, grid = runs_in(content), grid_of(study.grid)
-    for index in sample_of(len(runs)):
-        settings = content["runs"][index]["settings"]
+    runs, grid, place = runs_in(content), grid_of(study.grid), Store(store)
+    on_gpu = [index for index, run in enumerate(runs) if DEVICE in run.made]
+    on_cpu = [index for index, run in enumerate(runs) if DEVICE not in run.made]
+    chosen = [on_cpu[at] for at in sample_of(len(on_cpu))]
+    chosen += [on_gpu[at] for at in sample_of(len(on_gpu), ONE_IN_ON_GPU)]
+    items = {index: _item(grid, runs[index], place) for index in chosen}
+    sweep([*items.values()], place, Pool())
+    for index, item in items.items():
         yield {
             "page": page.name,
-            "settings": settings,
+            "settings": content["runs"][index]["settings"],
             "of": len(runs),
-            **_again(grid, page, runs[index], store, runs),
+            **_compared(page, runs[index], place.result(item.run), runs),
         }
 
 
-def _again(grid: Grid, page: Page, run: KeptRun, store: Path, runs: Sequence[KeptRun]) -> dict[str, Any]:
-    task, place = grid.task, Store(store)
-    item = make_item(task, task.complete(run.settings), {}, place.fingerprints())
-    sweep([item], place, Serial())
-    result = place.result(item.run)
+def _item(grid: Grid, run: KeptRun, place: Store) -> Item:
+    """The run to be done; one that was made on a GPU is made on a CPU where there is none."""
+    accelerator = {"hardware.accelerator": "auto"} if DEVICE in run.made else {}
+    settings = grid.task.complete({**run.settings, **accelerator})
+    return make_item(grid.task, settings, {}, place.fingerprints())
+
+
+def _compared(page: Page, run: KeptRun, result: RunResult, runs: Sequence[KeptRun]) -> dict[str, Any]:
     kept = page.kept(result) if result.status == "finished" else None
     again = None if kept is None else shortened(kept, page.digits)
     here = environment()
@@ -73,9 +83,32 @@ def _again(grid: Grid, page: Page, run: KeptRun, store: Path, runs: Sequence[Kep
         **(
             {"numbers": 0, "unequal": None, "largest": None, "error": None}
             if again is None
-            else {**apart(run.found, again), "error": errors(run, again, runs)}
+            else {
+                **apart(run.found, again),
+                "error": errors(run, again, runs),
+                **({"devices": between_devices(run.found, again)} if DEVICE in run.made else {}),
+            }
         ),
     }
+
+
+_BETWEEN: Mapping[str, tuple[str, str, float]] = {
+    "stages.before.error": ("the error", " points", 100),
+    "stages.before.ece": ("the ECE", " points", 100),
+    "parameters.temperature": ("the likeliest temperature", "", 1),
+}
+"""What is compared between a run on a GPU and the same on a CPU: its name, its unit, and times what."""
+
+
+def between_devices(found: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Error, ECE and temperature of a run on a GPU and of the same on a CPU, as far as they are kept.
+
+    Example:
+        >>> between_devices({"parameters": {"temperature": 1.5}}, {"parameters": {"temperature": 1.4}})
+        {'parameters.temperature': [1.5, 1.4]}
+    """
+    first, second = dict(_numbers(found)), dict(_numbers(again))
+    return {name: [first[name], second[name]] for name in _BETWEEN if name in first and name in second}
 
 
 def apart(found: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,7 +181,8 @@ def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
 
 _ABOUT = (
     "Of the runs that a results file had at the time one in {one_in}, at least one, was done again from its "
-    "settings alone; all numbers that the file keeps of a run were compared, to its last digit. Written by "
+    "settings alone, of those made on a GPU one in {on_gpu}; all numbers that the file keeps of a run were "
+    "compared, to its last digit. Written by "
     "`python docs/results/repeat_runs.py PAGE ...`; run by run, with their settings, in `repeats.json`. "
     "Studies that read prediction files have no runs and are not here."
 )
@@ -178,8 +212,9 @@ def page_of_repeats(rows: Sequence[Mapping[str, Any]]) -> str:
     )
     pages = dict.fromkeys(row["page"] for row in rows)
     lines = [_row([row for row in rows if row["page"] == page]) for page in pages]
-    about = _ABOUT.format(one_in=ONE_IN)
-    return "\n\n".join(["# Runs done again", about, _found(rows), table(heads, lines), _COST]) + "\n"
+    about = _ABOUT.format(one_in=ONE_IN, on_gpu=ONE_IN_ON_GPU)
+    said = [about, _found(rows), _devices(rows), table(heads, lines), _COST]
+    return "\n\n".join(["# Runs done again", *filter(None, said)]) + "\n"
 
 
 def _found(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -206,6 +241,23 @@ def _found(rows: Sequence[Mapping[str, Any]]) -> str:
     if same:
         said.append(f"{same} gave others with the same versions and processor, which is a fault.")
     return " ".join(said) + (_LIKE_A_SEED if others else "")
+
+
+def _devices(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How a CPU differs from a GPU, on average over the runs that were made on both; empty without any."""
+    pairs = [row["devices"] for row in rows if row.get("devices")]
+    said: list[str] = []
+    for name, (what, unit, scale) in _BETWEEN.items():
+        gaps = [scale * (again - found) for pair in pairs if name in pair for found, again in [pair[name]]]
+        if len(gaps) > 1:
+            mean = mean_of(gaps)
+            said.append(f"{what} by {mean.value:+.2f} ± {mean.half_width:.2f}{unit}")
+    if not said:
+        return ""
+    return (
+        f"{len(pairs)} runs that were made on a GPU were done again on a CPU with the same seed. There they "
+        f"differ on average in {', '.join(said)} (95 % intervals, Student's t over the runs)."
+    )
 
 
 def _settings(row: Mapping[str, Any]) -> str:

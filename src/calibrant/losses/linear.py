@@ -67,8 +67,7 @@ def linear_focal_loss(
         ignore_index: Label of rows that do not count; on a CPU they cost nothing.
         reduction: As in :func:`focal_loss`.
         chunk_rows: Rows at a time; by default as many as have 2^25 logits.
-        kernel: ``"torch"``, on any device; or ``"triton"``, on a GPU; not yet run on one (see
-            :func:`linear_loss`).
+        kernel: ``"torch"``, on any device; or ``"triton"``, on a GPU (see :func:`linear_loss`).
 
     Returns:
         Scalar, not negative, or the shape of ``labels`` for ``"none"``; types as in :func:`focal_loss`.
@@ -136,8 +135,8 @@ def linear_loss(
         chunk_rows: Rows at a time; by default as many as have 2^25 logits.
         kernel: ``"torch"``, on any device; or ``"triton"``, on a GPU where Triton is installed:
             cross-entropy, focal and sample focal losses then take two passes over a chunk's logits in place
-            of a dozen. Its arithmetic is tested on a CPU, by Triton's interpreter; it has not yet been run
-            on a GPU.
+            of a dozen. Its tests have passed on one kind of GPU (docs/benchmarks.md has the speed), else on
+            a CPU by Triton's interpreter.
 
     Returns:
         Scalar, or the shape of ``labels`` for ``"none"``; types as those of ``loss``.

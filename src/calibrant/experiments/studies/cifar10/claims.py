@@ -48,6 +48,8 @@ _BETWEEN = (
     ("cross-entropy", STEP, SUM, "temperature"),
     ("focal-3", LONG, SUM, "temperature"),
     ("focal-3", LONG, MEAN, "ece"),
+    ("focal-3", STEP, MEAN, "temperature"),
+    ("focal-3", STEP, MEAN, "ece"),
     ("cross-entropy", SLOW, MEAN, "temperature"),
     ("cross-entropy", SLOW, MEAN, "ece"),
 )
@@ -99,15 +101,16 @@ def _of_steps(numbers: Mapping[str, Any]) -> Iterator[Claim]:
     titles = {way: step.title for way, step in STEPS.items()}
     yield from at_equal_steps(ways, titles)
     yield from between(ways, _BETWEEN, titles)
-    arms = enough(ways[MEAN])
-    for name in ("temperature", "ece"):
-        asked_of = Asked(
-            key=f"{name}, {MEAN}",
-            source=OWN,
-            statement=f"After focal loss (γ = 3) the {NAMES[name]} is lower than after cross-entropy, both "
-            f"with the {MEAN}",
-        )
-        yield from asked_of.lower(arms.get("focal-3"), arms.get("cross-entropy"), QUANTITIES[name])
+    for way in (MEAN, STEP):
+        arms = enough(ways[way])
+        for name in ("temperature", "ece"):
+            asked_of = Asked(
+                key=f"{name}, {way}",
+                source=OWN,
+                statement=f"After focal loss (γ = 3) the {NAMES[name]} is lower than after cross-entropy, "
+                f"both with the {titles[way]}",
+            )
+            yield from asked_of.lower(arms.get("focal-3"), arms.get("cross-entropy"), QUANTITIES[name])
 
 
 def _tells(numbers: Mapping[str, Any]) -> Iterator[Claim]:

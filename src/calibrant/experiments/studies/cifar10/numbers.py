@@ -7,6 +7,7 @@ from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, Run, arms_where, runs_by_arm
 from calibrant.experiments.claims import exchanged
+from calibrant.experiments.kept_runs import DEVICE
 from calibrant.experiments.matching import matches
 from calibrant.experiments.studies.cifar10.settings import STEPS, SUM, TITLES, WANTED
 from calibrant.experiments.studies.gammas.numbers import numbers_of as exponents_of
@@ -26,12 +27,18 @@ def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **also,
         "done": len(runs),
-        "cpu_seconds": sum(run["cpu_seconds"] for run in runs),
+        "on_gpu": sum(map(on_gpu, runs)),
+        "cpu_seconds": sum(run["cpu_seconds"] for run in runs if not on_gpu(run)),
         "ways": [
             {"way": way, "arms": runs_by_arm(found, WANTED, _FOUND)} for way, found in of_way.items() if found
         ],
         "exponents": exponents_of(decayed, {}),
     }
+
+
+def on_gpu(run: Run) -> bool:
+    """Whether a run was made on a GPU."""
+    return DEVICE in run
 
 
 def arms_of(numbers: Numbers, way: str) -> dict[str, ArmRuns]:

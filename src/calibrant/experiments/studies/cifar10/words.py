@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns, difference
 from calibrant.experiments.claims import Claim
-from calibrant.experiments.matching import matches
-from calibrant.experiments.pages import table
-from calibrant.experiments.paired import FEWEST_SEEDS, Quantity, arms_table, usual_words
+from calibrant.experiments.means import Mean
+from calibrant.experiments.pages import listed, table
+from calibrant.experiments.paired import FEWEST_SEEDS, Quantity, arms_table, in_words, usual_words
 from calibrant.experiments.printed_rows import fitted_table
 from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of
@@ -22,12 +21,12 @@ from calibrant.experiments.studies.cifar10.settings import (
     FACTOR,
     FOREIGN,
     IMAGES,
+    NO_DECAY,
     NORMS,
     PEOPLE,
     RATES,
     STEPS,
     TITLES,
-    WANTED,
     WAYS,
 )
 from calibrant.experiments.studies.gammas.numbers import rows_of
@@ -36,9 +35,8 @@ from calibrant.experiments.studies.gammas.words import map_table, of_map, protoc
 from calibrant.experiments.studies.losses.settings import CONTRAST, OF_FCL
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED
-from calibrant.experiments.studies.sum_or_mean import settings as of_steps
 from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, equal_steps
-from calibrant.experiments.studies.sum_or_mean.settings import LONG, MEAN, STEP, SUM
+from calibrant.experiments.studies.sum_or_mean.settings import LONG, MEAN, SLOW, STEP, SUM
 from calibrant.experiments.studies.sum_or_mean.words import share_of_length
 
 _HEADS = (
@@ -59,6 +57,8 @@ _OF_STEPS: Mapping[str, Quantity] = {
     "norm of the last layer": Quantity(pick=lambda run: list(run["norms"].values())[-1]),
     "right on training images %": Quantity(pick=lambda run: run["train"]["accuracy"], digits=1, scale=100),
 }
+_OVERVIEW = ("ECE %", "T by NLL", "error %")
+"""What is shown of every loss in every way."""
 _WENT: Mapping[str, str] = {
     "holds": "stays lower than with the sum",
     "does not hold": "is higher than with the sum",
@@ -73,9 +73,13 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     ways = {title: arms_by_way[way] for way, title in WAYS.items()}
     asked = claims(numbers)
     found = {claim.key: claim for claim in asked}
-    usual = usual_words(numbers, numbers["done"], asked, {})
+    done, on_cpu = numbers["done"], numbers["done"] - numbers["on_gpu"]
+    per_run = numbers["cpu_seconds"] / on_cpu if on_cpu else 0.0
     return {
-        **usual,
+        **usual_words(numbers, done, asked, {}),
+        "on_cpu": on_cpu,
+        "per_run": per_run,
+        "left_hours": (numbers["wanted"] - done) * per_run / 3600,
         "absent": [title for key, title in TITLES.items() if not any(key in arms for arms in ways.values())],
         "few": [
             f"{arm.title} ({len(arm.runs)}, {STEPS[way].title})"
@@ -92,6 +96,9 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "told": {title: _told(arms) for title, arms in ways.items() if arms},
         "people": {title: _people(arms) for title, arms in ways.items() if arms},
         "steps": _steps(arms_by_way),
+        "by_way": {title: _by_way(arms_by_way, title) for title in _OVERVIEW},
+        "against": _against(arms_by_way),
+        "titles": {way: step.title for way, step in STEPS.items()},
         "equal": {
             name: [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, name)) in found]
             for name in ("temperature", "ece")
@@ -101,11 +108,10 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "drop": DROPS[0],
         "share": share_of_length(arms_by_way),
         "of_fcl": OF_FCL,
-        "of_brier": _both_averaged(arms_by_way[MEAN]),
+        "of_brier": {way: _against_brier(arms_by_way[way]) for way in WAYS},
         "norms": NORMS,
         "rates": RATES,
-        "elsewhere": (elsewhere := num_elsewhere()),
-        "elsewhere_hours": elsewhere * numbers["seeds"] * usual["per_run"] / 3600,
+        "products": _products(arms_by_way),
         "images": IMAGES,
         "contrast": [f"{each:g}" for each in CONTRAST],
         "corruptions": CORRUPTIONS,
@@ -177,8 +183,70 @@ def _moved(found: Mapping[str, Claim]) -> str:
     return "; ".join(said)
 
 
-def _both_averaged(arms: Mapping[str, ArmRuns]) -> str:
-    """FLSD-53 less the Brier score in ECE, both averaged, where the authors' code sums the one."""
+def _by_way(ways: Mapping[str, Mapping[str, ArmRuns]], title: str) -> str:
+    """A number of every loss, a column for each way."""
+    shown = [way for way in STEPS if ways[way]]
+    rows = [
+        [name, *(_OF_STEPS[title].cell(ways[way][key]) if key in ways[way] else "" for way in shown)]
+        for key, name in TITLES.items()
+        if any(key in ways[way] for way in shown)
+    ]
+    return table([f"{title} after", *(STEPS[way].title for way in shown)], rows)
+
+
+def _against(ways: Mapping[str, Mapping[str, ArmRuns]]) -> list[str]:
+    """After how many losses T is higher than with the mean, and the ECE lower than after cross-entropy."""
+    temperature, ece = _OF_STEPS["T by NLL"], _OF_STEPS["ECE %"]
+    said: list[str] = []
+    for way in (SUM, STEP):
+        both = {key: arm for key, arm in ways[way].items() if key in ways[MEAN]}
+        gaps = {arm.title: difference(arm, ways[MEAN][key], temperature.pick) for key, arm in both.items()}
+        said.append(
+            f"With the {STEPS[way].title} the temperature is {_sides(gaps, 'higher', 'lower')} than with the "
+            f"{STEPS[MEAN].title}"
+        )
+    for way in (SUM, MEAN, STEP):
+        plain = ways[way].get("cross-entropy")
+        others = {key: arm for key, arm in ways[way].items() if key not in {"cross-entropy", NO_DECAY}}
+        if plain is None:
+            continue
+        gaps = {arm.title: difference(plain, arm, ece.pick) for arm in others.values()}
+        lower = _sides(gaps, "lower", "higher")
+        said.append(f"With the {STEPS[way].title} the ECE is {lower} than after cross-entropy")
+    return said
+
+
+def _sides(gaps: Mapping[str, Mean | None], above: str, below: str) -> str:
+    """After how many losses a difference is above zero; the others by name."""
+    known = {title: gap for title, gap in gaps.items() if gap is not None}
+    lower = [in_words(title) for title, gap in known.items() if gap.high < 0]
+    open_ = [in_words(title) for title, gap in known.items() if gap.low <= 0 <= gap.high]
+    said = f"{above} after {len(known) - len(lower) - len(open_)} of {len(known)} losses"
+    said += f" ({below} after {listed(lower)})" if lower else ""
+    return said + (f" (not beyond noise after {listed(open_)})" if open_ else "")
+
+
+def _products(ways: Mapping[str, Mapping[str, ArmRuns]]) -> list[str]:
+    """Length of gradients times the rate before it drops, of the pairs that were to be alike."""
+    focal, plain = ways[LONG].get("focal-3"), ways[STEP].get("cross-entropy")
+    slow = ways[SLOW].get("cross-entropy")
+    if focal is None or plain is None or slow is None:
+        return []
+    first, second, third = (
+        _levels(arm, RATES[way]) for arm, way in ((focal, LONG), (plain, STEP), (slow, SLOW))
+    )
+    if not first or not second or not third:
+        return []
+    usual = NORMS["focal-3"] * RATES[MEAN]
+    return [
+        f"{one:.3f} after focal loss (*{STEPS[way].title}*) and {two:.3f} after cross-entropy "
+        f"(*{STEPS[other].title}*)"
+        for one, way, two, other in ((first[0], LONG, second[0], STEP), (usual, MEAN, third[0], SLOW))
+    ]
+
+
+def _against_brier(arms: Mapping[str, ArmRuns]) -> str:
+    """FLSD-53 less the Brier score in ECE, both reduced alike, where the authors' code sums only the one."""
     focal, brier = arms.get("sample-focal"), arms.get("brier")
     ece = _OF_STEPS["ECE %"]
     gap = difference(focal, brier, ece.pick) if focal and brier else None
@@ -187,40 +255,30 @@ def _both_averaged(arms: Mapping[str, ArmRuns]) -> str:
 
 def _recorded(arm: ArmRuns, rate: float) -> str:
     """Mean length of gradients times the rate, at each of its three levels, of the runs that recorded it."""
-    recorded = [run["gradients"] for run in arm.runs.values() if "gradients" in run]
-    if not recorded:
+    levels, recorded = _levels(arm, rate), len(_lengths(arm))
+    if not levels:
         return "–"
-    few = f" (n = {len(recorded)})" if len(recorded) < len(arm.runs) else ""
+    few = f" (n = {recorded})" if recorded < len(arm.runs) else ""
+    return ", ".join(f"{each:.2g}" for each in levels) + few
+
+
+def _lengths(arm: ArmRuns) -> list[Mapping[str, float]]:
+    """Mean lengths of gradients by epoch, of the runs that recorded them."""
+    return [run["gradients"] for run in arm.runs.values() if "gradients" in run]
+
+
+def _levels(arm: ArmRuns, rate: float) -> list[float]:
+    """Length times rate at each level of the rate, mean over the runs that recorded it, if any."""
+    recorded = _lengths(arm)
+    if not recorded:
+        return []
     starts = [1, *(drop + 1 for drop in DROPS), len(recorded[0]) + 1]
-    levels = [
+    return [
         rate
         * FACTOR**level
         * fmean(lengths[str(epoch)] for lengths in recorded for epoch in range(first, after))
         for level, (first, after) in enumerate(pairwise(starts))
     ]
-    return ", ".join(f"{each:.2g}" for each in levels) + few
-
-
-def num_elsewhere() -> int:
-    """How many pairs of a way of this page and a loss the study of sum and mean has that are not here."""
-    from calibrant.experiments.grid import load_grid
-
-    grids = {
-        "cifar10": {key: (way, WANTED) for key, way in STEPS.items()},
-        "sum_or_mean": {way.key: (way, way.losses().wanted) for way in of_steps.WAYS if way.key in STEPS},
-    }
-    here, there = (
-        {
-            (key, loss)
-            for point in load_grid(Path(__file__).parents[1] / study / "grid.toml").points
-            for key, (way, wanted) in ways.items()
-            if matches(point.settings, way.where)
-            for loss, settings in wanted.items()
-            if matches(point.settings, settings)
-        }
-        for study, ways in grids.items()
-    )
-    return len(there - here)
 
 
 def _shifted(arms: Mapping[str, ArmRuns]) -> str:

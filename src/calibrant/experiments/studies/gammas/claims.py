@@ -53,7 +53,7 @@ def side(part: str, name: str) -> Quantity:
 
 ERROR = Quantity(pick=lambda run: run["error"], scale=100, unit=" %")
 SCALED = chosen("temperature", "adaptive_ece", "adaptive_ece")
-FALLING = ("focal-1", "focal-3", "focal-5", "focal-7")
+FALLING = tuple(FOCAL)
 _NONE = ArmRuns(key="", title="", runs={})
 
 

@@ -9,7 +9,7 @@ from calibrant.experiments.claims import Departure
 
 Criterion: TypeAlias = Literal["nll", "adaptive_ece"]
 
-FOCAL: Mapping[str, int] = {f"focal-{gamma}": gamma for gamma in (1, 3, 5, 7)}
+FOCAL: Mapping[str, int] = {f"focal-{gamma}": gamma for gamma in (1, 2, 3, 5, 7)}
 LOSSES: Mapping[str, tuple[str, str]] = {
     "cross-entropy": ("cross-entropy", "cross-entropy"),
     **{key: (f"focal(gamma={gamma})", f"focal, γ = {gamma}") for key, gamma in FOCAL.items()},
@@ -21,7 +21,7 @@ TITLES: Mapping[str, str] = {key: title for key, (_, title) in LOSSES.items()}
 ROWS_SIZE = 10000
 """The number of images of the rows of table 1."""
 SIZES = (1000, 3000, 10000, 50000)
-OF_SIZES = ("cross-entropy", "focal-1", "focal-3", "focal-5")
+OF_SIZES = ("cross-entropy", "focal-1", "focal-2", "focal-3", "focal-5")
 OBJECTIVES: Mapping[Criterion, str] = {"nll": "NLL", "adaptive_ece": "AdaECE"}
 """By what temperatures and exponents are chosen; the paper's ECE has bins of equal mass."""
 GAINS: Mapping[Criterion, float] = {"nll": 0.01, "adaptive_ece": 0.2}

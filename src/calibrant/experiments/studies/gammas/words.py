@@ -33,7 +33,10 @@ from calibrant.experiments.studies.gammas.settings import (
     TITLES,
 )
 from calibrant.experiments.studies.losses.settings import ARGUMENT, CONTRAST
+from calibrant.experiments.studies.sum_or_mean.settings import RESNET_HOURS
 
+RESNET_SEEDS = 3
+"""How many `grids/cifar10-gammas.toml` has."""
 _SEPARATED = "none: no errors"
 
 
@@ -64,6 +67,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "of_map": of_map(numbers["closest"], sizes),
         "size": f"{ROWS_SIZE:,}",
         "losses": len(LOSSES),
+        "resnet_hours": RESNET_SEEDS * len(LOSSES) * RESNET_HOURS,
         "protocol": protocol(),
     }
 
