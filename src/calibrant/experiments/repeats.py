@@ -21,7 +21,7 @@ from calibrant.experiments.study_runs import grid_of
 from calibrant.experiments.sweep import sweep
 from calibrant.experiments.tasks.simulation import environment
 
-ONE_IN, ONE_IN_ON_GPU = 50, 15
+ONE_IN, ONE_IN_ON_GPU = 50, 30
 _TIMES = frozenset({"cpu_seconds", "wall_seconds", "seconds"})
 """What no repetition gives again."""
 
