@@ -128,6 +128,7 @@ def main() -> None:
         "environment": environment("calibrant", "torch"),
         "device": torch.cuda.get_device_name() if arguments.device.startswith("cuda") else arguments.device,
         "repeats": arguments.repeats,
+        "sizes": {"samples": SAMPLES, "classes": CLASSES, "last layer": LAST_LAYER},
         "losses": of_losses(arguments.device, arguments.repeats),
         "last layer": of_last_layer(arguments.device, arguments.repeats),
         "metrics": of_metrics(arguments.device, arguments.repeats),

@@ -14,7 +14,6 @@ from typing import Any
 
 from check import Held, held
 from environment import RESULTS
-from on_gpu import CLASSES, LAST_LAYER, SAMPLES
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 GPU = "on_gpu"
@@ -117,8 +116,9 @@ def gpu_tables(path: Path) -> list[str]:
     about = (
         f"On one {content['device']} (PyTorch {packages['torch']}, Python {where['python']}, "
         f"{where['processor']}; `benchmarks/on_gpu.py`, medians of {content['repeats']} calls, each waited "
-        f"for), forward and backward of every loss, and in multiples of `{base}`. Both sizes take about as "
-        "long, so most of a call is the launching of kernels:"
+        f"for; one series, with no other work on the GPU), forward and backward of every loss, and in "
+        f"multiples of `{base}`. Small sizes take as long as large ones or longer, so a call's time is not "
+        "that of its arithmetic, and differences of tens of per cent say little:"
     )
     heads = [f"| loss | {' | '.join(f'{size}, µs | times' for size in sizes)} |"]
     lines = ["", about, "", *heads, "|---|" + "---:|---:|" * len(sizes)]
@@ -126,15 +126,16 @@ def gpu_tables(path: Path) -> list[str]:
         rows = [found[name] for found in sizes.values()]
         cells = [f"{row['microseconds']:,.0f} | {row['times_cross_entropy']:.2f}" for row in rows]
         lines.append(f"| {name} | {' | '.join(cells)} |")
+    known = content["sizes"]
     plain, fused = (layer[kernel]["microseconds"] / 1000 for kernel in ("torch", "triton"))
-    rows, width, classes = LAST_LAYER
+    count, width, classes = known["last layer"]
     of_layer = (
-        f"The focal loss of a last layer in bfloat16 there ({rows:,} rows of {width:,} numbers, {classes:,} "
+        f"The focal loss of a last layer in bfloat16 there ({count:,} rows of {width:,} numbers, {classes:,} "
         f'classes), forward and backward: {plain:.1f} ms by `kernel="torch"`, {fused:.1f} ms by '
-        f'`kernel="triton"`, {plain / fused:.2f} times as fast, with the same value '
-        f"({layer['torch']['value']:g}, {layer['triton']['value']:g})."
+        f'`kernel="triton"`, {plain / fused:.2f} times as fast; their values are '
+        f"{layer['torch']['value']:g} and {layer['triton']['value']:g}."
     )
-    of_metrics = f"Metrics of {SAMPLES:,} samples and {CLASSES} classes there:"
+    of_metrics = f"Metrics of {known['samples']:,} samples and {known['classes']} classes there:"
     lines += ["", of_layer, "", of_metrics, ""]
     lines += ["| metric | ms | difference from the CPU's value |", "|---|---:|---:|"]
     for name, found in content["metrics"].items():

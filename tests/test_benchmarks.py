@@ -132,6 +132,7 @@ def test_a_gpu_has_tables_of_its_own(results, tmp_path) -> None:
         },
         "device": "one GPU",
         "repeats": 5,
+        "sizes": {"samples": 1000, "classes": 3, "last layer": [8, 4, 2]},
         "losses": {"8 x 2": {"torch cross_entropy": {**row, "times_cross_entropy": 1.0}, "focal": row}},
         "last layer": {
             kernel: {"microseconds": time, "value": 2.5} for kernel, time in (("torch", 3e4), ("triton", 2e4))
@@ -144,6 +145,7 @@ def test_a_gpu_has_tables_of_its_own(results, tmp_path) -> None:
     assert "On one one GPU (PyTorch 1.0, Python 3.12, another chip;" in text
     assert "| focal | 150 | 3.00 |" in text
     assert "| ECE | 1.23 | 1e-17 |" in text
+    assert "Metrics of 1,000 samples and 3 classes there:" in text
     assert '20.0 ms by `kernel="triton"`, 1.50 times as fast' in text
     assert "another chip, 16 cores" not in text
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from calibrant.experiments.grid import load_grid
+from calibrant.experiments.studies.gammas.words import RESNET_RUNS
 from calibrant.experiments.studies.sum_or_mean.settings import RESNET_HOURS
 
 ROOT = Path(__file__).parents[1]
@@ -20,8 +22,9 @@ def text_of(path: str) -> str:
 def test_costs_of_the_residual_network_follow_from_one_step() -> None:
     """0.44 CPU seconds a step give the hours of the pages and of the grid."""
     page, grid = text_of("docs/results/gpu-runs.md"), text_of("grids/cifar10-gammas.toml")
-    hours, all_hours = f"{RESNET_HOURS:.1f}", f"{24 * RESNET_HOURS:.0f}"
-    assert f"| 24 | {hours} CPU hours | {all_hours} CPU hours |" in page
+    hours, all_hours = f"{RESNET_HOURS:.1f}", f"{RESNET_RUNS * RESNET_HOURS:.0f}"
+    assert len(load_grid(ROOT / "grids/cifar10-gammas.toml").points) == RESNET_RUNS
+    assert f"| {RESNET_RUNS} | {hours} CPU hours | {all_hours} CPU hours |" in page
     assert "(0.44 CPU seconds)" in page
     assert f"some {all_hours} CPU hours" in text_of("docs/results/gammas.md")
     said = " ".join(grid.replace("# ", "").split())
@@ -30,7 +33,7 @@ def test_costs_of_the_residual_network_follow_from_one_step() -> None:
         f"0.44 CPU seconds on one core, so an epoch of 45,000 images some {epoch}, a run some {hours} "
         in said
     )
-    assert f"the 24 runs some {all_hours} CPU hours" in said
+    assert f"the {RESNET_RUNS} runs some {all_hours} CPU hours" in said
 
 
 def test_costs_of_texts_follow_from_the_benchmarks() -> None:

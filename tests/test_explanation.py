@@ -19,6 +19,7 @@ from calibrant.experiments.studies.roster import STUDIES
 from calibrant.experiments.study import Page
 from calibrant.experiments.verdicts import (
     NO_PAPER,
+    UNIVERSAL,
     Found,
     every_claim,
     page_text,
@@ -183,7 +184,8 @@ def test_claims_have_a_status_and_a_check() -> None:
         if status in CHECKED:
             assert named, claim
         else:
-            assert status == together([verdicts()[name] for name in names]), (claim, names)
+            rows = [verdicts()[name] for name in names]
+            assert status == together(rows, universal=UNIVERSAL in claim), (claim, names)
         for path, function in named:
             tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
             defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -289,6 +291,8 @@ def test_one_disagreement_makes_a_row_mixed() -> None:
     assert together([holds, open_one, holds]) == "holds here (2 of 3)"
     assert together([open_one]) == "undecided here"
     assert together([holds, fails]) == "mixed here"
+    assert together([holds, fails], universal=True) == "does not hold here (1 of 2)"
+    assert together([holds, holds], universal=True) == "holds here"
     assert together([one("holds", mean)]) == "depends on the reduction"
     assert together([one("holds", mean), holds]) == "holds here"
     assert together([one("holds", mean), fails]) == "does not hold here"

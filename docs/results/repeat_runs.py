@@ -1,35 +1,41 @@
 """Do a sample of the runs behind pages again, and write what became of them: repeats.json, repeats.md.
 
 ``python docs/results/repeat_runs.py gammas shift`` does those of two pages again, and ``all`` those of every
-page; what was done before stays, but for the same runs. Without a page only the Markdown is written.
+page; what was done before stays, but for the same runs on the same processor. ``--store FOLDER`` keeps the
+runs, and compares those of a GPU that this store has made on a CPU. Without a page only the Markdown is
+written.
 ``CALIBRANT_DATA`` names the folder of the data sets.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import tempfile
 from pathlib import Path
 
-from calibrant.experiments.repeats import page_of_repeats, repeated_runs
+from calibrant.experiments.repeats import page_of_repeats, repeated_runs, takes_place_of
 from calibrant.experiments.studies.roster import STUDIES
 
 FOLDER = Path(__file__).parent
 KEPT = FOLDER / "repeats.json"
 
 
-def main(wanted: list[str]) -> None:
+def main() -> None:
     """What is done again takes the place of what was."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pages", nargs="*")
+    parser.add_argument("--store", type=Path)
+    arguments = parser.parse_args()
     rows = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.is_file() else []
     pages = [(study, page) for study in STUDIES for page in study.pages if study.grid is not None]
     for study, page in pages:
-        if page.name not in wanted and wanted != ["all"]:
+        if page.name not in arguments.pages and arguments.pages != ["all"]:
             continue
         with tempfile.TemporaryDirectory() as store:
-            again = list(repeated_runs(study, page, FOLDER, Path(store)))
-        done = [(row["page"], row["settings"]) for row in again]
-        rows = [*(row for row in rows if (row["page"], row["settings"]) not in done), *again]
+            again = repeated_runs(study, page, FOLDER, arguments.store or Path(store))
+        rows = [row for row in rows if not any(takes_place_of(each, row) for each in again)]
+        rows += again
     order = [page.name for _, page in pages]
     rows.sort(key=lambda row: order.index(row["page"]))
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
@@ -38,4 +44,4 @@ def main(wanted: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

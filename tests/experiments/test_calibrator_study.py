@@ -207,8 +207,11 @@ def test_holm_is_strict_and_in_order() -> None:
 
 
 def test_a_claim_needs_no_file_that_says_the_opposite(numbers: dict[str, Any]) -> None:
-    """Lower on some files and higher on others is undecided; exchanged, the verdict turns."""
-    assert sides({"a": Gain(9.0, 1.0), "b": Gain(-9.0, 1.0)}).neither == 0
+    """Lower on some files and higher on others is mixed; exchanged, the verdict turns."""
+    both = {"a": Gain(9.0, 1.0), "b": Gain(-9.0, 1.0)}
+    assert sides(both).neither == 0
+    found = [sides(each).verdict for each in (both, {"a": both["a"]}, {"b": both["b"]}, {"c": None})]
+    assert found == ["mixed", "holds", "does not hold", "undecided"]
     first = {claim.key: claim.verdict for claim in claims(numbers)}
     turned = {claim.key: claim.verdict for claim in claims(exchanged(numbers, "focal-temperature", "vector"))}
     opposite = {"holds": "does not hold", "does not hold": "holds", "undecided": "undecided"}

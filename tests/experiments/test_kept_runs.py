@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from calibrant.experiments.engines.serial import Serial
 from calibrant.experiments.grid import Grid
-from calibrant.experiments.kept_runs import KeptRun, keep, made_by, united
+from calibrant.experiments.kept_runs import KeptRun, content_of, keep, made_by, runs_in, united
 from calibrant.experiments.store import Store
 from calibrant.experiments.study_runs import kept_results, size_of
 from calibrant.experiments.sweep import sweep
@@ -82,3 +82,23 @@ def test_what_runs_took_is_kept_once(tmp_path: Path) -> None:
     assert "cpu_seconds" not in found.made
     assert "CPU" not in made_by([runs[0], found])
     assert made_by([]) == ""
+
+
+def test_a_gpu_is_kept_and_told(tmp_path: Path) -> None:
+    """Through the results file to the page, where the processor beside it does not tell runs apart."""
+    store = Store(tmp_path)
+    sweep(grid([0, 1, 2], recorded=False).items(), store, Serial())
+    machines = [
+        {"torch": "2.13", "instructions": "AVX2", "processor": processor, "device": device}
+        for processor, device in (("A 1", "NVIDIA H200"), ("B 1", "NVIDIA H200"), ("A 1", "cpu"))
+    ]
+    results = kept_results(grid([0, 1, 2], recorded=False), tmp_path)
+    runs = [
+        keep(replace(each, environment=machine), {"number": 0, "cpu_seconds": 1.0}, 8)
+        for each, machine in zip(results, machines, strict=True)
+    ]
+    again = runs_in(content_of(runs, {}))
+    assert again == runs
+    assert [run.flat.get("device") for run in again] == ["NVIDIA H200", "NVIDIA H200", None]
+    assert made_by(again) == "2 with PyTorch 2.13 on NVIDIA H200, 1 with PyTorch 2.13 on AVX2 (A 1)"
+    assert made_by([replace(runs[0], made={"device": "NVIDIA H200"})]) == "1 on NVIDIA H200"

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from calibrant.experiments.kept_runs import KeptRun, runs_in
-from calibrant.experiments.repeats import apart, errors, page_of_repeats, sample_of
+from calibrant.experiments.repeats import (
+    apart,
+    between_devices,
+    errors,
+    page_of_repeats,
+    repeated_runs,
+    sample_of,
+    takes_place_of,
+)
+from calibrant.experiments.studies.linear_model import LINEAR_MODEL
+from calibrant.experiments.studies.linear_model.settings import Setting
+from calibrant.experiments.study import Session
 
+SMALL = Setting(num_samples=80, num_test=400, learning_rate=0.5)
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
@@ -35,7 +48,7 @@ def test_the_page_is_that_of_the_committed_repetitions() -> None:
     rows = json.loads((RESULTS / "repeats.json").read_text(encoding="utf-8"))
     assert (RESULTS / "repeats.md").read_text(encoding="utf-8") == page_of_repeats(rows)
     equal = sum(row["unequal"] == 0 for row in rows)
-    assert f"{equal} of {len(rows)} runs gave every number again" in page_of_repeats(rows)
+    assert f"{equal} of {len(rows)} repetitions gave every number again" in page_of_repeats(rows)
 
 
 def row(unequal: int | None, made: dict[str, Any] | None = None, **also: Any) -> dict[str, Any]:
@@ -49,7 +62,10 @@ def row(unequal: int | None, made: dict[str, Any] | None = None, **also: Any) ->
 def test_a_failed_repetition_is_not_equal() -> None:
     """It is named with its settings, and counted neither as equal nor as different."""
     text = page_of_repeats([row(0), row(None)])
-    assert "1 of 2 runs gave every number again. 1 gave no numbers when done again: one, seed = 3." in text
+    assert (
+        "1 of 2 repetitions gave every number again. 1 gave no numbers when done again: one, seed = 3."
+        in text
+    )
     assert "| 40 | 2 | 1 |" in text
     assert "gave others" not in text
 
@@ -87,3 +103,45 @@ def test_repeated_runs_are_in_results_files_that_grow(page: str) -> None:
     for each in (one for one in kept if one["page"] == page):
         assert each["of"] <= len(runs)
         assert sum(each["settings"].items() <= settings for settings in runs) == 1, each
+
+
+def test_seeds_on_a_gpu_and_on_a_cpu_are_seeds_of_one_setting() -> None:
+    """Where a run was made decides nothing of what its seeds are compared with."""
+    runs = [
+        KeptRun(settings={"seed": seed, "hardware.accelerator": where}, found={"error": seed / 100})
+        for seed, where in ((1, "cpu"), (2, "cuda"), (3, "cuda"))
+    ]
+    found = errors(runs[0], {"error": 0.02}, runs)
+    assert found is not None
+    assert found["seeds"] == 3
+
+
+def test_a_gpu_is_held_against_a_cpu_by_the_mean_over_runs() -> None:
+    """Error and ECE in points, the temperature as it is; with one run nothing is said."""
+    kept = {"stages": {"before": {"error": 0.3, "ece": 0.1}}, "parameters": {"temperature": 1.5}}
+    again = {"stages": {"before": {"error": 0.32, "ece": 0.1}}, "parameters": {"temperature": 1.4}}
+    pairs = between_devices(kept, again)
+    rows = [row(4, {"device": "a GPU"}, devices=pairs)] * 2
+    text = page_of_repeats(rows)
+    assert "the error by +2.00 ± 0.00 points (n = 2), the ECE by +0.00 ± 0.00 points (n = 2) and the" in text
+    assert "likeliest temperature by -0.100 ± 0.000 (n = 2)" in text
+    assert "on a GPU" not in page_of_repeats(rows[:1])
+
+
+def test_a_run_done_again_elsewhere_stays_beside_it() -> None:
+    """The same run on the same processor takes the old row's place, whatever else its settings tell."""
+    old, new = row(0), row(0, settings={"seed": 3, "hardware.threads": 1})
+    assert takes_place_of(new, old)
+    assert not takes_place_of(row(0, here={"processor": "B 1"}), old)
+    assert not takes_place_of(row(0, settings={"seed": 4}), old)
+    text = page_of_repeats([old, row(4, here={**old["here"], "processor": "B 1"})])
+    assert "recorded: 1 of 1 on A 1 and 0 of 1 on B 1." in text
+
+
+def test_runs_are_done_again_and_found_the_same(tmp_path: Path) -> None:
+    """Of a small study all are; what a GPU made is done on a CPU, and only where the store has it."""
+    session, small = Session(tell=lambda _: None), {"settings": {**asdict(SMALL), "iterations": 30}}
+    LINEAR_MODEL.run(session, small, out=tmp_path / "a", seeds=2, table=None)
+    (found,) = repeated_runs(LINEAR_MODEL, LINEAR_MODEL.pages[0], tmp_path / "a", tmp_path / "store")
+    assert (found["unequal"], found["of"], found["settings"]) == (0, 2, {"seed": 1})
+    assert "devices" not in found

@@ -196,6 +196,14 @@ def test_images_are_prepared_as_in_training() -> None:
     assert torch.allclose(logits_of(nn.Flatten(), prepared, images).double(), wanted, atol=1e-6)
 
 
+def test_logits_come_back_to_the_cpu() -> None:
+    """Images and what prepares them go to where the network lies."""
+    network = nn.Sequential(nn.Flatten(), nn.Linear(4, 2)).to("meta")
+    images = torch.zeros(3, 1, 2, 2, dtype=torch.uint8)
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):  # they have arrived
+        logits_of(network, Preparation.given([0.5], [0.25], 1), images)
+
+
 def test_the_recipe_is_that_of_the_study_of_losses() -> None:
     """But for what the grid says."""
     recipe = recipe_of({**DEFAULTS, "loss": "brier", "seed": 2})

@@ -137,22 +137,6 @@ def test_a_temperature_on_its_bound_is_marked() -> None:
     assert "† |" in text[text.index("## On the long tail") :]
 
 
-def test_runs_without_the_stage_leave_a_gap() -> None:
-    """Made before the ECE after T by ECE was kept: the page says so, and no claim of a paper is asked."""
-    numbers = ways({SUM: {"cross-entropy": 2.0, "sample-focal": 1.0}}, 3)
-    heading = "ECE after T by ECE %"
-    assert heading in PAGE.text(numbers)
-    assert "flsd-ece-temperature" in {claim.key for claim in claims(numbers)}
-    for arm in numbers["ways"][0]["arms"]:
-        for run in arm["runs"]:
-            run["stages"] = {name: each for name, each in run["stages"].items() if name != "by-ece"}
-    text = PAGE.text(numbers)
-    assert "**Missing:** 6 of the runs" in text
-    assert "to make them again would take some 2 CPU minutes" in text
-    assert heading not in text
-    assert "flsd-ece-temperature" not in {claim.key for claim in claims(numbers)}
-
-
 def test_a_pair_of_ways_is_named_by_both() -> None:
     """Where cross-entropy is at another rate than focal loss, the page says so, on the long tail, too."""
     numbers = ways({SUM: {"cross-entropy": 2.0, "focal-3": 1.0}}, 3)

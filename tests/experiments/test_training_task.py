@@ -171,3 +171,12 @@ def test_a_training_that_diverges_is_a_result(tmp_path) -> None:
     report = sweep([item(**{"optimiser.name": ["sgd"], "optimiser.learning_rate": [1e30]})], store, Serial())
     assert (report.statuses, report.failed) == ({"diverged": 1}, 0)
     assert "lower optimiser.learning_rate" in str(store.result(store.done().pop()).reason)
+
+
+def test_a_network_is_asked_where_it_was_trained(monkeypatch) -> None:
+    """On the GPU only where the recipe lets it and there is one."""
+    task = Training()
+    settings = [task.complete({"hardware.accelerator": each}) for each in ("cpu", "auto")]
+    for there, device in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr("torch.cuda.is_available", lambda there=there: there)
+        assert [task.device(each) for each in settings] == ["cpu", device]

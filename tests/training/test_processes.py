@@ -25,6 +25,7 @@ PENALTIES = {
     "sam": ["sam.rho=0.05"],
 }
 OWN_VECTORS = ["curvature.weight=0.02", "curvature.estimator=gauss-newton"]
+CLIPPED = ["optimiser.clip_norm=0.5"]
 STATISTICS = ["model=resnet(blocks=(1,), width=4)", "training.epochs=1", "data.train=60"]
 
 
@@ -46,6 +47,7 @@ def launched(
 ) -> Mapping[str, Run]:
     """The runs of two processes that import torch once for all of them."""
     wanted = {name: shared.with_settings(settings) for name, settings in PENALTIES.items()}
+    wanted |= {"clipped": shared.with_settings(CLIPPED)}
     wanted |= {"plain": shared, "own-vectors": shared.with_settings(OWN_VECTORS), "lazy": lazy}
     wanted |= dict.fromkeys(("statistics", "statistics-again"), plain.with_settings(STATISTICS))
     folder = tmp_path_factory.mktemp("launched")
@@ -107,6 +109,14 @@ def test_two_processes_train_as_one(shared, launched, tmp_path) -> None:
     The sum is asked of with a penalty on curvature.
     """
     assert_alike(alone(shared, tmp_path / "one"), launched["plain"])
+
+
+def test_two_processes_clip_as_one(shared, launched, tmp_path) -> None:
+    """The length that is clipped, and recorded, is that of the whole batch's gradient."""
+    one = alone(shared.with_settings(CLIPPED), tmp_path / "one")
+    assert_alike(one, launched["clipped"])
+    assert {"gradient_norm", "clipped"} <= one.rows[0].keys()
+    assert 0 < one.rows[0]["clipped"] < 1
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)

@@ -27,7 +27,7 @@ _TABLES = ("settings", "made", "found")
 MADE = ("calibrant", "torch", "instructions", "processor")
 """By what a run is made, as far as its numbers may depend on it, on a CPU."""
 DEVICE = "device"
-"""The name of the GPU, for a run that was made on one."""
+"""The name of the GPU, for a run that was made on one; ``mps`` for that of a Mac."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,23 +165,25 @@ def made_by(runs: Sequence[KeptRun]) -> str:
         >>> made_by([KeptRun(settings={}, made={"torch": "2.13", "cpu_seconds": 12.0}, found={})] * 3)
         '3 with PyTorch 2.13 on a processor that was not recorded, in 0.6 CPU minutes'
     """
-    groups = Counter(tuple(str(run.made.get(name, "")) for name in (*MADE, DEVICE)) for run in runs)
-    said = ", ".join(_said(number, *made) for made, number in groups.items())
+    groups = Counter(_said(run.made) for run in runs)
+    said = ", ".join(f"{number} {made}" for made, number in groups.items())
     spent = [float(run.made["cpu_seconds"]) for run in runs if "cpu_seconds" in run.made]
     return f"{said}, in {sum(spent) / 60:.1f} CPU minutes" if runs and len(spent) == len(runs) else said
 
 
-def _said(number: int, calibrant: str, torch: str, instructions: str, processor: str, device: str) -> str:
-    versions = [f"{name} {value}" for name, value in (("calibrant", calibrant), ("PyTorch", torch)) if value]
-    if not versions:
-        return f"{number} whose versions and processor were not recorded"
+def _said(made: Values) -> str:
+    names = {"calibrant": "calibrant", "torch": "PyTorch"}
+    versions = [f"{said} {made[name]}" for name, said in names.items() if made.get(name)]
+    device, instructions, processor = (made.get(name) for name in (DEVICE, "instructions", "processor"))
+    if not versions and not device:
+        return "whose versions and processor were not recorded"
     if device:
         where = device
     elif instructions:
         where = f"{instructions} ({processor})" if processor else instructions
     else:
         where = "a processor that was not recorded"
-    return f"{number} with {' and '.join(versions)} on {where}"
+    return " ".join([*([f"with {' and '.join(versions)}"] if versions else []), f"on {where}"])
 
 
 def differences(kept: Sequence[KeptRun], task: Task, here: Mapping[str, str]) -> list[str]:

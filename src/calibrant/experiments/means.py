@@ -91,7 +91,7 @@ def plus_minus(
         '3.10 ± 0.20'
         >>> plus_minus(Mean(value=0.5, half_width=None, n=1), signed=True)
         '+0.500'
-        >>> plus_minus(Mean(value=-0.001, half_width=0.2, n=3), 1)  # no sign is told of nothing
+        >>> plus_minus(Mean(value=-0.001, half_width=0.2, n=3), 1)
         '0.0 ± 0.2'
     """
     if found is None:

@@ -138,9 +138,12 @@ def in_words(title: str) -> str:
     Example:
         >>> in_words("focal calibration, γ = 3, λ = 0.5"), in_words("cross-entropy")
         ('focal calibration loss (γ = 3, λ = 0.5)', 'cross-entropy')
+        >>> in_words("label smoothing, 0.05")
+        'label smoothing (0.05)'
     """
     name, _, settings = title.partition(", ")
-    return f"{name} loss ({settings})" if name in {"focal", "focal calibration"} else title
+    loss = " loss" if name in {"focal", "dual focal", "focal calibration"} else ""
+    return f"{name}{loss} ({settings})" if settings else title
 
 
 _SAID: Mapping[str, tuple[str, str]] = {
@@ -214,7 +217,12 @@ def in_short(claims: Iterable[Claim], questions: Mapping[str, str]) -> str:
 
 
 def usual_words(
-    numbers: Mapping[str, Any], done: int, claims: Sequence[Claim], questions: Mapping[str, str]
+    numbers: Mapping[str, Any],
+    done: int,
+    claims: Sequence[Claim],
+    questions: Mapping[str, str],
+    *,
+    timed: int | None = None,
 ) -> dict[str, Any]:
     """What every page of a grid that is not finished says: what was run, what is left, and the claims.
 
@@ -223,8 +231,10 @@ def usual_words(
         done: How many runs the page has.
         claims: All of them.
         questions: As :func:`in_short` has them.
+        timed: How many runs the seconds are of; by default all.
     """
-    per_run = numbers["cpu_seconds"] / done if done else 0.0
+    timed = done if timed is None else timed
+    per_run = numbers["cpu_seconds"] / timed if timed else 0.0
     return {
         "done": done,
         "minutes": numbers["cpu_seconds"] / 60,

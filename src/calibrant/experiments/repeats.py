@@ -4,72 +4,95 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from calibrant._math.environment import environment
 from calibrant.experiments.engines.pool import Pool
 from calibrant.experiments.grid import Grid
 from calibrant.experiments.item import Item, make_item
 from calibrant.experiments.kept_runs import DEVICE, MADE, KeptRun, runs_in, shortened
-from calibrant.experiments.means import mean_of
-from calibrant.experiments.pages import table
+from calibrant.experiments.means import mean_of, plus_minus
+from calibrant.experiments.pages import listed, table
 from calibrant.experiments.result import RunResult
 from calibrant.experiments.store.store import Store
 from calibrant.experiments.study import Page, Study
 from calibrant.experiments.study_runs import grid_of
 from calibrant.experiments.sweep import sweep
-from calibrant.experiments.tasks.simulation import environment
 
-ONE_IN, ONE_IN_ON_GPU = 50, 30
+ONE_IN = 50
 _TIMES = frozenset({"cpu_seconds", "wall_seconds", "seconds"})
 """What no repetition gives again."""
+_WHERE = ("hardware.", "evaluation.")
+"""How settings begin that decide nothing of the trained network."""
 
 
-def sample_of(runs: int, one_in: int = ONE_IN) -> list[int]:
+def sample_of(runs: int) -> list[int]:
     """Which of so many runs are done again: evenly spread, one at least.
 
     Example:
-        >>> sample_of(164), sample_of(3), sample_of(0)
-        ([20, 61, 102, 143], [1], [])
+        >>> sample_of(164), sample_of(3)
+        ([20, 61, 102, 143], [1])
     """
-    chosen = math.ceil(runs / one_in)
+    chosen = max(1, math.ceil(runs / ONE_IN))
     return [(2 * k + 1) * runs // (2 * chosen) for k in range(chosen)]
 
 
-def repeated_runs(study: Study, page: Page, folder: Path, store: Path) -> Iterator[dict[str, Any]]:
-    """A sample of a page's runs done again in a store, each with what differs.
+def repeated_runs(study: Study, page: Page, folder: Path, store: Path) -> list[dict[str, Any]]:
+    """A sample of a page's runs done again on CPUs, each with what differs.
+
+    Runs that were made on a GPU, and that the store has finished on a CPU already, are compared as well.
 
     Args:
         study: The study, which has a grid.
         page: Its page.
         folder: Where its results file lies.
-        store: An empty folder.
+        store: Where the runs are done.
     """
     if study.grid is None:
         raise ValueError(f"{study.name} has no grid.")
     content = page.content(folder)
     runs, grid, place = runs_in(content), grid_of(study.grid), Store(store)
-    on_gpu = [index for index, run in enumerate(runs) if DEVICE in run.made]
-    on_cpu = [index for index, run in enumerate(runs) if DEVICE not in run.made]
-    chosen = [on_cpu[at] for at in sample_of(len(on_cpu))]
-    chosen += [on_gpu[at] for at in sample_of(len(on_gpu), ONE_IN_ON_GPU)]
-    items = {index: _item(grid, runs[index], place) for index in chosen}
+    done = {result.run for result in place.results(task=grid.task.name) if result.status == "finished"}
+    on_gpu = {index: _item(grid, run, place) for index, run in enumerate(runs) if DEVICE in run.made}
+    items = {index: item for index, item in on_gpu.items() if item.run in done}
+    items |= {index: _item(grid, runs[index], place) for index in sample_of(len(runs))}
     sweep([*items.values()], place, Pool())
-    for index, item in items.items():
-        yield {
+    return [
+        {
             "page": page.name,
             "settings": content["runs"][index]["settings"],
             "of": len(runs),
-            **_compared(page, runs[index], place.result(item.run), runs),
+            **_compared(page, runs[index], place.result(items[index].run), runs),
         }
+        for index in sorted(items)
+    ]
 
 
 def _item(grid: Grid, run: KeptRun, place: Store) -> Item:
-    """The run to be done; one that was made on a GPU is made on a CPU where there is none."""
-    accelerator = {"hardware.accelerator": "auto"} if DEVICE in run.made else {}
+    """The run to be done, on a CPU also where it was made on a GPU."""
+    accelerator = {"hardware.accelerator": "cpu"} if DEVICE in run.made else {}
     settings = grid.task.complete({**run.settings, **accelerator})
     return make_item(grid.task, settings, {}, place.fingerprints())
+
+
+def takes_place_of(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether it is the same run done again on the same processor, by versions that may be newer.
+
+    The settings of a row are those by which a run differed from the others of its page at the time.
+
+    Example:
+        >>> old = {"page": "sst", "settings": {"seed": 1}, "here": {"processor": "A 1"}}
+        >>> new = {**old, "settings": {"seed": 1, "hardware.accelerator": "cpu"}}
+        >>> takes_place_of(new, old), takes_place_of(new, {**old, "here": {"processor": "B 1"}})
+        (True, False)
+    """
+    first, second = row["settings"], other["settings"]
+    same = all(first[name] == second[name] for name in first.keys() & second.keys())
+    place = row["here"].get("processor")
+    return same and row["page"] == other["page"] and other["here"].get("processor", place) == place
 
 
 def _compared(page: Page, run: KeptRun, result: RunResult, runs: Sequence[KeptRun]) -> dict[str, Any]:
@@ -164,7 +187,8 @@ def errors(run: KeptRun, again: Mapping[str, Any], runs: Sequence[KeptRun]) -> d
 
 
 def _without_seed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name != "seed"}
+    """What two seeds of one setting have alike, wherever they were run."""
+    return {name: value for name, value in settings.items() if name != "seed" and not name.startswith(_WHERE)}
 
 
 def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
@@ -181,10 +205,9 @@ def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
 
 _ABOUT = (
     "Of the runs that a results file had at the time one in {one_in}, at least one, was done again from its "
-    "settings alone, of those made on a GPU one in {on_gpu}; all numbers that the file keeps of a run were "
-    "compared, to its last digit. Written by "
-    "`python docs/results/repeat_runs.py PAGE ...`; run by run, with their settings, in `repeats.json`. "
-    "Studies that read prediction files have no runs and are not here."
+    "settings alone, on a CPU; all numbers that the file keeps of a run were compared, to its last digit. "
+    "Written by `python docs/results/repeat_runs.py PAGE ...`; run by run, with their settings, in "
+    "`repeats.json`. Studies that read prediction files have no runs and are not here."
 )
 _LIKE_A_SEED = (
     " Take a run that does not give its numbers again as one of another seed: the error of both stands "
@@ -212,8 +235,8 @@ def page_of_repeats(rows: Sequence[Mapping[str, Any]]) -> str:
     )
     pages = dict.fromkeys(row["page"] for row in rows)
     lines = [_row([row for row in rows if row["page"] == page]) for page in pages]
-    about = _ABOUT.format(one_in=ONE_IN, on_gpu=ONE_IN_ON_GPU)
-    said = [about, _found(rows), _devices(rows), table(heads, lines), _COST]
+    about = _ABOUT.format(one_in=ONE_IN)
+    said = [about, _found(rows), _by_processor(rows), _devices(rows), table(heads, lines), _COST]
     return "\n\n".join(["# Runs done again", *filter(None, said)]) + "\n"
 
 
@@ -226,7 +249,7 @@ def _found(rows: Sequence[Mapping[str, Any]]) -> str:
     same = sum(
         all(row["made"].get(name) == row["here"].get(name) for name in (*MADE, DEVICE)) for row in known
     )
-    said = [f"{len(equal)} of {len(rows)} runs gave every number again."]
+    said = [f"{len(equal)} of {len(rows)} repetitions gave every number again."]
     if failed:
         named = "; ".join(f"{row['page']}, {_settings(row)}" for row in failed)
         said.append(f"{len(failed)} gave no numbers when done again: {named}.")
@@ -243,20 +266,30 @@ def _found(rows: Sequence[Mapping[str, Any]]) -> str:
     return " ".join(said) + (_LIKE_A_SEED if others else "")
 
 
+def _by_processor(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many repetitions gave every number again on each model of processor that is known."""
+    where = Counter(row["here"]["processor"] for row in rows if row["here"].get("processor"))
+    equal = Counter(row["here"].get("processor") for row in rows if row["unequal"] == 0)
+    said = listed(f"{equal[each]} of {number} on {each}" for each, number in where.items())
+    return (
+        f"By the processor on which runs were done again, as far as it was recorded: {said}." if said else ""
+    )
+
+
 def _devices(rows: Sequence[Mapping[str, Any]]) -> str:
     """How a CPU differs from a GPU, on average over the runs that were made on both; empty without any."""
     pairs = [row["devices"] for row in rows if row.get("devices")]
     said: list[str] = []
     for name, (what, unit, scale) in _BETWEEN.items():
-        gaps = [scale * (again - found) for pair in pairs if name in pair for found, again in [pair[name]]]
+        gaps = [again - found for pair in pairs if name in pair for found, again in [pair[name]]]
         if len(gaps) > 1:
-            mean = mean_of(gaps)
-            said.append(f"{what} by {mean.value:+.2f} ± {mean.half_width:.2f}{unit}")
+            shown = plus_minus(mean_of(gaps), 3 if scale == 1 else 2, scale, signed=True)
+            said.append(f"{what} by {shown}{unit} (n = {len(gaps)})")
     if not said:
         return ""
     return (
-        f"{len(pairs)} runs that were made on a GPU were done again on a CPU with the same seed. There they "
-        f"differ on average in {', '.join(said)} (95 % intervals, Student's t over the runs)."
+        "Runs that were made on a GPU were done again on a CPU with the same seeds. There they differ on "
+        f"average in {listed(said)}: 95 % intervals, Student's t over the runs."
     )
 
 

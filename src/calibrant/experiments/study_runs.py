@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from calibrant._math.environment import environment
 from calibrant._math.errors import InputError
 from calibrant.experiments.engines.engine import Ended, Event
 from calibrant.experiments.engines.roster import build_engine
@@ -19,7 +20,6 @@ from calibrant.experiments.store.places import RUNS
 from calibrant.experiments.store.store import Store
 from calibrant.experiments.study import Page, Session
 from calibrant.experiments.sweep import Watcher, sweep
-from calibrant.experiments.tasks.simulation import environment
 
 DEFAULT_STORE = Path("study")
 

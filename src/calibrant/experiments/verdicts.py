@@ -43,6 +43,8 @@ _COLUMNS = (
     "to the list above each table, which says what the study does otherwise than the paper. † marks a fitted "
     "exponent whose search ended on a bound."
 )
+UNIVERSAL = "<!--every-->"
+"""What marks a claim of every network and data set."""
 _ORDER = ("holds", "does not hold", "mixed", "undecided")
 _COMPUTED = re.compile(r" here( \(\d+ of \d+\))?$|^depends on the \w+|^beyond the paper$")
 _CITED = re.compile(r"<!-- (.*?) -->")
@@ -195,9 +197,10 @@ def _number(p: float | None) -> str:
     return "< 1e-4" if p < 1e-4 else f"{p:.2g}"
 
 
-def together(found: Collection[Found]) -> str:
+def together(found: Collection[Found], *, universal: bool = False) -> str:
     """The status of a row of claims from what the correction leaves of those that it names.
 
+    A claim that is ``universal``, of every network and data set, does not hold where one of them refutes it.
     Undecided ones do not contradict the others; they are counted. A claim that a study leaves open, since it
     departs from the paper, is not; where all are left open, that is the status.
     """
@@ -205,6 +208,8 @@ def together(found: Collection[Found]) -> str:
     if not faithful:
         return next(iter(found)).claim.said
     verdicts = {each.left for each in faithful} - {"undecided"} or {"undecided"}
+    if universal and "does not hold" in verdicts:
+        verdicts = {"does not hold"}
     if len(verdicts) > 1 or "mixed" in verdicts:
         return "mixed here"
     (verdict,) = verdicts
@@ -307,6 +312,6 @@ def with_statuses(text: str, found: Sequence[Found]) -> str:
         cells = line.split(" | ")
         names = cited(line, known) if line.startswith("| ") and len(cells) >= 5 else []
         if names and _COMPUTED.search(cells[2]):
-            cells[2] = together([known[name] for name in names])
+            cells[2] = together([known[name] for name in names], universal=UNIVERSAL in cells[0])
         lines.append(_WRITTEN.sub(again, " | ".join(cells)))
     return "\n".join(lines) + "\n"

@@ -17,10 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from calibrant import __version__
+from calibrant._math.environment import environment
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, atomic_write, write_text
-from calibrant._math.processor import processor
 from calibrant.evaluation import Evaluation
 from calibrant.models import build as build_model
 from calibrant.predictions import Predictions, load_predictions
@@ -130,18 +129,14 @@ class RunFolder:
         sessions: list[dict[str, Any]] = []
         if self.environment.is_file():
             sessions = json.loads(self.environment.read_text(encoding="utf-8"))["sessions"]
+        here = environment()
+        rounding = {name: here.pop(name) for name in ("instructions", "processor")}
         sessions.append(
             {
                 "command": command or shlex.join(sys.argv),
-                "versions": {
-                    "calibrant": __version__,
-                    "python": platform.python_version(),
-                    "torch": torch.__version__,
-                },
+                "versions": here,
                 "platform": platform.platform(),
-                # Both decide how sums are rounded.
-                "instructions": torch.backends.cpu.get_cpu_capability(),
-                "processor": processor(),
+                **rounding,
                 "device": device,
                 "processes": processes,
                 "threads": torch.get_num_threads(),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from calibrant._math.environment import environment
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant.experiments.tasks.task import RESULT, Outcome, Settings, Task, Tell
@@ -33,19 +34,6 @@ class Simulation(Task):
         stages = {_stage(arm): dict(_plain(arm)) for arm in found.get("arms", ())}
         metrics = stages or {RESULT: dict(_plain(found))}
         return Outcome(metrics=metrics, rows=[found], more={"environment": environment()})
-
-
-def environment() -> dict[str, str]:
-    """Versions and what decides how sums are rounded, as trainings note it."""
-    import platform
-
-    import torch
-
-    from calibrant import __version__
-    from calibrant._math.processor import processor
-
-    versions = {"calibrant": __version__, "python": platform.python_version(), "torch": torch.__version__}
-    return {**versions, "instructions": torch.backends.cpu.get_cpu_capability(), "processor": processor()}
 
 
 def completed(settings: Settings, defaults: Mapping[str, Any]) -> Settings:

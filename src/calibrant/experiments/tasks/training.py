@@ -159,7 +159,7 @@ class Training(Task):
         return recipe_of(settings).hardware.accelerator != "cpu" and torch.cuda.is_available()
 
     def device(self, settings: Settings) -> str:
-        """Where the finished network may be asked for more: on the GPU, where it was trained on one."""
+        """Where the finished network is asked for more: on CUDA if it was trained there, else on the CPU."""
         return "cuda" if self.needs_gpu(settings) else "cpu"
 
     def gpus(self, settings: Settings) -> int:

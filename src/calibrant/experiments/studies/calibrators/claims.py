@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Any
 
-from calibrant.experiments.claims import OWN, Claim, Verdict, below
+from calibrant.experiments.claims import OWN, Claim, below
 from calibrant.experiments.means import mean_of, plus_minus
-from calibrant.experiments.studies.calibrators.gains import Gain, Sides, adjusted, gain_without_zeros, sides
+from calibrant.experiments.studies.calibrators.gains import Gain, adjusted, gain_without_zeros, sides
 from calibrant.experiments.studies.calibrators.numbers import means_of, multiclass
 from calibrant.experiments.studies.calibrators.settings import FOCAL, PLAIN, RIVALS
 
@@ -66,7 +66,7 @@ def _lower(
         source=source,
         statement=f"Wherever they differ beyond noise, focal temperature scaling has a lower "
         f"{TITLES[measure]} than {NAMES[other]}",
-        verdict=_verdict(found),
+        verdict=found.verdict,
         evidence=f"its {TITLES[measure]} is lower on {found.above} of {found.all} files, higher on "
         f"{found.below}, and {found.neither} are undecided",
         arms=(FOCAL, other),
@@ -96,9 +96,3 @@ def _by_ece(numbers: Mapping[str, Any]) -> Iterator[Claim]:
         f"n = {found.n} files",
         arms=(by_ece, FOCAL),
     )
-
-
-def _verdict(found: Sides) -> Verdict:
-    if found.above and found.below:
-        return "mixed"
-    return "holds" if found.above else "does not hold" if found.below else "undecided"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from calibrant.experiments.claims import Verdict
 from calibrant.experiments.studies.calibrators.numbers import means_of, pair_name
 from calibrant.experiments.studies.calibrators.settings import FOCAL, PLAIN
 
@@ -90,6 +91,18 @@ class Sides:
     def neither(self) -> int:
         """How many chance can explain."""
         return self.all - self.above - self.below
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of the claim that they are above zero wherever they are not zero.
+
+        Example:
+            >>> Sides(above=2, below=1, all=9).verdict, Sides(above=2, below=0, all=9).verdict
+            ('mixed', 'holds')
+        """
+        if self.above and self.below:
+            return "mixed"
+        return "holds" if self.above else "does not hold" if self.below else "undecided"
 
 
 def adjusted(gains: Mapping[Any, Gain | None]) -> dict[Any, float]:

@@ -48,8 +48,6 @@ _BETWEEN = (
     ("cross-entropy", STEP, SUM, "temperature"),
     ("focal-3", LONG, SUM, "temperature"),
     ("focal-3", LONG, MEAN, "ece"),
-    ("focal-3", STEP, MEAN, "temperature"),
-    ("focal-3", STEP, MEAN, "ece"),
     ("cross-entropy", SLOW, MEAN, "temperature"),
     ("cross-entropy", SLOW, MEAN, "ece"),
 )

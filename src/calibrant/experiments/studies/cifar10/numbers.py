@@ -16,7 +16,7 @@ from calibrant.experiments.studies.losses.settings import DECAY
 Numbers = Mapping[str, Any]
 _FOUND = (
     *("train_accuracy", "stages", "parameters", "norms", "people", "shift", "train", "new"),
-    *("gradients", "clipped"),
+    *("gradients", "clipped", DEVICE),
 )
 
 
@@ -27,18 +27,13 @@ def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **also,
         "done": len(runs),
-        "on_gpu": sum(map(on_gpu, runs)),
-        "cpu_seconds": sum(run["cpu_seconds"] for run in runs if not on_gpu(run)),
+        "on_gpu": sum(DEVICE in run for run in runs),
+        "cpu_seconds": sum(run["cpu_seconds"] for run in runs if DEVICE not in run),
         "ways": [
             {"way": way, "arms": runs_by_arm(found, WANTED, _FOUND)} for way, found in of_way.items() if found
         ],
         "exponents": exponents_of(decayed, {}),
     }
-
-
-def on_gpu(run: Run) -> bool:
-    """Whether a run was made on a GPU."""
-    return DEVICE in run
 
 
 def arms_of(numbers: Numbers, way: str) -> dict[str, ArmRuns]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns, difference
+from calibrant.experiments.arms import ArmRuns, Run, difference
 from calibrant.experiments.claims import Claim
+from calibrant.experiments.kept_runs import DEVICE
 from calibrant.experiments.means import Mean
 from calibrant.experiments.pages import listed, table
-from calibrant.experiments.paired import FEWEST_SEEDS, Quantity, arms_table, in_words, usual_words
+from calibrant.experiments.paired import FEWEST_SEEDS, Quantity, arms_table, enough, in_words, usual_words
 from calibrant.experiments.printed_rows import fitted_table
 from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.numbers import arms_of
@@ -36,7 +37,7 @@ from calibrant.experiments.studies.losses.settings import CONTRAST, OF_FCL
 from calibrant.experiments.studies.shift.numbers import auroc, foreign_sets
 from calibrant.experiments.studies.shift.settings import AS_TRAINED
 from calibrant.experiments.studies.sum_or_mean.claims import EQUAL_STEPS, equal_steps
-from calibrant.experiments.studies.sum_or_mean.settings import LONG, MEAN, SLOW, STEP, SUM
+from calibrant.experiments.studies.sum_or_mean.settings import LONG, MEAN, STEP, SUM
 from calibrant.experiments.studies.sum_or_mean.words import share_of_length
 
 _HEADS = (
@@ -73,13 +74,12 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     ways = {title: arms_by_way[way] for way, title in WAYS.items()}
     asked = claims(numbers)
     found = {claim.key: claim for claim in asked}
-    done, on_cpu = numbers["done"], numbers["done"] - numbers["on_gpu"]
-    per_run = numbers["cpu_seconds"] / on_cpu if on_cpu else 0.0
+    done = numbers["done"]
+    on_cpu = done - numbers["on_gpu"]
     return {
-        **usual_words(numbers, done, asked, {}),
+        **usual_words(numbers, done, asked, {}, timed=on_cpu),
         "on_cpu": on_cpu,
-        "per_run": per_run,
-        "left_hours": (numbers["wanted"] - done) * per_run / 3600,
+        "where": _on_gpu(arms_by_way),
         "absent": [title for key, title in TITLES.items() if not any(key in arms for arms in ways.values())],
         "few": [
             f"{arm.title} ({len(arm.runs)}, {STEPS[way].title})"
@@ -96,7 +96,11 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "told": {title: _told(arms) for title, arms in ways.items() if arms},
         "people": {title: _people(arms) for title, arms in ways.items() if arms},
         "steps": _steps(arms_by_way),
-        "by_way": {title: _by_way(arms_by_way, title) for title in _OVERVIEW},
+        "by_way": {
+            **{title: _by_way(arms_by_way, title) for title in _OVERVIEW},
+            "gradient × rate": _lengths_by_way(arms_by_way),
+            "clipped": _clipped_by_way(arms_by_way),
+        },
         "against": _against(arms_by_way),
         "titles": {way: step.title for way, step in STEPS.items()},
         "equal": {
@@ -194,90 +198,149 @@ def _by_way(ways: Mapping[str, Mapping[str, ArmRuns]], title: str) -> str:
     return table([f"{title} after", *(STEPS[way].title for way in shown)], rows)
 
 
+def _lengths_by_way(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
+    """Length of gradients times the rate before it drops, where runs recorded it."""
+    return _recorded_by_way(
+        ways, "gradient × rate before clipping", lambda arm, way: f"{_levels(arm, RATES[way])[0]:.3f}"
+    )
+
+
+def _clipped_by_way(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
+    """The share of gradients that were clipped before the rate drops, and after it has dropped twice."""
+
+    def shares(arm: ArmRuns, _way: str) -> str:
+        first, _, last = _at_levels(arm, "clipped")
+        return f"{100 * first:.1f}, {100 * last:.1f}"
+
+    return _recorded_by_way(ways, "clipped %: first, last epochs", shares)
+
+
+def _recorded_by_way(
+    ways: Mapping[str, Mapping[str, ArmRuns]], title: str, cell: Callable[[ArmRuns, str], str]
+) -> str:
+    """What runs recorded of their gradients, a column for each way; a dash where none did."""
+    shown = [way for way in STEPS if ways[way]]
+    rows = [
+        [name, *(_cell(ways[way].get(key), way, cell) for way in shown)]
+        for key, name in TITLES.items()
+        if any(_recorded_of(ways[way].get(key)) for way in shown)
+    ]
+    return table([f"{title}, after", *(STEPS[way].title for way in shown)], rows) if rows else ""
+
+
+def _cell(arm: ArmRuns | None, way: str, cell: Callable[[ArmRuns, str], str]) -> str:
+    if arm is None:
+        return ""
+    recorded = len(_recorded_of(arm))
+    return (cell(arm, way) if recorded else "–") + (
+        f" (n = {recorded})" if 0 < recorded < len(arm.runs) else ""
+    )
+
+
+def _on_gpu(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
+    """Which losses were made on a GPU, way by way; empty without any."""
+    said: list[str] = []
+    for way, arms in ways.items():
+        there = [arm for arm in arms.values() if any(DEVICE in run for run in arm.runs.values())]
+        others = [in_words(arm.title) for arm in arms.values() if arm not in there]
+        if there and len(others) < len(there):
+            said.append(f"all but {listed(others)}" if others else "all")
+        elif there:
+            said.append(listed(in_words(arm.title) for arm in there))
+        if there:
+            said[-1] += f" (*{STEPS[way].title}*)"
+    return "; ".join(said)
+
+
 def _against(ways: Mapping[str, Mapping[str, ArmRuns]]) -> list[str]:
     """After how many losses T is higher than with the mean, and the ECE lower than after cross-entropy."""
     temperature, ece = _OF_STEPS["T by NLL"], _OF_STEPS["ECE %"]
+    decayed = {
+        way: {key: arm for key, arm in enough(arms).items() if key != NO_DECAY} for way, arms in ways.items()
+    }
     said: list[str] = []
-    for way in (SUM, STEP):
-        both = {key: arm for key, arm in ways[way].items() if key in ways[MEAN]}
-        gaps = {arm.title: difference(arm, ways[MEAN][key], temperature.pick) for key, arm in both.items()}
-        said.append(
-            f"With the {STEPS[way].title} the temperature is {_sides(gaps, 'higher', 'lower')} than with the "
-            f"{STEPS[MEAN].title}"
-        )
+    summed, means = decayed[SUM], decayed[MEAN]
+    gaps = [
+        (means[key].title, gap)
+        for key, arm in summed.items()
+        if key in means and (gap := difference(arm, means[key], temperature.pick))
+    ]
+    if gaps:
+        said.append(f"With the sum the temperature is {_sides(gaps, 'higher', 'lower')} than with the mean")
     for way in (SUM, MEAN, STEP):
-        plain = ways[way].get("cross-entropy")
-        others = {key: arm for key, arm in ways[way].items() if key not in {"cross-entropy", NO_DECAY}}
-        if plain is None:
-            continue
-        gaps = {arm.title: difference(plain, arm, ece.pick) for arm in others.values()}
-        lower = _sides(gaps, "lower", "higher")
-        said.append(f"With the {STEPS[way].title} the ECE is {lower} than after cross-entropy")
+        arms = decayed[way]
+        plain = arms.get("cross-entropy")
+        gaps = [
+            (arm.title, gap)
+            for key, arm in arms.items()
+            if plain and key != plain.key and (gap := difference(plain, arm, ece.pick))
+        ]
+        if gaps:
+            lower = _sides(gaps, "lower", "higher")
+            said.append(f"With the {STEPS[way].title} the ECE is {lower} than after cross-entropy")
     return said
 
 
-def _sides(gaps: Mapping[str, Mean | None], above: str, below: str) -> str:
-    """After how many losses a difference is above zero; the others by name."""
-    known = {title: gap for title, gap in gaps.items() if gap is not None}
-    lower = [in_words(title) for title, gap in known.items() if gap.high < 0]
-    open_ = [in_words(title) for title, gap in known.items() if gap.low <= 0 <= gap.high]
-    said = f"{above} after {len(known) - len(lower) - len(open_)} of {len(known)} losses"
-    said += f" ({below} after {listed(lower)})" if lower else ""
-    return said + (f" (not beyond noise after {listed(open_)})" if open_ else "")
+def _sides(gaps: Sequence[tuple[str, Mean]], above: str, below: str) -> str:
+    """After how many losses a difference is above zero, in words; the other losses by name."""
+    negative = [in_words(title) for title, gap in gaps if gap.high < 0]
+    neither = [in_words(title) for title, gap in gaps if gap.low <= 0 <= gap.high]
+    said = f"{above} after {len(gaps) - len(negative) - len(neither)} of {len(gaps)} losses"
+    said += f" ({below} after {listed(negative)})" if negative else ""
+    return said + (f" (not beyond noise after {listed(neither)})" if neither else "")
 
 
-def _products(ways: Mapping[str, Mapping[str, ArmRuns]]) -> list[str]:
-    """Length of gradients times the rate before it drops, of the pairs that were to be alike."""
+def _products(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
+    """Length of gradients times the rate before it drops, of the pair that was to match the sum."""
     focal, plain = ways[LONG].get("focal-3"), ways[STEP].get("cross-entropy")
-    slow = ways[SLOW].get("cross-entropy")
-    if focal is None or plain is None or slow is None:
-        return []
-    first, second, third = (
-        _levels(arm, RATES[way]) for arm, way in ((focal, LONG), (plain, STEP), (slow, SLOW))
+    if not _recorded_of(focal) or not _recorded_of(plain) or focal is None or plain is None:
+        return ""
+    first, second = _levels(focal, RATES[LONG])[0], _levels(plain, RATES[STEP])[0]
+    return (
+        f"{first:.3f} after focal loss (*{STEPS[LONG].title}*) and {second:.3f} after cross-entropy "
+        f"(*{STEPS[STEP].title}*)"
     )
-    if not first or not second or not third:
-        return []
-    usual = NORMS["focal-3"] * RATES[MEAN]
-    return [
-        f"{one:.3f} after focal loss (*{STEPS[way].title}*) and {two:.3f} after cross-entropy "
-        f"(*{STEPS[other].title}*)"
-        for one, way, two, other in ((first[0], LONG, second[0], STEP), (usual, MEAN, third[0], SLOW))
-    ]
 
 
-def _against_brier(arms: Mapping[str, ArmRuns]) -> str:
-    """FLSD-53 less the Brier score in ECE, both reduced alike, where the authors' code sums only the one."""
+def _against_brier(arms: Mapping[str, ArmRuns]) -> dict[str, str]:
+    """FLSD-53 less the Brier score in ECE, both reduced alike, before and after temperature scaling."""
     focal, brier = arms.get("sample-focal"), arms.get("brier")
-    ece = _OF_STEPS["ECE %"]
-    gap = difference(focal, brier, ece.pick) if focal and brier else None
-    return "" if gap is None else ece.shown(gap, signed=True)
+    if not focal or not brier:
+        return {}
+    found: dict[str, str] = {}
+    for when, title in (("before", "ECE %"), ("after", "ECE %, T by ECE")):
+        gap = difference(focal, brier, _OF_STEPS[title].pick)
+        if gap is not None:
+            found[when] = _OF_STEPS[title].shown(gap, signed=True)
+    return found
 
 
 def _recorded(arm: ArmRuns, rate: float) -> str:
     """Mean length of gradients times the rate, at each of its three levels, of the runs that recorded it."""
-    levels, recorded = _levels(arm, rate), len(_lengths(arm))
-    if not levels:
+    recorded = len(_recorded_of(arm))
+    if not recorded:
         return "–"
     few = f" (n = {recorded})" if recorded < len(arm.runs) else ""
-    return ", ".join(f"{each:.2g}" for each in levels) + few
+    return ", ".join(f"{each:.2g}" for each in _levels(arm, rate)) + few
 
 
-def _lengths(arm: ArmRuns) -> list[Mapping[str, float]]:
-    """Mean lengths of gradients by epoch, of the runs that recorded them."""
-    return [run["gradients"] for run in arm.runs.values() if "gradients" in run]
+def _recorded_of(arm: ArmRuns | None) -> list[Run]:
+    """The runs that recorded the lengths of their gradients."""
+    return [] if arm is None else [run for run in arm.runs.values() if "gradients" in run]
 
 
 def _levels(arm: ArmRuns, rate: float) -> list[float]:
-    """Length times rate at each level of the rate, mean over the runs that recorded it, if any."""
-    recorded = _lengths(arm)
-    if not recorded:
-        return []
+    """Length times rate at each level of the rate, mean over the runs that recorded it."""
+    return [rate * FACTOR**level * each for level, each in enumerate(_at_levels(arm, "gradients"))]
+
+
+def _at_levels(arm: ArmRuns, name: str) -> list[float]:
+    """What runs recorded by epoch, as means over the epochs at each level of the rate and over the runs."""
+    recorded = [run[name] for run in _recorded_of(arm)]
     starts = [1, *(drop + 1 for drop in DROPS), len(recorded[0]) + 1]
     return [
-        rate
-        * FACTOR**level
-        * fmean(lengths[str(epoch)] for lengths in recorded for epoch in range(first, after))
-        for level, (first, after) in enumerate(pairwise(starts))
+        fmean(values[str(epoch)] for values in recorded for epoch in range(first, after))
+        for first, after in pairwise(starts)
     ]
 
 

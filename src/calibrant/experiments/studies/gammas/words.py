@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from calibrant.experiments.arms import ArmRuns
@@ -35,9 +36,8 @@ from calibrant.experiments.studies.gammas.settings import (
 from calibrant.experiments.studies.losses.settings import ARGUMENT, CONTRAST
 from calibrant.experiments.studies.sum_or_mean.settings import RESNET_HOURS
 
-RESNET_SEEDS = 3
+RESNET_RUNS = 24
 """How many `grids/cifar10-gammas.toml` has."""
-_SEPARATED = "none: no errors"
 
 
 def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "of_map": of_map(numbers["closest"], sizes),
         "size": f"{ROWS_SIZE:,}",
         "losses": len(LOSSES),
-        "resnet_hours": RESNET_SEEDS * len(LOSSES) * RESNET_HOURS,
+        "resnet_hours": RESNET_RUNS * RESNET_HOURS,
         "protocol": protocol(),
     }
 
@@ -149,7 +149,7 @@ def size_table(arms: Mapping[str, ArmRuns]) -> str:
             arm.title,
             str(len(arm.runs)),
             *(each.cell(arm) for each in columns.values()),
-            _SEPARATED if separated(arm) else side("train", "temperature").cell(arm),
+            _no_errors(arm) if separated(arm) else side("train", "temperature").cell(arm),
             "–" if separated(arm) else COMPENSATION.cell(arm),
         ]
         for arm in arms.values()
@@ -157,12 +157,18 @@ def size_table(arms: Mapping[str, ArmRuns]) -> str:
     return table(heads, rows)
 
 
+def _no_errors(arm: ArmRuns) -> str:
+    """That no temperature is likeliest on training images, and in how many seeds, if not in all."""
+    seeds = sum(separated(replace(arm, runs={seed: run})) for seed, run in arm.runs.items())
+    return "none: no errors" + ("" if seeds == len(arm.runs) else f" in {seeds} of {len(arm.runs)} seeds")
+
+
 def map_table(closest: Mapping[str, float], sizes: Mapping[int, Mapping[str, ArmRuns]]) -> str:
     """How far focal loss lowers the temperatures, beside the temperature that is closest to its map."""
     rows: list[list[str]] = []
     for size, arm, plain in _beside_cross_entropy(sizes):
         ratios = [
-            (_SEPARATED if separated(arm) else f"{_SEPARATED} of cross-entropy")
+            (_no_errors(arm) if separated(arm) else f"{_no_errors(plain)} of cross-entropy")
             if part == "train" and (separated(arm) or separated(plain))
             else plus_minus(mean_of(shares(arm, plain, side(part, "temperature").pick)))
             for part in PARTS

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from calibrant.experiments import on_bounds
-from calibrant.experiments.arms import ArmRuns, Pick, Run, difference, shared
+from calibrant.experiments.arms import ArmRuns, Pick, difference, shared
 from calibrant.experiments.claims import Claim
 from calibrant.experiments.means import Mean, mean_of
 from calibrant.experiments.pages import table
@@ -30,13 +30,13 @@ from calibrant.experiments.studies.sum_or_mean.settings import (
     WAYS,
 )
 
-BY_ECE, AFTER_BY_ECE = "T by ECE", "ECE after T by ECE %"
+BY_ECE = "T by ECE"
 COLUMNS: Mapping[str, tuple[str, Pick]] = {
     "error %": ("error", lambda run: run["stages"]["before"]["error"]),
     "ECE %": ("ece", lambda run: run["stages"]["before"]["ece"]),
     "NLL": ("nll", lambda run: run["stages"]["before"]["nll"]),
     BY_ECE: ("temperature", lambda run: run["parameters"]["ece_temperature"]),
-    AFTER_BY_ECE: ("ece", lambda run: run["stages"]["by-ece"]["ece"]),
+    "ECE after T by ECE %": ("ece", lambda run: run["stages"]["by-ece"]["ece"]),
     "T": ("temperature", lambda run: run["parameters"]["temperature"]),
     "ECE after T %": ("ece", lambda run: run["stages"]["temperature"]["ece"]),
     "NLL after T": ("nll", lambda run: run["stages"]["temperature"]["nll"]),
@@ -60,16 +60,12 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
     tables, tail_tables = (_tables(part) for part in (balanced, tail))
     tried = {key for arms_of_way in balanced.values() for key in arms_of_way}
     found = {claim.key: claim for claim in claims(numbers)}
-    untailed = {way: balanced[way] for way in TITLES if balanced[way] and not tail[way]}
     return {
         **usual_words(numbers, done, [*found.values()], {}),
         "on_bound": on_bounds.note(*SOUGHT.values())
         if on_bounds.ON_BOUND in "".join([*tables.values(), *tail_tables.values()])
         else "",
         **_not_run({"balanced": balanced, "long-tailed": tail}, numbers, per_run),
-        "untailed": "* and *".join(TITLES[way] for way in untailed),
-        "untailed_runs": (more := len(_arms(untailed)) * numbers["seeds"]),
-        "untailed_minutes": more * per_run / 60,
         "ways": _ways_table(),
         "titles": TITLES,
         "tables": tables,
@@ -80,8 +76,6 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "tail_equal": _at_equal_steps(found, f", {TAIL}"),
         "share": share_of_length(balanced),
         "tail_share": share_of_length(tail),
-        "by_ece_missing": (missing := sum(not _has(AFTER_BY_ECE, run) for run in _each_run(arms))),
-        "by_ece_minutes": missing * per_run / 60,
         "by_way": _temperatures(balanced),
         "lost": [
             f"{arm.title} with *{TITLES[way]}*{images} ({runs})"
@@ -102,12 +96,8 @@ def _arms(ways: Ways) -> list[ArmRuns]:
     return [arm for arms in ways.values() for arm in arms.values()]
 
 
-def _each_run(arms: Iterable[ArmRuns]) -> list[Run]:
-    return [run for arm in arms for run in arm.runs.values()]
-
-
 def _runs(arms: Iterable[ArmRuns]) -> int:
-    return len(_each_run(arms))
+    return sum(len(arm.runs) for arm in arms)
 
 
 _, _error = COLUMNS["error %"]
@@ -158,11 +148,6 @@ def share_of_length(ways: Ways) -> Mean | None:
     return mean_of([(usual - slow) / (usual - other) for usual, slow, other in temperatures])
 
 
-def _has(title: str, run: Run) -> bool:
-    """Whether a run kept what a column shows; runs that were made before a stage was kept lack it."""
-    return title != AFTER_BY_ECE or "by-ece" in run["stages"]
-
-
 def _hardly_learned(arm: ArmRuns) -> str:
     """The runs of an arm that hardly learned, with their errors; empty without any."""
     lost = {seed: _error(run) for seed, run in arm.runs.items() if _error(run) > HARDLY_LEARNED}
@@ -200,8 +185,6 @@ def _of_focal(arms: Mapping[str, ArmRuns], summed: Mapping[str, ArmRuns]) -> dic
 
 def _cell(arm: ArmRuns, title: str) -> str:
     name, pick = COLUMNS[title]
-    if not all(_has(title, run) for run in arm.runs.values()):
-        return "–"
     mean = arm.mean(pick)
     text = shown(on_grid(mean) if title == BY_ECE else mean, name).removesuffix(" %")
     return text + (on_bounds.mark(SOUGHT[title], map(pick, arm.runs.values())) if title in SOUGHT else "")
@@ -213,10 +196,8 @@ def _tables(ways: Ways) -> dict[str, str]:
 
 
 def _table(arms: Mapping[str, ArmRuns]) -> str:
-    runs = _each_run(arms.values())
-    columns = [title for title in COLUMNS if any(_has(title, run) for run in runs)]
     rows = [
-        [arm.title + _lost(arm), str(len(arm.runs)), *(_cell(arm, title) for title in columns)]
+        [arm.title + _lost(arm), str(len(arm.runs)), *(_cell(arm, title) for title in COLUMNS)]
         for arm in arms.values()
     ]
-    return table(["loss", "n", *columns], rows)
+    return table(["loss", "n", *COLUMNS], rows)
