@@ -80,18 +80,29 @@ def _plain(result: RunResult) -> dict[str, Any]:
 
 
 def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
+    from rich import box
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     axes = list(dict.fromkeys(name for each in chosen for name in each.axes))
     numbers = {"error": "{:.4f}", "ece": "{:.4f}", "nll": "{:.4f}"}
     shown = [name for name in numbers if any(each.value(name) is not None for each in chosen)]
-    table = Table("run", *axes, "status", *(["reason"] if reasons else [*shown, "seconds"]))
+    others = ["reason"] if reasons else [*shown, "seconds"]
+    whole = (Column(name, no_wrap=True) for name in ("status", *([] if reasons else others)))
+    # Settings fold between words, so that nothing of a loss is cut on a narrow screen.
+    table = Table(
+        Column("run", no_wrap=True),
+        Column("settings", min_width=16, overflow="fold"),
+        *whole,
+        box=box.SIMPLE_HEAD,
+    )
+    if reasons:
+        table.add_column("reason")
     for each in chosen[: None if reasons else _MOST]:
-        settings = ["" if name not in each.settings else str(each.settings[name]) for name in axes]
+        settings = " ".join(f"{name}={each.settings[name]}" for name in axes if name in each.settings)
         values = [_number(each.value(name), numbers[name]) for name in shown]
         cells = [each.reason or ""] if reasons else [*values, f"{each.wall_seconds:.1f}"]
-        table.add_row(each.run, *settings, each.status, *cells)
+        table.add_row(each.run, settings, each.status, *cells)
     if chosen:
         Console().print(table)
     if not reasons and len(chosen) > _MOST:
