@@ -125,7 +125,7 @@ def test_a_gpu_is_held_against_a_cpu_by_the_mean_over_runs() -> None:
     text = page_of_repeats(rows)
     assert "the error by +2.00 ± 0.00 points (n = 2), the ECE by +0.00 ± 0.00 points (n = 2) and the" in text
     assert "likeliest temperature by -0.100 ± 0.000 (n = 2)" in text
-    assert "on a GPU" not in page_of_repeats(rows[:1])
+    assert "made on a GPU" not in page_of_repeats(rows[:1])
 
 
 def test_a_run_done_again_elsewhere_stays_beside_it() -> None:

@@ -33,17 +33,17 @@ def sample_of(runs: int) -> list[int]:
     """Which of so many runs are done again: evenly spread, one at least.
 
     Example:
-        >>> sample_of(164), sample_of(3)
-        ([20, 61, 102, 143], [1])
+        >>> sample_of(164), sample_of(3), sample_of(0)
+        ([20, 61, 102, 143], [1], [])
     """
-    chosen = max(1, math.ceil(runs / ONE_IN))
+    chosen = math.ceil(runs / ONE_IN)
     return [(2 * k + 1) * runs // (2 * chosen) for k in range(chosen)]
 
 
 def repeated_runs(study: Study, page: Page, folder: Path, store: Path) -> list[dict[str, Any]]:
-    """A sample of a page's runs done again on CPUs, each with what differs.
+    """A sample of a page's runs that were made on CPUs, done again, each with what differs.
 
-    Runs that were made on a GPU, and that the store has finished on a CPU already, are compared as well.
+    Of the runs that were made on a GPU those are compared that the store has finished on a CPU.
 
     Args:
         study: The study, which has a grid.
@@ -54,18 +54,24 @@ def repeated_runs(study: Study, page: Page, folder: Path, store: Path) -> list[d
     if study.grid is None:
         raise ValueError(f"{study.name} has no grid.")
     content = page.content(folder)
-    runs, grid, place = runs_in(content), grid_of(study.grid), Store(store)
-    done = {result.run for result in place.results(task=grid.task.name) if result.status == "finished"}
-    on_gpu = {index: _item(grid, run, place) for index, run in enumerate(runs) if DEVICE in run.made}
+    runs, grid, kept = runs_in(content), grid_of(study.grid), Store(store)
+    done = {
+        result.run
+        for result in kept.results(task=grid.task.name)
+        if result.status == "finished" and result.environment.get(DEVICE, "cpu") == "cpu"
+    }
+    on_gpu = {index: _item(grid, run, kept) for index, run in enumerate(runs) if DEVICE in run.made}
     items = {index: item for index, item in on_gpu.items() if item.run in done}
-    items |= {index: _item(grid, runs[index], place) for index in sample_of(len(runs))}
-    sweep([*items.values()], place, Pool())
+    on_cpu = [index for index, run in enumerate(runs) if DEVICE not in run.made]
+    sampled = [on_cpu[place] for place in sample_of(len(on_cpu))]
+    items |= {index: _item(grid, runs[index], kept) for index in sampled}
+    sweep([*items.values()], kept, Pool())
     return [
         {
             "page": page.name,
             "settings": content["runs"][index]["settings"],
             "of": len(runs),
-            **_compared(page, runs[index], place.result(items[index].run), runs),
+            **_compared(page, runs[index], kept.result(items[index].run), runs),
         }
         for index in sorted(items)
     ]
@@ -204,8 +210,9 @@ def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
 
 
 _ABOUT = (
-    "Of the runs that a results file had at the time one in {one_in}, at least one, was done again from its "
-    "settings alone, on a CPU; all numbers that the file keeps of a run were compared, to its last digit. "
+    "Of the runs on CPUs that a results file had at the time one in {one_in}, at least one, was done again "
+    "from its settings alone; all numbers that the file keeps of a run were compared, to its last digit. Of "
+    "the runs on a GPU some were done again on a CPU. "
     "Written by `python docs/results/repeat_runs.py PAGE ...`; run by run, with their settings, in "
     "`repeats.json`. Studies that read prediction files have no runs and are not here."
 )
