@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 from pathlib import Path
 
+from calibrant._math.text_form import named
 from calibrant.experiments.repeats import page_of_repeats, repeated_runs, takes_place_of
 from calibrant.experiments.studies.roster import STUDIES
 
@@ -27,6 +29,10 @@ def main() -> None:
     parser.add_argument("pages", nargs="*")
     parser.add_argument("--store", type=Path)
     arguments = parser.parse_args()
+    known = [page.name for study in STUDIES for page in study.pages if study.grid is not None]
+    for name in arguments.pages:
+        if name != "all":
+            named(name, dict.fromkeys(known), "page of runs")
     rows = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.is_file() else []
     pages = [(study, page) for study in STUDIES for page in study.pages if study.grid is not None]
     for study, page in pages:
@@ -36,6 +42,8 @@ def main() -> None:
             again = repeated_runs(study, page, FOLDER, arguments.store or Path(store))
         rows = [row for row in rows if not any(takes_place_of(each, row) for each in again)]
         rows += again
+        equal = sum(row["unequal"] == 0 for row in again)
+        sys.stdout.write(f"{page.name}: {equal} of {len(again)} gave every number again\n")
     order = [page.name for _, page in pages]
     rows.sort(key=lambda row: order.index(row["page"]))
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from calibrant import metrics
+from calibrant._math.errors import InputError
 from calibrant.data.xrays.chestxray14 import FINDINGS
 from calibrant.evaluation import evaluate
 from calibrant.experiments.engines.engine import Order
@@ -171,6 +172,17 @@ def test_a_training_that_diverges_is_a_result(tmp_path) -> None:
     report = sweep([item(**{"optimiser.name": ["sgd"], "optimiser.learning_rate": [1e30]})], store, Serial())
     assert (report.statuses, report.failed) == ({"diverged": 1}, 0)
     assert "lower optimiser.learning_rate" in str(store.result(store.done().pop()).reason)
+
+
+def test_a_gpu_that_is_not_there_is_refused_before_anything_is_kept(tmp_path, monkeypatch) -> None:
+    """A store would know the run as failed, also for a recipe that a CPU can do."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    store = Store(tmp_path)
+    with pytest.raises(InputError, match=r"no GPU for hardware\.accelerator = 'cuda'; auto takes one"):
+        sweep([item(**{"hardware.accelerator": ["cuda"]})], store, Serial())
+    assert not [*store.results(status=None)]
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert not Training().lacking(item(**{"hardware.accelerator": ["cuda"]}).settings)
 
 
 def test_a_network_is_asked_where_it_was_trained(monkeypatch) -> None:

@@ -82,6 +82,7 @@ def _plain(result: RunResult) -> dict[str, Any]:
 def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Column, Table
 
     axes = list(dict.fromkeys(name for each in chosen for name in each.axes))
@@ -102,7 +103,7 @@ def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
         settings = " ".join(f"{name}={each.settings[name]}" for name in axes if name in each.settings)
         values = [_number(each.value(name), numbers[name]) for name in shown]
         cells = [each.reason or ""] if reasons else [*values, f"{each.wall_seconds:.1f}"]
-        table.add_row(each.run, settings, each.status, *cells)
+        table.add_row(each.run, *map(escape, (settings, each.status, *cells)))
     if chosen:
         Console().print(table)
     if not reasons and len(chosen) > _MOST:

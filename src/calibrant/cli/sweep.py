@@ -92,6 +92,10 @@ def sweep(
         found = found.without([run.settings for run in read_runs(file)], str(file))
         if not quiet:
             typer.echo(f"{file} has {wanted - len(found.points)} of {_count(wanted)}.")
+        if not found.points:
+            if not quiet:
+                typer.echo("nothing is to do.")
+            return
     if dry_run and not _is_there(store):  # looking at a grid makes no store
         refuse_strangers(Path(store))
         with tempfile.TemporaryDirectory() as empty:

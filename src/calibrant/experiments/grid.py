@@ -140,7 +140,7 @@ class Grid:
         """The points that are not among runs known by their settings; ``source`` has these.
 
         Raises:
-            InputError: If the runs are of another task, or no point is left.
+            InputError: If the runs are of another task.
         """
         own = self.points[0].settings.keys()
         done = set[str]()
@@ -150,8 +150,6 @@ class Grid:
                 raise InputError(f"{source} has runs of another kind: {strange} is no setting of this grid.")
             done.add(_name(self.task, self.task.complete(settings)))
         points = tuple(each for each in self.points if _name(self.task, each.settings) not in done)
-        if not points:
-            raise InputError(f"nothing to do: {source} has all {len(self.points)} runs.")
         return replace(self, points=points)
 
     def _values(self, name: str) -> str:

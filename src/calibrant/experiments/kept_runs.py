@@ -188,13 +188,17 @@ def _said(made: Values) -> str:
 
 def differences(kept: Sequence[KeptRun], task: Task, here: Mapping[str, str]) -> list[str]:
     """What sets runs of a results file apart from those that would be made now, a sentence each."""
-    found: list[str] = []
+    found = [
+        f"{number} of its {len(kept)} runs were made on {device}"
+        for device, number in Counter(run.made[DEVICE] for run in kept if DEVICE in run.made).items()
+    ]
     for name, own, what in (
         ("version", task.version, "version of the numbers"),
         ("instructions", here["instructions"], "kind of processor"),
         ("processor", here["processor"], "model of processor"),
     ):
-        for value, number in Counter(run.made.get(name) for run in kept).items():
+        of_cpus = [run for run in kept if name == "version" or DEVICE not in run.made]
+        for value, number in Counter(run.made.get(name) for run in of_cpus).items():
             if value is None:
                 found.append(f"the {what} of {number} of its {len(kept)} runs was not recorded")
             elif value != own:

@@ -235,8 +235,8 @@ def page_of_repeats(rows: Sequence[Mapping[str, Any]]) -> str:
         "equal",
         "made with",
         "done again with",
-        "largest gap of an ECE",
-        "error %, largest gap (standard deviation over seeds)",
+        "largest gap of an ECE: found, again",
+        "error %, largest gap: found, again (standard deviation over seeds)",
         "CPU s a run",
         "CPU h",
     )

@@ -145,7 +145,12 @@ class Page:
     def content(self, folder: Path) -> Any:
         """What the results file in a folder holds; None where there is none."""
         path = folder / f"{self.name}.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        if not path.is_file():
+            return None
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{path} is no whole results file; restore it, or make it anew.") from error
 
     def read(self, folder: Path) -> Numbers:
         """The numbers of the page in a folder."""

@@ -38,8 +38,8 @@ def file_on_shelf(path: Path, kind: Kind = "recipe") -> Path:
         return path
     names = names_on_shelf(kind)
     if path.name not in names:
-        listed = "`calibrant train --list` lists them" if kind == "recipe" else f"they are {', '.join(names)}"
+        listed = " `calibrant train --list` lists them." if kind == "recipe" else ""
         raise InputError(
-            f"there is no file {path.name}, nor a {kind} of that name{nearest(path.name, names)} {listed}."
+            f"there is no file {path.name}, nor a {kind} of that name{nearest(path.name, names)}{listed}"
         )
     return shelf(kind) / f"{path.name}.toml"

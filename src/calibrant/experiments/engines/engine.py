@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
+from calibrant._math.errors import InputError
 from calibrant.experiments.item import Item
 
 State: TypeAlias = Literal["done", "held", "stopped", "died"]
@@ -77,8 +78,14 @@ class Engine(ABC):
         """
 
     def prepare(self, orders: Sequence[Order]) -> None:
-        """Called once, with all that may be to do, before anything else: a good time to settle ``jobs``."""
-        _ = orders
+        """Called once, with all that may be to do, before anything else: a good time to settle ``jobs``.
+
+        Raises:
+            InputError: If the runs are done on this machine, and it lacks what one needs.
+        """
+        for order in orders:
+            if lacking := order.item.task.lacking(order.item.settings):
+                raise InputError(lacking)
 
     @abstractmethod
     def close(self) -> None:

@@ -42,6 +42,7 @@ class Pool(Engine):
 
     def prepare(self, orders: Sequence[Order]) -> None:
         """Divide the cores, and the GPUs where runs use them."""
+        super().prepare(orders)
         self._threads = max((order.item.task.threads(order.item.settings) for order in orders), default=1)
         on_gpu = any(order.item.task.needs_gpu(order.item.settings) for order in orders)
         self._gpus = available_gpus() if on_gpu else 0

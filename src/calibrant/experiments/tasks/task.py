@@ -120,6 +120,11 @@ class Task(ABC):
         _ = settings
         return False
 
+    def lacking(self, settings: Settings) -> str:
+        """What this machine lacks for a run, as a sentence with the remedy; by default nothing."""
+        _ = settings
+        return ""
+
     def gpus(self, settings: Settings) -> int:
         """How many GPUs a run uses on a machine that has them."""
         _ = settings

@@ -158,6 +158,16 @@ class Training(Task):
 
         return recipe_of(settings).hardware.accelerator != "cpu" and torch.cuda.is_available()
 
+    def lacking(self, settings: Settings) -> str:
+        """The GPU that the recipe names, where there is none."""
+        import torch
+
+        wanted = recipe_of(settings).hardware.accelerator
+        there = torch.cuda.is_available() or (wanted == "gpu" and torch.backends.mps.is_available())
+        if wanted not in {"gpu", "cuda"} or there:
+            return ""
+        return f"there is no GPU for hardware.accelerator = {wanted!r}; auto takes one where there is one."
+
     def device(self, settings: Settings) -> str:
         """Where the finished network is asked for more: on CUDA if it was trained there, else on the CPU."""
         return "cuda" if self.needs_gpu(settings) else "cpu"

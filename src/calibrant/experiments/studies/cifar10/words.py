@@ -60,6 +60,8 @@ _OF_STEPS: Mapping[str, Quantity] = {
 }
 _OVERVIEW = ("ECE %", "T by NLL", "error %")
 """What is shown of every loss in every way."""
+_OFTEN = 0.1
+"""A larger share of gradients clipped with the mean is named."""
 _WENT: Mapping[str, str] = {
     "holds": "stays lower than with the sum",
     "does not hold": "is higher than with the sum",
@@ -102,6 +104,12 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
             "clipped": _clipped_by_way(arms_by_way),
         },
         "against": _against(arms_by_way),
+        "cut": listed(
+            f"{in_words(arm.title)} (*{STEPS[way].title}*, {100 * share:.0f} %)"
+            for way, arms in arms_by_way.items()
+            for arm in arms.values()
+            if way != SUM and _recorded_of(arm) and (share := _at_levels(arm, "clipped")[-1]) > _OFTEN
+        ),
         "titles": {way: step.title for way, step in STEPS.items()},
         "equal": {
             name: [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, name)) in found]
@@ -241,14 +249,19 @@ def _on_gpu(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
     """Which losses were made on a GPU, way by way; empty without any."""
     said: list[str] = []
     for way, arms in ways.items():
-        there = [arm for arm in arms.values() if any(DEVICE in run for run in arm.runs.values())]
-        others = [in_words(arm.title) for arm in arms.values() if arm not in there]
-        if there and len(others) < len(there):
-            said.append(f"all but {listed(others)}" if others else "all")
-        elif there:
-            said.append(listed(in_words(arm.title) for arm in there))
-        if there:
-            said[-1] += f" (*{STEPS[way].title}*)"
+        seeds = {key: sum(DEVICE in run for run in arm.runs.values()) for key, arm in arms.items()}
+        whole = [arm for key, arm in arms.items() if seeds[key] == len(arm.runs)]
+        names = [in_words(arm.title) for arm in whole]
+        rest = [in_words(arm.title) for arm in arms.values() if arm not in whole]
+        if len(rest) < len(names):
+            names = [f"all losses but {listed(rest)}" if rest else "all losses"]
+        names += [
+            f"{seeds[key]} of {len(arm.runs)} seeds of {in_words(arm.title)}"
+            for key, arm in arms.items()
+            if 0 < seeds[key] < len(arm.runs)
+        ]
+        if names:
+            said.append(f"*{STEPS[way].title}*: {listed(names)}")
     return "; ".join(said)
 
 
