@@ -136,6 +136,8 @@ def test_a_run_done_again_elsewhere_stays_beside_it() -> None:
     assert not takes_place_of(row(0, settings={"seed": 4}), old)
     text = page_of_repeats([old, row(4, here={**old["here"], "processor": "B 1"})])
     assert "recorded: 1 of 1 on A 1 and 0 of 1 on B 1." in text
+    assert "1 of these runs gave every number on another model of processor." in text
+    assert "of these runs" not in page_of_repeats([row(0, settings={"seed": 4}), row(4)])
 
 
 def test_runs_are_done_again_and_found_the_same(tmp_path: Path) -> None:

@@ -95,10 +95,14 @@ def takes_place_of(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         >>> takes_place_of(new, old), takes_place_of(new, {**old, "here": {"processor": "B 1"}})
         (True, False)
     """
+    place = row["here"].get("processor")
+    return _same_run(row, other) and other["here"].get("processor", place) == place
+
+
+def _same_run(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     first, second = row["settings"], other["settings"]
     same = all(first[name] == second[name] for name in first.keys() & second.keys())
-    place = row["here"].get("processor")
-    return same and row["page"] == other["page"] and other["here"].get("processor", place) == place
+    return same and row["page"] == other["page"]
 
 
 def _compared(page: Page, run: KeptRun, result: RunResult, runs: Sequence[KeptRun]) -> dict[str, Any]:
@@ -270,6 +274,9 @@ def _found(rows: Sequence[Mapping[str, Any]]) -> str:
         said.append(f"{len(known) - same} gave others and were made by other versions or processors.")
     if same:
         said.append(f"{same} gave others with the same versions and processor, which is a fault.")
+    elsewhere = sum(any(_same_run(row, each) for each in equal) for row in others)
+    if elsewhere:
+        said.append(f"{elsewhere} of these runs gave every number on another model of processor.")
     return " ".join(said) + (_LIKE_A_SEED if others else "")
 
 
