@@ -146,6 +146,7 @@ def test_shared_runs_are_those_of_the_grid_of_exponents() -> None:
         "cross-entropy",
         "sample-focal",
         "focal(gamma=1)",
+        "focal(gamma=2)",
         "focal(gamma=3)",
     }
 

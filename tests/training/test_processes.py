@@ -25,7 +25,7 @@ PENALTIES = {
     "sam": ["sam.rho=0.05"],
 }
 OWN_VECTORS = ["curvature.weight=0.02", "curvature.estimator=gauss-newton"]
-CLIPPED = ["optimiser.clip_norm=0.5"]
+CLIPPED = ["optimiser.clip_norm=1.6"]
 STATISTICS = ["model=resnet(blocks=(1,), width=4)", "training.epochs=1", "data.train=60"]
 
 

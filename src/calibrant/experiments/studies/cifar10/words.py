@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from statistics import fmean
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calibrant.experiments.arms import ArmRuns, Run, difference
+from calibrant.experiments.arms import ArmRuns, difference
 from calibrant.experiments.claims import Claim
 from calibrant.experiments.kept_runs import DEVICE
 from calibrant.experiments.means import Mean
@@ -15,11 +13,17 @@ from calibrant.experiments.pages import listed, table
 from calibrant.experiments.paired import FEWEST_SEEDS, Quantity, arms_table, enough, in_words, usual_words
 from calibrant.experiments.printed_rows import fitted_table
 from calibrant.experiments.studies.cifar10.claims import claims
+from calibrant.experiments.studies.cifar10.gradients import (
+    clipped_by_way,
+    lengths_by_way,
+    often_clipped,
+    products,
+    products_of,
+)
 from calibrant.experiments.studies.cifar10.numbers import arms_of
 from calibrant.experiments.studies.cifar10.settings import (
     CORRUPTIONS,
     DROPS,
-    FACTOR,
     FOREIGN,
     IMAGES,
     NO_DECAY,
@@ -60,8 +64,6 @@ _OF_STEPS: Mapping[str, Quantity] = {
 }
 _OVERVIEW = ("ECE %", "T by NLL", "error %")
 """What is shown of every loss in every way."""
-_OFTEN = 0.1
-"""A larger share of gradients clipped with the mean is named."""
 _WENT: Mapping[str, str] = {
     "holds": "stays lower than with the sum",
     "does not hold": "is higher than with the sum",
@@ -100,16 +102,11 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "steps": _steps(arms_by_way),
         "by_way": {
             **{title: _by_way(arms_by_way, title) for title in _OVERVIEW},
-            "gradient × rate": _lengths_by_way(arms_by_way),
-            "clipped": _clipped_by_way(arms_by_way),
+            "gradient × rate": lengths_by_way(arms_by_way),
+            "clipped": clipped_by_way(arms_by_way),
         },
         "against": _against(arms_by_way),
-        "cut": listed(
-            f"{in_words(arm.title)} (*{STEPS[way].title}*, {100 * share:.0f} %)"
-            for way, arms in arms_by_way.items()
-            for arm in arms.values()
-            if way != SUM and _recorded_of(arm) and (share := _at_levels(arm, "clipped")[-1]) > _OFTEN
-        ),
+        "cut": often_clipped(arms_by_way),
         "titles": {way: step.title for way, step in STEPS.items()},
         "equal": {
             name: [found[key] for way, _ in EQUAL_STEPS if (key := equal_steps(way, name)) in found]
@@ -123,7 +120,7 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "of_brier": {way: _against_brier(arms_by_way[way]) for way in WAYS},
         "norms": NORMS,
         "rates": RATES,
-        "products": _products(arms_by_way),
+        "products": products(arms_by_way),
         "images": IMAGES,
         "contrast": [f"{each:g}" for each in CONTRAST],
         "corruptions": CORRUPTIONS,
@@ -173,7 +170,7 @@ def _steps(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
             STEPS[way].title,
             str(len(arm.runs)),
             *(each.cell(arm) for each in _OF_STEPS.values()),
-            _recorded(arm, STEPS[way].rate),
+            products_of(arm, way),
         ]
         for key in ("cross-entropy", "focal-3", "sample-focal")
         for way, arms in ways.items()
@@ -204,45 +201,6 @@ def _by_way(ways: Mapping[str, Mapping[str, ArmRuns]], title: str) -> str:
         if any(key in ways[way] for way in shown)
     ]
     return table([f"{title} after", *(STEPS[way].title for way in shown)], rows)
-
-
-def _lengths_by_way(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
-    """Length of gradients times the rate before it drops, where runs recorded it."""
-    return _recorded_by_way(
-        ways, "gradient × rate before clipping", lambda arm, way: f"{_levels(arm, RATES[way])[0]:.3f}"
-    )
-
-
-def _clipped_by_way(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
-    """The share of gradients that were clipped before the rate drops, and after it has dropped twice."""
-
-    def shares(arm: ArmRuns, _way: str) -> str:
-        first, _, last = _at_levels(arm, "clipped")
-        return f"{100 * first:.1f}, {100 * last:.1f}"
-
-    return _recorded_by_way(ways, "clipped %: first, last epochs", shares)
-
-
-def _recorded_by_way(
-    ways: Mapping[str, Mapping[str, ArmRuns]], title: str, cell: Callable[[ArmRuns, str], str]
-) -> str:
-    """What runs recorded of their gradients, a column for each way; a dash where none did."""
-    shown = [way for way in STEPS if ways[way]]
-    rows = [
-        [name, *(_cell(ways[way].get(key), way, cell) for way in shown)]
-        for key, name in TITLES.items()
-        if any(_recorded_of(ways[way].get(key)) for way in shown)
-    ]
-    return table([f"{title}, after", *(STEPS[way].title for way in shown)], rows) if rows else ""
-
-
-def _cell(arm: ArmRuns | None, way: str, cell: Callable[[ArmRuns, str], str]) -> str:
-    if arm is None:
-        return ""
-    recorded = len(_recorded_of(arm))
-    return (cell(arm, way) if recorded else "–") + (
-        f" (n = {recorded})" if 0 < recorded < len(arm.runs) else ""
-    )
 
 
 def _on_gpu(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
@@ -303,18 +261,6 @@ def _sides(gaps: Sequence[tuple[str, Mean]], above: str, below: str) -> str:
     return said + (f" (not beyond noise after {listed(neither)})" if neither else "")
 
 
-def _products(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
-    """Length of gradients times the rate before it drops, of the pair that was to match the sum."""
-    focal, plain = ways[LONG].get("focal-3"), ways[STEP].get("cross-entropy")
-    if not _recorded_of(focal) or not _recorded_of(plain) or focal is None or plain is None:
-        return ""
-    first, second = _levels(focal, RATES[LONG])[0], _levels(plain, RATES[STEP])[0]
-    return (
-        f"{first:.3f} after focal loss (*{STEPS[LONG].title}*) and {second:.3f} after cross-entropy "
-        f"(*{STEPS[STEP].title}*)"
-    )
-
-
 def _against_brier(arms: Mapping[str, ArmRuns]) -> dict[str, str]:
     """FLSD-53 less the Brier score in ECE, both reduced alike, before and after temperature scaling."""
     focal, brier = arms.get("sample-focal"), arms.get("brier")
@@ -326,35 +272,6 @@ def _against_brier(arms: Mapping[str, ArmRuns]) -> dict[str, str]:
         if gap is not None:
             found[when] = _OF_STEPS[title].shown(gap, signed=True)
     return found
-
-
-def _recorded(arm: ArmRuns, rate: float) -> str:
-    """Mean length of gradients times the rate, at each of its three levels, of the runs that recorded it."""
-    recorded = len(_recorded_of(arm))
-    if not recorded:
-        return "–"
-    few = f" (n = {recorded})" if recorded < len(arm.runs) else ""
-    return ", ".join(f"{each:.2g}" for each in _levels(arm, rate)) + few
-
-
-def _recorded_of(arm: ArmRuns | None) -> list[Run]:
-    """The runs that recorded the lengths of their gradients."""
-    return [] if arm is None else [run for run in arm.runs.values() if "gradients" in run]
-
-
-def _levels(arm: ArmRuns, rate: float) -> list[float]:
-    """Length times rate at each level of the rate, mean over the runs that recorded it."""
-    return [rate * FACTOR**level * each for level, each in enumerate(_at_levels(arm, "gradients"))]
-
-
-def _at_levels(arm: ArmRuns, name: str) -> list[float]:
-    """What runs recorded by epoch, as means over the epochs at each level of the rate and over the runs."""
-    recorded = [run[name] for run in _recorded_of(arm)]
-    starts = [1, *(drop + 1 for drop in DROPS), len(recorded[0]) + 1]
-    return [
-        fmean(values[str(epoch)] for values in recorded for epoch in range(first, after))
-        for first, after in pairwise(starts)
-    ]
 
 
 def _shifted(arms: Mapping[str, ArmRuns]) -> str:
