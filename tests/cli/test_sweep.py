@@ -78,6 +78,11 @@ def test_known_runs_are_not_planned(folder) -> None:
     (folder / "known.json").write_text(json.dumps(content), encoding="utf-8")
     plan = call("sweep", "grid.toml", "--known", "known.json", "--store", "new", "--dry-run", folder=folder)
     assert plan.stdout.splitlines()[:3] == ["known.json has 2 of 4 runs.", "2 runs", "finished: 0"]
+    content["runs"] = [{"settings": each} for each in points(folder)]
+    (folder / "whole.json").write_text(json.dumps(content), encoding="utf-8")
+    done = call("sweep", "grid.toml", "--known", "whole.json", "--store", "new", folder=folder)
+    assert (done.returncode, done.stdout) == (0, "whole.json has 4 of 4 runs.\nnothing to do\n")
+    assert not (folder / "new").exists()
     refused = call("sweep", "grid.toml", "--known", "grid.toml", "--dry-run", folder=folder)
     assert refused.returncode == 2
     assert "grid.toml: not the results file of a study" in refused.stderr

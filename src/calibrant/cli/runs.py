@@ -88,15 +88,11 @@ def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
     axes = list(dict.fromkeys(name for each in chosen for name in each.axes))
     numbers = {"error": "{:.4f}", "ece": "{:.4f}", "nll": "{:.4f}"}
     shown = [name for name in numbers if any(each.value(name) is not None for each in chosen)]
-    others = ["reason"] if reasons else [*shown, "seconds"]
-    whole = (Column(name, no_wrap=True) for name in ("status", *([] if reasons else others)))
     # Settings fold between words, so that nothing of a loss is cut on a narrow screen.
-    table = Table(
-        Column("run", no_wrap=True),
-        Column("settings", min_width=16, overflow="fold"),
-        *whole,
-        box=box.SIMPLE_HEAD,
-    )
+    table = Table(Column("run", no_wrap=True), box=box.SIMPLE_HEAD)
+    table.add_column("settings", min_width=16, overflow="fold")
+    for name in ("status", *([] if reasons else [*shown, "seconds"])):
+        table.add_column(name, no_wrap=True)
     if reasons:
         table.add_column("reason")
     for each in chosen[: None if reasons else _MOST]:

@@ -94,7 +94,7 @@ def sweep(
             typer.echo(f"{file} has {wanted - len(found.points)} of {_count(wanted)}.")
         if not found.points:
             if not quiet:
-                typer.echo("nothing is to do.")
+                typer.echo("nothing to do")
             return
     if dry_run and not _is_there(store):  # looking at a grid makes no store
         refuse_strangers(Path(store))

@@ -183,7 +183,8 @@ def _said(made: Values) -> str:
         where = f"{instructions} ({processor})" if processor else instructions
     else:
         where = "a processor that was not recorded"
-    return " ".join([*([f"with {' and '.join(versions)}"] if versions else []), f"on {where}"])
+    by = f"with {' and '.join(versions)} " if versions else ""
+    return f"{by}on {where}"
 
 
 def differences(kept: Sequence[KeptRun], task: Task, here: Mapping[str, str]) -> list[str]:
@@ -192,13 +193,13 @@ def differences(kept: Sequence[KeptRun], task: Task, here: Mapping[str, str]) ->
         f"{number} of its {len(kept)} runs were made on {device}"
         for device, number in Counter(run.made[DEVICE] for run in kept if DEVICE in run.made).items()
     ]
-    for name, own, what in (
-        ("version", task.version, "version of the numbers"),
-        ("instructions", here["instructions"], "kind of processor"),
-        ("processor", here["processor"], "model of processor"),
+    on_cpu = [run for run in kept if DEVICE not in run.made]
+    for runs, name, own, what in (
+        (kept, "version", task.version, "version of the numbers"),
+        (on_cpu, "instructions", here["instructions"], "kind of processor"),
+        (on_cpu, "processor", here["processor"], "model of processor"),
     ):
-        of_cpus = [run for run in kept if name == "version" or DEVICE not in run.made]
-        for value, number in Counter(run.made.get(name) for run in of_cpus).items():
+        for value, number in Counter(run.made.get(name) for run in runs).items():
             if value is None:
                 found.append(f"the {what} of {number} of its {len(kept)} runs was not recorded")
             elif value != own:

@@ -60,8 +60,8 @@ def repeated_runs(study: Study, page: Page, folder: Path, store: Path) -> list[d
         for result in kept.results(task=grid.task.name)
         if result.status == "finished" and result.environment.get(DEVICE, "cpu") == "cpu"
     }
-    on_gpu = {index: _item(grid, run, kept) for index, run in enumerate(runs) if DEVICE in run.made}
-    items = {index: item for index, item in on_gpu.items() if item.run in done}
+    on_gpu = [index for index, run in enumerate(runs) if DEVICE in run.made and done]
+    items = {index: item for index in on_gpu if (item := _item(grid, runs[index], kept)).run in done}
     on_cpu = [index for index, run in enumerate(runs) if DEVICE not in run.made]
     sampled = [on_cpu[place] for place in sample_of(len(on_cpu))]
     items |= {index: _item(grid, runs[index], kept) for index in sampled}

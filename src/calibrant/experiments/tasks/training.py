@@ -160,11 +160,12 @@ class Training(Task):
 
     def lacking(self, settings: Settings) -> str:
         """The GPU that the recipe names, where there is none."""
+        wanted = recipe_of(settings).hardware.accelerator
+        if wanted not in {"gpu", "cuda"}:
+            return ""
         import torch
 
-        wanted = recipe_of(settings).hardware.accelerator
-        there = torch.cuda.is_available() or (wanted == "gpu" and torch.backends.mps.is_available())
-        if wanted not in {"gpu", "cuda"} or there:
+        if torch.cuda.is_available() or (wanted == "gpu" and torch.backends.mps.is_available()):
             return ""
         return f"there is no GPU for hardware.accelerator = {wanted!r}; auto takes one where there is one."
 

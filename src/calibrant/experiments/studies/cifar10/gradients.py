@@ -14,45 +14,54 @@ from calibrant.experiments.studies.sum_or_mean.settings import LONG, STEP, SUM
 
 _OFTEN = 0.1
 """A larger share of gradients clipped with the mean is named."""
+_NOT_RECORDED = "–"
+
+
+def by_way(ways: Mapping[str, Mapping[str, ArmRuns]], head: str, cell: Callable[[ArmRuns, str], str]) -> str:
+    """Something of every loss, a column for each way; losses without any are left out."""
+    shown = [way for way in STEPS if ways[way]]
+    rows = [
+        [name, *(cell(ways[way][key], way) if key in ways[way] else "" for way in shown)]
+        for key, name in TITLES.items()
+    ]
+    told = [row for row in rows if {*row[1:]} - {"", _NOT_RECORDED}]
+    return table([head, *(STEPS[way].title for way in shown)], told) if told else ""
 
 
 def lengths_by_way(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
     """Length of gradients times the rate before it drops, where runs recorded it."""
-    return _recorded_by_way(
-        ways, "gradient × rate before clipping", lambda arm, way: f"{_levels(arm, RATES[way])[0]:.3f}"
+    return by_way(
+        ways,
+        "gradient × rate before clipping, after",
+        lambda arm, way: _recorded(arm, lambda: f"{_levels(arm, way)[0]:.3f}"),
     )
 
 
 def clipped_by_way(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
     """The share of gradients that were clipped before the rate drops, and after it has dropped twice."""
 
-    def shares(arm: ArmRuns, _way: str) -> str:
+    def shares(arm: ArmRuns) -> str:
         first, _, last = _at_levels(arm, "clipped")
         return f"{100 * first:.1f}, {100 * last:.1f}"
 
-    return _recorded_by_way(ways, "clipped %: first, last epochs", shares)
+    return by_way(
+        ways,
+        "clipped %: first, last epochs, after",
+        lambda arm, _way: _recorded(arm, lambda: shares(arm)),
+    )
 
 
-def _recorded_by_way(
-    ways: Mapping[str, Mapping[str, ArmRuns]], title: str, cell: Callable[[ArmRuns, str], str]
-) -> str:
-    """What runs recorded of their gradients, a column for each way; a dash where none did."""
-    shown = [way for way in STEPS if ways[way]]
-    rows = [
-        [name, *(_cell(ways[way].get(key), way, cell) for way in shown)]
-        for key, name in TITLES.items()
-        if any(_recorded_of(ways[way].get(key)) for way in shown)
-    ]
-    return table([f"{title}, after", *(STEPS[way].title for way in shown)], rows) if rows else ""
+def products_of(arm: ArmRuns, way: str) -> str:
+    """Mean length of gradients times the rate, at each of its levels; a dash where no run recorded it."""
+    return _recorded(arm, lambda: ", ".join(f"{each:.2g}" for each in _levels(arm, way)))
 
 
-def _cell(arm: ArmRuns | None, way: str, cell: Callable[[ArmRuns, str], str]) -> str:
-    if arm is None:
-        return ""
+def _recorded(arm: ArmRuns, said: Callable[[], str]) -> str:
+    """What is said of the runs that recorded their gradients, and how many these are, if not all."""
     recorded = len(_recorded_of(arm))
     if not recorded:
-        return "–"
-    return cell(arm, way) + (f" (n = {recorded})" if recorded < len(arm.runs) else "")
+        return _NOT_RECORDED
+    return said() + (f" (n = {recorded})" if recorded < len(arm.runs) else "")
 
 
 def often_clipped(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
@@ -67,29 +76,26 @@ def often_clipped(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
 
 def products(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
     """Length of gradients times the rate before it drops, of the pair that was to match the sum."""
-    focal, plain = ways[LONG].get("focal-3"), ways[STEP].get("cross-entropy")
-    if not _recorded_of(focal) or not _recorded_of(plain) or focal is None or plain is None:
-        return ""
-    first, second = _levels(focal, RATES[LONG])[0], _levels(plain, RATES[STEP])[0]
-    return (
-        f"{first:.3f} after focal loss (*{STEPS[LONG].title}*) and {second:.3f} after cross-entropy "
-        f"(*{STEPS[STEP].title}*)"
-    )
+    pair = [
+        (ways[way].get(key), way, name)
+        for way, key, name in ((LONG, "focal-3", "focal loss"), (STEP, "cross-entropy", "cross-entropy"))
+    ]
+    said = [
+        f"{_levels(arm, way)[0]:.3f} after {name} (*{STEPS[way].title}*)"
+        for arm, way, name in pair
+        if arm and _recorded_of(arm)
+    ]
+    return " and ".join(said) if len(said) == len(pair) else ""
 
 
-def products_of(arm: ArmRuns, way: str) -> str:
-    """Mean length of gradients times the rate, at each of its levels; a dash where no run recorded it."""
-    return _cell(arm, way, lambda arm, way: ", ".join(f"{each:.2g}" for each in _levels(arm, RATES[way])))
-
-
-def _recorded_of(arm: ArmRuns | None) -> list[Run]:
+def _recorded_of(arm: ArmRuns) -> list[Run]:
     """The runs that recorded the lengths of their gradients."""
-    return [] if arm is None else [run for run in arm.runs.values() if "gradients" in run]
+    return [run for run in arm.runs.values() if "gradients" in run]
 
 
-def _levels(arm: ArmRuns, rate: float) -> list[float]:
+def _levels(arm: ArmRuns, way: str) -> list[float]:
     """Length times rate at each level of the rate, mean over the runs that recorded it."""
-    return [rate * FACTOR**level * each for level, each in enumerate(_at_levels(arm, "gradients"))]
+    return [RATES[way] * FACTOR**level * each for level, each in enumerate(_at_levels(arm, "gradients"))]
 
 
 def _at_levels(arm: ArmRuns, name: str) -> list[float]:

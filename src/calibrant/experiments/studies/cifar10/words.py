@@ -14,6 +14,7 @@ from calibrant.experiments.paired import FEWEST_SEEDS, Quantity, arms_table, eno
 from calibrant.experiments.printed_rows import fitted_table
 from calibrant.experiments.studies.cifar10.claims import claims
 from calibrant.experiments.studies.cifar10.gradients import (
+    by_way,
     clipped_by_way,
     lengths_by_way,
     often_clipped,
@@ -101,7 +102,12 @@ def words(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "people": {title: _people(arms) for title, arms in ways.items() if arms},
         "steps": _steps(arms_by_way),
         "by_way": {
-            **{title: _by_way(arms_by_way, title) for title in _OVERVIEW},
+            **{
+                title: by_way(
+                    arms_by_way, f"{title} after", lambda arm, _way, what=_OF_STEPS[title]: what.cell(arm)
+                )
+                for title in _OVERVIEW
+            },
             "gradient × rate": lengths_by_way(arms_by_way),
             "clipped": clipped_by_way(arms_by_way),
         },
@@ -192,25 +198,13 @@ def _moved(found: Mapping[str, Claim]) -> str:
     return "; ".join(said)
 
 
-def _by_way(ways: Mapping[str, Mapping[str, ArmRuns]], title: str) -> str:
-    """A number of every loss, a column for each way."""
-    shown = [way for way in STEPS if ways[way]]
-    rows = [
-        [name, *(_OF_STEPS[title].cell(ways[way][key]) if key in ways[way] else "" for way in shown)]
-        for key, name in TITLES.items()
-        if any(key in ways[way] for way in shown)
-    ]
-    return table([f"{title} after", *(STEPS[way].title for way in shown)], rows)
-
-
 def _on_gpu(ways: Mapping[str, Mapping[str, ArmRuns]]) -> str:
     """Which losses were made on a GPU, way by way; empty without any."""
     said: list[str] = []
     for way, arms in ways.items():
         seeds = {key: sum(DEVICE in run for run in arm.runs.values()) for key, arm in arms.items()}
-        whole = [arm for key, arm in arms.items() if seeds[key] == len(arm.runs)]
-        names = [in_words(arm.title) for arm in whole]
-        rest = [in_words(arm.title) for arm in arms.values() if arm not in whole]
+        names = [in_words(arm.title) for key, arm in arms.items() if seeds[key] == len(arm.runs)]
+        rest = [in_words(arm.title) for key, arm in arms.items() if seeds[key] < len(arm.runs)]
         if len(rest) < len(names):
             names = [f"all losses but {listed(rest)}" if rest else "all losses"]
         names += [
