@@ -36,7 +36,7 @@ def outputs(num_classes: int, *, num_images: int = 24, size: int = 8, seed: int 
 def both(request) -> tuple[Evaluation, Evaluation]:
     """Three classes, and two, judged by images and flattened with images as clusters."""
     given = outputs(request.param)
-    options = {"bootstrap": 40, "null_draws": 60, "calibrators": ["temperature"]}
+    options = {"bootstrap": 40, "null_draws": 200, "calibrators": ["temperature"]}
     flat = predictions_of_positions(**given, groups=np.arange(24), ignore_index=255)
     dense = DensePredictions(**given, ignore_index=255)
     return evaluate(dense, **options), evaluate(flat, cluster="groups", **options)
@@ -72,7 +72,9 @@ def test_intervals_and_classes_are_those_of_whole_images(both) -> None:
         assert mine.accuracy == pytest.approx(theirs.accuracy)
         assert mine.ece == pytest.approx(theirs.ece)
     assert images.arms[0].curves[0].counts == flat.arms[0].curves[0].counts
-    assert images.verdict.direction == flat.verdict.direction == "over-confident"
+    directions = {"over-confident", "over-predicting"}  # of two classes those of the event
+    assert images.verdict.direction == flat.verdict.direction
+    assert images.verdict.direction in directions
     assert any("12 images were judged" in note for note in images.notes)
     json.loads(images.to_json())
 

@@ -50,7 +50,7 @@ def test_the_terminal_shows_them(found, width) -> None:
     text = console.file.getvalue()
     assert all(len(line) <= width for line in text.splitlines())
     row = next(line for line in text.splitlines() if line.startswith("<bad>"))
-    assert row.split()[2] == f"{found.arms[0].groups[0].mean_confidence.value:.4f}"
+    assert row.split()[2] == f"{found.arms[0].groups[0].predicted.value:.4f}"
     flat = " ".join(text.split())
     assert "*: more than chance, also after Holm's adjustment for 3 groups" in flat
     assert "?: too few samples to tell a gap of 5 points." in flat

@@ -64,9 +64,9 @@ def add_positions(
     hold count, probability and occurrences; ``agreement`` ``(C + 3, 5)``: how often each class is predicted,
     occurs, varies and is found, and how many positions it has, and in the last three rows the hits of labels
     shifted by -1, 0 and 1. ``of_groups`` ``(Q, G, B, 2, 4)`` hold weight, confidence, number and squared
-    weights of the top label. Filled in are ``read`` ``(P, C)`` with the probabilities, where one row
-    ``(1, C)`` is only room to work, and ``events`` ``(P, 2)``, which may be empty, with what is stated and
-    whether it happened, as in the cells, of positions with weight.
+    weights of the top label, or of an ``event`` or answer its probability. Filled in are ``read`` ``(P, C)``
+    with the probabilities, where one row ``(1, C)`` is only room to work, and ``events`` ``(P, 2)``, which
+    may be empty, with what is stated and whether it happened, as in the cells, of positions with weight.
     """
     num_cells, num_bins, num_classes = len(edges_of_cells) - 1, len(bin_edges) - 1, scores.shape[1]
     for p in range(len(labels)):
@@ -78,8 +78,8 @@ def add_positions(
         mass = weights[p]
         agreement[label, 4] += 1.0
         if len(groups):
-            sure = min(probs[1] if event == ANSWER else probs[top], 1.0)
-            right = label if event == ANSWER else int(top == label)
+            sure = min(probs[1] if event != CLASSES else probs[top], 1.0)
+            right = label if event != CLASSES else int(top == label)
             found = of_groups[groups[p], batches[p], _bin_of(sure, bin_edges, num_bins), right]
             found[0] += mass
             found[1] += mass * sure

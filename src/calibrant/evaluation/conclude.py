@@ -88,7 +88,7 @@ def _verdict(judged: Judged) -> Verdict:
     verdict = reach_verdict(case)
     if case.repaired:
         verdict = replace(verdict, repair=_repair(prepared, case.chosen.name))
-    return with_groups(verdict, judged.arms[0].groups, split.test.groups, level, case.kind)
+    return with_groups(verdict, judged.arms[0].groups, split.test.groups, level)
 
 
 def _repair(prepared: Prepared, method: str) -> Repair:

@@ -8,7 +8,7 @@ from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.fitting.templates import FittedCalibrator, fit_summary
-from calibrant.evaluation.judging.groups import group_rows
+from calibrant.evaluation.judging.groups import group_rows, with_groups
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.judging.shapes import shapes_of_arm
@@ -86,7 +86,7 @@ def arm_of(
     procedure, test = prepared.procedure, prepared.split.test
     names = tuple(str(name) for name in test.class_names or range(test.num_classes or 0))
     chance = against_chance(measured.noise, names)
-    return Arm(
+    arm = Arm(
         name=UNCALIBRATED if fitted is None else fitted.name,
         title="Uncalibrated" if fitted is None else fitted.title,
         parameters={} if fitted is None else dict(fitted.calibrator.fit_result_.parameters),
@@ -97,6 +97,6 @@ def arm_of(
         curves=chance.curves,
         classes=chance.classes,
         shapes=shapes_of_arm(measured.reduced, procedure),
-        groups=group_rows(measured.reduced, test.groups, procedure),
         parts=chance.parts,
     )
+    return with_groups(arm, group_rows(measured.reduced, test.groups, procedure), procedure.level)

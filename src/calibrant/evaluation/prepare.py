@@ -151,7 +151,8 @@ def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, .
             "others show is chance; take fewer."
         )
     notes += few_resamples_note(procedure.num_resamples, procedure.level)
-    threshold = significance(procedure.level, 3 if procedure.kind in {"binary", "multiclass"} else 2)
+    num_parts = 1 + (procedure.kind == "multiclass") + (split.test.groups is not None)
+    threshold = significance(procedure.level, num_parts)
     if not 1 / (1 + procedure.num_draws) < threshold:
         notes.append(
             f"With {procedure.num_draws} draws under calibration no error can count as real at this level; "

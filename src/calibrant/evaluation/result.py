@@ -12,16 +12,26 @@ from pydantic import TypeAdapter, ValidationError
 from calibrant._math.errors import InputError
 from calibrant.evaluation.choice import Choice
 from calibrant.evaluation.notebook import notebook_html
+from calibrant.evaluation.older_versions import upgraded
+from calibrant.evaluation.part import Part as Part
+from calibrant.evaluation.part import PartName as PartName
+from calibrant.evaluation.part import Range as Range
 from calibrant.evaluation.rows import AsRows, rows_of
 from calibrant.metrics import CorpReliabilityCurve, RiskCoverageCurve, RocCurve
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Source
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 Direction = Literal[
-    "over-confident", "under-confident", "miscalibrated", "calibrated in part", "calibrated", "undecided"
+    "over-confident",
+    "under-confident",
+    "over-predicting",
+    "under-predicting",
+    "miscalibrated",
+    "calibrated in part",
+    "calibrated",
+    "undecided",
 ]
-PartName = Literal["top label", "positive class", "labels", "classes", "slope"]
 Intervals = Literal["inverted", "centred", "percentile", "bca"]
 Kind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
@@ -53,17 +63,6 @@ class NullError:
     upper: float  # the 95th percentile (one minus the evaluation's error level)
     p_value: float  # (1 + draws at least as large as ours) / (1 + draws)
     num_draws: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """One part of being calibrated, against what a calibrated model of this size shows by chance."""
-
-    name: PartName
-    holds: bool  # whether what is found can be chance, after adjustment
-    p_value: float  # of the part alone
-    adjusted_p: float  # Holm's, for as many looks as there are parts
-    num_draws: int | None  # that the p-value comes from; None: from the normal distribution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,11 +142,12 @@ class GroupRow:
 
     name: str
     count: int
-    accuracy: Estimate
-    mean_confidence: Estimate
-    gap: Estimate  # mean confidence minus accuracy
+    actual: Estimate  # rate of the positive class; else accuracy
+    predicted: Estimate  # mean probability of the positive class; else mean confidence
+    gap: Estimate  # predicted minus actual
     ece: Estimate
     null: NullError  # of the ECE
+    p_value: float  # of the test for errors anywhere on the scale
     adjusted_p: float  # Holm's, for as many looks as there are rows
     vague: bool  # too few samples to tell a gap of 5 points
 
@@ -322,13 +322,13 @@ class Evaluation(AsRows):
 
     @classmethod
     def from_json(cls, text: str) -> Evaluation:
-        """Read what :meth:`to_json` wrote.
+        """Read what :meth:`to_json` wrote, of this schema version or of version 2.
 
         Raises:
             InputError: If the text is not such JSON, or of another schema version.
         """
         try:
-            evaluation = _adapter().validate_json(text)
+            evaluation = _adapter().validate_json(upgraded(text))
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "the text"

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from calibrant.evaluation.group_repairs import ARMS, ByGroup, said_of
-from calibrant.evaluation.phrases import p_number
 from calibrant.evaluation.result import Evaluation, GroupRow
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.reports.words import count, interval, number, shortened
@@ -31,7 +30,9 @@ class GroupPair:
     @property
     def p_value(self) -> str:
         """The p-value of the group alone."""
-        return p_number(self.before.null)
+        row = self.before
+        bound = "≤ " if row.p_value <= 1 / (1 + row.null.num_draws) else ""
+        return f"{bound}{row.p_value:.2g}"
 
     @property
     def adjusted_p(self) -> str:
@@ -63,15 +64,15 @@ def groups_down(evaluation: Evaluation, repairs: ByGroup | None = None) -> list[
         return mended
     grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
     grid.add_column("Group", overflow="fold")
-    for title in ("Samples", "Says", "Is right", "ECE"):
+    for title in ("Samples", "Predicted", "Actual", "ECE"):
         grid.add_column(title, justify="right")
     for pair in pairs[:MOST_SHOWN]:
         row = pair.before
         grid.add_row(
             Text(shortened(row.name, most=NAME), style="bold" if pair.real else ""),
             count(row.count),
-            number(row.mean_confidence.value),
-            Text(number(row.accuracy.value)).append(f"\n{interval(row.accuracy, between='–')}", style="dim"),
+            number(row.predicted.value),
+            Text(number(row.actual.value)).append(f"\n{interval(row.actual, between='–')}", style="dim"),
             Text(number(row.ece.value)).append(
                 f"\np {pair.p_value}{' *' if pair.real else ' ?' if pair.before.vague else ''}", style="dim"
             ),

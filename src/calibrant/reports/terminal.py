@@ -23,6 +23,8 @@ NAME = 28  # of a model, with two blanks
 STYLE_OF: dict[Direction, str] = {
     "over-confident": "bold yellow",
     "under-confident": "bold blue",
+    "over-predicting": "bold yellow",
+    "under-predicting": "bold blue",
     "miscalibrated": "bold yellow",
     "calibrated in part": "bold yellow",
     "calibrated": "bold green",

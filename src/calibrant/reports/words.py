@@ -16,6 +16,8 @@ AS_TRAINED = "as trained"  # a network before it is calibrated, in the tables of
 MARK_OF: dict[Direction, str] = {
     "over-confident": "▼",  # as in the diagrams: the points lie below the band
     "under-confident": "▲",
+    "over-predicting": "▼",
+    "under-predicting": "▲",
     "miscalibrated": "◆",
     "calibrated in part": "◐",
     "calibrated": "●",

@@ -45,8 +45,8 @@ def test_rows_are_what_the_metrics_say_of_the_groups_samples() -> None:
             assert row.ece.value == pytest.approx(ece, abs=1e-12)
             accuracy = np.average(part.correct.numpy(), weights=mass)
             stated = np.average(part.confidence.numpy(), weights=mass)
-            assert row.accuracy.value == pytest.approx(accuracy, abs=1e-12)
-            assert row.mean_confidence.value == pytest.approx(stated, abs=1e-12)
+            assert row.actual.value == pytest.approx(accuracy, abs=1e-12)
+            assert row.predicted.value == pytest.approx(stated, abs=1e-12)
             assert row.gap.value == pytest.approx(stated - accuracy, abs=1e-12)
 
 
@@ -59,8 +59,8 @@ def test_the_bad_group_is_found_and_the_small_one_is_flagged() -> None:
     assert not rows["good"].vague
     assert rows["tiny"].vague
     sentence = found.verdict.sentences[-2]
-    assert sentence.startswith("1 of 3 groups is miscalibrated in the top label beyond chance: bad (says ")
-    assert sentence.endswith("(Holm's adjustment for 3 looks); 1 is too small to tell a gap of 5.0 %.")
+    assert sentence.startswith("1 of 3 groups is miscalibrated beyond chance (bad: ")
+    assert sentence.endswith("by Holm's adjustment for 3 looks; 1 is too small to tell a gap of 5.0 %.")
 
 
 def test_calibrated_groups_are_rarely_accused() -> None:
@@ -99,13 +99,13 @@ def test_groups_of_one_and_without_weight() -> None:
     assert row.vague
     assert row.ece.low is None
     assert row.ece.reason == "no interval: one sample"
-    assert row.accuracy.low < row.accuracy.high
+    assert row.actual.low < row.actual.high
     assert 0 < row.adjusted_p <= 1
 
 
 @pytest.mark.parametrize("kind", ["binary", "multilabel", "top_label"])
 def test_every_kind_has_groups(made, kind) -> None:
-    """The gap is that of the decisions; of several labels the ECE is the mean over them."""
+    """The gap is that of the event, else of the decisions; several labels have the mean of their ECEs."""
     groups = np.array(["a", "b"])[np.arange(600) % 2]
     predictions = made(kind, sharpness=2.5, groups=groups)
     found = evaluate(predictions.with_split(np.ones(600)), **FEW)
@@ -117,9 +117,9 @@ def test_every_kind_has_groups(made, kind) -> None:
                 for k in range(4)
             ]
             assert row.ece.value == pytest.approx(np.mean(each), abs=1e-12)
-        assert row.gap.value == pytest.approx(
-            (part.confidence - part.correct.double()).mean().item(), abs=1e-12
-        )
+        judged = (part.probs, part.labels) if kind == "binary" else (part.confidence, part.correct)
+        gap = (judged[0] - judged[1].double()).mean().item()
+        assert row.gap.value == pytest.approx(gap, abs=1e-12)
         assert row.gap.low <= row.gap.value <= row.gap.high
 
 
@@ -148,6 +148,4 @@ def test_of_very_many_groups_the_largest_are_shown() -> None:
     rows = found.arms[0].groups
     assert [row.name for row in rows] == names[10:]
     assert len(rows) == MOST_GROUPS
-    assert group_sentence(rows, 110, 0.95, top_label=False).startswith(
-        "None of the 100 largest groups is miscalibrated"
-    )
+    assert group_sentence(rows, 110, 0.95).startswith("None of the 100 largest groups is miscalibrated")

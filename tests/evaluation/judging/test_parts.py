@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibrant.evaluation.judging import noise
-from calibrant.evaluation.judging.measure import Chance, against_chance, measure
+from calibrant.evaluation.judging.measure import Chance, against_chance
 from calibrant.evaluation.judging.noise import draw_noise
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.phrases import part_p_value
@@ -19,10 +19,10 @@ from calibrant.predictions import Kind, Predictions
 
 Maker = Callable[..., Predictions]
 KINDS: dict[Kind, list[str]] = {
-    "binary": ["top label", "positive class", "slope"],
-    "multiclass": ["top label", "classes", "slope"],
-    "multilabel": ["labels", "slope"],
-    "top_label": ["top label", "slope"],
+    "binary": ["positive class"],
+    "multiclass": ["top label", "classes"],
+    "multilabel": ["labels"],
+    "top_label": ["top label"],
 }
 
 
@@ -109,33 +109,11 @@ def test_weights_count_as_copies() -> None:
     assert "classes" in failing(off)
 
 
-def test_the_slope_part_fits_its_interval(made: Maker) -> None:
-    """Its p-value alone is below 5 % exactly where the 95 % interval leaves out one."""
-    seen: set[bool] = set()
-    for seed in range(20):
-        predictions = made("top_label", 300, sharpness=1.2, seed=seed)
-        procedure = Procedure(
-            kind="top_label", num_bins=15, num_resamples=2, num_draws=20, level=0.95, seed=0
-        )
-        estimate = measure(reduce_predictions(predictions, 15), procedure).metrics["slope"]
-        slope = next(part for part in chance_of(predictions, num_draws=20).parts if part.name == "slope")
-        outside = not estimate.low <= 1 <= estimate.high
-        assert (slope.p_value < 0.05) == outside
-        seen.add(outside)
-    assert seen == {True, False}
-
-
-def test_an_undefined_slope_is_no_part() -> None:
-    """Where all are right nothing is said of a slope."""
-    predictions = Predictions(confidence=np.linspace(0.9, 0.99, 50), correct=np.ones(50))
-    assert [part.name for part in chance_of(predictions).parts] == ["top label"]
-
-
 def test_adjusted_p_values_are_written_as_bounds_where_they_are() -> None:
     """No draw was as far off: more draws could lower it. A tail of the normal distribution is cut."""
 
     def written(p: float, adjusted: float, draws: int | None) -> str:
-        part = Part(name="slope", holds=True, p_value=p, adjusted_p=adjusted, num_draws=draws)
+        part = Part(name="classes", holds=True, p_value=p, adjusted_p=adjusted, num_draws=draws)
         return part_p_value(part)
 
     assert written(0.001, 0.003, 999) == "p ≤ 0.003"

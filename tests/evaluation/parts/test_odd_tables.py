@@ -131,7 +131,7 @@ def test_weights_and_groups_are_those_of_the_rows_in_memory(tmp_path) -> None:
         assert [each.count for each in one.groups] == [each.count for each in other.groups]
         assert len(one.groups) == 4
         for found, known in zip(one.groups, other.groups, strict=True):
-            for key in ("accuracy", "mean_confidence", "gap", "ece"):
+            for key in ("actual", "predicted", "gap", "ece"):
                 assert getattr(found, key).value == pytest.approx(getattr(known, key).value, rel=1e-9)
             assert found.gap.high - found.gap.low == pytest.approx(known.gap.high - known.gap.low, rel=0.5)
     fitted, _ = fit_in_parts(parts, None, every_row=False, spread=here)

@@ -189,10 +189,8 @@ def test_a_planted_default_needs_no_asking(monkeypatch: pytest.MonkeyPatch, made
 # Where a key is another thing's name too.
 OTHER_THINGS = {
     "cli/evaluate.py": {"entropy"},  # a score that samples are told apart by
-    "evaluation/judging/parts.py": {"slope"},  # a part of the verdict, as in the next ones
-    "evaluation/result.py": {"slope"},
-    "evaluation/verdict/naming.py": {"slope"},
-    "evaluation/verdict/verdict.py": {"slope"},
+    "evaluation/part.py": {"slope"},  # a part of the verdict in older versions
+    "evaluation/older_versions.py": {"accuracy", "mean_confidence"},  # of groups, there
     # It lies below the declarations, which need the result; test_notebook.py holds it against them.
     "evaluation/notebook.py": {"event_ece", "ece", "nll", "accuracy", "brier", "mean_confidence", "slope"},
     "evaluation/out_of_distribution.py": {"auroc", "entropy"},  # of telling samples apart; such a score

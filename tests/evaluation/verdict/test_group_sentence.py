@@ -9,16 +9,17 @@ from calibrant.evaluation.verdict.group_sentence import group_sentence
 LEVEL = 0.95
 
 
-def row(name: str, accuracy: float, adjusted_p: float) -> GroupRow:
-    """A group that says 80 %."""
+def row(name: str, actual: float, adjusted_p: float) -> GroupRow:
+    """A group for which 80 % are predicted."""
     return GroupRow(
         name=name,
         count=100,
-        accuracy=Estimate(value=accuracy),
-        mean_confidence=Estimate(value=0.8),
-        gap=Estimate(value=0.8 - accuracy),
-        ece=Estimate(value=abs(0.8 - accuracy)),
+        actual=Estimate(value=actual),
+        predicted=Estimate(value=0.8),
+        gap=Estimate(value=0.8 - actual),
+        ece=Estimate(value=abs(0.8 - actual)),
         null=NullError(metric="ece", mean=0.03, upper=0.06, p_value=adjusted_p, num_draws=1000),
+        p_value=adjusted_p,
         adjusted_p=adjusted_p,
         vague=False,
     )
@@ -28,16 +29,16 @@ def test_the_worst_groups_are_named_first_whichever_way_they_err() -> None:
     """By the size of the gap; of four the three worst are named."""
     rows = [row(name, accuracy, 0.001) for name, accuracy in zip("abcd", (0.7, 0.99, 0.5, 0.68), strict=True)]
     assert group_sentence(rows, 4, LEVEL) == (
-        "4 of 4 groups are miscalibrated beyond chance: c (says 80.0 %, is right 50.0 % of the time), "
-        "b (says 80.0 %, is right 99.0 % of the time), d (says 80.0 %, is right 68.0 % of the time) "
-        "and 1 more (Holm's adjustment for 4 looks)."
+        "4 of 4 groups are miscalibrated beyond chance (c: 80.0 % predicted, 50.0 % actual; "
+        "b: 80.0 % predicted, 99.0 % actual; d: 80.0 % predicted, 68.0 % actual; and 1 more), "
+        "by Holm's adjustment for 4 looks."
     )
 
 
 def test_a_p_value_at_the_level_is_not_beyond_chance() -> None:
     """As everywhere, it must be below."""
     rows = [row("a", 0.7, significance(LEVEL, 1)), row("b", 0.8, 0.9)]
-    said = "None of 2 groups is miscalibrated beyond chance (Holm's adjustment for 2 looks)."
+    said = "None of 2 groups is miscalibrated beyond chance, by Holm's adjustment for 2 looks."
     assert group_sentence(rows, 2, LEVEL) == said
 
 
@@ -47,6 +48,4 @@ def test_one_group_is_not_adjusted_for() -> None:
         group_sentence([row("a", 0.8, 0.9)], 1, LEVEL) == "The only group is not miscalibrated beyond chance."
     )
     off = group_sentence([row("a", 0.7, 0.001)], 1, LEVEL)
-    assert (
-        off == "The only group is miscalibrated beyond chance: a (says 80.0 %, is right 70.0 % of the time)."
-    )
+    assert off == "The only group is miscalibrated beyond chance (a: 80.0 % predicted, 70.0 % actual)."

@@ -54,8 +54,8 @@ def in_short(verdict: Verdict) -> None:
     expected = {"calibrated in part": "Calibrated, except"}.get(
         verdict.direction, verdict.direction.capitalize()
     )
-    of_events = ("Over-predicts", "Under-predicts") if verdict.direction == "miscalibrated" else ()
-    assert short.startswith((expected, *of_events))
+    expected = expected.replace("-predicting", "-predicts")
+    assert short.startswith((expected, "Miscalibrated in"))
     assert short.endswith(".")
     assert verdict.line.endswith(".")
     assert not re.search(r"\([^=()]* to [^()]*\)", verdict.line)
@@ -117,9 +117,7 @@ def test_calibrated_means_all_of_it() -> None:
     """Its winners are as likely as it says, its classes are not: calibrated in part, and a class is named."""
     verdict = judged(confused(4000, split=np.arange(4000) % 2)).verdict
     assert verdict.direction == "calibrated in part"
-    assert verdict.headline.startswith(
-        "Its top label and its slope are calibrated, its classes are not: class 0 is stated "
-    )
+    assert verdict.headline.startswith("Its top label is calibrated, its classes are not: class 0 is stated ")
     assert (
         "the class-wise calibration error moves within noise, from 0." in verdict.headline
     )  # by temperature
@@ -144,9 +142,7 @@ def test_few_samples_that_show_a_fault_of_the_classes() -> None:
     """Their classes are off, and of their top label they cannot tell: no part of that is calibrated."""
     verdict = judged(confused(350, seed=0)).verdict
     assert verdict.direction == "miscalibrated"
-    said = (
-        "Miscalibrated in its classes, while of its top label and its slope 350 samples cannot tell: class "
-    )
+    said = "Miscalibrated in its classes, while of its top label 350 samples cannot tell: class "
     assert verdict.headline.startswith(said)
     assert verdict.short == "Miscalibrated in its classes."
     in_short(verdict)
@@ -163,12 +159,13 @@ def test_a_slope_alone_is_told() -> None:
         return Predictions(confidence=sure, correct=labels == (true > 0))
 
     found = judged(drawn(4000), calibration=drawn(19))  # too few to choose a repair by
-    assert [part.name for part in found.arms[0].parts if not part.holds] == ["slope"]
-    assert found.verdict.direction == "calibrated in part"
-    assert found.verdict.short == "Calibrated, except in its slope."
-    said = "Its top label is calibrated, its slope is not: the calibration slope is 0."
-    assert found.verdict.headline.startswith(said)
-    assert ", where 1 is right" in found.verdict.headline
+    assert not found.arms[0].parts[0].holds
+    assert found.arms[0].metrics["ece"].low == 0
+    assert found.verdict.direction == "miscalibrated"
+    assert (
+        "by itself this can be chance, but the test that decides finds an error" in found.verdict.sentences[0]
+    )
+    assert found.verdict.sentences[1].startswith("The calibration slope is 0.")
 
 
 def test_where_no_calibrator_is_tried_that_is_said(made: Maker) -> None:
@@ -212,23 +209,24 @@ def test_a_prior_shift_is_no_matter_of_temperature(made: Maker, kind: Kind) -> N
     predictions = made(kind, 3000, shift=2.0, split=np.arange(3000) % 2)
     found = judged(predictions)
     verdict = found.verdict
-    assert verdict.direction == "miscalibrated"
+    assert verdict.direction == "over-predicting"
     assert verdict.recommended == "platt"
     assert verdict.short.startswith("Over-predicts")
     in_short(verdict)
     assert "Temperature scaling alone takes it from" in " ".join(verdict.sentences)
-    said = "gives the positive class" if kind == "binary" else "gives the labels"
+    said = "probability of the positive class is" if kind == "binary" else "gives the labels"
     assert said in verdict.headline
     assert "with Platt scaling (" in verdict.headline
     only = judged(predictions, most=1)
     assert "What remains" in " ".join(only.verdict.sentences)
 
 
-def test_a_binary_verdict_names_both_errors(made: Maker) -> None:
-    """The positive class and the top label each have their sentence."""
+def test_a_binary_verdict_is_about_the_event(made: Maker) -> None:
+    """The positive class has the first sentence, its slope the second; the top label has a row only."""
     verdict = judged(made("binary", 2000, sharpness=3, split=np.arange(2000) % 2)).verdict
-    assert verdict.sentences[0].startswith("The calibration error of the top label (how far ")
-    assert verdict.sentences[1].startswith("The calibration error of the positive class is ")
+    assert verdict.sentences[0].startswith("The calibration error of the positive class (how far ")
+    assert verdict.sentences[1].startswith("The calibration slope is 0.")
+    assert not any("top label" in sentence for sentence in verdict.sentences)
 
 
 def test_a_multilabel_verdict_counts_labels(made: Maker) -> None:
@@ -350,9 +348,9 @@ def test_the_headline_is_one_plain_sentence(made: Maker, kind: Kind) -> None:
         assert not [word for word in JARGON if word in headline], headline
         assert headline.endswith(".")
         assert ". " not in headline
-        if verdict.direction == "over-confident" and "redicts" not in verdict.short:
-            by_decision = kind in {"binary", "multilabel"}  # whose first row is of the positive class
-            assert ("sure of its decisions" in verdict.short) == by_decision
+        if verdict.direction == "over-confident":
+            said = {"binary": "too extreme (slope 0.", "multilabel": "sure of its decisions"}
+            assert said.get(kind, "is right") in verdict.short
 
 
 def told(

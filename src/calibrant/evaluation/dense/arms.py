@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.judge import Judged, arm_of
+from calibrant.evaluation.judging.groups import with_groups
 from calibrant.evaluation.judging.measure import Measured, measure
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.result import Arm, GroupRow
@@ -30,7 +30,7 @@ def judged_arms(
     for each, by_group, arm in zip(reduced, groups or [()] * len(calibrators), calibrators, strict=True):
         prepared.steps.next(f"judging {UNCALIBRATED if arm is None else arm.name}")
         measured = measure(each, prepared.procedure, prepared.steps.within)
-        arms.append(replace(arm_of(arm, measured, first, prepared), groups=by_group))
+        arms.append(with_groups(arm_of(arm, measured, first, prepared), by_group, prepared.procedure.level))
         first = first or measured
     prepared.steps.finish()
     if first is None:

@@ -1,4 +1,4 @@
-"""The table by group: what each group is told, and what comes true of it."""
+"""The table by group: what is predicted for each group, and what occurs in it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calibrant.evaluation.judging.reduce import Reduced, effective_number_of
+from calibrant.evaluation.judging.parts import in_holm, main_events
+from calibrant.evaluation.judging.reduce import Ratios, Reduced, effective_number_of
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.gap import GAP
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
+from calibrant.evaluation.quantities.quantity import EVENT
 from calibrant.evaluation.quantities.shared import binned
+from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of
 from calibrant.evaluation.resampling.event_cells import EventCells, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
@@ -24,20 +27,22 @@ from calibrant.evaluation.resampling.null import NullDraws, draw_null, fewest_dr
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Resamples
 from calibrant.evaluation.resampling.statistics import Means
 from calibrant.evaluation.resampling.streams import Stream, stream_seed
-from calibrant.evaluation.result import Estimate, GroupRow, NullError
+from calibrant.evaluation.result import Arm, Estimate, GroupRow, NullError, Part
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance, holm
 
 MOST_GROUPS = 100  # the largest ones; names of persons, say, make no table
 MEANS = (ACCURACY, MEAN_CONFIDENCE, GAP)
+_KEYS = frozenset(each.key for each in MEANS)
 _KERNEL: Kernel = "width l1"  # of the ECE
 
 
 def group_rows(reduced: Reduced, groups: Sequence[str] | None, procedure: Procedure) -> tuple[GroupRow, ...]:
     r"""One row per group, by name; of more than 100 groups the largest.
 
-    Within a group everything is as for all samples: resamples of its rows give the intervals, and draws of
-    its outcomes the error that chance gives. Few samples make a bootstrap too sure of itself, so the interval
-    of the accuracy is Wilson's, and that of the gap reaches as far as Wilson's interval does.
+    Within a group everything is as for all samples: of two classes the positive one is judged, resamples of
+    its rows give the intervals, and draws of its outcomes the error that chance gives. With few samples a
+    bootstrap interval is too narrow, so the interval of the rate is Wilson's, and that of the gap reaches as
+    far as Wilson's interval does.
 
     Looking at many groups finds something in some of them. ``adjusted_p`` is Holm's: the smallest of m
     p-values times m, the next times m − 1, never below the one before. A row is ``vague`` where the interval
@@ -55,6 +60,15 @@ def group_rows(reduced: Reduced, groups: Sequence[str] | None, procedure: Proced
     )
 
 
+def with_groups(arm: Arm, rows: tuple[GroupRow, ...], level: float) -> Arm:
+    """The arm with the rows of its groups, which are one more part of its verdict if there are several."""
+    if len(rows) < 2:
+        return replace(arm, groups=rows)
+    p = min(row.adjusted_p for row in rows)
+    part = Part(name="groups", holds=True, p_value=p, adjusted_p=p, num_draws=rows[0].null.num_draws)
+    return replace(arm, groups=rows, parts=in_holm([*arm.parts, part], level))
+
+
 @dataclass(frozen=True)
 class Group:
     """What is kept of one group, and how many samples it has."""
@@ -68,7 +82,7 @@ def rows_of_groups(groups: Sequence[Group], procedure: Procedure) -> tuple[Group
     """A row for each, in the order of their names; of whole samples, or of rows that stand for many."""
     num_draws = max(procedure.num_draws, math.ceil(2 * len(groups) / (1 - procedure.level)))
     found = [_row(each, procedure, num_draws, place=place) for place, each in enumerate(groups)]
-    adjusted = holm([row.null.p_value for row in found])
+    adjusted = holm([row.p_value for row in found])
     rows = [replace(row, adjusted_p=value) for row, value in zip(found, adjusted, strict=True)]
     return tuple(sorted(rows, key=_numbers_in_order))
 
@@ -81,10 +95,13 @@ def _numbers_in_order(row: GroupRow) -> list[tuple[float, str]]:
 
 def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
     """What is kept of some samples, as far as a row of the table needs it."""
-    events = tuple(event.part(rows) for event in reduced.events[""])
-    ratios = {
-        each.key: (reduced.ratios[each.key][0][rows], reduced.ratios[each.key][1][rows]) for each in MEANS
-    }
+    events = tuple(event.part(rows) for event in main_events(reduced))
+    if EVENT in reduced.events:
+        ratios = ratios_of_event(events[0])
+    else:
+        ratios = {
+            key: (above[rows], below[rows]) for key, (above, below) in reduced.ratios.items() if key in _KEYS
+        }
     return Reduced(
         quantities=MEANS,
         weights=None if reduced.weights is None else reduced.weights[rows],
@@ -97,11 +114,21 @@ def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
     )
 
 
+def ratios_of_event(event: Events) -> Ratios:
+    """The means of an event: how often it occurs as accuracy, its probability as mean confidence."""
+    mass = np.ones(len(event.outcomes)) if event.weights is None else event.weights
+    above = (event.outcomes, event.confidences, event.confidences - event.outcomes)
+    return {each.key: (mass * values, mass) for each, values in zip(MEANS, above, strict=True)}
+
+
 def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> GroupRow:
     """A group on its own; ``adjusted_p`` is not adjusted yet."""
     part = group.reduced
     events, level = part.events[""], procedure.level
     values, estimates = part.values, _intervals(part, procedure, place)
+    seed = stream_seed(procedure.seed, Stream.GROUPS, place)
+    tests = [calibration_test(event, num_draws, (*seed, 1_000 + label)) for label, event in enumerate(events)]
+    p_value = furthest_of(tests).p_value
     null, ece = _error_and_null(events, _error(events, procedure.num_bins), procedure, num_draws, place)
     accuracy = wilson_interval(min(1.0, values[ACCURACY.key]), effective_number_of(part, ACCURACY.key), level)
     estimates[ACCURACY.key] = Estimate(value=values[ACCURACY.key], low=accuracy[0], high=accuracy[1])
@@ -111,12 +138,13 @@ def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> G
     return GroupRow(
         name=group.name,
         count=group.count,
-        accuracy=estimates[ACCURACY.key],
-        mean_confidence=estimates[MEAN_CONFIDENCE.key],
+        actual=estimates[ACCURACY.key],
+        predicted=estimates[MEAN_CONFIDENCE.key],
         gap=Estimate(value=gap.value, low=low, high=high),
         ece=ece,
         null=null,
-        adjusted_p=null.p_value,
+        p_value=p_value,
+        adjusted_p=p_value,
         vague=(high - low) / 2 > TOLERABLE_GAP,
     )
 

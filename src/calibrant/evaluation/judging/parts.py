@@ -1,75 +1,78 @@
-"""The parts of being calibrated: top label, classes and slope, each against chance."""
+"""The parts of being calibrated: the event or top label, and the classes, each against chance."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import NormalDist
 
 import numpy as np
 
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
-from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.quantity import EVENT
-from calibrant.evaluation.quantities.slope import SLOPE
+from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of, furthest_range
 from calibrant.evaluation.resampling.drawn_labels import ClassNull, joint_p_value
-from calibrant.evaluation.resampling.events import Vector
-from calibrant.evaluation.resampling.null import null_error
-from calibrant.evaluation.resampling.ranking import standard_error
+from calibrant.evaluation.resampling.events import Events, Vector
+from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import ClassRow, Kind, Part, PartName
 from calibrant.evaluation.thresholds import beyond_chance, holm
 
-CLASSES_OF: dict[Kind, tuple[PartName, str]] = {
-    "binary": ("positive class", ECE.event_key),
-    "multiclass": ("classes", CLASSWISE_ECE.key),
-    "multilabel": ("labels", ECE.key),
-}
-"""What stands for the classes, and the key of their error."""
+MAIN_PART: dict[Kind, PartName] = {"binary": "positive class", "multilabel": "labels"}
+"""What is judged first; of other kinds the top label."""
+
+
+def main_events(reduced: Reduced) -> tuple[Events, ...]:
+    """The events that are judged first: of two classes the positive one, else the top label or the labels."""
+    return reduced.events[EVENT if EVENT in reduced.events else ""]
 
 
 def parts_of(
     reduced: Reduced, procedure: Procedure, errors: Mapping[str, Vector], of_classes: ClassNull | None
 ) -> tuple[Part, ...]:
-    """What is to hold, each with the p-value of its quantities against their ``errors`` under calibration.
+    """What must be true of a calibrated model, each with its p-value.
 
-    - The top label by its calibration error.
-    - The classes (positive class, labels) by their mean error, and by the mean probability of the class that
-      is furthest off; both come from the same draws, so that one p-value speaks for both and for all classes.
-    - The slope by its distance from one, in standard errors: the p-value fits its interval.
+    - The probability of the event (positive class, top label, labels), by
+      :func:`~calibrant.evaluation.resampling.calibration_test.calibration_test`; of several labels by the one
+      that is furthest off.
+    - If classes exclude each other, all of them: by their mean error, and by the mean probability of the
+      class that is furthest off. Both come from the same draws, so that one p-value is for both.
 
     Holm's adjustment for their number keeps the probability that a calibrated model fails any of them at or
     below one minus the level.
     """
-    kind, values = procedure.kind, reduced.values
-    found: list[tuple[PartName, float, int | None]] = []
-    if kind != "multilabel":
-        p = null_error(ECE.key, values[ECE.key], errors[ECE.key], procedure.level).p_value
-        found.append(("top label", p, procedure.num_draws))
-    if of_classes is not None:
-        name, key = CLASSES_OF[kind]
+    kind = procedure.kind
+    tests = [
+        calibration_test(event, procedure.num_draws, (*stream_seed(procedure.seed, Stream.NULL, place), 4))
+        for place, event in enumerate(main_events(reduced))
+    ]
+    p = furthest_of(tests).p_value
+    main = Part(
+        name=MAIN_PART.get(kind, "top label"),
+        holds=True,
+        p_value=p,
+        adjusted_p=p,
+        num_draws=procedure.num_draws,
+        where=furthest_range(main_events(reduced)[0]) if len(tests) == 1 else None,
+    )
+    found: list[Part] = [main]
+    if of_classes is not None and kind == "multiclass":
         if of_classes.farthest is None:
-            found.append((name, float(of_classes.adjusted_p_values().min()), None))
+            p, draws = float(of_classes.adjusted_p_values().min()), None
         else:
-            furthest = float(np.abs(of_classes.scores).max())
-            tests = [(furthest, of_classes.farthest), (values[key], errors[key])]
-            found.append((name, joint_p_value(tests), procedure.num_draws))
-    slope = SLOPE.event_key if EVENT in reduced.events else SLOPE.key
-    if slope in values:
-        error = standard_error(reduced.influences[slope], reduced.weights, reduced.clusters)
-        distance = abs(values[slope] - 1) / error if error > 0 else 0.0
-        found.append(("slope", 2 * NormalDist().cdf(-distance), None))
-    adjusted = holm([p for _, p, _ in found])
+            key, furthest = CLASSWISE_ECE.key, float(np.abs(of_classes.scores).max())
+            both = [(furthest, of_classes.farthest), (reduced.values[key], errors[key])]
+            p, draws = joint_p_value(both), procedure.num_draws
+        found.append(Part(name="classes", holds=True, p_value=p, adjusted_p=p, num_draws=draws))
+    return in_holm(found, procedure.level)
+
+
+def in_holm(parts: Sequence[Part], level: float) -> tuple[Part, ...]:
+    """The parts, adjusted for their number."""
+    adjusted = holm([part.p_value for part in parts])
     return tuple(
-        Part(
-            name=name,
-            holds=not beyond_chance(holm_p, procedure.level),
-            p_value=p,
-            adjusted_p=holm_p,
-            num_draws=draws,
-        )
-        for (name, p, draws), holm_p in zip(found, adjusted, strict=True)
+        replace(part, adjusted_p=p, holds=not beyond_chance(p, level))
+        for part, p in zip(parts, adjusted, strict=True)
     )
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.evaluation.dense.cells import within_cells
-from calibrant.evaluation.judging.groups import MEANS, MOST_GROUPS, Group, rows_of_groups
-from calibrant.evaluation.judging.reduce import Reduced, ratios_of
+from calibrant.evaluation.judging.groups import MEANS, MOST_GROUPS, Group, ratios_of_event, rows_of_groups
+from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.parts.kinds import AnySums
 from calibrant.evaluation.parts.states import MOST_KEPT
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.samples import Samples
 from calibrant.evaluation.resampling.events import Events, Matrix
 from calibrant.evaluation.result import GroupRow
 
@@ -33,17 +32,7 @@ def _group(name: str, sums: Matrix) -> Group:
     edges = np.arange(sums.shape[1] + 1) / sums.shape[1]
     means = within_cells(stated / mass, place, edges)
     event = Events(means, right, mass, clusters, squares, numbers)
-    nothing = np.empty(0)
-    samples = Samples(
-        confidence=event.confidences[:, None],
-        correct=right[:, None],
-        entropy=nothing[:, None],
-        nll=nothing,
-        brier=nothing,
-        stated=nothing,
-        happened=nothing,
-    )
-    ratios = ratios_of(MEANS, samples, mass)
+    ratios = ratios_of_event(event)
     reduced = Reduced(
         quantities=MEANS,
         weights=mass,

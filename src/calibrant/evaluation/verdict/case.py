@@ -53,7 +53,8 @@ class Case:
         if before is None or (after is not None and after <= before):
             return False
         change = self.picked.change
-        helps = any(clearly(change[key]) < 0 for key in (ECE.key, ECE.event_key) if key in change)
+        error = ECE.event_key if self.kind == "binary" else ECE.key
+        helps = error in change and clearly(change[error]) < 0
         return self.clearly_worse or not helps
 
     @property

@@ -13,6 +13,8 @@ from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.gap import GAP
 from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
 from calibrant.evaluation.quantities.prevalence import PREVALENCE
+from calibrant.evaluation.quantities.quantity import EVENT
+from calibrant.evaluation.quantities.slope import SLOPE
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
 from calibrant.evaluation.result import ClassRow, Direction, Estimate, Part, PartName
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
@@ -29,7 +31,7 @@ class Finding:
 
     direction: Direction
     parts: tuple[Part, ...]
-    """Top label, classes, slope: what holds, and what does not."""
+    """Event or top label, and classes: what holds, and what does not."""
     subject: Subject
     """What errs more: how sure the decisions are, or how probable the positive class or the labels."""
     doubt: Doubt | None = None
@@ -54,22 +56,25 @@ class Finding:
 def find(judged: Measured, parts: tuple[Part, ...], level: float) -> Finding:
     """Decide the direction from the parts that do not hold.
 
-    Where the top label (positive class, labels) does not, the interval of mean confidence minus accuracy says
-    which way, unless the mean probability of the event is further from its prevalence: that is no matter of
-    confidence. Where only the classes or the slope do not, the model is calibrated in part. Where all hold,
-    it counts as calibrated, unless a gap of 5 points could have been missed.
+    If the event does not hold, the interval of its mean probability minus its rate gives the direction; if
+    that contains zero, the calibration slope does. Of top labels and of several labels, mean confidence minus
+    accuracy does, unless the labels' mean probability is further from their rate. If only the classes do not
+    hold, the model is calibrated in part. If all hold, it counts as calibrated, unless a gap of 5 points
+    could have been missed.
     """
     gap, event_gap = judged.metrics[GAP.key], _event_gap(judged, level)
-    gaps = [gap] if event_gap is None else [gap, event_gap]
+    binary = EVENT in judged.reduced.events
+    gaps = [gap] if event_gap is None else [event_gap] if binary else [gap, event_gap]
     subject: Subject = "decisions"
-    if event_gap is not None and clearly(event_gap) and abs(event_gap.value or 0) > abs(gap.value or 0):
+    if event_gap is not None and (
+        binary or (clearly(event_gap) and abs(event_gap.value or 0) > abs(gap.value or 0))
+    ):
         subject = "events"
     failing = {part.name for part in parts if not part.holds}
     direction: Direction = "miscalibrated"
     doubt: Doubt | None = None
     if failing & MAIN:
-        if subject == "decisions" and clearly(gap):
-            direction = "over-confident" if clearly(gap) > 0 else "under-confident"
+        direction = _direction(judged, gaps[-1] if subject == "events" else gap, subject)
     else:
         if any(clearly(each) for each in gaps):
             doubt = "mixed signs"
@@ -80,6 +85,21 @@ def find(judged: Measured, parts: tuple[Part, ...], level: float) -> Finding:
         elif not doubt:
             direction = "calibrated in part"
     return Finding(direction=direction, parts=parts, subject=subject, doubt=doubt)
+
+
+def _direction(judged: Measured, gap: Estimate, subject: Subject) -> Direction:
+    """Which way the probabilities are off; of an event that is right on average by its slope."""
+    if sign := clearly(gap):
+        if subject == "events":
+            return "over-predicting" if sign > 0 else "under-predicting"
+        return "over-confident" if sign > 0 else "under-confident"
+    slope = judged.metrics.get(SLOPE.event_key)
+    if slope is not None and slope.low is not None and slope.high is not None:
+        if slope.high < 1:
+            return "over-confident"
+        if slope.low > 1:
+            return "under-confident"
+    return "miscalibrated"
 
 
 def count_shifted(rows: Sequence[ClassRow], level: float) -> tuple[int, int]:
@@ -109,7 +129,8 @@ def _event_gap(judged: Measured, level: float) -> Estimate | None:
 def _reach(judged: Measured, gaps: list[Estimate], level: float) -> float:
     """The largest gap that the data do not exclude; for small samples, Wilson's interval widens it."""
     reach = 0.0
-    for gap, name in zip(gaps, (ACCURACY.key, PREVALENCE.key), strict=False):
+    names = (ACCURACY.key, PREVALENCE.key)[-len(gaps) if EVENT in judged.reduced.events else 0 :]
+    for gap, name in zip(gaps, names, strict=False):
         share = judged.reduced.values[name]
         low, high = wilson_interval(min(1.0, share), effective_number_of(judged.reduced, name), level)
         ends = [gap.low, gap.high, (gap.value or 0.0) + share - low, (gap.value or 0.0) + share - high]

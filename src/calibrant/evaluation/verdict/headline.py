@@ -10,11 +10,11 @@ from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
 from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
 from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.quantities.prevalence import PREVALENCE
-from calibrant.evaluation.result import Estimate
+from calibrant.evaluation.result import Estimate, Range
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import MAIN, Finding, is_shifted
+from calibrant.evaluation.verdict.group_sentence import bad_groups, named
 from calibrant.evaluation.verdict.naming import (
-    SLOPES,
     are,
     class_name,
     error_name,
@@ -31,6 +31,8 @@ LOSS = "negative log-likelihood"
 def headline_of(case: Case, finding: Finding, about: str) -> str:
     """What holds, what does not, and what helps."""
     outcome = outcome_of(case, finding, about)
+    if finding.failing == ("groups",):
+        return f"{groups_off(case)}; overall {_facts(case, finding)}; {outcome}."
     if is_partly(finding):
         return f"{_in_part(case, finding)}: {with_class_off(case, finding, outcome)}."
     first = finding.direction.capitalize()
@@ -40,11 +42,20 @@ def headline_of(case: Case, finding: Finding, about: str) -> str:
         first += f" on {case.num_test:,} samples"
     else:
         first += case.on_few
+    if finding.direction == "miscalibrated":
+        outcome = with_class_off(case, finding, outcome)
     return f"{first}: {_facts(case, finding)}; {outcome}."
 
 
+def groups_off(case: Case) -> str:
+    """``Miscalibrated in 1 of 2 groups: reseller: 44.0 % predicted, 33.0 % actual``."""
+    rows = case.first.groups
+    bad = bad_groups(rows, case.level)
+    return f"Miscalibrated in {len(bad)} of {len(rows)} groups: {named(bad)}"
+
+
 def is_partly(finding: Finding) -> bool:
-    """Whether only the classes, or the slope, do not hold."""
+    """Whether only the classes do not hold."""
     return bool(finding.failing) and not MAIN & set(finding.failing)
 
 
@@ -83,12 +94,35 @@ def _facts(case: Case, finding: Finding) -> str:
         facts = f"says {says}, is right {right} of the time"
         in_places = finding.direction == "miscalibrated"
         return f"{facts} on average, but not at every level of confidence" if in_places else facts
+    if case.kind == "binary":
+        return events_of(case, finding)
     decisions = f"is {says} sure of its decisions, which are right {right} of the time"
-    if case.kind == "multilabel":
-        events = f"gives the labels {stated} on average where {found} occur"
-    else:
-        events = f"gives the positive class {stated} on average where it occurs in {found} of cases"
+    events = f"gives the labels {stated} on average where {found} occur"
     return f"{events}, and {decisions}" if finding.subject == "events" else f"{decisions}, and {events}"
+
+
+def events_of(case: Case, finding: Finding) -> str:
+    """Mean probability and rate of the positive class, and where on the scale they differ most."""
+    given, found = (
+        percent(case.first.metrics[key].value or 0.0) for key in (MEAN_PROBABILITY.key, PREVALENCE.key)
+    )
+    average = f"the mean probability of the positive class is {given}, and {found} are positive"
+    where = where_of(finding)
+    return average if where is None else f"{average}; {range_of(where)}"
+
+
+def where_of(finding: Finding) -> Range | None:
+    """Where on the scale the event is furthest off, if it is off at all."""
+    return next((part.where for part in finding.parts if not part.holds), None)
+
+
+def range_of(where: Range) -> str:
+    """``between 40 % and 70 %: 52.3 % predicted, 41.0 % actual``."""
+    if where.low == where.high:
+        place = f"at {percent(where.low)}"
+    else:
+        place = f"between {percent(where.low)} and {percent(where.high)}"
+    return f"{place}: {percent(where.predicted)} predicted, {percent(where.actual)} actual"
 
 
 def outcome_of(case: Case, finding: Finding, about: str, *, intervals: bool = True) -> str:
@@ -122,16 +156,12 @@ def outcome_of(case: Case, finding: Finding, about: str, *, intervals: bool = Tr
 def _beside(case: Case, about: str) -> str:
     """What the error is to be compared with."""
     null = null_of(case.first, about)
-    return "where 1 is right" if null is None else f"where chance alone gives up to {number(null.upper)}"
+    return "" if null is None else f"where chance alone gives up to {number(null.upper)}"
 
 
 def _improves(case: Case, about: str) -> bool:
-    """Whether the recommended arm's error is lower, or its slope nearer to one, beyond noise."""
-    sign = clearly(case.chosen.change[about])
-    if about in SLOPES:
-        before, after = (arm.metrics[about].value or 0.0 for arm in (case.first, case.chosen))
-        return bool(sign) and abs(after - 1) < abs(before - 1)
-    return sign < 0
+    """Whether the recommended arm's error is lower beyond noise."""
+    return clearly(case.chosen.change[about]) < 0
 
 
 def _sign(case: Case, metric: str) -> int:

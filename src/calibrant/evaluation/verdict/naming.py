@@ -8,19 +8,15 @@ from calibrant.calibrators.roster import CALIBRATORS
 from calibrant.evaluation.phrases import number
 from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
 from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.slope import SLOPE
 from calibrant.evaluation.result import Arm, ClassRow, Estimate, Kind, NullError, PartName
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import Finding, is_shifted
 
-SLOPES = (SLOPE.key, SLOPE.event_key)
-PLURALS: frozenset[PartName] = frozenset({"labels", "classes"})
+PLURALS: frozenset[PartName] = frozenset({"labels", "classes", "groups"})
 
 
 def error_name(kind: Kind, metric: str) -> str:
     """``calibration error of the positive class``."""
-    if metric in SLOPES:
-        return "calibration slope"
     if metric == CLASSWISE_ECE.key:
         return "class-wise calibration error"
     if kind == "multilabel":
@@ -75,13 +71,10 @@ def are(parts: Sequence[PartName]) -> str:
 
 
 def error_of(case: Case, finding: Finding) -> str:
-    """The key of the error that the headline is about: of what does not hold, or of the top label."""
-    failing, binary = finding.failing, case.kind == "binary"
-    if binary and (finding.subject == "events" or (failing[:1] == ("positive class",))):
+    """The key of the error that the headline is about: of the event or top label, or of the classes."""
+    if case.kind == "binary":
         return ECE.event_key
-    if failing and finding.direction in {"calibrated in part", "miscalibrated"}:
-        if failing[0] == "classes" and null_of(case.first, CLASSWISE_ECE.key) is not None:
-            return CLASSWISE_ECE.key
-        if failing == ("slope",):
-            return SLOPE.event_key if binary else SLOPE.key
+    partly = finding.direction in {"calibrated in part", "miscalibrated"}
+    if partly and "classes" in finding.failing and null_of(case.first, CLASSWISE_ECE.key) is not None:
+        return CLASSWISE_ECE.key
     return ECE.key

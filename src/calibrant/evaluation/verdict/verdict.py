@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from calibrant.calibrators import TemperatureScaling
 from calibrant.evaluation.fitting.recommend import Recommendation
-from calibrant.evaluation.judging.parts import CLASSES_OF
+from calibrant.evaluation.judging.parts import MAIN_PART
 from calibrant.evaluation.phrases import (
     clearly,
     decimals_apart,
@@ -25,11 +25,10 @@ from calibrant.evaluation.quantities.slope import SLOPE
 from calibrant.evaluation.result import Arm, Estimate, Kind, Part, PartName, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
 from calibrant.evaluation.verdict.case import Case
-from calibrant.evaluation.verdict.finding import Finding, count_shifted, find
+from calibrant.evaluation.verdict.finding import MAIN, Finding, count_shifted, find
 from calibrant.evaluation.verdict.headline import headline_of
 from calibrant.evaluation.verdict.naming import (
     PLURALS,
-    SLOPES,
     are,
     class_name,
     error_name,
@@ -44,7 +43,7 @@ from calibrant.evaluation.verdict.short import line_of, short_of
 
 ALMOST_NEVER = 0.1  # share of the samples of a class: below it, the class is almost never predicted
 SPOKEN_OF: dict[Kind, tuple[str, ...]] = {
-    "binary": (ECE.key, ECE.event_key),
+    "binary": (ECE.event_key,),
     "multiclass": (ECE.key, CLASSWISE_ECE.key),
 }
 """The errors that sentences are about; of other kinds the ECE alone."""
@@ -95,10 +94,9 @@ def _evidence(case: Case, finding: Finding, about: str) -> Iterator[str]:
             yield _is_it_real(case, other, gloss=False)
     if case.kind in {"multiclass", "multilabel"}:
         yield _classes(case)
-    if "slope" in finding.failing and about not in SLOPES:
-        yield _slope(case, SLOPE.event_key if case.kind == "binary" else SLOPE.key, gloss=False)
-    if len(finding.parts) > 1:
-        yield _parts(finding.parts)
+    if MAIN & set(finding.failing):
+        yield from _slope(case)
+    yield _parts(finding.parts)
     if finding.doubt == "few samples":
         yield f"With so few samples a gap of {percent(TOLERABLE_GAP)} on average could have been missed."
     elif finding.doubt == "mixed signs":
@@ -109,14 +107,17 @@ def _is_it_real(case: Case, metric: str, *, gloss: bool) -> str:
     """The error beside what chance alone gives."""
     null, estimate = null_of(case.first, metric), case.first.metrics[metric]
     if null is None:
-        return _slope(case, metric, gloss=gloss)
+        return f"The {error_name(case.kind, metric)} is {number(estimate.value or 0.0)} ({span(estimate)})."
     level = f"{100 * case.level:g} %"
     meaning = " (how far what is stated lies from what happens, on average)" if gloss else ""
+    holds = _part(case.first, case.kind, metric).holds
     ending = "this can be chance"
     if beyond_chance(null.p_value, case.level):
         ending = "the error is real"
-        if _part(case.first, case.kind, metric).holds:
-            ending = f"more than chance alone, but not among the {len(case.first.parts)} looks that are taken"
+        if holds:
+            ending = "more than chance alone gives, but the test that decides finds no error"
+    elif not holds:
+        ending = "by itself this can be chance, but the test that decides finds an error"
     return (
         f"The {error_name(case.kind, metric)}{meaning} is {number(estimate.value or 0.0)} "
         f"({level} interval {span(estimate)}{_freed(estimate)}). A perfectly calibrated model judged on as "
@@ -127,9 +128,7 @@ def _is_it_real(case: Case, metric: str, *, gloss: bool) -> str:
 
 def _part(arm: Arm, kind: Kind, metric: str) -> Part:
     """The part of the verdict that a calibration error belongs to."""
-    name = "top label"
-    if kind in CLASSES_OF and metric == CLASSES_OF[kind][1]:
-        name = CLASSES_OF[kind][0]
+    name = "classes" if metric == CLASSWISE_ECE.key else MAIN_PART.get(kind, "top label")
     return next(part for part in arm.parts if part.name == name)
 
 
@@ -139,14 +138,16 @@ def _freed(estimate: Estimate) -> str:
     return f"; {number(estimate.without_chance)} without what chance adds"
 
 
-def _slope(case: Case, metric: str, *, gloss: bool) -> str:
-    """The slope beside one."""
-    estimate = case.first.metrics[metric]
-    value = estimate.value or 0.0
-    meaning = " (of what happens on what is stated, in log-odds)" if gloss else ""
-    way = "extreme" if value < 1 else "timid"
-    return (
-        f"The calibration slope{meaning} is {number(value)} ({100 * case.level:g} % interval "
+def _slope(case: Case) -> Iterator[str]:
+    """The calibration slope, if it differs from one beyond noise."""
+    estimate = case.first.metrics[SLOPE.event_key if case.kind == "binary" else SLOPE.key]
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return
+    if estimate.low <= 1 <= estimate.high:
+        return
+    way = "extreme" if estimate.value < 1 else "timid"
+    yield (
+        f"The calibration slope is {number(estimate.value)} ({100 * case.level:g} % interval "
         f"{span(estimate)}), where 1 is right: the probabilities are too {way}."
     )
 
@@ -158,8 +159,10 @@ def _parts(parts: tuple[Part, ...]) -> str:
         f"the {part.name} {verbs[part.name in PLURALS][not part.holds]} ({part_p_value(part)})"
         for part in parts
     ]
-    listing = f"{', '.join(said[:-1])} and {said[-1]}"
-    return f"Against chance, with Holm's adjustment for {len(parts)} looks, {listing}."
+    test = "By a test for errors anywhere on the scale"
+    if len(said) == 1:
+        return f"{test}, {said[0]}."
+    return f"{test}, with Holm's adjustment for {len(parts)} looks, {', '.join(said[:-1])} and {said[-1]}."
 
 
 def _classes(case: Case) -> str:
@@ -226,7 +229,7 @@ def _limits(case: Case, finding: Finding, about: str) -> Iterator[str]:
             what = f"After it {listed(remaining, 'the')} still {are(remaining)} off beyond chance"
         yield f"{what}: this calibrator does not repair everything."
     temperature = next((arm for arm in case.arms if arm.name == TemperatureScaling.name), case.chosen)
-    if temperature is case.chosen or case.kind == "multiclass" or about in SLOPES:
+    if temperature is case.chosen or case.kind == "multiclass":
         return
     before, after = case.first.metrics[about].value or 0.0, temperature.metrics[about].value or 0.0
     if finding.real and left < before / 2 < after:
@@ -270,7 +273,7 @@ def _highest_error(case: Case, about: str) -> Iterator[str]:
             arm for arm in case.arms[1:] if arm is not case.chosen and arm.metrics[metric].value is not None
         ]
         mine = case.chosen.metrics[metric].value
-        if not case.repaired or not arms or mine is None or metric in SLOPES:
+        if not case.repaired or not arms or mine is None:
             continue
         lowest = min(arms, key=lambda arm: arm.metrics[metric].value or 0.0)
         highest_of_others = max(arm.metrics[metric].value or 0.0 for arm in arms)

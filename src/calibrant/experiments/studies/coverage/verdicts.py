@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.judging.noise import Noise
-from calibrant.evaluation.judging.parts import CLASSES_OF, parts_of
+from calibrant.evaluation.judging.parts import parts_of
+from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.gap import GAP
 from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
 from calibrant.evaluation.quantities.prevalence import PREVALENCE
-from calibrant.evaluation.quantities.quantity import EVENT
 from calibrant.evaluation.resampling.intervals import centred_interval
 from calibrant.evaluation.resampling.statistics import Means
 from calibrant.evaluation.result import Estimate, Part
@@ -25,9 +24,7 @@ def judged_parts(noise: Noise) -> tuple[Part, ...]:
     """The parts of the verdict."""
     reduced, procedure = noise.reduced, noise.procedure
     of_classes = noise.classes
-    if procedure.kind == "binary":
-        of_classes = null_of_events(reduced.events[EVENT], noise.drawn[EVENT])
-    wanted = {ECE.key, CLASSES_OF[procedure.kind][1]}
+    wanted = {ECE.key, CLASSWISE_ECE.key}
     errors = {each.key: noise.errors(each) for each in reduced.quantities if each.key in wanted}
     drawn = {key: each for key, each in errors.items() if each is not None}
     return parts_of(reduced, procedure, drawn, of_classes)

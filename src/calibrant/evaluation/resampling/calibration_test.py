@@ -1,0 +1,245 @@
+r"""Are stated probabilities of an event true? A test that finds smooth errors anywhere on the scale.
+
+Two statistics look at the residuals :math:`r_i = w_i (y_i - p_i)`, each a quadratic form
+:math:`T^\top S^{-1} T` of the sums :math:`T = \sum_i h(p_i) r_i`:
+
+- the calibration line, :math:`h = (1, \operatorname{logit} p)`: predictions too high or too low, too extreme
+  or too timid;
+- a smooth test, with the Legendre polynomials of the rank of :math:`p` up to the sixth: errors of both signs,
+  in the tails, or in the middle.
+
+Their distributions under calibration are simulated: outcomes are drawn from the probabilities, with the
+noise of clusters if there are any. :math:`S` is the second moment of what is found and of the draws together,
+so that what is found counts as one more draw. Each statistic is put on the scale of the chi-squared tail of
+its degrees of freedom, the larger one counts, and the p-value is its rank among the draws. So it needs no
+correction for two looks, and no large sample.
+
+References:
+    Neyman, "Smooth test for goodness of fit", Skandinavisk Aktuarietidskrift 20, 1937; Cox, "Two further
+    applications of a model for binary regression", Biometrika 45, 1958; Westfall and Young,
+    "Resampling-Based Multiple Testing", 1993.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from calibrant.evaluation.resampling.clusters import indicator, signs
+from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
+from calibrant.evaluation.result import Range
+
+ORDER = 6  # of the polynomials
+CLUSTERS_EACH = 10  # for each of them, so that the signs of few clusters leave it something to find
+NUM_GROUPS = 256  # of neighbours on the scale, whose residuals are summed
+MOST_EXTREME = 1e-12  # probability whose log-odds are told apart from those of zero
+LEAST_SPREAD = 1e-9  # of a direction, as a share of the largest
+SAME = 1e-9  # relative difference of statistics that are equal but for rounding
+TINY = 1e-300
+LEAST_SHARE = 0.05  # of the weight, in a range that is named
+
+
+@dataclass(frozen=True)
+class CalibrationTest:
+    """How far from calibration: the first entry is what was found, the others are draws."""
+
+    evidence: Vector
+    """Minus the logarithm of the smaller chi-squared tail of both statistics ``(1 + R,)``."""
+
+    @property
+    def p_value(self) -> float:
+        """The share of draws, with what was found among them, that are at least as far off."""
+        return float((self.evidence >= self.evidence[0] - SAME * max(self.evidence[0], 1.0)).mean())
+
+
+def calibration_test(events: Events, num_draws: int, seed: tuple[int, ...]) -> CalibrationTest:
+    """Test whether the probabilities of an event are true.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> stated = rng.random(500)
+        >>> true, squared = (Events(stated, (rng.random(500) < p) * 1.0) for p in (stated, stated**2))
+        >>> calibration_test(true, 199, (0,)).p_value > 0.05, calibration_test(squared, 199, (0,)).p_value
+        (True, 0.005)
+    """
+    neighbours = _Neighbours.of(events)
+    bases = neighbours.bases()
+    if events.clusters is not None:
+        signed = [_of_clusters(neighbours, basis, num_draws, seed) for basis in bases]
+        return CalibrationTest(np.max([_evidence(sums) for sums in signed], axis=0))
+    residuals = np.concatenate([neighbours.found[:, None], neighbours.draw(num_draws, seed)], axis=1)
+    return CalibrationTest(np.max([_evidence(basis.T @ residuals) for basis in bases], axis=0))
+
+
+def furthest_of(tests: Sequence[CalibrationTest]) -> CalibrationTest:
+    """The test of several events that are drawn each for itself: the one furthest from calibration."""
+    return CalibrationTest(np.max([each.evidence for each in tests], axis=0))
+
+
+def furthest_range(events: Events) -> Range | None:
+    """The range of probabilities in which the sum of residuals stands out most from chance.
+
+    It holds at least a twentieth of the weight; ``None`` if nothing is uncertain.
+    """
+    neighbours = _Neighbours.of(events)
+    found, spread = neighbours.found, neighbours.variance
+    if not spread.any():
+        return None
+    mass = neighbours.total(neighbours.mass)
+    stated = neighbours.total(neighbours.mass * neighbours.stated)
+    sums, variances, masses = (np.append(0.0, np.cumsum(each)) for each in (found, spread, mass))
+    residual = np.abs(sums[None, :] - sums[:, None])
+    variance = variances[None, :] - variances[:, None]
+    enough = masses[None, :] - masses[:, None] >= LEAST_SHARE * masses[-1] * (1 - SAME)
+    score = np.where(enough, residual / np.sqrt(np.maximum(variance, SAME * variances[-1])), 0.0)
+    if score.max() <= SAME:
+        return None
+    start, stop = np.unravel_index(int(score.argmax()), score.shape)
+    total, ends = masses[stop] - masses[start], np.append(neighbours.starts, len(neighbours.order))
+    predicted = float(stated[start:stop].sum() / total)
+    return Range(
+        low=float(neighbours.stated[ends[start]]),
+        high=float(neighbours.stated[ends[stop] - 1]),
+        predicted=predicted,
+        actual=predicted + float((sums[stop] - sums[start]) / total),
+    )
+
+
+def _evidence(sums: Matrix) -> Vector:
+    """Minus the logarithm of the chi-squared tail ``(R,)`` of the squared length of sums ``(m, R)``.
+
+    Lengths are in units of the sums' own second moment; directions in which nothing varies do not count.
+    """
+    from scipy.special import gammaincc
+
+    moment = sums @ sums.T / sums.shape[1]
+    scale = np.sqrt(np.diag(moment))
+    scale[scale == 0] = 1.0
+    values, vectors = np.linalg.eigh(moment / np.outer(scale, scale))
+    kept = values > LEAST_SPREAD * max(float(values.max()), TINY)
+    if not kept.any():
+        return np.zeros(sums.shape[1])
+    whitened = vectors[:, kept].T @ (sums / scale[:, None]) / np.sqrt(values[kept])[:, None]
+    squares = np.einsum("mr,mr->r", whitened, whitened)
+    return -np.log(np.maximum(gammaincc(kept.sum() / 2, squares / 2), TINY))
+
+
+def _of_clusters(neighbours: _Neighbours, basis: Matrix, num_draws: int, seed: tuple[int, ...]) -> Matrix:
+    """The sums found and drawn ``(m, 1 + R)``: residuals of whole clusters keep or change their signs.
+
+    Residuals know too little of what was not seen: where an event is rare, nearly all have one sign. So in no
+    direction is the noise less than that of independent samples, times the design effect of all directions.
+    """
+    totals = neighbours.of_clusters.T @ basis  # (K, m)
+    independent = basis.T @ (basis * neighbours.variance[:, None])
+    values, vectors = np.linalg.eigh(independent)
+    kept = values > LEAST_SPREAD * max(float(values.max()), TINY)
+    if not kept.any():
+        return np.zeros((1, 1 + num_draws))
+    totals = totals @ vectors[:, kept] / np.sqrt(values[kept])
+    own, axes = np.linalg.eigh(totals.T @ totals)
+    apart = totals - totals.mean(axis=0)
+    effect = max(1.0, float((apart**2).sum(axis=0).mean()) * len(totals) / max(1, len(totals) - 1))
+    lacking = np.sqrt(np.maximum(effect - own, 0.0))
+    rng = np.random.default_rng((*seed, 7))
+    drawn = totals.T @ signs(rng, len(totals), num_draws)
+    drawn += axes @ (lacking[:, None] * rng.standard_normal((len(own), num_draws)))
+    return np.concatenate([totals.sum(axis=0)[:, None], drawn], axis=1)
+
+
+@dataclass(frozen=True)
+class _Neighbours:
+    """Samples in the order of their probabilities, and the groups of neighbours that are summed."""
+
+    events: Events
+    order: Indices
+    starts: Indices
+    """Where the groups begin among the samples in order."""
+
+    @classmethod
+    def of(cls, events: Events) -> _Neighbours:
+        """Groups of about equal weight; equal probabilities are never apart."""
+        order = np.argsort(events.places, kind="stable")
+        mass = np.ones(len(order)) if events.weights is None else events.weights[order]
+        order, mass = order[mass > 0], mass[mass > 0]
+        ranked = events.places[order]
+        first = np.append(True, np.diff(ranked) > 0)
+        tie = np.cumsum(first) - 1
+        middle = np.cumsum(np.bincount(tie, mass)) - np.bincount(tie, mass) / 2
+        group = np.minimum((middle / mass.sum() * NUM_GROUPS).astype(np.int64), NUM_GROUPS - 1)[tie]
+        return cls(events, order, np.flatnonzero(np.append(True, np.diff(group) > 0)))
+
+    @cached_property
+    def mass(self) -> Vector:
+        """Weights in order."""
+        return np.ones(len(self.order)) if self.events.weights is None else self.events.weights[self.order]
+
+    @cached_property
+    def stated(self) -> Vector:
+        """Probabilities in order."""
+        return self.events.confidences[self.order]
+
+    def total(self, values: Matrix) -> Matrix:
+        """Sums over the groups of what samples have, in order."""
+        return np.add.reduceat(values, self.starts, axis=0)
+
+    @cached_property
+    def found(self) -> Vector:
+        """The residual of each group ``(G,)``."""
+        return self.total(self.mass * (self.events.outcomes[self.order] - self.stated))
+
+    @cached_property
+    def variance(self) -> Vector:
+        """Its variance under calibration."""
+        squares = self.mass**2 if self.events.squares is None else self.events.squares[self.order]
+        return self.total(squares * self.stated * (1 - self.stated))
+
+    def bases(self) -> tuple[Matrix, Matrix]:
+        """What each group's residual counts in the sums of both statistics ``(G, m)``."""
+        mass = self.total(self.mass)
+        mean = self.total(self.mass * self.stated) / mass
+        clipped = np.clip(mean, MOST_EXTREME, 1 - MOST_EXTREME)
+        log_odds = np.log(clipped) - np.log1p(-clipped)
+        weight = self.variance if self.variance.any() else mass
+        line = np.stack([np.ones_like(mean), log_odds - np.average(log_odds, weights=weight)], axis=1)
+        rank = 2 * (np.cumsum(mass) - mass / 2) / mass.sum() - 1
+        order = ORDER
+        if self.events.clusters is not None:
+            order = min(ORDER, (int(self.events.clusters.max()) + 1) // CLUSTERS_EACH)
+        return line, np.polynomial.legendre.legvander(rank, order)
+
+    def draw(self, num_draws: int, seed: tuple[int, ...]) -> Matrix:
+        """Residuals of the groups ``(G, R)`` if what is stated is true."""
+        rng = np.random.Generator(np.random.SFC64(seed))
+        if self.events.counted:
+            spread = np.sqrt(self.variance)[:, None]
+            return spread * rng.standard_normal((len(spread), num_draws))
+        return self._outcomes(rng, num_draws)
+
+    @cached_property
+    def of_clusters(self) -> Any:
+        """The residual of each group and cluster, sparse ``(G, K)``."""
+        codes = np.zeros(0, np.int64) if self.events.clusters is None else self.events.clusters[self.order]
+        group = np.zeros(len(self.order), np.int64)
+        group[self.starts[1:]] = 1
+        residuals = indicator(codes, self.mass * (self.events.outcomes[self.order] - self.stated))
+        return (indicator(np.cumsum(group)).T @ residuals).tocsr()
+
+    def _outcomes(self, rng: np.random.Generator, num_draws: int) -> Matrix:
+        """The same of independent samples, by how many events occur among those of equal weight."""
+        alike = np.append(True, np.diff(self.mass) != 0)
+        alike[self.starts] = True
+        pieces = group_starts(alike)
+        counts, share = DrawnCounts(self.stated, pieces), self.mass[pieces[:-1], None]
+        places = np.searchsorted(pieces[:-1], self.starts)
+        expected = self.total(self.mass * self.stated)[:, None]
+        drawn = np.empty((len(self.starts), num_draws))
+        for start, stop in block_bounds(num_draws, SMALL_BLOCK // len(share)):
+            drawn[:, start:stop] = np.add.reduceat(share * counts.draw(rng, stop - start), places, axis=0)
+        return drawn - expected
