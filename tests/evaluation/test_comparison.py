@@ -213,8 +213,9 @@ def test_few_samples_alone_make_no_model_worse(made: Maker) -> None:
     assert verdict.split(".")[0].count("noise could") == 0
 
 
-def test_samples_that_an_evaluation_would_fit_on_are_told() -> None:
-    """Of 1000 samples and more without a split all are judged, where an evaluation judges half."""
+def test_samples_that_an_evaluation_would_fit_on_are_told(monkeypatch) -> None:
+    """Of very large files without a split all samples are judged, and an evaluation judges half."""
+    monkeypatch.setattr("calibrant.evaluation.fitting.split.MOST_CROSS_FITTED", 999)
     rng = np.random.default_rng(0)
     sure, right = rng.uniform(0.5, 1, 1000), rng.random(1000) < 0.7
     few = Predictions(confidence=sure[:999], correct=right[:999])

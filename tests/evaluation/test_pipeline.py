@@ -369,8 +369,9 @@ def test_all_right_and_all_wrong() -> None:
     assert wrong["accuracy"].value == 0
 
 
-def test_without_a_split_the_reader_is_told(made: Maker) -> None:
-    """Few samples are judged in turn, many are halved; both stand in the settings and in the notes."""
+def test_without_a_split_the_reader_is_told(made: Maker, monkeypatch) -> None:
+    """All samples are judged, of very large files half; settings and notes both say so."""
+    monkeypatch.setattr("calibrant.evaluation.fitting.split.MOST_CROSS_FITTED", 2000)
     few = evaluate(made("multiclass", 200), **QUICKER)
     many = evaluate(made("multiclass", 1000), **QUICKER)
     assert (few.num_calibration, few.num_test) == (200, 200)

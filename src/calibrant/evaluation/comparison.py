@@ -9,7 +9,7 @@ from dataclasses import replace
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import check_pairs, few_draws_note, few_resamples_note
 from calibrant.evaluation.compared_in_short import comparison_in_short
-from calibrant.evaluation.fitting.split import CROSS_FIT_BELOW
+from calibrant.evaluation.fitting.split import is_cross_fitted
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.measured_coverage import coverage_of
@@ -199,7 +199,11 @@ def _notes(names: list[str], subjects: list[Subject]) -> tuple[str, ...]:
     said = [(name, note) for name, subject in named for note in subject.notes]
     said += [(name, note) for name, subject in named for note in subject.clusters_note]
     notes = list(said_once(said, len(names)))
-    halved = [name for name, each in named if not each.has_split and each.num_samples >= CROSS_FIT_BELOW]
+    halved = [
+        name
+        for name, each in named
+        if not each.has_split and each.test is not None and not is_cross_fitted(each.test)
+    ]
     if halved:
         notes.append(
             f"All samples of {_listed(halved, len(names))} are judged, as no split says which are for "

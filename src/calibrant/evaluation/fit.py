@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from calibrant._math.errors import InputError
-from calibrant.calibrators import Calibrator
 from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE, Recommendation, further, recommend
 from calibrant.evaluation.fitting.split import Split
 from calibrant.evaluation.fitting.templates import (
@@ -15,6 +14,7 @@ from calibrant.evaluation.fitting.templates import (
     Labelled,
     Template,
     cross_fit,
+    probs_in_turn,
 )
 from calibrant.evaluation.fitting.top_k import fit_to_rows
 from calibrant.evaluation.prepare import Prepared
@@ -55,8 +55,7 @@ def fit(prepared: Prepared) -> Fitted:
             if split.calibration is not None and has_row_temperature(template.name, split.calibration):
                 fitted.append(fit_to_rows(template, split))
                 continue
-            known = {} if recommendation is None else recommendation.fitted
-            fitted.append(_fit(template, split, known, prepared.steps.within))
+            fitted.append(_fit(template, split, recommendation, prepared.steps.within))
         except FIT_FAILURES as error:
             failures.append(f"{template.name} could not be fitted: {error}")
     return Fitted(
@@ -69,15 +68,21 @@ def fit(prepared: Prepared) -> Fitted:
 
 
 def _fit(
-    template: Template, split: Split, known: Mapping[str, Calibrator], tell: Callable[[float], None]
+    template: Template, split: Split, chosen: Recommendation | None, tell: Callable[[float], None]
 ) -> FittedCalibrator:
+    """A calibrator fitted on all calibration samples, and on folds; the fits of the choice are taken over."""
     if split.calibration is None:
         raise InputError("there are no samples to fit on.")
     if split.in_pieces is not None and template.calibrator.fits_in_pieces:
         return FittedCalibrator(template, template.fit_in_pieces(split.in_pieces), None)
     data = Labelled.of(split.calibration)
-    calibrator = known.get(template.name) or template.fit(data)
+    known = None if chosen is None else chosen.fitted.get(template.name)
+    calibrator = known or template.fit(data)
     if split.folds is None:
         return FittedCalibrator(template, calibrator, None)
-    in_turn = repaired(split.test, cross_fit(template, data, split.folds, tell))
-    return FittedCalibrator(template, calibrator, in_turn)
+    on_others = None if chosen is None else chosen.on_others.get(template.name)
+    if chosen is not None and chosen.folds is not None and on_others is not None:
+        probs = probs_in_turn(on_others, data, chosen.folds)
+    else:
+        probs = cross_fit(template, data, split.folds, tell)
+    return FittedCalibrator(template, calibrator, repaired(split.test, probs))

@@ -14,7 +14,7 @@ from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.simplex import log_softmax
 from calibrant.calibrators import build, fit_groups, multicalibrate
 from calibrant.calibrators.cohorts.multicalibration import EVERYONE, memberships
-from calibrant.evaluation.fitting.split import choose_split
+from calibrant.evaluation.fitting.split import halves, has_both_parts
 from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.result import Estimate, Evaluation, Repair
 from calibrant.predictions import Predictions
@@ -114,14 +114,12 @@ def group_repairs(
 
 def _parts(predictions: Predictions, seed: int) -> tuple[Predictions, Predictions]:
     """Samples to fit on and others to judge on; all in turn would need a fit for each fold and group."""
-    split = choose_split(to_repair(predictions), None, seed)
-    if split.calibration is not None and split.folds is None:
-        return split.calibration, split.test
-    if split.test.num_samples < FEWEST:
-        raise InputError(f"repairs by group need {FEWEST} samples or more; got {split.test.num_samples}.")
-    order = np.random.default_rng(seed).permutation(split.test.num_samples)
-    half = len(order) // 2
-    return split.test.rows(np.sort(order[:half])), split.test.rows(np.sort(order[half:]))
+    given = to_repair(predictions)
+    if has_both_parts(given):
+        return given.calibration, given.test
+    if given.num_samples < FEWEST:
+        raise InputError(f"repairs by group need {FEWEST} samples or more; got {given.num_samples}.")
+    return halves(given, seed)
 
 
 def _residuals(probs: Tensor, labels: Tensor) -> NDArray[np.float64]:

@@ -72,12 +72,13 @@ def evaluate(
     r"""Say whether probabilities are true, how sure that is, and what repairs them.
 
     Every metric is computed for the predictions as they came and after each calibrator. Calibrators are
-    fitted on the calibration samples alone and judged on the test samples alone:
+    fitted on some samples and judged on others:
 
     - those of the split that the predictions have, or of ``calibration``;
-    - without a split, halves drawn at random within each class;
-    - below 1000 samples without a split, all samples in turn: each is judged by calibrators that were fitted
-      on the other four fifths.
+    - without a split, all samples: the model as it is on every one, repairs by 5-fold cross-fitting, each
+      sample with calibrators that were fitted on the other four fifths;
+    - without a split and with more than a million scores (samples times classes), halves drawn at random
+      within each class.
 
     What was done stands in ``settings.calibration``, and in ``notes`` where the choice was ours.
 
@@ -101,11 +102,14 @@ def evaluate(
     when outcomes are drawn from the stated probabilities, the share :math:`(1 + k)/(1 + D)` of :math:`D`
     draws (:math:`k` of which reach the error observed) as the p-value, and the ``level`` quantile.
 
-    **The verdict** weighs three parts: the top label (its ECE), the classes (class-wise error, and the mean
-    probability of every class against how often it occurs, from joint draws of the labels; of a binary model
-    the positive class, of several labels the labels), and the calibration slope. Holm's adjustment for their
-    number keeps the share of calibrated models that are blamed for anything at or below ``1 - level``. Where
-    the top label holds and others do not, the direction is ``"calibrated in part"``.
+    **The verdict** rests on a test that finds errors anywhere on the scale, with intercept and slope (see
+    :mod:`calibrant.evaluation.resampling.calibration_test`). With two classes it tests the probability of the
+    positive class, with several labels that of each label, else the confidence of the top label. Of more
+    classes, every class is tested as well: the class-wise error, and the mean probability of each class
+    against its rate, from joint draws of the labels. If there are groups, each is tested like the whole.
+    Holm's adjustment keeps the share of calibrated models that fail any of these at or below ``1 - level``.
+    If only classes or groups fail, the direction is ``"calibrated in part"``. Calibration errors measure the
+    size of what the test finds.
 
     **The recommendation** is the simplest calibrator whose negative log-likelihood, cross-validated on the
     calibration samples, is within one standard error of the best (see
@@ -179,8 +183,9 @@ def evaluate(
         >>> labels = rng.random(2000) < 1 / (1 + np.exp(-log_odds))
         >>> found = evaluate(Predictions(logits=3 * log_odds, labels=labels), bootstrap=200, null_draws=200)
         >>> found.verdict.direction, found.num_calibration, found.num_test
-        ('over-confident', 1000, 1000)
-        >>> found.arm("temperature").metrics["ece"].value < found.arm("uncalibrated").metrics["ece"].value / 2
+        ('over-confident', 2000, 2000)
+        >>> after, before = (found.arm(name).metrics["event_ece"] for name in ("temperature", "uncalibrated"))
+        >>> after.value < before.value / 2
         True
     """
     if isinstance(predictions, DensePredictions | PartitionedPredictions):

@@ -42,8 +42,9 @@ def without_what_is_missing(found: Evaluation) -> list[dict[str, object]]:
         ({"split": np.arange(1500) % 3 > 0, "weights": np.arange(1500) % 4}, ONE),
     ],
 )
-def test_the_numbers_are_those_of_memory(made, tmp_path, more, options) -> None:
+def test_the_numbers_are_those_of_memory(made, tmp_path, more, options, monkeypatch) -> None:
     """Metrics, intervals, changes, nulls, diagrams, the choice: bit by bit, but for what is said missing."""
+    monkeypatch.setattr("calibrant.evaluation.fitting.split.MOST_CROSS_FITTED", 1000)
     held = made(num_samples=1500, sharpness=2.0, **more)
     streamed = pair(tmp_path, held)
     assert streamed.streamed

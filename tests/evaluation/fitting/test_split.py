@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from calibrant import InputError
+from calibrant.evaluation.fitting import split as split_module
 from calibrant.evaluation.fitting.split import choose_split, stratified_folds
 from calibrant.predictions import Kind, Predictions, Source
 
@@ -26,8 +27,24 @@ def test_a_given_split_is_taken(made: Maker) -> None:
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
-def test_without_a_split_halves_are_drawn_within_each_class(made: Maker, kind: Kind) -> None:
+def test_without_a_split_all_samples_are_judged(made: Maker, kind: Kind) -> None:
+    """Each with calibrators fitted on the other folds, which hold each class alike; the reader is told."""
+    predictions = made(kind, 1501, seed=3)
+    chosen = choose_split(predictions, None, 0)
+    assert chosen.announce
+    assert "5-fold cross-fitting" in chosen.words
+    assert chosen.calibration is chosen.test is predictions
+    assert chosen.folds is not None
+    sizes = np.bincount(chosen.folds)
+    assert sizes.max() - sizes.min() <= 1
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
+def test_large_files_without_a_split_are_halved_within_each_class(
+    made: Maker, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each class is halved, the halves are disjoint and together everything, and the reader is told."""
+    monkeypatch.setattr(split_module, "MOST_CROSS_FITTED", 1000)
     predictions = made(kind, 1501, seed=3)
     folds = stratified_folds(predictions, 2, 0)
     chosen = choose_split(predictions, None, 0)

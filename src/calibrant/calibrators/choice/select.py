@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 import torch
@@ -77,6 +77,10 @@ class Selection:
     num_samples: int
     failures: tuple[str, ...]
     """A sentence on every candidate that could not be fitted."""
+    fold_of: Int[Tensor, " N"] = field(repr=False, compare=False)
+    """The fold of each sample."""
+    on_others: Mapping[str, Mapping[int, Calibrator]] = field(repr=False, compare=False)
+    """Every candidate, by its text, as it was fitted on the samples outside of each fold."""
 
     def __str__(self) -> str:
         width = max(len(candidate.text) for candidate in self.candidates)
@@ -198,12 +202,13 @@ def select(
         numbers = cluster_folds(codes, folds, seed)
     losses = {AS_THEY_CAME: _losses_as_they_came(checked, criterion)}
     fitted: dict[str, Calibrator] = {}
+    on_others: dict[str, Mapping[int, Calibrator]] = {}
     failures: list[str] = []
     with threads_for(checked.scores.numel()), without_warnings():  # they stand in the results of the fits
         for text, calibrator in made.items():
             try:
                 whole = calibrator.fit(checked.scores, checked.target, weights=checked.weights)
-                held_out = _held_out_losses(whole, checked, numbers, criterion)
+                held_out, on_others[text] = _held_out_losses(whole, checked, numbers, criterion)
                 if bool(held_out.isnan().any()):
                     failures.append(f"{text} could not be judged: a loss of it is not a number")
                 else:
@@ -224,6 +229,8 @@ def select(
         folds=folds,
         num_samples=checked.num_samples,
         failures=tuple(failures),
+        fold_of=numbers,
+        on_others=on_others,
     )
 
 
@@ -290,16 +297,18 @@ def _ranked(
 
 def _held_out_losses(
     calibrator: Calibrator, checked: Checked, numbers: Int[Tensor, " N"], criterion: Criterion
-) -> Float[Tensor, " N"]:
-    """Each sample's loss under the calibrator refitted on the other folds."""
+) -> tuple[Float[Tensor, " N"], Mapping[int, Calibrator]]:
+    """Each sample's loss under the calibrator refitted on the other folds, and these by fold."""
+    on_others: dict[int, Calibrator] = {}
 
     def losses_inside(inside: Tensor) -> Tensor:
         weights = None if checked.weights is None else checked.weights[~inside]
         fitted = calibrator.refit(checked.scores[~inside], checked.target[~inside], weights=weights)
+        on_others[int(numbers[inside][0])] = fitted
         calibrated = fitted(checked.scores[inside].to(torch.float64)).detach()
         return _losses(calibrated, checked.target[inside], checked.task, criterion)
 
-    return out_of_fold(numbers, losses_inside, threads=None)
+    return out_of_fold(numbers, losses_inside, threads=None), on_others
 
 
 def _losses_as_they_came(checked: Checked, criterion: Criterion) -> Float[Tensor, " N"]:

@@ -14,6 +14,7 @@ from calibrant.calibrators.choice.usual import usual_candidates
 from calibrant.evaluation.choice import Choice, ChoiceRow
 from calibrant.evaluation.fitting.templates import Labelled, Template, templates
 from calibrant.evaluation.fitting.top_k import judged_on_rows
+from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.predictions import Predictions
 from calibrant.predictions.top_k import has_row_temperature
@@ -31,6 +32,10 @@ class Recommendation:
     choice: Choice
     fitted: Mapping[str, Calibrator] = field(compare=False)
     """Calibrators fitted on all calibration samples on the way."""
+    folds: Indices | None = field(default=None, compare=False)
+    """The fold of each calibration sample; ``None`` if only some samples made the choice."""
+    on_others: Mapping[str, Mapping[int, Calibrator]] = field(default_factory=dict, compare=False)
+    """Calibrators fitted on the samples outside of each fold."""
 
     @property
     def name(self) -> str:
@@ -59,6 +64,7 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
         seed=seed,
         others=others,
     )
+    whole = sample is calibration
     names = {template.calibrator.text: template.name for template in wanted} | {AS_THEY_CAME: UNCALIBRATED}
     titles = {template.name: template.title for template in wanted} | {UNCALIBRATED: "Uncalibrated"}
     candidates = tuple(
@@ -79,7 +85,9 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
             num_samples=sample.num_samples,
             folds=found.folds,
         ),
-        {} if sample is not calibration else {names[text]: each for text, each in found.fitted.items()},
+        {names[text]: each for text, each in found.fitted.items()} if whole else {},
+        found.fold_of.numpy() if whole else None,
+        {names[text]: each for text, each in found.on_others.items()} if whole else {},
     )
 
 

@@ -19,8 +19,8 @@ from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions import Predictions
 from calibrant.predictions.repair_form import to_repair
 
-CROSS_FIT_BELOW = 1000  # so few samples are too few to give half away
-CROSS_FIT_WIDE_BELOW = 200  # and of very many classes, where each fit takes long
+MOST_CROSS_FITTED = 1 << 20  # scores; with more, half of the samples judge well enough
+CROSS_FIT_WIDE_BELOW = 200  # samples of very many classes, where each fit takes long
 NUM_FOLDS = 5
 NOTHING_FITTED = "none: no calibrators were asked for"
 
@@ -81,23 +81,37 @@ def choose_split(
         return Split(
             None, test, f"none: {num_samples} samples are too few to fit on some and judge on the others"
         )
-    if num_samples < (CROSS_FIT_WIDE_BELOW if is_wide(predictions) else CROSS_FIT_BELOW):
+    if is_cross_fitted(predictions):
         folds = stratified_folds(predictions, NUM_FOLDS, seed)
         words = (
-            f"all {num_samples:,} samples in turn ({folds.max() + 1}-fold cross-fitting: each is judged by "
-            f"calibrators fitted on the other folds), because {why} and so few are not to be halved"
+            f"all {num_samples:,} samples, because {why}: each sample is judged with calibrators that were "
+            f"fitted on the other folds ({folds.max() + 1}-fold cross-fitting)"
         )
         return Split(predictions, predictions, words, folds, announce=True)
-    halves = stratified_folds(predictions, 2, seed)
-    chosen = np.flatnonzero(halves == 0)
+    fit, test = halves(predictions, seed)
     alike = "right and wrong" if predictions.kind == "top_label" else "each class"
     whole = "" if predictions.clusters is None else ", in whole clusters,"
     words = (
-        f"{len(chosen):,} of {num_samples:,} samples, drawn at random{whole} (seed {seed}) so that both "
-        f"halves hold {alike} alike, because {why}; the other {num_samples - len(chosen):,} are judged"
+        f"{fit.num_samples:,} of {num_samples:,} samples, drawn at random{whole} (seed {seed}) so that both "
+        f"halves hold {alike} alike, because {why} and the file is large; the other {test.num_samples:,} are "
+        "judged"
     )
-    rows = predictions.with_split(None)
-    return Split(rows.rows(chosen), rows.rows(np.flatnonzero(halves == 1)), words, announce=True)
+    return Split(fit, test, words, announce=True)
+
+
+def is_cross_fitted(predictions: Predictions) -> bool:
+    """Whether all samples are judged if there is no split, with calibrators fitted on the others in turn."""
+    if is_wide(predictions):
+        return predictions.num_samples < CROSS_FIT_WIDE_BELOW
+    width = 1 if predictions.kind in {"binary", "top_label"} else predictions.num_classes or 1
+    return predictions.num_samples * width <= MOST_CROSS_FITTED
+
+
+def halves(predictions: Predictions, seed: int) -> tuple[Predictions, Predictions]:
+    """Samples to fit on and samples to judge, drawn at random within each class; clusters stay whole."""
+    drawn, rows = stratified_folds(predictions, 2, seed), predictions.with_split(None)
+    fit, test = (rows.rows(np.flatnonzero(drawn == half)) for half in (0, 1))
+    return fit, test
 
 
 def marked_split(fit: Predictions, test: Predictions) -> Predictions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -144,6 +144,15 @@ def cross_fit(
         return found
 
     return out_of_fold(torch.from_numpy(folds), calibrated)
+
+
+def probs_in_turn(on_others: Mapping[int, Calibrator], data: Labelled, folds: Indices) -> Tensor:
+    """The same from calibrators that are fitted already, by the fold that they have not seen."""
+    numbers = torch.from_numpy(folds)
+    return out_of_fold(
+        numbers,
+        lambda inside: on_others[int(numbers[inside][0])].predict_proba(data.scores[inside]),
+    )
 
 
 def fit_summary(calibrator: Calibrator) -> Fit:
