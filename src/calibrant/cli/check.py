@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -34,6 +34,7 @@ from calibrant.evaluation.quantities.roster import gated
 
 MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}
 TOO_FEW = "pass, too few samples to tell"
+MOST_OF_GROUPS = 5  # checks of groups that have a line each
 
 
 def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
@@ -83,6 +84,10 @@ def check(
         typer.Option("--strict", help="Also fail what noise explains or too few samples cannot decide."),
     ] = False,
     positive_class: PositiveClass = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Groups to check: a,b or none. [default: every group]"),
+    ] = None,
     json: Json = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this .xml file.")] = None,
     bins: Bins = 15,
@@ -106,6 +111,7 @@ def check(
     refuse_to_replace(junit, option="--junit", force=force, may=starts_with(b'<testsuites name="calibrant'))
 
     from calibrant._math.files import write_text
+    from calibrant.evaluation.gate.by_group import summed_up
     from calibrant.evaluation.gate.check import check as check_predictions
     from calibrant.reports.junit import junit_text
 
@@ -122,6 +128,7 @@ def check(
             confidence=confidence,
             strict=strict,
             positive_class=positive_class,
+            groups=_groups(groups),
             num_bins=bins,
             bootstrap=bootstrap,
             seed=seed,
@@ -131,10 +138,13 @@ def check(
         deliver_json(json, found.to_json())
         if junit is not None:
             write_text(junit, junit_text(found))
-    for each in () if to_stdout(json) else found.checks:
+    shown, passing = summed_up(found.checks, MOST_OF_GROUPS)
+    for each in () if to_stdout(json) else shown:
         if not (quiet and each.passed):
             mark = "FAIL" if not each.passed else MARKS[each.outcome] if each.conclusive else TOO_FEW
             typer.echo(f"{mark}: {each.sentence}")
+    if passing is not None and not (quiet or to_stdout(json)):
+        typer.echo(f"pass: {passing}.")
     for warning in () if to_stdout(json) else found.warnings:
         typer.echo(f"warning: {warning}")
     for note in () if to_stdout(json) else found.notes:
@@ -142,6 +152,16 @@ def check(
             typer.echo(f"note: {note}")
     if not found.passed:
         raise typer.Exit(1)
+
+
+def _groups(text: str | None) -> list[str] | Literal["none"] | None:
+    """Names of groups with commas between them."""
+    if text is None or text == "none":
+        return text
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InputError("--groups must name groups, as in a,b, or be none; got nothing.")
+    return names
 
 
 def _number(option: str, text: str | None) -> float:

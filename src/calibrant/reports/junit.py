@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 from calibrant.evaluation.gate.result import Check, GateResult
 from calibrant.evaluation.quantities.roster import gated
@@ -40,6 +41,8 @@ def junit_text(found: GateResult) -> str:
 
 
 def _name(each: Check) -> str:
+    if each.group is not None:
+        return f"{_name(replace(each, group=None))} in group {each.group}"
     if each.kind == "baseline":
         return f"{each.metric} no worse than the baseline"
     return f"{each.metric} at {'least' if gated()[each.metric].sign < 0 else 'most'} {each.against:g}"

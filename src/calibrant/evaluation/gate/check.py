@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import Cluster, in_clusters
+from calibrant.evaluation.gate.by_group import check_groups
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
 from calibrant.evaluation.pairing import refuse_other_classes
@@ -16,6 +18,19 @@ from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.subject import DEALT_OTHERWISE, Judgeable, Subject
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
+from calibrant.predictions.partitioned import PartitionedPredictions
+
+
+def refuse_unread_groups(predictions: Judgeable, groups: Sequence[str] | None) -> None:
+    """Refuse groups that cannot be held, rather than pass them over."""
+    if isinstance(predictions, Predictions):
+        if groups is not None and predictions.groups is None:
+            raise InputError("`groups` were named, but the predictions have none; name their column.")
+    elif groups is not None or (isinstance(predictions, PartitionedPredictions) and predictions.has_groups):
+        raise InputError(
+            "`groups` cannot be checked in images, or in tables that are read part by part; give 'none' to "
+            "check all samples together."
+        )
 
 
 def check(
@@ -27,6 +42,7 @@ def check(
     confidence: float = 0.95,
     strict: bool = False,
     positive_class: int | str | None = None,
+    groups: Sequence[str] | Literal["none"] | None = None,
     cluster: Cluster = None,
     num_bins: int = 15,
     bootstrap: int = 1000,
@@ -72,6 +88,9 @@ def check(
         strict: Whether a value on the wrong side fails even where noise explains it, and a check that so few
             samples cannot fail.
         positive_class: With two classes the one that is judged, as in :func:`calibrant.evaluate`.
+        groups: The groups in which limits of calibration errors are held as well, by name; by default all
+            groups of the predictions, those below 30 samples together; ``"none"`` holds no group. A group is
+            held with the noise of its size, and Bonferroni's correction for the number of groups.
         cluster: Which samples hang together, as in :func:`calibrant.evaluate`; the baseline's stand in it.
         num_bins: Bins of the calibration errors.
         bootstrap: Resamples, and draws from models at a limit.
@@ -133,6 +152,12 @@ def check(
     )
     checked = CheckedSamples(subject, procedure, confidence, strict)
     checks = [checked.limit(metric, limit) for metric, limit in wanted.items()]
+    if groups != "none":
+        refuse_unread_groups(predictions, groups)
+        own = None if groups is None else (groups,) if isinstance(groups, str) else groups
+        checks += check_groups(
+            subject, wanted, own, procedure=procedure, confidence=confidence, strict=strict
+        )
     paired = None
     if baseline is not None:
         other = Subject.of(baseline, num_bins, name="baseline", positive_class=positive_class, spread=spread)

@@ -16,11 +16,13 @@ from calibrant.evaluation.gate.result import Check, Outcome
 from calibrant.evaluation.judging.classes_at_limit import draw_classes_at_limit
 from calibrant.evaluation.judging.measure import Measured, change, measure
 from calibrant.evaluation.judging.noise import Noise, draw_noise
+from calibrant.evaluation.judging.parts import main_events
 from calibrant.evaluation.phrases import decimals_apart, number
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.resampling.at_limit import AtLimit, draw_at_limit
+from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import highest_share, too_few
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.subject import Subject
@@ -40,6 +42,11 @@ class CheckedSamples:
         self._reduced = subject.reduced(procedure.num_bins, procedure.metrics)
         self._judged: Measured | None = None
         self.warnings = subject.warnings(self._reduced)
+
+    @property
+    def main_events(self) -> tuple[Events, ...]:
+        """The events that are judged first."""
+        return main_events(self._reduced)
 
     def limit(self, metric: str, limit: float) -> Check:
         """Whether the value lies beyond its limit."""
@@ -155,6 +162,7 @@ class CheckedSamples:
         lenient = outcome == "pass" or (outcome == "within noise" and not self._strict)
         return Check(
             metric=asked.metric,
+            key=asked.form.key,
             about=asked.about,
             kind=kind,
             value=value,

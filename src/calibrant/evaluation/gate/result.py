@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from calibrant.predictions import Kind, Source
 
-CHECK_SCHEMA_VERSION = 1
+CHECK_SCHEMA_VERSION = 2
 Outcome: TypeAlias = Literal["pass", "within noise", "fail"]
 
 
@@ -19,7 +19,8 @@ Outcome: TypeAlias = Literal["pass", "within noise", "fail"]
 class Check:
     """One question and its answer; ``against`` is the limit, or the baseline's value."""
 
-    metric: str
+    metric: str  # as it was asked for
+    key: str  # of the same quantity in the JSON of an evaluation
     about: str  # "top label", "positive class", "labels" or "decisions"
     kind: Literal["limit", "baseline"]
     value: float | None  # None: infinite
@@ -31,6 +32,7 @@ class Check:
     would_pass: float | None  # then: a true value beyond the limit that passes most of the time
     passed: bool
     sentence: str
+    group: str | None = None  # that the check is about; None: all samples
 
 
 @dataclass(frozen=True, kw_only=True)

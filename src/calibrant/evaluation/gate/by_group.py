@@ -1,0 +1,108 @@
+"""Limits of calibration errors, held in every group with the noise of its own size."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
+from calibrant.evaluation.gate.question import Question
+from calibrant.evaluation.gate.result import Check
+from calibrant.evaluation.phrases import percent
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.resampling.events import Events
+from calibrant.evaluation.subject import Subject
+from calibrant.predictions import Predictions
+
+FEWEST = 30  # samples, or clusters, of a group that is checked by itself
+MOST = 100  # groups that are checked by themselves: the largest
+
+
+def check_groups(
+    subject: Subject,
+    limits: Mapping[str, float],
+    groups: Sequence[str] | None,
+    *,
+    procedure: Procedure,
+    confidence: float,
+    strict: bool,
+) -> Iterator[Check]:
+    """The limits of calibration errors in each group; nothing if there is one group only.
+
+    Bonferroni's correction for the number of groups lets a model at the limit in all of them fail with
+    probability about one minus ``confidence``, as it may with all samples.
+
+    Args:
+        subject: What is checked; its samples name their groups.
+        limits: The largest value of each metric.
+        groups: Those to check, or all.
+        procedure: That of all samples.
+        confidence: That of all samples.
+        strict: As for all samples.
+
+    Raises:
+        InputError: If there is no such group.
+    """
+    wanted = {metric: limit for metric, limit in limits.items() if Question.of(metric, subject.kind).is_error}
+    if subject.test is None or subject.test.groups is None or not wanted:
+        return
+    names = _pooled(subject.test, groups)
+    found = [name for name in dict.fromkeys(sorted(names.tolist())) if name]
+    if len(found) < 2 and groups is None:
+        return
+    own = 1 - (1 - confidence) / max(1, len(found))
+    num_draws = max(procedure.num_draws, math.ceil(2 / (1 - own)))
+    adjusted = replace(procedure, level=2 * own - 1, num_draws=num_draws)
+    for name in found:
+        rows = np.flatnonzero(names == name)
+        if len(rows) < 2:
+            continue
+        part = subject.test.rows(rows)
+        checked = CheckedSamples(replace(subject, test=part, num_samples=len(rows)), adjusted, own, strict)
+        for metric, limit in wanted.items():
+            check = checked.limit(metric, limit)
+            facts = "" if check.passed else _rates(checked.main_events)
+            yield replace(check, group=name, sentence=f"Group {name}: {check.sentence}{facts}")
+
+
+def summed_up(checks: Sequence[Check], most: int) -> tuple[list[Check], str | None]:
+    """What is worth a line: every check of all samples, and of groups those that fail if there are many."""
+    of_groups = [each for each in checks if each.group is not None]
+    if len(of_groups) <= most:
+        return list(checks), None
+    passed = sum(each.passed for each in of_groups)
+    kept = [each for each in checks if each.group is None or not each.passed]
+    return kept, f"{passed} checks of groups pass" if passed else None
+
+
+def _pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
+    """The name under which each sample is checked; nothing for samples of groups that are not asked for."""
+    groups = np.asarray(test.groups, dtype=object)
+    clusters = range(len(groups)) if test.clusters is None else test.clusters
+    sizes = Counter(name for name, _ in set(zip(groups.tolist(), clusters, strict=True)))
+    if wanted is not None:
+        unknown = sorted(set(wanted) - set(sizes))
+        if unknown:
+            known = ", ".join(sorted(sizes)[:5])
+            raise InputError(f"`groups` must name groups of the file; got {unknown[0]!r}; there are {known}.")
+        return np.array([name if name in set(wanted) else "" for name in groups.tolist()], dtype=object)
+    large = [name for name, size in sizes.most_common(MOST) if size >= FEWEST]
+    rest = set(sizes) - set(large)
+    other = f"other ({len(rest)} small groups)" if len(rest) > 1 else "".join(rest)
+    return np.array([other if name in rest else name for name in groups.tolist()], dtype=object)
+
+
+def _rates(events: tuple[Events, ...]) -> str:
+    """What was predicted in the group, and what occurred."""
+    if len(events) > 1:
+        return ""
+    predicted, actual = (
+        float(np.average(values, weights=events[0].weights))
+        for values in (events[0].confidences, events[0].outcomes)
+    )
+    return f" {percent(predicted)} predicted, {percent(actual)} actual."

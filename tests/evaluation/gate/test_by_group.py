@@ -1,0 +1,93 @@
+"""Limits held in every group."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions, evaluate
+from calibrant._math.errors import InputError
+from calibrant.evaluation import check
+from calibrant.reports.junit import junit_text
+
+
+def table(*, gap: float, sizes: dict[str, int], bad: str, seed: int = 0, **more: object) -> Predictions:
+    """Calibrated probabilities of an event, but for one group in which they are too high by ``gap``."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(list(sizes), list(sizes.values()))
+    stated = 0.15 + 0.7 * rng.random(len(groups))
+    true = stated - gap * (groups == bad)
+    return Predictions(probs=stated, labels=rng.random(len(groups)) < true, groups=groups, **more)
+
+
+def test_a_bad_group_fails_what_all_samples_pass() -> None:
+    """3000 calibrated customers hide 450 for whom 14 points too much is predicted; both rates are given."""
+    predictions = table(gap=0.14, sizes={"direct": 3000, "reseller": 450}, bad="reseller")
+    found = check(predictions, {"ece": 0.05})
+    assert [(each.group, each.passed) for each in found.checks] == [
+        (None, True),
+        ("direct", True),
+        ("reseller", False),
+    ]
+    assert not found.passed
+    sentence = found.checks[2].sentence
+    assert sentence.startswith("Group reseller: The calibration error (ECE) of the positive class of 0.")
+    assert sentence.endswith(" % actual.")
+    assert check(predictions, {"ece": 0.05}, groups="none").passed
+    assert check(predictions, {"ece": 0.05}, groups=["direct"]).passed
+    assert 'name="ece at most 0.05 in group reseller"' in junit_text(found)
+
+
+def test_calibrated_groups_rarely_fail() -> None:
+    """Of 60 tables with eight calibrated groups, about 5% of a limit of zero fail in any; 9 is too many."""
+    failed = 0
+    for seed in range(60):
+        predictions = table(gap=0.0, sizes=dict.fromkeys("abcdefgh", 60), bad="", seed=seed)
+        checks = check(predictions, {"ece": 0.0}, bootstrap=200).checks
+        failed += not all(each.passed for each in checks if each.group is not None)
+    assert failed <= 8
+
+
+def test_small_groups_are_checked_together() -> None:
+    """Groups below 30 samples are one, and counted in its name; limits of other values are not for groups."""
+    sizes = {"large": 200, "tiny": 12, "small": 29, "one": 1}
+    predictions = table(gap=0.0, sizes=sizes, bad="")
+    found = check(predictions, {"ece": 0.2, "accuracy": 0.1}, bootstrap=100)
+    assert [(each.metric, each.group) for each in found.checks] == [
+        ("ece", None),
+        ("accuracy", None),
+        ("ece", "large"),
+        ("ece", "other (3 small groups)"),
+    ]
+
+
+def test_one_group_is_no_check_of_its_own() -> None:
+    """It is all samples again; a group that is asked for is checked all the same."""
+    predictions = table(gap=0.0, sizes={"all": 100}, bad="")
+    assert [each.group for each in check(predictions, {"ece": 0.3}).checks] == [None]
+    asked = check(predictions, {"ece": 0.3}, groups=["all"])
+    assert [each.group for each in asked.checks] == [None, "all"]
+
+
+def test_groups_that_do_not_exist_are_refused() -> None:
+    """A name that no sample has, and any name where there are no groups."""
+    predictions = table(gap=0.0, sizes={"a": 50, "b": 50}, bad="")
+    with pytest.raises(InputError, match="got 'c'; there are a, b"):
+        check(predictions, {"ece": 0.3}, groups=["c"])
+    plain = Predictions(probs=predictions.probs, labels=predictions.labels)
+    with pytest.raises(InputError, match="the predictions have none"):
+        check(plain, {"ece": 0.3}, groups=["a"])
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "top_label"])
+def test_a_check_and_an_evaluation_give_one_number(made, kind) -> None:
+    """The value under a check's key, and its p-value at a limit of zero, are the evaluation's."""
+    predictions = made(kind, 700, sharpness=1.3)
+    metrics = ["ece", "adaptive_ece", "smce"]
+    found = check(predictions, dict.fromkeys(metrics, 0.0), bootstrap=300, seed=3)
+    arm = evaluate(predictions, calibrators=[], null_draws=300, bootstrap=20, seed=3).arms[0]
+    nulls = {each.metric: each.p_value for each in arm.null}
+    for each in found.checks:
+        assert each.value == arm.metrics[each.key].value
+        assert each.p_value == nulls[each.key]
+        assert each.key == (f"event_{each.metric}" if kind == "binary" else each.metric)
