@@ -28,7 +28,7 @@ OF_OUTPUT = {
 OF_COLUMNS = {"label_column", "prob_columns", "logit_columns", "group_column", "cluster", "bands"}
 READ_WHOLE = {"percent": True, "kind": "binary", "annotations": "a.json"}
 REFUSED = {"form": "csv", "lm_score": "acc_norm", "iou": 0.7}
-OF_COMMANDS = {"labels", "images", "ignore_index", "by_group", "file", "files"}
+OF_COMMANDS = {"labels", "images", "ignore_index", "by_group", "groups", "file", "files"}
 """Refused or heeded by the commands themselves, see below."""
 
 

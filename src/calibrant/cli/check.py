@@ -86,7 +86,7 @@ def check(
     positive_class: PositiveClass = None,
     groups: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Groups to check: a,b or none. [default: every group]"),
+        typer.Option(metavar="NAMES", help="Groups to check: a,b, or none. Without it every group."),
     ] = None,
     json: Json = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this .xml file.")] = None,

@@ -76,6 +76,8 @@ def compare(
         msg = "compare needs two files or more; for one, use `calibrant evaluate`."
         raise InputError(msg)
     called_so = called(files, names)
+    of_groups = "models are compared on all samples; evaluate each file to see its groups."
+    reading.refuse("group_column", "bands", remedy=of_groups)
 
     from rich.console import Console
 

@@ -162,6 +162,8 @@ def _drawn(
     from calibrant.reports.figures.drawing import drawing_style
 
     with progress(f"reading {next(iter(files.values())).name}") as tell, drawing_style():
+        remedy = "a figure is of all samples."
+        reading.refuse("group_column", "bands", remedy=remedy)
         return chosen.draw_files(FigureRequest(files=files, load=reading.load, tell=tell, **given))  # pyright: ignore[reportArgumentType]
 
 

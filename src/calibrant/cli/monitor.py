@@ -73,6 +73,7 @@ def monitor(
     """
     inputs = [stream] if baseline is None else [stream, baseline]
     check_inputs(*inputs)
+    reading.refuse("group_column", remedy="monitor a file for each group.")
     check_json(json, inputs, force=force)
     check_output(report, endings=(".html",), option="--report", inputs=inputs)
     refuse_to_replace_report(report, inputs, force=force)

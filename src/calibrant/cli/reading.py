@@ -179,6 +179,14 @@ class Reading:
             raise InputError(f"--cluster {self.cluster} needs groups in {path}, and there are none.")
         return found.with_clusters(found.groups)
 
+    def refuse(self, *names: str, remedy: str) -> None:
+        """Refuse options that a command does nothing with; groups may name its clusters."""
+        for name in names:
+            if name == "group_column" and self.clusters_are_groups:
+                continue
+            if getattr(self, name) != getattr(Reading, name):
+                raise InputError(f"--{name.replace('_', '-')} is not used here: {remedy}")
+
     @property
     def clusters_are_groups(self) -> bool:
         """Whether the column of clusters is that of groups, which is read as such."""
@@ -235,6 +243,8 @@ class Reading:
         """Predictions with a column of times, in which labels may be missing."""
         from calibrant.predictions.over_time import load_timed
 
+        others = ("bands", "annotations", "iou", "percent", "kind", "lm_score")
+        self.refuse(*others, remedy="a stream is a table of its columns as they are.")
         found = load_timed(path, time=time, columns=self.columns, format=self.form)
         return replace(found, predictions=self._in_clusters(found.predictions, path))
 

@@ -76,7 +76,9 @@ def evaluate(
 
     - those of the split that the predictions have, or of ``calibration``;
     - without a split, all samples: the model as it is on every one, repairs by 5-fold cross-fitting, each
-      sample with calibrators that were fitted on the other four fifths;
+      sample with calibrators that were fitted on the other four fifths. The same folds choose the recommended
+      repair, which flatters its gain in log loss by 0.004 at most (three binary worlds and one of ten
+      classes, 300 to 3000 samples);
     - without a split and with more than a million scores (samples times classes), halves drawn at random
       within each class.
 

@@ -99,10 +99,10 @@ def _pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
 
 def _rates(events: tuple[Events, ...]) -> str:
     """What was predicted in the group, and what occurred."""
-    if len(events) > 1:
+    if len(events) != 1:
         return ""
+    (event,) = events
     predicted, actual = (
-        float(np.average(values, weights=events[0].weights))
-        for values in (events[0].confidences, events[0].outcomes)
+        float(np.average(values, weights=event.weights)) for values in (event.confidences, event.outcomes)
     )
     return f" {percent(predicted)} predicted, {percent(actual)} actual."
