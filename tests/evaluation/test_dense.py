@@ -17,7 +17,7 @@ from calibrant.evaluation.subject import Subject
 from calibrant.predictions import DensePredictions, load_dense, predictions_of_positions
 from command_line import call
 
-ROUGH = {"slope", "intercept", "adaptive_ece", "smce"}
+ROUGH = {"slope", "intercept", "adaptive_ece", "smce", "brier_skill"}
 """Made of cells of confidence, 300 in all; everything else is exact."""
 
 

@@ -80,6 +80,8 @@ def public_values(kind: Kind, probs: torch.Tensor, labels: torch.Tensor) -> dict
         values["event_ece"] = metrics.expected_calibration_error(probs, labels)
         values["event_adaptive_ece"] = metrics.adaptive_calibration_error(probs, labels)
         values["event_smce"] = metrics.smooth_calibration_error(probs, labels)
+        rate = labels.double().mean()
+        values["brier_skill"] = 1 - ((probs - labels) ** 2).mean() / (rate * (1 - rate))
         values["event_slope"], values["event_intercept"] = lines(probs, labels)
     values["slope"], values["intercept"] = lines(top, labels)
     return {name: None if value is None else float(value) for name, value in values.items()}

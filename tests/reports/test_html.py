@@ -418,7 +418,7 @@ def test_six_rows_stand_open_and_all_are_folded(report_on: Any) -> None:
         "nll",
         "accuracy",
         "brier",
-        "adaptive_ece",
+        "event_adaptive_ece",
     ]
     assert [head.text for head in main.all("th", scope="col")][1:3] == ["Uncalibrated", "Platt scaling"]
     folded = [row for fold in made.page.all("details", class_="more") for row in fold.all("tr")]

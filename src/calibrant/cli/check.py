@@ -120,6 +120,10 @@ def check(
     }
     with progress(f"checking {file.name}", quiet=quiet), shared_out(engine, jobs) as spread:
         large = opened_alike(inputs, reading, engine=engine, ignore_index=ignore_index)
+        if large[0] is not None and groups != "none":
+            reading.refuse(
+                "group_column", "bands", remedy="the table is read part by part; give --groups none."
+            )
         found = check_predictions(
             large[0] or reading.load(file),
             wanted,

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from calibrant.evaluation.quantities.accuracy import ACCURACY
+from calibrant.evaluation.quantities.auroc import AUROC
 from calibrant.evaluation.quantities.brier import BRIER
+from calibrant.evaluation.quantities.brier_skill import BRIER_SKILL
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.gap import GAP
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
@@ -15,6 +17,7 @@ from calibrant.evaluation.quantities.quantity import EVENT
 from calibrant.evaluation.result import Arm, Comparison, Estimate, Evaluation, NullError
 from calibrant.reports import words
 from calibrant.reports.pictures import Diagrams
+from calibrant.reports.tables import is_rare, mark_above_trivial, trivial_accuracy
 
 NUMBERS = 3
 
@@ -38,8 +41,10 @@ def three_numbers(evaluation: Evaluation, after: Arm | None) -> list[Number]:
     first, about = evaluation.arms[0], evaluation.verdict.about
     errors = (ECE.event_key, ECE.key) if evaluation.kind == "binary" else (ECE.key,)
     error = about if about in first.metrics else next((key for key in errors if key in first.metrics), None)
-    wanted = (error, NLL.key, ACCURACY.key, BRIER.key, GAP.key, MEAN_CONFIDENCE.key)
+    rare = (AUROC.key, BRIER_SKILL.key) if is_rare(evaluation) else ()
+    wanted = (error, NLL.key, *rare, ACCURACY.key, BRIER.key, GAP.key, MEAN_CONFIDENCE.key)
     found: list[Number] = []
+    trivial = trivial_accuracy(evaluation)
     for key in wanted:
         estimate = None if key is None else first.metrics.get(key)
         if key is None or estimate is None or estimate.value is None:
@@ -53,7 +58,11 @@ def three_numbers(evaluation: Evaluation, after: Arm | None) -> list[Number]:
                 described.meaning,
                 estimate,
                 later,
-                None if later is None else words.mark_of_change(key, evaluation.kind, later, change),
+                None
+                if later is None
+                else mark_above_trivial(
+                    key, words.mark_of_change(key, evaluation.kind, later, change), later.value, trivial
+                ),
                 next((null for null in first.null if null.metric == key), None),
             )
         )

@@ -9,6 +9,10 @@ from typing import Literal
 from calibrant.evaluation import result
 from calibrant.evaluation.choice import ChoiceRow
 from calibrant.evaluation.phrases import p_value
+from calibrant.evaluation.quantities.accuracy import ACCURACY
+from calibrant.evaluation.quantities.auroc import AUROC
+from calibrant.evaluation.quantities.brier_skill import BRIER_SKILL
+from calibrant.evaluation.quantities.prevalence import PREVALENCE
 from calibrant.evaluation.quantities.roster import place
 from calibrant.reports.words import SECTIONS, goodness, mark_of_change, metric, number, percent
 
@@ -97,15 +101,51 @@ def columns(found: result.Evaluation | result.Comparison) -> tuple[Column, ...]:
     return tuple(Column(model.name, model.metrics, model.difference, model.null) for model in found.models)
 
 
+RARE = 0.1
+"""Share of the rarer class below which an event is rare: ranking and skill tell more than accuracy."""
+OF_RARE = (AUROC.key, BRIER_SKILL.key)
+
+
+def is_rare(found: result.Evaluation | result.Comparison) -> bool:
+    """Whether one of two classes is rare."""
+    rate = columns(found)[0].metrics.get(PREVALENCE.key)
+    if found.kind != "binary" or rate is None or rate.value is None:
+        return False
+    return min(rate.value, 1 - rate.value) < RARE
+
+
+def trivial_accuracy(found: result.Evaluation | result.Comparison) -> float | None:
+    """The accuracy of always answering the commonest class, if that is known."""
+    if isinstance(found, result.Comparison):
+        rate = columns(found)[0].metrics.get(PREVALENCE.key)
+        if found.kind != "binary" or rate is None or rate.value is None:
+            return None
+        return max(rate.value, 1 - rate.value)
+    if found.kind not in {"binary", "multiclass"}:
+        return None
+    return max((row.prevalence for row in found.arms[0].classes), default=None)
+
+
+def mark_above_trivial(
+    key: str, mark: Literal["better", "worse"] | None, value: float | None, trivial: float | None
+) -> Literal["better", "worse"] | None:
+    """The mark of a change; an accuracy below that of always answering one class is never good."""
+    if key == ACCURACY.key and mark == "better" and None not in {value, trivial}:
+        return None if (value or 0.0) < (trivial or 0.0) else mark
+    return mark
+
+
 def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
     """Every metric of every arm or model."""
     parts = columns(found)
     groups: dict[str, list[MetricRow]] = {group: [] for group in SECTIONS}
     missing: dict[str, list[str]] = {}
     in_short: set[str] = set()
+    rare, trivial = is_rare(found), trivial_accuracy(found)
     for key in sorted({key for part in parts for key in part.metrics}, key=place):
         words = metric(key, found.kind)
-        if words.in_short:
+        shown = words.in_short or (rare and key in OF_RARE)
+        if shown:
             in_short.add(words.title)
         estimates = [
             part.metrics.get(key, result.Estimate(value=None, reason="not computed")) for part in parts
@@ -118,12 +158,17 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
             Cell(
                 estimate,
                 part.change.get(key),
-                mark_of_change(key, found.kind, estimate, part.change.get(key)),
+                mark_above_trivial(
+                    key,
+                    mark_of_change(key, found.kind, estimate, part.change.get(key)),
+                    estimate.value,
+                    trivial,
+                ),
                 column in best,
             )
             for column, (part, estimate) in enumerate(zip(parts, estimates, strict=True))
         )
-        row = MetricRow(key, words.title, words.meaning, words.in_short, words.rank, cells)
+        row = MetricRow(key, words.title, words.meaning, shown, words.rank, cells)
         groups[words.section].append(row)
     return MetricTable(
         parts,

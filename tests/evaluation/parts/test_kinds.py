@@ -101,7 +101,7 @@ def test_confidences_pass_gates_are_compared_and_repaired(tmp_path) -> None:
     given = answers()
     table = written(tmp_path / "a.parquet", given)
     memory = load_predictions(tmp_path / "a.parquet")
-    mine, theirs = (check(each, {"ece": 0.02}, bootstrap=10) for each in (table, memory))
+    mine, theirs = (check(each, {"ece": 0.02}, bootstrap=10, groups="none") for each in (table, memory))
     assert [each.outcome for each in mine.checks] == [each.outcome for each in theirs.checks]
     assert mine.checks[0].value == pytest.approx(theirs.checks[0].value)
     better = given | {"confidence": given["confidence"] ** 1.7}
@@ -302,7 +302,7 @@ def test_several_labels_are_judged_as_in_memory(tmp_path) -> None:
     for key in ("slope", "intercept", "auroc"):  # which are not resampled
         widths = [each[key].high - each[key].low for each in (one, other)]
         assert widths[0] == pytest.approx(widths[1], rel=0.25), key
-    found, known = (check(each, {"ece": 0.02}, bootstrap=10) for each in (table, memory))
+    found, known = (check(each, {"ece": 0.02}, bootstrap=10, groups="none") for each in (table, memory))
     assert found.checks[0].value == pytest.approx(known.checks[0].value)
     other = written(tmp_path / "b.parquet", several() | {"prob_a": several()["prob_b"]})
     assert are_paired(table, other)

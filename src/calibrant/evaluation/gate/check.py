@@ -26,11 +26,15 @@ def refuse_unread_groups(predictions: Judgeable, groups: Sequence[str] | None) -
     if isinstance(predictions, Predictions):
         if groups is not None and predictions.groups is None:
             raise InputError("`groups` were named, but the predictions have none; name their column.")
-    elif groups is not None or (isinstance(predictions, PartitionedPredictions) and predictions.has_groups):
-        raise InputError(
-            "`groups` cannot be checked in images, or in tables that are read part by part; give 'none' to "
-            "check all samples together."
-        )
+    elif groups is not None:
+        raise InputError("`groups` cannot be checked in images, or in tables that are read part by part.")
+
+
+def unchecked_groups(predictions: Judgeable, groups: Sequence[str] | None) -> tuple[str, ...]:
+    """What to say of groups in which no limit was held."""
+    if groups == "none" or not isinstance(predictions, PartitionedPredictions) or not predictions.has_groups:
+        return ()
+    return ("Limits were held for all rows together, not in groups: the table is read part by part.",)
 
 
 def check(
@@ -187,7 +191,7 @@ def check(
         seed=seed,
         source=subject.source,
         baseline=None if baseline is None else baseline.source,
-        notes=(*subject.notes, *subject.clusters_note),
+        notes=(*subject.notes, *subject.clusters_note, *unchecked_groups(predictions, groups)),
         versions=versions(),
         command=command,
         warnings=checked.warnings,

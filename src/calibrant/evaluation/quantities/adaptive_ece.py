@@ -11,6 +11,6 @@ ADAPTIVE_ECE = Quantity(
     better="lower",
     computed=EventError(binned("mass", "l1"), kernel="mass l1", null=True),
     shown=Shown(terminal=True, comparison=6),
-    event=Shown(),
+    event=Shown(terminal=True),
     gate=Gate("adaptive calibration error", help="The same over bins of equal mass."),
 )

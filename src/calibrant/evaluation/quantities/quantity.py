@@ -22,7 +22,9 @@ Better: TypeAlias = Literal["lower", "higher", "near zero", "near one"]
 Error: TypeAlias = "Callable[[Vector, Vector, Vector | None, int], float]"
 
 ANYTHING = (-inf, inf)
-EVENT = "event_"  # before the key of what is measured of the positive class of a binary model
+EVENT: Literal["event_"] = (
+    "event_"  # before the key of what is measured of the positive class of a binary model
+)
 
 
 class Computed:
@@ -80,6 +82,13 @@ class EventInfluence(Computed):
 
     value: Callable[[Events], tuple[float, Vector] | str]
     """The value and its influences ``(N,)``, or why there is none."""
+
+
+@dataclass(frozen=True)
+class OneEventInfluence(EventInfluence):
+    """The same of the positive class alone: of the top label it says nothing."""
+
+    of_events: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -169,7 +178,8 @@ class Quantity:
             return ()
         if kind != "binary" or not self.computed.of_events:
             return (self,)
-        top = replace(self, title=f"{self.title}, top label")
+        short = replace(self.shown, terminal=self.shown.tile)  # the event's row stands for the others
+        top = replace(self, title=f"{self.title}, top label", shown=short)
         if self.event is None:
             return (top,)
         title = f"{self.title}, positive class"

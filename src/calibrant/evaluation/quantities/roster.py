@@ -29,6 +29,7 @@ from calibrant.evaluation.quantities.slope import SLOPE as SLOPE
 from calibrant.evaluation.quantities.intercept import INTERCEPT as INTERCEPT
 from calibrant.evaluation.quantities.nll import NLL as NLL
 from calibrant.evaluation.quantities.brier import BRIER as BRIER
+from calibrant.evaluation.quantities.brier_skill import BRIER_SKILL as BRIER_SKILL
 from calibrant.evaluation.quantities.accuracy import ACCURACY as ACCURACY
 from calibrant.evaluation.quantities.auroc import AUROC as AUROC
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE as MEAN_CONFIDENCE

@@ -26,6 +26,6 @@ SMCE = Quantity(
     better="lower",
     computed=EventError(value, kernel="smooth", null=True),
     shown=Shown(terminal=True),
-    event=Shown(),
+    event=Shown(terminal=True),
     gate=Gate("smooth calibration error (smCE)", help="The largest smooth calibration error allowed."),
 )

@@ -1,0 +1,65 @@
+"""What a report says of an event that is rare."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions, evaluate
+from calibrant.evaluation.quantities.brier_skill import brier_skill
+from calibrant.evaluation.resampling.events import Events
+from calibrant.reports.first_screen import three_numbers
+from calibrant.reports.tables import mark_above_trivial, metric_table, trivial_accuracy
+
+FEW = {"bootstrap": 40, "null_draws": 40, "calibrators": []}
+
+
+def events(base: float, *, size: int = 2000, seed: int = 0) -> Predictions:
+    """Calibrated predictions of an event whose log-odds lie about ``base``."""
+    rng = np.random.default_rng(seed)
+    stated = 1 / (1 + np.exp(-rng.normal(base, 1, size)))
+    return Predictions(probs=stated, labels=rng.random(size) < stated)
+
+
+@pytest.mark.parametrize(("base", "rare"), [(-3.5, True), (3.5, True), (0.0, False)])
+def test_ranking_and_skill_are_shown_if_one_class_is_rare(base: float, rare: bool) -> None:
+    """AUROC and Brier skill are always in the JSON, and in the terminal's table if one class is rare."""
+    found = evaluate(events(base), **FEW)
+    assert {"auroc", "brier_skill"} <= set(found.arms[0].metrics)
+    shown = {row.key for row in metric_table(found).rows if row.in_short}
+    assert ({"auroc", "brier_skill"} <= shown) == rare
+    titles = [each.title for each in three_numbers(found, None)]
+    assert ("AUROC" in titles) == rare
+
+
+def test_an_accuracy_below_the_trivial_one_has_no_tick() -> None:
+    """Better than before, but worse than always answering the commoner class: no mark."""
+    found = evaluate(events(-2.5), **FEW)
+    trivial = trivial_accuracy(found)
+    assert trivial == pytest.approx(1 - found.arms[0].metrics["prevalence"].value)
+    assert mark_above_trivial("accuracy", "better", trivial - 0.01, trivial) is None
+    assert mark_above_trivial("accuracy", "better", trivial + 0.01, trivial) == "better"
+    assert mark_above_trivial("accuracy", "worse", trivial - 0.01, trivial) == "worse"
+    assert mark_above_trivial("nll", "better", 0.1, trivial) == "better"
+
+
+def test_brier_skill_in_closed_form() -> None:
+    """0 for the base rate, 1 for the truth, undefined if all outcomes are alike; weights are copies."""
+    outcomes = np.array([1.0, 0.0, 0.0, 0.0])
+    assert brier_skill(Events(np.full(4, 0.25), outcomes))[0] == pytest.approx(0)
+    assert brier_skill(Events(outcomes, outcomes))[0] == 1
+    assert brier_skill(Events(np.full(4, 0.5), np.ones(4))) == "undefined: all outcomes are alike"
+    stated = np.array([0.7, 0.2, 0.4, 0.1])
+    copies = brier_skill(Events(np.repeat(stated, 2), np.repeat(outcomes, 2)))[0]
+    assert brier_skill(Events(stated, outcomes, np.full(4, 2.0)))[0] == pytest.approx(copies)
+
+
+def test_the_interval_of_the_skill_covers() -> None:
+    """The standard error from influences is that over 200 samples, to within a fifth."""
+    values, errors = [], []
+    for seed in range(200):
+        given = events(-2.0, size=800, seed=seed)
+        value, influence = brier_skill(Events(given.probs.numpy(), given.labels.double().numpy()))
+        values.append(value)
+        errors.append(np.sqrt((influence**2).sum()) / 800)
+    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.2)
