@@ -18,7 +18,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 OF_NUMBERS = {
     *("positive_class", "bins", "bootstrap", "level", "seed", "metric", "method", "confidence", "strict"),
-    *("calibration", "ood", "ood_score", "baseline", "baseline_metric", "every_row"),
+    *("calibration", "ood", "ood_score", "baseline", "baseline_metric", "every_row", "tolerance"),
 }
 """What is asked of predictions, however they were read."""
 OF_OUTPUT = {

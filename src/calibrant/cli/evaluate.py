@@ -97,6 +97,12 @@ def evaluate(
     bins: Bins = 15,
     bootstrap: Bootstrap = 1000,
     level: Level = 0.95,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, metavar="ERROR", help="Ignore calibration errors below this: 0.005, half a point."
+        ),
+    ] = None,
     ignore_index: IgnoreIndex = None,
     images: Annotated[
         Path | None,
@@ -157,6 +163,7 @@ def evaluate(
                 num_bins=bins,
                 bootstrap=bootstrap,
                 level=level,
+                tolerance=tolerance,
                 metrics=added,
                 ood=None if ood is None else reading.open(ood),
                 ood_score=ood_score,

@@ -83,6 +83,7 @@ def _verdict(judged: Judged) -> Verdict:
         num_test=judged.num_test,
         cross_fitted=split.folds is not None,
         one_class=prepared.one_class,
+        tolerance=prepared.request.tolerance,
         warnings=alarms(prepared.split.test, judged.uncalibrated.reduced),
     )
     verdict = reach_verdict(case)

@@ -28,6 +28,17 @@ def percent(share: float) -> str:
     return f"{value:.{digits}f} %"
 
 
+def points(share: float) -> str:
+    """``0.5 points``: a difference of shares, in percentage points.
+
+    Example:
+        >>> points(0.005), points(0.01), points(0.00038)
+        ('0.5 points', '1 point', '0.038 points')
+    """
+    value = f"{100 * share:.2g}"
+    return f"{value} point{'' if value == '1' else 's'}"
+
+
 def number(value: float, digits: int | None = None, *, table: bool = False, signed: bool = False) -> str:
     """Three decimals, four where the number is small, or as many as are asked for; in a table always four.
 

@@ -61,6 +61,7 @@ def evaluate(
     null_draws: int = 1000,
     level: float = 0.95,
     intervals: Intervals = "inverted",
+    tolerance: float | None = None,
     metrics: Sequence[str] = (),
     ood: Predictions | None = None,
     ood_score: OutOfDistributionScore | None = None,
@@ -148,6 +149,11 @@ def evaluate(
         intervals: For calibration errors, ``"inverted"`` tests, or bootstrap intervals: ``"centred"``,
             ``"percentile"`` or ``"bca"`` (bias-corrected and accelerated; for means, it leaves calibration
             errors near zero without an interval).
+        tolerance: The calibration error that does not matter. If an error is beyond chance, but its whole
+            interval is below this, the verdict is "calibrated within" it; the log loss still shows what a
+            repair would gain. By default half a point; of two classes a tenth of the rate of the rarer one,
+            of several labels a tenth of their mean rate, of all classes a tenth of 1 / C, if that is less. 0
+            tolerates nothing.
         metrics: Quantities to measure beside the usual ones, such as ``"smooth_ece"``; ``calibrant evaluate
             --help`` lists them. Each takes a call of its function for every resample and draw of every arm.
         ood: What the same model said of samples of another kind (their test split, where they have one): how
@@ -222,6 +228,7 @@ def evaluate(
         null_draws=null_draws,
         level=level,
         intervals=intervals,
+        tolerance=tolerance,
         metrics=metrics,
         ood=ood,
         ood_score=ood_score,

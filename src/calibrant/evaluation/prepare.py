@@ -42,6 +42,7 @@ class Request:
     null_draws: int
     level: float
     intervals: Intervals
+    tolerance: float | None
     metrics: Sequence[str]
     ood: Predictions | None
     ood_score: OutOfDistributionScore | None
@@ -84,6 +85,10 @@ def prepare(request: Request) -> Prepared:
         check_predictions(request.ood, "ood")
     elif request.ood_score is not None:
         raise InputError("`ood_score` goes with `ood`, the samples of another kind; there are none.")
+    if request.tolerance is not None and not 0 <= request.tolerance < 1:
+        raise InputError(
+            f"`tolerance` must be a fraction from 0 to 1, as in 0.005 for half a point; got {request.tolerance:g}."
+        )
     procedure = Procedure(
         kind=judged_kind(predictions),
         num_bins=request.num_bins,

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED, Recommendation
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.phrases import clearly
+from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.nll import NLL
+from calibrant.evaluation.quantities.prevalence import PREVALENCE
 from calibrant.evaluation.result import Arm, Kind
 from calibrant.evaluation.thresholds import FEW_SAMPLES
+
+HALF_A_POINT, TENTH = 0.005, 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +31,7 @@ class Case:
     num_test: int
     cross_fitted: bool
     warnings: tuple[str, ...] = ()  # what looks wrong with the data
+    tolerance: float | None = None  # of calibration errors; None: the default
     one_class: bool  # whether the calibration samples hold a single class
 
     @property
@@ -66,6 +71,18 @@ class Case:
     def chosen(self) -> Arm:
         """The recommended arm."""
         return self.first if self.refuted else self.picked
+
+    def tolerated(self, metric: str) -> float:
+        """The error of a kind that does not matter."""
+        if self.tolerance is not None:
+            return self.tolerance
+        rate = 1.0
+        prevalence = self.first.metrics.get(PREVALENCE.key)
+        if self.kind in {"binary", "multilabel"} and prevalence is not None and prevalence.value is not None:
+            rate = min(prevalence.value, 1 - prevalence.value)
+        elif metric == CLASSWISE_ECE.key:
+            rate = 1 / max(1, len(self.first.classes))
+        return min(HALF_A_POINT, TENTH * rate)
 
     @property
     def too_few(self) -> bool:

@@ -36,6 +36,8 @@ class Finding:
     """What errs more: how sure the decisions are, or how probable the positive class or the labels."""
     doubt: Doubt | None = None
     """Why nothing is decided."""
+    within: float | None = None
+    """An error that does not matter, and that all that is beyond chance stays below."""
 
     @property
     def real(self) -> bool:
@@ -45,7 +47,7 @@ class Finding:
     @property
     def failing(self) -> tuple[PartName, ...]:
         """What does not hold."""
-        return tuple(part.name for part in self.parts if not part.holds)
+        return () if self.within else tuple(part.name for part in self.parts if not part.holds)
 
     @property
     def holding(self) -> tuple[PartName, ...]:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from calibrant.evaluation.phrases import clearly, decimals_apart, number, percent, settings, with_interval
+from calibrant.evaluation.phrases import (
+    clearly,
+    decimals_apart,
+    number,
+    percent,
+    points,
+    settings,
+    with_interval,
+)
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
 from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
@@ -36,7 +44,9 @@ def headline_of(case: Case, finding: Finding, about: str) -> str:
     if is_partly(finding):
         return f"{_in_part(case, finding)}: {with_class_off(case, finding, outcome)}."
     first = finding.direction.capitalize()
-    if finding.direction == "calibrated":
+    if finding.within is not None:
+        first += f" within {points(finding.within)}, on {case.num_test:,} samples"
+    elif finding.direction == "calibrated":
         first += f", as far as {case.num_test:,} samples can tell"
     elif finding.direction == "undecided":
         first += f" on {case.num_test:,} samples"

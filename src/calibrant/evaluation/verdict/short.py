@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant.evaluation.phrases import number, percent
+from calibrant.evaluation.phrases import number, percent, points
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
 from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
@@ -29,6 +29,8 @@ def short_of(case: Case, finding: Finding) -> str:
     if is_partly(finding):
         off = listed(finding.failing, "its")
         return f"{'Miscalibrated' if finding.doubt else 'Calibrated, except'} in {off}{few}."
+    if finding.within is not None:
+        return f"Calibrated within {points(finding.within)}, on {case.num_test:,} samples."
     if finding.direction == "calibrated":
         return f"Calibrated, as far as {case.num_test:,} samples can tell."
     if finding.direction == "undecided":

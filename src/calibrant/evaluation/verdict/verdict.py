@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from calibrant.calibrators import TemperatureScaling
 from calibrant.evaluation.fitting.recommend import Recommendation
@@ -52,7 +53,7 @@ JUDGEMENTS = {-1: "clearly better", 0: "within noise", 1: "clearly worse"}  # of
 
 def reach_verdict(case: Case) -> Verdict:
     """Direction, first sentence and the sentences after it."""
-    finding = find(case.uncalibrated, case.first.parts, case.level)
+    finding = _tolerated(case, find(case.uncalibrated, case.first.parts, case.level))
     about = error_of(case, finding)
     return Verdict(
         direction=finding.direction,
@@ -67,6 +68,20 @@ def reach_verdict(case: Case) -> Verdict:
         caution=_caution(case),
         warnings=case.warnings,
     )
+
+
+def _tolerated(case: Case, finding: Finding) -> Finding:
+    """Calibrated, if all that is beyond chance is smaller than what matters, to the end of its interval."""
+    errors: dict[PartName, str] = {"classes": CLASSWISE_ECE.key, "positive class": ECE.event_key}
+    failing = finding.failing
+    keys = [errors.get(name, ECE.key) for name in failing]
+    ends = [case.first.metrics[key].high for key in keys if key in case.first.metrics]
+    if not failing or "groups" in failing or len(ends) < len(failing):
+        return finding
+    limits = [case.tolerated(key) for key in keys]
+    if all(end is not None and end < limit for end, limit in zip(ends, limits, strict=True)):
+        return replace(finding, direction="calibrated", doubt=None, within=min(limits))
+    return finding
 
 
 def _sentences(case: Case, finding: Finding, about: str) -> Iterator[str]:
@@ -99,6 +114,8 @@ def _evidence(case: Case, finding: Finding, about: str) -> Iterator[str]:
     yield _parts(finding.parts)
     if finding.doubt == "few samples":
         yield f"With so few samples a gap of {percent(TOLERABLE_GAP)} on average could have been missed."
+    elif finding.within is not None:
+        yield f"An error is there, but it is less than {percent(finding.within)}, which does not matter."
     elif finding.doubt == "mixed signs":
         yield "The average is off beyond noise, yet the calibration error is not: more samples would tell."
 

@@ -1,0 +1,49 @@
+"""An error that is beyond chance, and too small to matter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions, evaluate
+from calibrant._math.errors import InputError
+
+FEW = {"bootstrap": 20, "null_draws": 200, "calibrators": []}
+
+
+def slightly_off(size: int = 600_000) -> Predictions:
+    """Log-odds too high by 0.013: 0.25 points, which so many samples show."""
+    rng = np.random.default_rng(0)
+    log_odds = rng.normal(0, 1, size)
+    labels = rng.random(size) < 1 / (1 + np.exp(-log_odds))
+    return Predictions(logits=log_odds + 0.013, labels=labels)
+
+
+def test_a_small_error_is_within_the_tolerance() -> None:
+    """Its whole interval lies below half a point: calibrated within that, and not without tolerance."""
+    found = evaluate(slightly_off(), **FEW)
+    assert not found.arms[0].parts[0].holds
+    assert 0 < found.arms[0].metrics["event_ece"].high < 0.005
+    assert found.verdict.direction == "calibrated"
+    assert found.verdict.short == "Calibrated within 0.5 points, on 600,000 samples."
+    assert found.verdict.headline.startswith("Calibrated within 0.5 points, on 600,000 samples: ")
+    assert any("less than 0.5 %, which does not matter" in each for each in found.verdict.sentences)
+    assert evaluate(slightly_off(), tolerance=0, **FEW).verdict.direction == "over-predicting"
+    assert evaluate(slightly_off(), tolerance=0.001, **FEW).verdict.direction == "over-predicting"
+
+
+def test_the_tolerance_of_a_rare_event_is_a_tenth_of_its_rate() -> None:
+    """Of an event of 1%, an error of 0.3 points matters although it is less than half a point."""
+    rng = np.random.default_rng(1)
+    log_odds = rng.normal(-4.8, 0.5, 100_000)
+    labels = rng.random(100_000) < 1 / (1 + np.exp(-log_odds))
+    found = evaluate(Predictions(logits=log_odds + 0.25, labels=labels), **FEW)
+    assert found.arms[0].metrics["event_ece"].high < 0.005
+    assert found.verdict.direction == "over-predicting"
+
+
+@pytest.mark.parametrize("tolerance", [-0.1, 1, float("nan")])
+def test_a_tolerance_is_a_share(tolerance: float) -> None:
+    """Below zero or not below one it is refused."""
+    with pytest.raises(InputError, match="`tolerance` must be a fraction from 0 to 1"):
+        evaluate(slightly_off(100), tolerance=tolerance, **FEW)
