@@ -87,7 +87,8 @@ def prepare(request: Request) -> Prepared:
         raise InputError("`ood_score` goes with `ood`, the samples of another kind; there are none.")
     if request.tolerance is not None and not 0 <= request.tolerance < 1:
         raise InputError(
-            f"`tolerance` must be a fraction from 0 to 1, as in 0.005 for half a point; got {request.tolerance:g}."
+            "`tolerance` must be a fraction from 0 to 1, as in 0.005 for half a point; "
+            f"got {request.tolerance:g}."
         )
     procedure = Procedure(
         kind=judged_kind(predictions),
