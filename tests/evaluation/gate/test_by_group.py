@@ -38,6 +38,13 @@ def test_a_bad_group_fails_what_all_samples_pass() -> None:
     assert 'name="ece at most 0.05 in group reseller"' in junit_text(found)
 
 
+def test_a_group_without_a_name_is_checked() -> None:
+    """An empty cell names a group like any other."""
+    predictions = table(gap=0.14, sizes={"direct": 1000, "": 500}, bad="")
+    failed = [each.group for each in check(predictions, {"ece": 0.05}).checks if not each.passed]
+    assert "" in failed
+
+
 def test_calibrated_groups_rarely_fail() -> None:
     """Of 60 tables with eight calibrated groups, about 5% of a limit of zero fail in any; 9 is too many."""
     failed = 0

@@ -52,7 +52,7 @@ def check_groups(
     if subject.test is None or subject.test.groups is None or not wanted:
         return
     names = _pooled(subject.test, groups)
-    found = [name for name in dict.fromkeys(sorted(names.tolist())) if name]
+    found: list[str] = sorted({name for name in names.tolist() if name is not None})
     if len(found) < 2 and groups is None:
         return
     own = 1 - (1 - confidence) / max(1, len(found))
@@ -90,7 +90,7 @@ def _pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
         if unknown:
             known = ", ".join(sorted(sizes)[:5])
             raise InputError(f"`groups` must name groups of the file; got {unknown[0]!r}; there are {known}.")
-        return np.array([name if name in set(wanted) else "" for name in groups.tolist()], dtype=object)
+        return np.array([name if name in set(wanted) else None for name in groups.tolist()], dtype=object)
     large = [name for name, size in sizes.most_common(MOST) if size >= FEWEST]
     rest = set(sizes) - set(large)
     other = f"other ({len(rest)} small groups)" if len(rest) > 1 else "".join(rest)
