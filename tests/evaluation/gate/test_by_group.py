@@ -64,8 +64,27 @@ def test_small_groups_are_checked_together() -> None:
         ("ece", None),
         ("accuracy", None),
         ("ece", "large"),
-        ("ece", "other (3 small groups)"),
+        ("ece", "other (3 groups)"),
     ]
+
+
+def test_a_group_of_one_sample_is_refused_or_said() -> None:
+    """Nothing passes unchecked without a word."""
+    predictions = table(gap=0.0, sizes={"large": 200, "one": 1}, bad="")
+    found = check(predictions, {"ece": 0.2}, bootstrap=100)
+    assert [each.group for each in found.checks] == [None, "large"]
+    assert "Group one was not checked: it holds one sample." in found.notes
+    with pytest.raises(InputError, match="'one' holds one"):
+        check(predictions, {"ece": 0.2}, groups=["one"], bootstrap=100)
+
+
+def test_groups_that_nothing_holds_are_refused() -> None:
+    """No name, and names beside limits that are not for groups."""
+    predictions = table(gap=0.0, sizes={"a": 50, "b": 50}, bad="")
+    with pytest.raises(InputError, match="must name groups"):
+        check(predictions, {"ece": 0.2}, groups=[], bootstrap=100)
+    with pytest.raises(InputError, match="calibration errors only"):
+        check(predictions, {"accuracy": 0.2}, groups=["a"], bootstrap=100)
 
 
 def test_one_group_is_no_check_of_its_own() -> None:

@@ -46,12 +46,17 @@ def check_groups(
         strict: As for all samples.
 
     Raises:
-        InputError: If there is no such group.
+        InputError: If there is no such group, it holds one sample, or no limit is for groups.
     """
     wanted = {metric: limit for metric, limit in limits.items() if Question.of(metric, subject.kind).is_error}
+    if groups is not None and not wanted:
+        raise InputError(
+            "`groups` are held to limits of calibration errors only; "
+            'give one (`{"ece": 0.03}`, or --max-ece 0.03), or leave `groups` out.'
+        )
     if subject.test is None or subject.test.groups is None or not wanted:
         return
-    names = _pooled(subject.test, groups)
+    names = pooled(subject.test, groups)
     found: list[str] = sorted({name for name in names.tolist() if name is not None})
     if len(found) < 2 and groups is None:
         return
@@ -60,7 +65,7 @@ def check_groups(
     adjusted = replace(procedure, level=2 * own - 1, num_draws=num_draws)
     for name in found:
         rows = np.flatnonzero(names == name)
-        if len(rows) < 2:
+        if len(rows) == 1:  # said by `left_out`
             continue
         part = subject.test.rows(rows)
         checked = CheckedSamples(replace(subject, test=part, num_samples=len(rows)), adjusted, own, strict)
@@ -80,21 +85,31 @@ def summed_up(checks: Sequence[Check], most: int) -> tuple[list[Check], str | No
     return kept, f"{passed} checks of groups pass" if passed else None
 
 
-def _pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
+def left_out(test: Predictions) -> str | None:
+    """What to say of a group that is too small to be checked and has no other to be checked with."""
+    names, counts = np.unique(pooled(test, None), return_counts=True)
+    alone = [name for name, count in zip(names, counts, strict=True) if count == 1]
+    return f"Group {alone[0]} was not checked: it holds one sample." if alone else None
+
+
+def pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
     """The name under which each sample is checked; nothing for samples of groups that are not asked for."""
     groups = np.asarray(test.groups, dtype=object)
-    clusters = range(len(groups)) if test.clusters is None else test.clusters
-    sizes = Counter(name for name, _ in set(zip(groups.tolist(), clusters, strict=True)))
     if wanted is not None:
-        unknown = sorted(set(wanted) - set(sizes))
-        if unknown:
-            known = ", ".join(sorted(sizes)[:5])
-            raise InputError(f"`groups` must name groups of the file; got {unknown[0]!r}; there are {known}.")
-        return np.array([name if name in set(wanted) else None for name in groups.tolist()], dtype=object)
-    large = [name for name, size in sizes.most_common(MOST) if size >= FEWEST]
-    rest = set(sizes) - set(large)
-    other = f"other ({len(rest)} small groups)" if len(rest) > 1 else "".join(rest)
-    return np.array([other if name in rest else name for name in groups.tolist()], dtype=object)
+        sizes = Counter(groups.tolist())
+        for name in wanted or ("",):
+            if name not in sizes:
+                known = ", ".join(sorted(sizes)[:5])
+                raise InputError(f"`groups` must name groups of the file; got {name!r}; there are {known}.")
+            if sizes[name] == 1:
+                raise InputError(f"`groups` must name groups of two samples or more; {name!r} holds one.")
+        return np.array([name if name in wanted else None for name in groups.tolist()], dtype=object)
+    clusters = range(len(groups)) if test.clusters is None else test.clusters
+    units = Counter(name for name, _ in set(zip(groups.tolist(), clusters, strict=True)))
+    large = {name for name, size in units.most_common(MOST) if size >= FEWEST}
+    rest = set(units) - large
+    other = f"other ({len(rest)} groups)" if len(rest) > 1 else "".join(rest)
+    return np.array([name if name in large else other for name in groups.tolist()], dtype=object)
 
 
 def _rates(events: tuple[Events, ...]) -> str:
