@@ -23,10 +23,9 @@ def platt(tmp_path) -> PlattScaling:
 
 @pytest.mark.parametrize("text", ["prob\n0.9\n", "prob,label,site\n0.9,1,B\n"])
 def test_one_new_sample_is_repaired(run, tmp_path, platt, text: str) -> None:
-    """With a label or without, and options for columns that only mattered to judge are ignored."""
+    """With a label or without; the option that names its column need not be dropped."""
     (tmp_path / "new.csv").write_text(text)
-    done = run("apply", "c.safetensors", "new.csv", "--out", "out.csv", "--cluster", "patient",
-               "--group-column", "region", "--label-column", "label")  # fmt: skip
+    done = run("apply", "c.safetensors", "new.csv", "--out", "out.csv", "--label-column", "label")
     assert done.returncode == 0, done.stderr
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert lines[0] == text.splitlines()[0]
@@ -44,7 +43,7 @@ def test_no_sample_is_refused(run, tmp_path, platt) -> None:
 
 
 def test_printed_commands_carry_what_each_needs(run, tmp_path) -> None:
-    """The fit has the columns and the label that is ignored; the application has none of them."""
+    """The fit has the column of labels, the application has not; neither has what only matters to judge."""
     rng = np.random.default_rng(1)
     logits = rng.normal(size=600)
     labels = (rng.random(600) < 1 / (1 + np.exp(-logits))).astype(int)
@@ -64,9 +63,7 @@ def test_printed_commands_carry_what_each_needs(run, tmp_path) -> None:
     done = run("evaluate", "t.csv", *options, "--method", "platt", "--bootstrap", "20", "--json", "t.json")
     assert done.returncode == 0, done.stderr
     fit, apply = json.loads((tmp_path / "t.json").read_text())["verdict"]["commands"]
-    assert all(
-        option in fit for option in ("--label-column died", "--group-column site", "--cluster patient")
-    )
+    assert fit.endswith("--out platt.safetensors --label-column died --prob-columns risk")
     assert apply == "calibrant apply platt.safetensors NEW.csv --out REPAIRED.csv --prob-columns risk"
 
 

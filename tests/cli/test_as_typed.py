@@ -72,7 +72,7 @@ def test_a_foreign_table_is_read_by_every_command(run, asked, tmp_path) -> None:
     given = asked[0]["predictions"]
     assert (given.kind, given.class_names, given.probs[0].item()) == ("binary", ("ham", "spam"), 0.1)
     assert (given.labels[:2].tolist(), given.groups[0]) == ([0, 1], "0")
-    fit = run("fit", "mail.csv", "--all", "--method", "temperature", "-o", "t.safetensors", *options)
+    fit = run("fit", "mail.csv", "--all", "--method", "temperature", "-o", "t.safetensors", *options[2:])
     assert fit.returncode == 0, fit.stderr
     assert "note: `probs` holds percentages and was divided by 100." in fit.stdout
     assert (

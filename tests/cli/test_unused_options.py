@@ -7,6 +7,7 @@ import functools
 import numpy as np
 import pytest
 
+from calibrant.calibrators import PlattScaling
 from command_line import call
 
 
@@ -20,6 +21,7 @@ def run(tmp_path):
     ]
     for name in ("t.csv", "other.csv"):
         (tmp_path / name).write_text("label,prob,site,day,patient\n" + "\n".join(rows))
+    PlattScaling().fit(rng.normal(size=200), rng.integers(0, 2, 200)).save(tmp_path / "c.safetensors")
     return functools.partial(call, folder=tmp_path)
 
 
@@ -29,6 +31,8 @@ COMMANDS = {
     "compare": ("compare", "t.csv", "other.csv", "--bootstrap", "20"),
     "monitor": ("monitor", "t.csv", "--time", "day"),
     "fit by group": ("fit", "t.csv", "--all", "--by-group", "--method", "platt", "-o", "by.safetensors"),
+    "fit": ("fit", "t.csv", "--all", "--method", "platt", "-o", "p.safetensors"),
+    "apply": ("apply", "c.safetensors", "t.csv", "-o", "p.csv"),
     "figure": ("figure", "reliability", "t.csv", "-o", "r.svg"),
 }
 USED = {"evaluate", "check", "fit by group"}
@@ -43,6 +47,14 @@ def test_groups_are_used_or_refused(run, name) -> None:
         return
     assert done.returncode == 2
     assert "--group-column is not used here: " in done.stderr
+
+
+@pytest.mark.parametrize("name", ["fit", "apply"])
+def test_clusters_are_refused_where_nothing_is_judged(run, name) -> None:
+    """A calibrator that was chosen is fitted, and applied, alike whatever hangs together."""
+    done = run(*COMMANDS[name], "--cluster", "patient")
+    assert done.returncode == 2
+    assert "--cluster is not used here: " in done.stderr
 
 
 @pytest.mark.parametrize("option", [("--percent",), ("--kind", "binary"), ("--iou", "0.7")])

@@ -81,7 +81,7 @@ def apply(
             typer.echo(apply_to_images(fitted if plain else None, file, out))
             return
         event = fitted.kind_ == "binary"
-        reading = reading.of_new(groups=isinstance(loaded, GroupCalibrator | Multicalibrator))
+        _refuse_unused(reading, by_group=isinstance(loaded, GroupCalibrator | Multicalibrator))
         detected = None if is_pipe(file) else detection_results(file, annotations=reading.annotations)
         given, reading = (
             _loaded(fitted, reading, file) if detected is None else (detected.predictions, reading)
@@ -125,6 +125,13 @@ def apply(
     for note in (*given.notes, *notes):
         typer.echo(f"note: {note}")
     typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
+
+
+def _refuse_unused(reading: Reading, *, by_group: bool) -> None:
+    """Refuse options that matter to judge, and those of groups if there is one calibrator for all."""
+    reading.refuse("cluster", "iou", remedy="nothing is judged; leave it out.")
+    if not by_group:
+        reading.refuse("group_column", "bands", remedy="the calibrator is the same for all; leave it out.")
 
 
 def _loaded(fitted: Calibrator, reading: Reading, file: Path) -> tuple[Predictions, Reading]:

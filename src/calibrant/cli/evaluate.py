@@ -208,11 +208,11 @@ def _with_commands(answer: Evaluation, reading: Reading, ignore_index: int | Non
     from calibrant.reports.commands import with_commands
 
     repair = answer.verdict.repair
-    applying = replace(reading.of_new(groups=repair is not None and repair.by_group), label_column=None)
-    fitting = reading.words
+    groups = repair is not None and repair.by_group
+    fitting = reading.of_fit(groups=groups).words
     if ignore_index is not None:
         fitting = f"{fitting} --ignore-index {ignore_index}".lstrip()
-    return with_commands(answer, reading=fitting, applying=applying.words)
+    return with_commands(answer, reading=fitting, applying=reading.of_new(groups=groups).words)
 
 
 def _write_page(found: Evaluation, file: Path, page: Path, *, title: str | None, force: bool) -> None:

@@ -73,6 +73,7 @@ def fit(
         typer.echo("\n".join(fit_boxes(file, reading, method or "", out, every_row=every_row, force=force)))
         return
     several = method == MULTICALIBRATION
+    _refuse_unused(reading, of_groups=several or by_group, to_choose=method is None)
     calibrator = None if method is None or several else build(method)
     with progress(f"reading {file.name}") as tell:
         whole = "--by-group" if by_group else f"--method {method}" if several else ""
@@ -124,6 +125,14 @@ def fit(
         write_unless_other(out, calibrator.save, option="--out", force=force)
 
     typer.echo("\n".join([*summary(calibrator, predictions.notes), f"calibrator: {out}"]))
+
+
+def _refuse_unused(reading: Reading, *, of_groups: bool, to_choose: bool) -> None:
+    """Refuse groups beside one calibrator for all, and clusters beside a method that was chosen."""
+    if not of_groups:
+        reading.refuse("group_column", "bands", remedy="one calibrator is for all; give --by-group.")
+    if not to_choose:
+        reading.refuse("cluster", remedy="clusters only matter to choose a method; leave it out.")
 
 
 def _refuse_beside_boxes(given: dict[str, object]) -> None:

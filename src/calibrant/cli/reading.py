@@ -182,7 +182,7 @@ class Reading:
     def refuse(self, *names: str, remedy: str) -> None:
         """Refuse options that a command does nothing with; groups may name its clusters."""
         for name in names:
-            if name == "group_column" and self.clusters_are_groups:
+            if name == "group_column" and "cluster" not in names and self.clusters_are_groups:
                 continue
             if getattr(self, name) != getattr(Reading, name):
                 raise InputError(f"--{name.replace('_', '-')} is not used here: {remedy}")
@@ -215,14 +215,18 @@ class Reading:
     def of_new(self, *, groups: bool) -> Reading:
         """The options for new predictions, which a calibrator is applied to.
 
-        Clusters are of no use there, and what is true is not known: annotations only name classes.
+        What is true is not known there: annotations only name classes.
 
         Args:
             groups: Whether the calibrator needs groups.
         """
-        if groups:
-            return replace(self, cluster=None, iou=0.5)
-        return replace(self, cluster=None, iou=0.5, group_column=None, bands=(), annotations=None)
+        found = replace(self.of_fit(groups=groups), iou=0.5, label_column=None)
+        return found if groups else replace(found, annotations=None)
+
+    def of_fit(self, *, groups: bool) -> Reading:
+        """The options for fitting a calibrator that was chosen: no clusters, and groups if it needs them."""
+        found = replace(self, cluster=None)
+        return found if groups else replace(found, group_column=None, bands=())
 
     def load_other(self, path: Path) -> Predictions:
         """The same, of a file whose columns may have calibrant's own names, as ``apply`` writes them."""

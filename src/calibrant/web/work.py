@@ -48,7 +48,7 @@ def evaluated(file: Upload, calibration: Upload | None, wanted: Wanted, limits: 
             progress=lambda words, share: tell(words, 0.8 * share),
             **wanted.judging,
         ),
-        reading=wanted.words(),
+        reading=wanted.words("group_column", "cluster"),
         applying=wanted.words("label_column", "group_column", "cluster"),
     )
     if not wanted.report:
