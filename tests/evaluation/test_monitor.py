@@ -13,6 +13,7 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation import Monitoring, monitor
 from calibrant.evaluation.monitoring.events import events_of
 from calibrant.evaluation.monitoring.evidence import (
+    BENDERS,
     CERTAIN,
     GAMBLERS,
     SHIFTERS,
@@ -46,6 +47,26 @@ def test_a_bet_pays_one_on_average(prob) -> None:
     assert (mean <= 1 + 1e-12).all()
     if CERTAIN <= prob <= 1 - CERTAIN:
         np.testing.assert_allclose(mean, 1, rtol=1e-9)
+
+
+@pytest.mark.parametrize("prob", [0.003, 0.44, 0.93])
+def test_bets_on_a_bend_pay_one_on_average(prob) -> None:
+    """Ranks are those of what was stated, so no bet knows an outcome."""
+    probs, windows = np.append(np.linspace(0.001, 0.999, 50), prob), np.append(np.zeros(50), 1).astype(int)
+    pays = [log_wealth(probs, np.append(np.zeros(50), y), windows, 2, BENDERS)[1] for y in (0.0, 1.0)]
+    np.testing.assert_allclose((1 - prob) * np.exp(pays[0]) + prob * np.exp(pays[1]), 1, rtol=1e-9)
+    assert (np.abs(pays[1][len(GAMBLERS) :]) > 1e-6).all()
+
+
+def test_errors_of_both_signs_of_a_rare_event_raise_an_alarm() -> None:
+    """Observed to expected runs from .6 to 1.6 along the scale; the mean and the slope are right."""
+    rng = np.random.default_rng(0)
+    log_odds = rng.normal(-3.6, 0.9, 20_000)
+    truth = log_odds + 0.5 * np.sin(3.2 * (log_odds + 3.6) / 0.9)
+    when = np.arange(20_000) // 1000
+    for true, passed in ((log_odds, True), (truth, False)):
+        stream = Predictions(logits=log_odds, labels=rng.random(20_000) < expit(true))
+        assert monitor(stream, when, window=1, bootstrap=2).passed is passed
 
 
 @pytest.mark.parametrize("prob", [0.03, 0.5, 0.9])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.evaluation.monitoring.evidence import GAMBLERS, SHIFTERS
+from calibrant.evaluation.monitoring.evidence import BENDERS, SHIFTERS
 from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.predictions import Predictions
 
@@ -30,7 +30,7 @@ def events_of(predictions: Predictions) -> Iterator[Event]:
         yield _top_label(predictions, 1.0)
     elif predictions.kind == "binary":
         outcomes = np.asarray(predictions.labels, dtype=np.float64)
-        yield Event("positive class", predictions.probs.numpy(), outcomes, GAMBLERS, 1.0)
+        yield Event("positive class", predictions.probs.numpy(), outcomes, BENDERS, 1.0)
     else:
         several = predictions.kind == "multilabel"
         if not several:
@@ -40,7 +40,7 @@ def events_of(predictions: Predictions) -> Iterator[Event]:
         for column, name in enumerate(names):
             outcomes = (labels[:, column] if several else labels == column).astype(np.float64)
             share = 1.0 if several else 0.5
-            gamblers = GAMBLERS if several else SHIFTERS
+            gamblers = BENDERS if several else SHIFTERS
             yield Event(name, probs[:, column], outcomes, gamblers, share / len(names))
 
 
@@ -52,7 +52,7 @@ def main_events(predictions: Predictions) -> list[Event]:
 
 def _top_label(predictions: Predictions, share: float) -> Event:
     outcomes = predictions.correct.numpy().astype(np.float64)
-    return Event("top label", predictions.confidence.numpy(), outcomes, GAMBLERS, share)
+    return Event("top label", predictions.confidence.numpy(), outcomes, BENDERS, share)
 
 
 def stated_classes(predictions: Predictions) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:

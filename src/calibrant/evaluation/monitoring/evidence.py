@@ -7,8 +7,9 @@ On an event of probability p that occurs (y = 1) or not, a bet on another probab
 one on average if p is true. The product of the bets on all samples so far is the wealth of a gambler who
 began with one; by Ville's inequality it ever reaches :math:`1 / \alpha` with probability :math:`\alpha`
 at most, whenever and however often one looks. Here the gamblers bet on :math:`\mathrm{logit}\, q = a\,
-\mathrm{logit}\, p + b` for a grid of (a, b), one may begin at each window, and the evidence is their mean
-wealth, weighted in advance.
+\mathrm{logit}\, p + b` for a grid of (a, b), or on :math:`\mathrm{logit}\, p + c\, P_k(2u - 1)` with a
+Legendre polynomial of the rank u of p among what was stated until the end of the window; one may begin at
+each window, and the evidence is their mean wealth, weighted in advance.
 
 The wealth of each gambler is a product over the labelled samples since the gambler began, in any order.
 So a label that arrives late enters where its sample stands, and the sum over what is known now is what it
@@ -33,7 +34,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, expit, gammaln, log_expit, logsumexp
+from scipy.special import betaln, expit, gammaln, log_expit, logit, logsumexp
 
 from calibrant.evaluation.resampling.events import Matrix, Vector
 
@@ -44,9 +45,13 @@ SHIFTS = (-1.0, -0.3, -0.1, -0.03, 0.0, 0.03, 0.1, 0.3, 1.0)
 GAMBLERS = np.array([each for each in itertools.product(SLOPES, SHIFTS) if each != (1.0, 0.0)])
 SHIFTERS = np.array([(1.0, shift) for shift in SHIFTS if shift])
 """For the classes, of which there may be many: more or less frequent than stated."""
+WAVES = np.array([np.eye(5)[k] * size for k in range(5) for size in (-0.5, -0.2, 0.2, 0.5)])
+"""Of one event: errors of both signs along the scale, by the polynomials of the orders 2 to 6."""
+BENDERS = np.block([[GAMBLERS, np.zeros((len(GAMBLERS), 5))], [np.tile([1.0, 0.0], (len(WAVES), 1)), WAVES]])
 
 CERTAIN = 1e-6
 _PIECE = 1 << 20
+_CELLS = 2048  # of the scale of log-odds, in which ranks are counted
 
 
 def log_wealth(
@@ -65,13 +70,23 @@ def log_wealth(
 
     The bets on the samples of one of ``clusters`` (by numbers from 0, each in a single window) are made with
     equal parts of what there is: their mean is one on average, however these samples hang together.
+
+    Args:
+        probs: What was stated of the event, ``(N,)``.
+        outcomes: Whether it occurred.
+        windows: The window of each sample.
+        num_windows: How many there are.
+        gamblers: Slope, shift, and a factor for each polynomial of the rank, if any ``(gamblers, 2 + m)``.
+        clusters: Which samples hang together.
     """
     found = np.zeros((num_windows, len(gamblers)))
+    bends = _polynomials(probs, windows, num_windows, gamblers.shape[1] - 2)
     if clusters is not None:
         order = np.argsort(clusters, kind="stable")
         starts = np.flatnonzero(np.diff(clusters[order], prepend=-1))
         for column in range(len(gamblers)):  # one by one: a table of all bets would not fit into memory
-            bets = _log_bets(probs[order], outcomes[order], gamblers[column : column + 1])[:, 0]
+            one = gamblers[column : column + 1]
+            bets = _log_bets(probs[order], outcomes[order], bends[order], one)[:, 0]
             sizes = np.diff(np.append(starts, len(bets)))
             means = np.logaddexp.reduceat(bets, starts) - np.log(sizes)
             np.add.at(found[:, column], windows[order][starts], means)
@@ -79,15 +94,28 @@ def log_wealth(
     rows = max(1, _PIECE // len(gamblers))
     for start in range(0, len(probs), rows):
         part = slice(start, start + rows)
-        bets = _log_bets(probs[part], outcomes[part], gamblers)
+        bets = _log_bets(probs[part], outcomes[part], bends[part], gamblers)
         np.add.at(found, windows[part], bets)
     return found
 
 
-def _log_bets(probs: Vector, outcomes: Vector, gamblers: Matrix) -> Matrix:
+def _polynomials(probs: Vector, windows: NDArray[np.int64], num_windows: int, number: int) -> Matrix:
+    """Legendre polynomials, from the second order on, of the rank among what was stated by then."""
+    if not number:
+        return np.zeros((len(probs), 0))
+    stated = probs.clip(CERTAIN, 1 - CERTAIN)
+    place = (np.log(stated) - np.log1p(-stated)) / -logit(CERTAIN)  # from -1 to 1
+    cell = ((1 + place) / 2 * (_CELLS - 1)).round().astype(np.int64)
+    counts = np.bincount(windows * _CELLS + cell, minlength=num_windows * _CELLS).reshape(num_windows, -1)
+    until = np.cumsum(counts, axis=0)
+    ranks = (np.cumsum(until, axis=1) - until / 2) / np.maximum(until.sum(axis=1, keepdims=True), 1)
+    return np.polynomial.legendre.legvander(2 * ranks[windows, cell] - 1, 1 + number)[:, 2:]
+
+
+def _log_bets(probs: Vector, outcomes: Vector, bends: Matrix, gamblers: Matrix) -> Matrix:
     stated = probs.clip(CERTAIN, 1 - CERTAIN)
     log_odds = np.log(stated) - np.log1p(-stated)
-    bet = expit(gamblers[:, 0] * log_odds[:, None] + gamblers[:, 1])
+    bet = expit(gamblers[:, 0] * log_odds[:, None] + gamblers[:, 1] + bends @ gamblers[:, 2:].T)
     occurs = outcomes.astype(bool)[:, None]
     pays = np.where(occurs, np.log(bet / stated[:, None]), np.log((1 - bet) / (1 - stated[:, None])))
     expected = (occurs & (probs > 1 - CERTAIN)[:, None]) | (~occurs & (probs < CERTAIN)[:, None])
