@@ -8,6 +8,7 @@ import pytest
 from calibrant import Predictions, evaluate
 from calibrant.evaluation.quantities.brier_skill import brier_skill
 from calibrant.evaluation.resampling.events import Events
+from calibrant.reports import confidence_histogram, reliability_diagram
 from calibrant.reports.first_screen import three_numbers
 from calibrant.reports.tables import mark_above_trivial, metric_table, trivial_accuracy
 
@@ -63,3 +64,21 @@ def test_the_interval_of_the_skill_covers() -> None:
         values.append(value)
         errors.append(np.sqrt((influence**2).sum()) / 800)
     assert np.mean(errors) == pytest.approx(np.std(values), rel=0.2)
+
+
+def test_the_diagram_of_a_rare_event_has_logarithmic_axes() -> None:
+    """Over what its bins of equal mass hold; the histogram shares the axis."""
+    rng = np.random.default_rng(0)
+    stated = 1 / (1 + np.exp(4.5 - rng.normal(size=2000)))
+    found = evaluate(
+        Predictions(probs=stated, labels=(rng.random(2000) < stated).astype(int)),
+        calibrators=(),
+        bootstrap=20,
+    )
+    curve = next(each for each in found.arms[0].curves if each.name == "positive class")
+    assert np.ptp(curve.counts) <= 1
+    ax = reliability_diagram(curve)
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert ax.get_xlim() == ax.get_ylim()
+    assert ax.get_xlim()[1] < 0.5
+    assert confidence_histogram(curve).get_xlim() == ax.get_xlim()

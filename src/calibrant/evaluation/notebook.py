@@ -9,6 +9,7 @@ from calibrant._math.decimals import decimals
 
 SIZE = 180  # of a diagram, in pixels
 EDGE = 22
+RARE = 0.5  # where no point lies higher, the diagram ends a little above the highest
 
 
 TITLES = {
@@ -65,12 +66,15 @@ def _value(estimate: Any) -> str:
 
 def _svg(title: str, curve: Any) -> str:
     """Where chance takes a calibrated model, its line, and a point for each bin, larger with more samples."""
+    shown = [each for each in (*curve.confidence, *curve.accuracy) if each is not None]
+    highest = max(shown, default=1.0)
+    top = 1.2 * highest if 0 < highest <= RARE else 1.0
 
     def x(value: float) -> float:
-        return EDGE + value * SIZE
+        return EDGE + min(value, top) / top * SIZE
 
     def y(value: float) -> float:
-        return 18 + (1 - value) * SIZE
+        return 18 + (1 - min(value, top) / top) * SIZE
 
     most = max(*curve.counts, 1)
     bands, points = "", ""
@@ -81,8 +85,8 @@ def _svg(title: str, curve: Any) -> str:
             continue
         left, right = curve.edges[place], curve.edges[place + 1]
         bands += (
-            f'<rect x="{x(left):.1f}" y="{y(high):.1f}" width="{(right - left) * SIZE:.1f}" '
-            f'height="{(high - low) * SIZE:.1f}" fill="#808080" fill-opacity="0.3"/>'
+            f'<rect x="{x(left):.1f}" y="{y(high):.1f}" width="{x(right) - x(left):.1f}" '
+            f'height="{y(low) - y(high):.1f}" fill="#808080" fill-opacity="0.3"/>'
         )
         colour = "#d55e00" if found < low else "#0072b2" if found > high else "currentColor"
         points += (
@@ -94,9 +98,9 @@ def _svg(title: str, curve: Any) -> str:
         f"{escape(text)}</text>"
         for across, down, anchor, text in (
             (EDGE, 11, "start", title),
-            (EDGE - 4, y(1) + 4, "end", "1"),
+            (EDGE - 4, y(top) + 4, "end", f"{top:.2g}"),
             (EDGE - 4, y(0) + 2, "end", "0"),
-            (x(1), y(0) + 13, "end", "stated → (found ↑)"),
+            (x(top), y(0) + 13, "end", "stated → (found ↑)"),
         )
     )
     return (

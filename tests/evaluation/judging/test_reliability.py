@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from calibrant import metrics
-from calibrant.evaluation.judging.reliability import reliability_curve
+from calibrant.evaluation.judging.reliability import is_uneven, reliability_curve
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import wilson_interval
 from calibrant.evaluation.resampling.null import draw_null
@@ -81,3 +81,28 @@ def test_intervals_are_wilsons_with_the_effective_number(rng: np.random.Generato
     halves = curve_of(Events(confidences, outcomes, np.full(40, 0.5)))
     assert (plain.low[10], plain.high[10]) == wilson_interval(25 / 40, 40, 0.95)
     assert (halves.low[10], halves.high[10]) == pytest.approx((plain.low[10], plain.high[10]))
+
+
+def rare(rng: np.random.Generator, num_samples: int, *, digits: int = 12) -> Events:
+    """A rare event that is stated as often as it occurs; with few digits there are ties."""
+    stated = np.round(1 / (1 + np.exp(4.5 - rng.normal(size=num_samples))), digits)
+    return Events(stated, (rng.random(num_samples) < stated).astype(float))
+
+
+@pytest.mark.parametrize("digits", [12, 2])
+def test_bins_of_equal_mass_where_one_of_equal_width_holds_nearly_all(rng, digits: int) -> None:
+    """Each holds a fifteenth, though ties are shared out; what they sum to is what all samples sum to."""
+    given = rare(rng, 3000, digits=digits)
+    assert is_uneven(given, 15)
+    assert not is_uneven(calibrated(rng, 3000), 15)
+    drawn = draw_null(given, 15, 200, (0,))
+    found = reliability_curve("positive class", given, drawn.outcomes_by_mass, 15, 0.95, by_mass=True)
+    assert sum(found.counts) == pytest.approx(3000, abs=8)
+    assert max(found.counts) - min(found.counts) <= 1
+    for means, values in ((found.confidence, given.confidences), (found.accuracy, given.outcomes)):
+        assert np.mean(np.array(means, dtype=float)) == pytest.approx(values.mean(), abs=1e-12)
+    assert list(found.edges) == sorted(found.edges)
+    inside = [low <= share <= high for low, share, high in zip(
+        found.expected_low, found.accuracy, found.expected_high, strict=True)]  # fmt: skip
+    assert np.mean(inside) > 0.8
+    assert sum(found.histogram_correct) + sum(found.histogram_incorrect) == 3000

@@ -12,7 +12,7 @@ from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.judging.parts import parts_of, with_p_values
 from calibrant.evaluation.judging.reduce import Reduced
-from calibrant.evaluation.judging.reliability import reliability_curve
+from calibrant.evaluation.judging.reliability import is_uneven, reliability_curve
 from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.quantity import ANYTHING, ClassErrors, Quantity
@@ -331,7 +331,9 @@ def _curves_of(
     curves: list[Curve] = []
     for title, event, draws in zip(names, events, drawn, strict=True):
         pooled += draws.outcomes
-        curves.append(reliability_curve(title, event, draws.outcomes, num_bins, level))
+        uneven = title != "top label" and is_uneven(event, num_bins)
+        outcomes = draws.outcomes_by_mass if uneven else draws.outcomes
+        curves.append(reliability_curve(title, event, outcomes, num_bins, level, by_mass=uneven))
     if len(events) > 1:
         curves.insert(0, reliability_curve("all labels", pool(events), pooled, num_bins, level))
     return curves

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from typing import Any
+
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from calibrant._math.binning import bin_sums, width_edges
-from calibrant.evaluation.resampling.clusters import effective_share_number, within
-from calibrant.evaluation.resampling.events import Events, Indices, Matrix, width_bins
+from calibrant._math.binning import width_edges
+from calibrant.evaluation.resampling.clusters import effective_share_number
+from calibrant.evaluation.resampling.event_cells import bin_matrix
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 from calibrant.evaluation.resampling.intervals import wilson_interval
 from calibrant.evaluation.result import Curve
 
+MOST_IN_ONE = 0.8  # of the mass, in one bin of equal width
+LEAST = 1e-9  # probability that the histogram tells from zero
 FINE_BINS = 45  # about as many in the histogram: a multiple of the diagram's own bins
 EMPTY = (None,) * 6
 
 
-def reliability_curve(name: str, events: Events, null_outcomes: Matrix, num_bins: int, level: float) -> Curve:
+def is_uneven(events: Events, num_bins: int) -> bool:
+    """Whether bins of equal width show little, because one of them holds nearly everything."""
+    mass = np.bincount(width_bins(events.confidences, num_bins), events.weights, num_bins)
+    return bool(mass.max() > MOST_IN_ONE * mass.sum())
+
+
+def reliability_curve(
+    name: str, events: Events, null_outcomes: Matrix, num_bins: int, level: float, *, by_mass: bool = False
+) -> Curve:
     """The diagram of one kind of event.
 
     ``null_outcomes`` are the sums over its bins ``(B, draws)`` under calibration.
 
     The interval of a share is Wilson's (with weights or clusters: for their effective number). The expected
     range is where the share of the bin lies, at the same level, when every outcome is drawn from its stated
-    probability.
+    probability. Bins have equal width, or equal mass, and then those of the histogram equal widths of the
+    logarithm.
     """
-    index = width_bins(events.confidences, num_bins)
-    confidences, outcomes = torch.from_numpy(events.confidences), torch.from_numpy(events.outcomes)
-    weights = None if events.weights is None else torch.from_numpy(events.weights)
-    mass, confidence, outcome = (
-        sums.tolist() for sums in bin_sums(torch.from_numpy(index), num_bins, confidences, outcomes, weights)
-    )
-    squares = mass if events.weights is None else np.bincount(index, events.weights**2, num_bins).tolist()
+    half = slice(num_bins, None) if by_mass else slice(num_bins)
+    matrix = bin_matrix(events, num_bins)[half]
+    stated = events.confidences
+    mass, confidence, outcome = (matrix @ np.stack([np.ones_like(stated), stated, events.outcomes], axis=1)).T
+    squares = mass if events.weights is None else matrix.power(2).sum(axis=1)
     tails = [(1 - level) / 2, (1 + level) / 2]
     bins: list[tuple[float | None, ...]] = []
     for b in range(num_bins):
@@ -42,31 +55,63 @@ def reliability_curve(name: str, events: Events, null_outcomes: Matrix, num_bins
         expected = np.quantile(null_outcomes[b] / mass[b], tails).tolist()
         number = mass[b] ** 2 / squares[b]
         if events.clusters is not None:
-            inside = index == b
-            part = None if events.weights is None else events.weights[inside]
-            codes = within(events.clusters, inside)
-            numbers = None if events.numbers is None else events.numbers[inside]
-            number = effective_share_number(events.outcomes[inside], part, codes, numbers)
-        interval = wilson_interval(share, number, level)
-        bins.append((confidence[b] / mass[b], share, *interval, *expected))
-    confidence, accuracy, low, high, expected_low, expected_high = zip(*bins, strict=True)
+            inside = np.sort(matrix[[b]].indices)
+            part = events.part(inside)
+            number = effective_share_number(part.outcomes, part.weights, part.clusters, part.numbers)
+        interval = wilson_interval(share, float(number), level)
+        bins.append((float(confidence[b] / mass[b]), float(share), *interval, *expected))
+    means, accuracy, low, high, expected_low, expected_high = zip(*bins, strict=True)
 
-    fine = num_bins * max(1, round(FINE_BINS / num_bins))
-    fine_index = width_bins(events.confidences, fine)
+    fine = _fine_edges(stated, num_bins, by_mass=by_mass)
+    size = len(fine) - 1
+    place = np.clip(np.searchsorted(fine, stated) - 1, 0, size - 1) if by_mass else width_bins(stated, size)
     return Curve(
         name=name,
-        edges=tuple(width_edges(num_bins).tolist()),
-        counts=tuple(_numbers(index, events, num_bins)),
-        confidence=confidence,
+        edges=_mass_edges(stated, matrix) if by_mass else tuple(width_edges(num_bins).tolist()),
+        counts=tuple(
+            _counts(events, matrix) if by_mass else _numbers(width_bins(stated, num_bins), events, num_bins)
+        ),
+        confidence=means,
         accuracy=accuracy,
         low=low,
         high=high,
         expected_low=expected_low,
         expected_high=expected_high,
-        histogram_edges=tuple(width_edges(fine).tolist()),
-        histogram_correct=tuple(_numbers(fine_index, events, fine, events.outcomes > 0)),
-        histogram_incorrect=tuple(_numbers(fine_index, events, fine, events.outcomes == 0)),
+        histogram_edges=tuple(fine.tolist()),
+        histogram_correct=tuple(_numbers(place, events, size, events.outcomes > 0)),
+        histogram_incorrect=tuple(_numbers(place, events, size, events.outcomes == 0)),
     )
+
+
+def _fine_edges(stated: Vector, num_bins: int, *, by_mass: bool) -> Vector:
+    """The ends of the histogram's bins."""
+    fine = num_bins * max(1, round(FINE_BINS / num_bins))
+    if not by_mass:
+        return width_edges(fine).numpy()
+    low, high = max(float(stated.min()), LEAST), max(float(stated.max()), 2 * LEAST)
+    return np.geomspace(min(low, high / 2), high, fine + 1)
+
+
+def _mass_edges(stated: Vector, matrix: Any) -> tuple[float, ...]:
+    """Midway between what the bins hold, from 0 to 1."""
+    held = [stated[matrix[[b]].indices] for b in range(matrix.shape[0])]
+    inner = [
+        (float(below.max()) + float(above.min())) / 2 if len(below) and len(above) else math.nan
+        for below, above in itertools.pairwise(held)
+    ]
+    filled = [0.0, *inner, 1.0]
+    for place, end in enumerate(filled):
+        if math.isnan(end):  # an empty bin has no width
+            filled[place] = filled[place - 1]
+    return tuple(filled)
+
+
+def _counts(events: Events, matrix: Any) -> list[int]:
+    """How many samples each bin holds, of which it may hold parts."""
+    weights = np.ones(len(events.confidences)) if events.weights is None else events.weights
+    numbers = np.ones(len(weights)) if events.numbers is None else events.numbers
+    per_weight = np.divide(numbers, weights, out=np.zeros_like(weights), where=weights > 0)
+    return np.rint(matrix @ per_weight).astype(np.int64).tolist()
 
 
 def _numbers(

@@ -48,11 +48,6 @@ def cluster_codes(names: Sequence[str]) -> Indices:
     return codes.astype(np.int64)
 
 
-def within(codes: Indices, rows: Any) -> Indices:
-    """The codes of some rows, again from 0 without gaps."""
-    return np.unique(codes[rows], return_inverse=True)[1].astype(np.int64)
-
-
 def indicator(codes: Indices, values: Vector | None = None) -> Any:
     """Sparse ``(N, G)``: which cluster each sample is of, times a value of its own."""
     from scipy.sparse import csr_array

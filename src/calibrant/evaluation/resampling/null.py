@@ -27,10 +27,11 @@ _FEWEST_DRAWS, MOST_SUMS = 400, 1 << 14  # draws are left out where there are mo
 
 @dataclass(frozen=True)
 class NullDraws:
-    """Errors ``(R,)`` and what happened in every equal-width bin ``(B, R)`` under calibration."""
+    """Errors ``(R,)`` and what happened in every bin ``(B, R)`` under calibration."""
 
     errors: dict[Kernel, Vector]  # over bins of equal width and of equal mass, and the smooth one
     outcomes: Matrix  # weighted sums, not yet divided by the weight of the bin
+    outcomes_by_mass: Matrix  # the same in the bins of equal mass
     sums: Matrix  # residual sums ``(R', 2B + K)`` of the first draws, over the bins and cells of `EventCells`
     clustered: Mapping[BinKind, Clustered] | None = None
     """What the clusters say of the noise; ``None`` where the samples are independent."""
@@ -60,7 +61,7 @@ def draw_null(
     expected = independent.expected
     kernels: tuple[Kernel, ...] = ("width l1", "mass l1", "smooth")
     errors: dict[Kernel, Vector] = {kernel: np.empty(num_draws) for kernel in kernels}
-    outcomes = np.empty((num_bins, num_draws))
+    outcomes = np.empty((2 * num_bins, num_draws))
     kept = np.empty((min(num_kept, num_draws), len(expected)))
     codes = cells.events.clusters
     clustered = None if codes is None else EventSigns(cells, codes, seed, len(kept))
@@ -68,14 +69,15 @@ def draw_null(
         residuals = independent.draw(rng, stop - start)
         if clustered is not None:
             residuals = clustered.draw(residuals)
-        outcomes[:, start:stop] = residuals[:num_bins]
+        outcomes[:, start:stop] = residuals[: 2 * num_bins]
         sums = np.ascontiguousarray(residuals.T) / cells.total
         for kernel, found in errors.items():
             found[start:stop] = cells.error(kernel)(sums[:, cells.rows(BIN_KINDS[kernel])])
         kept[start:stop] = sums[: max(0, len(kept) - start)]
     return NullDraws(
         errors=errors,
-        outcomes=outcomes + expected[:num_bins],
+        outcomes=outcomes[:num_bins] + expected[:num_bins],
+        outcomes_by_mass=outcomes[num_bins:] + expected[num_bins : 2 * num_bins],
         sums=kept,
         clustered=None if clustered is None else clustered.clustered(),
     )

@@ -132,8 +132,9 @@ def unit_square(ax: Axes, across: str, up: str) -> None:
 
 
 def diagonal(ax: Axes, label: str | None = None) -> Line2D:
-    """The dashed line where both axes say the same."""
-    (line,) = ax.plot([0, 1], [0, 1], color=GREY, linestyle=DASHED, linewidth=1, label=label)
+    """The dashed line where both axes say the same, across what they show."""
+    ends = ax.get_xlim()
+    (line,) = ax.plot(ends, ends, color=GREY, linestyle=DASHED, linewidth=1, label=label)
     return line
 
 

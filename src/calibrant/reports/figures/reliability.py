@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 from numpy import ndarray
 
 from calibrant._math.shapes import Bool, Float
@@ -17,6 +20,8 @@ from calibrant.evaluation.result import Curve
 from calibrant.reports.figures import drawing
 from calibrant.reports.words import count, misses
 
+MOST_RARE = 0.5  # the largest share of a bin that is shown by its logarithm
+SAME_WIDTH = 1e-9
 WIDEST_JOINED = 0.3  # interval of a bin's share
 HOLLOW = "too few samples to tell"
 WITHIN = "within its band"
@@ -37,7 +42,8 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
         legend: Explain the marks inside the diagram.
 
     Returns:
-        The axes drawn into, both running from 0 to 1.
+        The axes drawn into, both running from 0 to 1; of bins of equal mass, over what they hold, with
+        logarithms where that is rare.
 
     Example:
         >>> curve = Curve(
@@ -50,7 +56,7 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
     """
     ax = drawing.new_axes(ax, width=4.2, height=4.2)
     ink = ax.xaxis.label.get_color()
-    _square(ax, curve)
+    _square(ax, [curve])
     found = drawing.floats(curve.accuracy)
     low, high = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
     ax.stairs(high, curve.edges, baseline=low, fill=True, color=drawing.GREY, alpha=0.3, linewidth=0)
@@ -108,7 +114,7 @@ def reliability_comparison(
     """
     curves = drawing.by_name(curves, Curve)
     ax = drawing.new_axes(ax, width=4.2, height=4.2)
-    _square(ax, next(iter(curves.values())))
+    _square(ax, list(curves.values()))
     entries: list[tuple[str, Artist]] = [("calibrated", drawing.diagonal(ax))]
     any_few = False
     for position, (name, curve) in enumerate(curves.items()):
@@ -180,9 +186,7 @@ def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
     marks = {at: said for at, said in marks.items() if at == 0 or np.sqrt(abs(at)) > apart}
     ax.set_yticks(list(marks), list(marks.values()), minor=False)
     ax.set_yticks([], minor=True)
-    ax.set_xlim(0, 1)
-    ax.set_xticks(np.linspace(0, 1, 6))
-    ax.set_xlabel(_stated(curve))
+    _across(ax, [curve])
     ax.set_ylabel("samples (√)")
     drawing.open_frame(ax)
     up, down = ("right", "wrong") if _is_top_label(curve) else ("positive", "negative")
@@ -233,8 +237,8 @@ def confidence_comparison(
         shares = counts / max(counts.sum(), 1)
         drawn = ax.stairs(shares, curve.histogram_edges, color=colour, linestyle=dashes, linewidth=1.2)
         entries.append((name, drawn))
-    ax.set(xlim=(0, 1), ylim=(0, None), xticks=np.linspace(0, 1, 6))
-    ax.set_xlabel(_stated(next(iter(curves.values()))))
+    ax.set_ylim(0, None)
+    _across(ax, list(curves.values()))
     ax.set_ylabel("share of samples")
     drawing.open_frame(ax)
     return drawing.add_legend(ax, entries, shown=legend)
@@ -256,10 +260,53 @@ def _stated(curve: Curve) -> str:
     return "confidence" if _is_top_label(curve) else "stated probability"
 
 
-def _square(ax: Axes, curve: Curve) -> None:
-    """Both axes from 0 to 1, and what they mean."""
-    found = "share that was right" if _is_top_label(curve) else "share that was positive"
-    drawing.unit_square(ax, _stated(curve), found)
+def _square(ax: Axes, curves: Sequence[Curve]) -> None:
+    """Both axes over what the curves show, and what they mean."""
+    found = "share that was " + ("right" if _is_top_label(curves[0]) else "positive")
+    drawing.unit_square(ax, _stated(curves[0]), found)
+    low, high, log = _shown(curves)
+    ax.set(xlim=(low, high), ylim=(low, high))
+    for axis in (ax.xaxis, ax.yaxis):
+        _tick_along(axis, low, high, log=log)
+
+
+def _across(ax: Axes, curves: Sequence[Curve]) -> None:
+    """What was stated, along the same axis as in the diagram."""
+    ax.set_xlabel(_stated(curves[0]))
+    low, high, log = _shown(curves)
+    ax.set_xlim(low, high)
+    _tick_along(ax.xaxis, low, high, log=log)
+
+
+def _shown(curves: Sequence[Curve]) -> tuple[float, float, bool]:
+    """The ends of the axes, and whether logarithms are shown; from 0 to 1 if bins have equal widths."""
+    if any(np.ptp(np.diff(curve.edges)) < SAME_WIDTH for curve in curves):
+        return 0.0, 1.0, False
+    shown = np.concatenate([drawing.floats((*curve.confidence, *curve.accuracy)) for curve in curves])
+    low, high = float(np.nanmin(shown[shown > 0], initial=1.0)), float(np.nanmax(shown, initial=0.0))
+    return (
+        (low / 1.5, min(1.0, 1.5 * high), True)
+        if high <= MOST_RARE
+        else (max(0.0, 1.1 * low - 0.1), 1.0, False)
+    )
+
+
+def _tick_along(axis: Axis, low: float, high: float, *, log: bool) -> None:
+    """Six ticks from 0 to 1, or a few round numbers."""
+    if (low, high) == (0.0, 1.0):
+        axis.set_ticks(np.linspace(0, 1, 6))
+        return
+    if not log:
+        axis.set_ticks(MaxNLocator(5).tick_values(low, high))
+        axis.axes.set(**{f"{axis.axis_name}lim": (low, high)})
+        return
+    axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    digits = (1, 2, 5) if high / low < 100 else (1, 3) if high / low < 1000 else (1,)
+    ticks = [digit * 10.0**power for power in powers for digit in digits]
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_ticks([tick for tick in ticks if low <= tick <= high])
 
 
 def _known(curve: Curve) -> Bool[ndarray, " B"]:
@@ -287,7 +334,7 @@ def _points(
     """A mark in every chosen bin."""
     ax.scatter(
         drawing.floats(curve.confidence)[chosen],
-        drawing.floats(curve.accuracy)[chosen],
+        np.maximum(drawing.floats(curve.accuracy)[chosen], ax.get_ylim()[0]),
         s=area[chosen],
         facecolors="none" if hollow else colour,
         edgecolors=colour,
