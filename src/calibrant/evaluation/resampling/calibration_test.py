@@ -1,23 +1,27 @@
 r"""Are stated probabilities of an event true? A test that finds smooth errors anywhere on the scale.
 
-Two statistics look at the residuals :math:`r_i = w_i (y_i - p_i)`, each a quadratic form
+Four statistics look at the residuals :math:`r_i = w_i (y_i - p_i)`. Three are quadratic forms
 :math:`T^\top S^{-1} T` of the sums :math:`T = \sum_i h(p_i) r_i`:
 
 - the calibration line, :math:`h = (1, \operatorname{logit} p)`: predictions too high or too low, too extreme
   or too timid;
 - a smooth test, with the Legendre polynomials of the rank of :math:`p` up to the sixth: errors of both signs,
-  in the tails, or in the middle.
+  in the tails, or in the middle;
+- Spiegelhalter's, :math:`h = 1 - 2p`: too extreme or too timid alone;
+- a scan: the range of :math:`p` whose sum stands out most.
 
 Their distributions under calibration are simulated: outcomes are drawn from the probabilities, with the
 noise of clusters if there are any. :math:`S` is the second moment of what is found and of the draws together,
-so that what is found counts as one more draw. Each statistic is put on the scale of the chi-squared tail of
-its degrees of freedom, the larger one counts, and the p-value is its rank among the draws. So it needs no
-correction for two looks, and no large sample.
+so that what is found counts as one more draw. Each statistic becomes a p-value by its large-sample
+distribution, their weighted harmonic mean counts, and the p-value of the test is the rank of that mean among
+the draws. So it needs no correction for four looks, and no large sample.
 
 References:
     Neyman, "Smooth test for goodness of fit", Skandinavisk Aktuarietidskrift 20, 1937; Cox, "Two further
     applications of a model for binary regression", Biometrika 45, 1958; Westfall and Young,
-    "Resampling-Based Multiple Testing", 1993.
+    "Resampling-Based Multiple Testing", 1993; Spiegelhalter, "Probabilistic prediction in patient
+    management and clinical trials", Statistics in Medicine 5, 1986; Wilson, "The harmonic mean p-value for
+    combining dependent tests", PNAS 116, 2019.
 """
 
 from __future__ import annotations
@@ -35,7 +39,10 @@ from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vect
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.result import Range
 
+WEIGHTS = (1.0, 1.0, 1 / 3, 1 / 3)  # of the line, the polynomials, Spiegelhalter's statistic and the scan
 ORDER = 6  # of the polynomials
+CELLS = 16  # of equal mass, of which the scan adds up neighbours
+RANGES = 30  # independent ones that are worth as many as the scan looks at
 CLUSTERS_EACH = 10  # for each of them, so that the signs of few clusters leave it something to find
 NUM_GROUPS = 256  # of neighbours on the scale, whose residuals are summed
 MOST_EXTREME = 1e-12  # probability whose log-odds are told apart from those of zero
@@ -50,7 +57,7 @@ class CalibrationTest:
     """How far from calibration: the first entry is what was found, the others are draws."""
 
     evidence: Vector
-    """Minus the logarithm of the smaller chi-squared tail of both statistics ``(1 + R,)``."""
+    """Minus the logarithm of the harmonic mean of the statistics' p-values ``(1 + R,)``."""
 
     @property
     def p_value(self) -> float:
@@ -70,11 +77,13 @@ def calibration_test(events: Events, num_draws: int, seed: tuple[int, ...]) -> C
     """
     neighbours = _Neighbours.of(events)
     bases = neighbours.bases()
-    if events.clusters is not None:
-        signed = [_of_clusters(neighbours, basis, num_draws, seed) for basis in bases]
-        return CalibrationTest(np.max([_evidence(sums) for sums in signed], axis=0))
-    residuals = np.concatenate([neighbours.found[:, None], neighbours.draw(num_draws, seed)], axis=1)
-    return CalibrationTest(np.max([_evidence(basis.T @ residuals) for basis in bases], axis=0))
+    if events.clusters is None:
+        residuals = np.concatenate([neighbours.found[:, None], neighbours.draw(num_draws, seed)], axis=1)
+        *forms, cells = (basis.T @ residuals for basis in bases)
+    else:
+        *forms, cells = (_of_clusters(neighbours, basis, num_draws, seed) for basis in bases)
+    evidence = np.stack([*map(_quadratic, forms), _scan(cells)])
+    return CalibrationTest(np.logaddexp.reduce(evidence + np.log(WEIGHTS)[:, None], axis=0))
 
 
 def furthest_of(tests: Sequence[CalibrationTest]) -> CalibrationTest:
@@ -111,7 +120,20 @@ def furthest_range(events: Events) -> Range | None:
     )
 
 
-def _evidence(sums: Matrix) -> Vector:
+def _scan(sums: Matrix) -> Vector:
+    """Minus the logarithm of the p-value ``(R,)`` of the range of cells ``(m, R)`` that stands out most."""
+    from scipy.special import log_ndtr
+
+    until = np.concatenate([np.zeros((1, sums.shape[1])), np.cumsum(sums, axis=0)])
+    largest = np.zeros(sums.shape[1])
+    for size in range(1, len(until)):
+        squares = (until[size:] - until[:-size]) ** 2
+        moment = squares.mean(axis=1, keepdims=True)
+        largest = np.maximum(largest, (squares / np.maximum(moment, TINY)).max(axis=0))
+    return np.maximum(-(log_ndtr(-np.sqrt(largest)) + np.log(2 * RANGES)), 0.0)
+
+
+def _quadratic(sums: Matrix) -> Vector:
     """Minus the logarithm of the chi-squared tail ``(R,)`` of the squared length of sums ``(m, R)``.
 
     Lengths are in units of the sums' own second moment; directions in which nothing varies do not count.
@@ -141,7 +163,7 @@ def _of_clusters(neighbours: _Neighbours, basis: Matrix, num_draws: int, seed: t
     values, vectors = np.linalg.eigh(independent)
     kept = values > LEAST_SPREAD * max(float(values.max()), TINY)
     if not kept.any():
-        return np.zeros((1, 1 + num_draws))
+        return np.zeros((basis.shape[1], 1 + num_draws))
     totals = totals @ vectors[:, kept] / np.sqrt(values[kept])
     own, axes = np.linalg.eigh(totals.T @ totals)
     apart = totals - totals.mean(axis=0)
@@ -150,7 +172,8 @@ def _of_clusters(neighbours: _Neighbours, basis: Matrix, num_draws: int, seed: t
     rng = np.random.default_rng((*seed, 7))
     drawn = totals.T @ signs(rng, len(totals), num_draws)
     drawn += axes @ (lacking[:, None] * rng.standard_normal((len(own), num_draws)))
-    return np.concatenate([totals.sum(axis=0)[:, None], drawn], axis=1)
+    sums = np.concatenate([totals.sum(axis=0)[:, None], drawn], axis=1)
+    return vectors[:, kept] @ (np.sqrt(values[kept])[:, None] * sums)
 
 
 @dataclass(frozen=True)
@@ -200,8 +223,8 @@ class _Neighbours:
         squares = self.mass**2 if self.events.squares is None else self.events.squares[self.order]
         return self.total(squares * self.stated * (1 - self.stated))
 
-    def bases(self) -> tuple[Matrix, Matrix]:
-        """What each group's residual counts in the sums of both statistics ``(G, m)``."""
+    def bases(self) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+        """What each group's residual counts in the sums of the statistics ``(G, m)``."""
         mass = self.total(self.mass)
         mean = self.total(self.mass * self.stated) / mass
         clipped = np.clip(mean, MOST_EXTREME, 1 - MOST_EXTREME)
@@ -209,10 +232,12 @@ class _Neighbours:
         weight = self.variance if self.variance.any() else mass
         line = np.stack([np.ones_like(mean), log_odds - np.average(log_odds, weights=weight)], axis=1)
         rank = 2 * (np.cumsum(mass) - mass / 2) / mass.sum() - 1
-        order = ORDER
+        order, num_cells = ORDER, CELLS
         if self.events.clusters is not None:
-            order = min(ORDER, (int(self.events.clusters.max()) + 1) // CLUSTERS_EACH)
-        return line, np.polynomial.legendre.legvander(rank, order)
+            most = (int(self.events.clusters.max()) + 1) // CLUSTERS_EACH
+            order, num_cells = min(ORDER, most), min(CELLS, max(1, most))
+        cells = np.eye(num_cells)[((rank + 1) / 2 * num_cells).astype(np.int64)]
+        return line, np.polynomial.legendre.legvander(rank, order), 1 - 2 * mean[:, None], cells
 
     def draw(self, num_draws: int, seed: tuple[int, ...]) -> Matrix:
         """Residuals of the groups ``(G, R)`` if what is stated is true."""
