@@ -119,3 +119,18 @@ def test_adjusted_p_values_are_written_as_bounds_where_they_are() -> None:
     assert written(0.001, 0.003, 999) == "p ≤ 0.003"
     assert written(0.02, 0.04, 999) == "p = 0.04"
     assert written(1e-9, 3e-9, None) == "p < 0.0001"
+
+
+def test_one_class_that_is_too_extreme_is_found() -> None:
+    """Of ten classes one; its mean probability is right. A calibrated table passes."""
+    rng = np.random.default_rng(0)
+    logits = 1.6 * rng.normal(size=(3000, 10))
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    true = probs.copy()
+    true[:, 3] = 0.6 * probs[:, 3] + 0.4 * probs[:, 3].mean()
+    others = np.delete(np.arange(10), 3)
+    true[:, others] *= ((1 - true[:, 3]) / (1 - probs[:, 3]))[:, None]
+    for truth, holds in ((probs, True), (true, False)):
+        labels = (rng.random(3000)[:, None] > np.cumsum(truth, axis=1)).sum(axis=1).clip(0, 9)
+        found = chance_of(Predictions(probs=probs, labels=labels), num_draws=200)
+        assert {part.name: part.holds for part in found.parts}["classes"] is holds

@@ -22,7 +22,7 @@ from calibrant.evaluation.quantities.roster import quantities
 from calibrant.evaluation.quantities.samples import Samples
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import Clustered
-from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores
+from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores, class_tilts
 from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 from calibrant.evaluation.resampling.null import num_noise
@@ -207,6 +207,9 @@ class _Classes:
         rng = np.random.default_rng((*seed, 11))
         noise = np.sqrt(variance)[:, None] * rng.standard_normal((len(variance), num_draws))
         drawn, signs = SignedSums(csr_array(residuals), variance, seed).draw(noise)
+        tilts = class_tilts(np.maximum(variance, (residuals**2).sum(axis=1)), mean, starts, expected)[:, None]
+        steep = np.abs(np.add.reduceat(tilts * drawn, starts)).max(axis=0)
+        steepest = float(np.abs(np.add.reduceat(tilts * residuals, starts).sum(axis=1)).max())
         far = class_scores(np.add.reduceat(drawn + stated[:, None], starts), expected, spread)
         kept = num_noise(len(counts), num_draws, level)
         place = np.arange(len(counts))
@@ -230,6 +233,7 @@ class _Classes:
         return ClassNull(
             scores=class_scores(occurs, expected, spread),
             farthest=np.abs(far).max(axis=0),
+            steepest=(steepest, steep),
             errors=np.abs(drawn).sum(axis=0) / (num_classes * total),
             cells=places,
             noise=drawn[:, :kept].T / total,

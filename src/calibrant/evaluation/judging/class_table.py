@@ -20,6 +20,7 @@ from calibrant.evaluation.resampling.drawn_labels import (
     ClassNull,
     ClassRowsBlock,
     class_scores,
+    class_tilts,
     draw_labels,
     farthest_scores,
 )
@@ -81,7 +82,10 @@ class ClassTable:
         scores = class_scores(occurs, expected, variance)
         cells, starts = self._cells(), self._starts()
         num_kept = num_noise(cells.num_cells, num_draws, level)
+        mean = stated[self._filled] / self.sums.counts.numpy()[self._filled]
+        tilts = class_tilts(cells.variance * self.sums.total**2, mean, starts, expected)
         farthest: list[Vector] = []
+        steepest: list[Vector] = []
         errors: list[Vector] = []
         noise: list[Matrix] = []
         masses: list[Matrix] = []
@@ -95,8 +99,9 @@ class ClassTable:
                 if num_kept:
                     masses.append(clusters.drawn_masses(signs[:, :num_kept]))
             farthest.append(farthest_scores(np.add.reduceat(drawn, starts), expected, variance))
-            errors.append(self._errors(drawn))
-            if num_kept:  # the residuals are left where they were drawn
+            errors.append(self._errors(drawn))  # of the residuals, which are left where they were drawn
+            steepest.append(np.abs(np.add.reduceat(tilts[:, None] * drawn, starts)).max(axis=0))
+            if num_kept:
                 noise.append(drawn[:, :num_kept].T / self.sums.total)
                 num_kept -= len(noise[-1])
         kept = np.concatenate(noise)
@@ -105,6 +110,10 @@ class ClassTable:
         return ClassNull(
             scores=scores,
             farthest=np.concatenate(farthest),
+            steepest=(
+                float(np.abs(np.add.reduceat(tilts * cells.residual * self.sums.total, starts)).max()),
+                np.concatenate(steepest),
+            ),
             errors=np.concatenate(errors),
             cells=cells,
             noise=kept,

@@ -35,8 +35,9 @@ def parts_of(
     - The probability of the event (positive class, top label, labels), by
       :func:`~calibrant.evaluation.resampling.calibration_test.calibration_test`; of several labels by the one
       that is furthest off.
-    - If classes exclude each other, all of them: by their mean error, and by the mean probability of the
-      class that is furthest off. Both come from the same draws, so that one p-value is for both.
+    - If classes exclude each other, all of them: by their mean error, by the mean probability of the class
+      that is furthest off, and by the steepest slope of any. All come from the same draws, so that one
+      p-value is for all.
 
     Holm's adjustment for their number keeps the probability that a calibrated model fails any of them at or
     below one minus the level.
@@ -61,8 +62,9 @@ def parts_of(
             p, draws = float(of_classes.adjusted_p_values().min()), None
         else:
             key, furthest = CLASSWISE_ECE.key, float(np.abs(of_classes.scores).max())
-            both = [(furthest, of_classes.farthest), (reduced.values[key], errors[key])]
-            p, draws = joint_p_value(both), procedure.num_draws
+            tests_of_classes = [(furthest, of_classes.farthest), (reduced.values[key], errors[key])]
+            tests_of_classes += [] if of_classes.steepest is None else [of_classes.steepest]
+            p, draws = joint_p_value(tests_of_classes), procedure.num_draws
         found.append(Part(name="classes", holds=True, p_value=p, adjusted_p=p, num_draws=draws))
     return in_holm(found, procedure.level)
 

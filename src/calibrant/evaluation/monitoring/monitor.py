@@ -29,6 +29,7 @@ from calibrant.evaluation.result import Estimate
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 
+NULL_DRAWS = 1000  # as in an evaluation, so that the numbers are the same
 _LEAST = 2  # labelled samples, or clusters, of a window whose numbers are shown
 
 
@@ -141,7 +142,7 @@ def monitor(
         kind=stream.kind,
         num_bins=num_bins,
         num_resamples=bootstrap,
-        num_draws=bootstrap,
+        num_draws=NULL_DRAWS,
         level=0.95,
         seed=seed,
     )

@@ -18,6 +18,7 @@ from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 
+LEAST_EXPECTED = 10  # occurrences of a class whose slope is looked at
 LIKELY_EXCEPTION = 0.5  # from which on every label is drawn
 SPARE = 4.0  # standard deviations of their number
 MOST_SUMS = 1 << 22  # of drawn classes and bins held at once: 32 MiB
@@ -47,6 +48,8 @@ class ClassNull:
     """The distance of each class ``(C,)``, positive where more occurs than is stated; see `class_scores`."""
     farthest: Vector | None = None
     """The largest distance over the classes in each draw ``(R,)``; ``None`` where nothing is drawn."""
+    steepest: tuple[float, Vector] | None = None
+    """The largest slope of the residuals of any class, in standard errors, and that of each draw ``(R,)``."""
     errors: Vector | None = None
     """The class-wise error in each draw ``(R,)``; ``None`` where it is not drawn."""
     cells: Cells | None = None
@@ -150,6 +153,26 @@ def farthest_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Vecto
     scores = class_scores(occurs[classes, draws], expected[classes], variance[classes])
     np.maximum.at(farthest, draws, np.abs(scores))
     return farthest
+
+
+def class_tilts(variance: Vector, stated: Vector, starts: Indices, expected: Vector) -> Vector:
+    """What the residual of each bin ``(M,)`` counts in the slope of its class, in standard errors.
+
+    Classes that hardly occur have none: their slopes are far from normal.
+
+    Args:
+        variance: Of the residual of each bin, if what is stated is true.
+        stated: The mean probability in each bin.
+        starts: Where the bins of each class begin.
+        expected: How often each class occurs, if what is stated is true ``(C,)``.
+    """
+    owner = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(stated))))
+    total = np.add.reduceat(variance, starts)
+    middle = np.add.reduceat(variance * stated, starts) / np.where(total > 0, total, 1.0)
+    apart = stated - middle[owner]
+    spread = np.sqrt(np.add.reduceat(variance * apart**2, starts))
+    known = (spread > 0) & (expected >= LEAST_EXPECTED)
+    return apart * np.divide(1.0, spread, out=np.zeros_like(spread), where=known)[owner]
 
 
 def joint_p_value(tests: list[tuple[float, Vector]]) -> float:
