@@ -9,7 +9,7 @@ import pytest
 
 from calibrant import Predictions, evaluate, metrics
 from calibrant.evaluation import Evaluation
-from calibrant.evaluation.judging.groups import MOST_GROUPS, group_rows
+from calibrant.evaluation.judging.groups import group_rows
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.thresholds import holm
@@ -140,12 +140,14 @@ def test_every_arm_has_the_table_and_json_keeps_it() -> None:
     )
 
 
-def test_of_very_many_groups_the_largest_are_shown() -> None:
-    """The table stops at a hundred, and the sentence says so."""
-    names = [f"g{k:03}" for k in range(110)]
-    sizes = {name: 4 + (k >= 10) for k, name in enumerate(names)}
-    found = evaluate(mixed(sizes, set()).with_split(np.ones(540)), bootstrap=2, null_draws=2, calibrators=[])
+def test_small_groups_are_judged_as_one() -> None:
+    """Each below 30 samples, and all but the 100 largest; the row's name and the sentence count them."""
+    sizes = {f"g{k:03}": 30 + (k < 100) for k in range(104)} | {"small": 29}
+    size = sum(sizes.values())
+    found = evaluate(mixed(sizes, set()).with_split(np.ones(size)), bootstrap=2, null_draws=2, calibrators=[])
     rows = found.arms[0].groups
-    assert [row.name for row in rows] == names[10:]
-    assert len(rows) == MOST_GROUPS
-    assert group_sentence(rows, 110, 0.95).startswith("None of the 100 largest groups is miscalibrated")
+    assert [row.name for row in rows] == [*(f"g{k:03}" for k in range(100)), "other (5 groups)"]
+    assert (rows[-1].count, sum(row.count for row in rows)) == (4 * 30 + 29, size)
+    said = group_sentence(rows, 105, 0.95)
+    assert said.startswith("None of 101 groups is miscalibrated beyond chance")
+    assert said.endswith("; 5 small groups are judged as one.")

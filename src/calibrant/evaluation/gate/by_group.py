@@ -13,14 +13,12 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.question import Question
 from calibrant.evaluation.gate.result import Check
+from calibrant.evaluation.judging.pooled_groups import pooled_names
 from calibrant.evaluation.phrases import percent
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.subject import Subject
 from calibrant.predictions import Predictions
-
-FEWEST = 30  # samples, or clusters, of a group that is checked by itself
-MOST = 100  # groups that are checked by themselves: the largest
 
 
 def check_groups(
@@ -104,12 +102,7 @@ def pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
             if sizes[name] == 1:
                 raise InputError(f"`groups` must name groups of two samples or more; {name!r} holds one.")
         return np.array([name if name in wanted else None for name in groups.tolist()], dtype=object)
-    clusters = range(len(groups)) if test.clusters is None else test.clusters
-    units = Counter(name for name, _ in set(zip(groups.tolist(), clusters, strict=True)))
-    large = {name for name, size in units.most_common(MOST) if size >= FEWEST}
-    rest = set(units) - large
-    other = f"other ({len(rest)} groups)" if len(rest) > 1 else "".join(rest)
-    return np.array([name if name in large else other for name in groups.tolist()], dtype=object)
+    return pooled_names(groups, test.clusters)
 
 
 def _rates(events: tuple[Events, ...]) -> str:

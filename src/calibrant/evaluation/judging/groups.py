@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calibrant.evaluation.judging.parts import in_holm, main_events
+from calibrant.evaluation.judging.pooled_groups import pooled_names
 from calibrant.evaluation.judging.reduce import Ratios, Reduced, effective_number_of
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities.accuracy import ACCURACY
@@ -30,14 +31,13 @@ from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import Arm, Estimate, GroupRow, NullError, Part
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance, holm
 
-MOST_GROUPS = 100  # the largest ones; names of persons, say, make no table
 MEANS = (ACCURACY, MEAN_CONFIDENCE, GAP)
 _KEYS = frozenset(each.key for each in MEANS)
 _KERNEL: Kernel = "width l1"  # of the ECE
 
 
 def group_rows(reduced: Reduced, groups: Sequence[str] | None, procedure: Procedure) -> tuple[GroupRow, ...]:
-    r"""One row per group, by name; of more than 100 groups the largest.
+    r"""One row per group, by name; groups below 30 samples, and all but the 100 largest, are one.
 
     Within a group everything is as for all samples: of two classes the positive one is judged, resamples of
     its rows give the intervals, and draws of its outcomes the error that chance gives. With few samples a
@@ -50,11 +50,15 @@ def group_rows(reduced: Reduced, groups: Sequence[str] | None, procedure: Proced
     """
     if groups is None:
         return ()
-    names, place, counts = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
-    largest = np.sort(np.argsort(-counts, kind="stable")[:MOST_GROUPS])
-    chosen = [(str(names[k]), np.flatnonzero(place == k)) for k in largest.tolist()]
+    known = np.asarray(groups, dtype=object)
+    weighted = np.arange(len(known))
     if reduced.weights is not None:  # of a group without weight nothing is known
-        chosen = [(name, rows) for name, rows in chosen if reduced.weights[rows].any()]
+        weighted = np.flatnonzero(np.isin(known.astype(str), known[reduced.weights > 0].astype(str)))
+    pooled = pooled_names(
+        known[weighted], None if reduced.clusters is None else reduced.clusters[weighted].tolist()
+    )
+    names, place = np.unique(pooled, return_inverse=True)
+    chosen = [(str(name), weighted[place == k]) for k, name in enumerate(names)]
     return rows_of_groups(
         [Group(name, _part_of(reduced, rows), len(rows)) for name, rows in chosen], procedure
     )

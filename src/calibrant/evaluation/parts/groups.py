@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.evaluation.dense.cells import within_cells
-from calibrant.evaluation.judging.groups import MEANS, MOST_GROUPS, Group, ratios_of_event, rows_of_groups
+from calibrant.evaluation.judging.groups import MEANS, Group, ratios_of_event, rows_of_groups
+from calibrant.evaluation.judging.pooled_groups import large_groups
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.parts.kinds import AnySums
 from calibrant.evaluation.parts.states import MOST_KEPT
@@ -17,10 +18,14 @@ TOO_MANY = f"Groups were not judged: there are more than {MOST_KEPT}, whose sums
 
 
 def rows_by_group(sums: AnySums, procedure: Procedure) -> tuple[GroupRow, ...]:
-    """A row for each of the largest groups."""
-    found = sorted((sums.groups or {}).items(), key=lambda pair: (-pair[1][..., 2].sum(), pair[0]))
-    largest = sorted(found[:MOST_GROUPS], key=lambda pair: pair[0])
-    return rows_of_groups([_group(name, each) for name, each in largest if each[..., 0].any()], procedure)
+    """A row for each group, and one for all that are too small."""
+    given = {name: each for name, each in (sums.groups or {}).items() if each[..., 0].any()}
+    large, other = large_groups({name: int(each[..., 2].sum()) for name, each in given.items()})
+    small = [each for name, each in given.items() if name not in large]
+    found = {name: each for name, each in given.items() if name in large}
+    if small:
+        found[other] = np.sum(small, axis=0)
+    return rows_of_groups([_group(name, each) for name, each in sorted(found.items())], procedure)
 
 
 def _group(name: str, sums: Matrix) -> Group:

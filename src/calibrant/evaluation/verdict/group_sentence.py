@@ -33,8 +33,7 @@ def named(bad: Sequence[GroupRow]) -> str:
 def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> str:
     """What the table says in short."""
     bad, vague = bad_groups(rows, level), sum(row.vague for row in rows)
-    where = f"{len(rows)} groups" if len(rows) == num_groups else f"the {len(rows)} largest groups"
-    who = "The only group is" if num_groups == 1 else f"{len(bad) or 'None'} of {where}"
+    who = "The only group is" if num_groups == 1 else f"{len(bad) or 'None'} of {len(rows)} groups"
     are = "" if num_groups == 1 else " are" if len(bad) > 1 else " is"
     said = f"{who}{are}{'' if bad or num_groups > 1 else ' not'} miscalibrated beyond chance"
     if bad:
@@ -44,6 +43,8 @@ def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> s
     if vague:
         verb = "are" if vague > 1 else "is"
         said += f"; {vague} {verb} too small to tell a gap of {percent(TOLERABLE_GAP)}"
+    if num_groups > len(rows):
+        said += f"; {num_groups - len(rows) + 1} small groups are judged as one"
     return f"{said}."
 
 

@@ -27,7 +27,7 @@ from calibrant.evaluation.result import Arm, Estimate, Kind, Part, PartName, Ver
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import MAIN, Finding, count_shifted, find
-from calibrant.evaluation.verdict.headline import headline_of
+from calibrant.evaluation.verdict.headline import LOSS, headline_of
 from calibrant.evaluation.verdict.naming import (
     PLURALS,
     are,
@@ -115,9 +115,18 @@ def _evidence(case: Case, finding: Finding, about: str) -> Iterator[str]:
     if finding.doubt == "few samples":
         yield f"With so few samples a gap of {percent(TOLERABLE_GAP)} on average could have been missed."
     elif finding.within is not None:
-        yield f"An error is there, but it is less than {percent(finding.within)}, which does not matter."
+        yield f"An error is there, but it is less than {percent(finding.within)}{_cost(case)}."
     elif finding.doubt == "mixed signs":
         yield "The average is off beyond noise, yet the calibration error is not: more samples would tell."
+
+
+def _cost(case: Case) -> str:
+    """What an error that is tolerated costs, if repairs were tried: the most that any of them gains."""
+    changes = [arm.change[NLL.key].value for arm in case.arms[1:] if NLL.key in arm.change]
+    lowest = min((each for each in changes if each is not None), default=None)
+    if lowest is None:
+        return ""
+    return f"; no repair lowers the {LOSS} by more than {max(0.0, -lowest):.1g}"
 
 
 def _is_it_real(case: Case, metric: str, *, gloss: bool) -> str:
