@@ -25,6 +25,37 @@ def words(num_classes):
 
 def fails(num_classes):
     return 1 / 0
+
+
+class Plain(nn.Module):
+    def forward(self, logits, labels):
+        return nn.functional.cross_entropy(logits, labels)
+
+
+class Late(Plain):
+    def step(self, epoch):
+        self.nothing[epoch]
+
+
+class Wrong(Plain):
+    def forward(self, logits, labels):
+        return nn.functional.mse_loss(logits, labels[:, None].repeat(1, 7).float())
+
+
+class Rows(nn.CrossEntropyLoss):
+    def __init__(self):
+        super().__init__(reduction="none")
+
+
+class Constant(Plain):
+    def forward(self, logits, labels):
+        return super().forward(logits, labels).detach()
+
+
+class Learned(Plain):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(__import__("torch").ones(()))
 """
 
 
@@ -58,6 +89,11 @@ def recipe(tmp_path, monkeypatch, rng) -> Recipe:
         ),
         ("model=no_python:f", r"cannot be imported: SyntaxError: .* \(no_python.py, line 1\)"),
         ("model=torch.nn:Nope", r"no function 'Nope'; there is .* and \d+ more"),
+        ("loss=torch.nn:MSELoss", r"logits \(N, 2\) and labels \(N,\) to their loss; it fails: \w+: "),
+        ("loss=mine:Wrong", r"it fails: .* \(mine.py, line 29\)"),
+        ("loss=mine:Rows", r"one number .* it gives shape \(4,\)"),
+        ("loss=mine:Constant", r"it gives shape \(\) without a gradient"),
+        ("loss=mine:Learned", r"no optimiser trains \(scale\); put them into the network"),
         ("evaluation.calibrators=['temprature']", "did you mean 'temperature'"),
         ("shift={corruption='fog', severities=[]}", "`shift.severities` must name at least one of 1 to 5"),
     ],
@@ -68,6 +104,19 @@ def test_what_would_fail_later_fails_at_once(recipe, tmp_path, setting, words) -
         train(recipe.with_settings([setting]), tmp_path / "run")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_without_settings_of_its_own_trains(recipe, tmp_path) -> None:
+    """``nn.Module`` claims to take any setting, and is not given any."""
+    run = train(recipe.with_settings(["loss=mine:Plain"]), tmp_path / "run", report=False)
+    plain = train(recipe.with_settings(["loss=cross-entropy"]), tmp_path / "plain", report=False)
+    assert run.rows[0]["train_loss"] == plain.rows[0]["train_loss"]
+
+
+def test_what_fails_within_the_training_names_the_users_line(recipe, tmp_path) -> None:
+    """It is no fault of calibrant."""
+    with pytest.raises(InputError, match=r"AttributeError: .* 'nothing' \(mine.py, line 24\)"):
+        train(recipe.with_settings(["loss=mine:Late"]), tmp_path / "run")
 
 
 def test_a_file_is_no_directory(recipe, tmp_path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sysconfig
 import traceback
 import warnings
 from collections.abc import Generator
@@ -44,7 +45,21 @@ def without_warnings() -> Generator[None]:
 def clause(error: Exception) -> str:
     """What went wrong in a user's code, and in which line, as one clause."""
     said = str(error).strip().splitlines() or ["no more is said"]
-    last = traceback.extract_tb(error.__traceback__)[-1]
+    last = users_frame(error) or traceback.extract_tb(error.__traceback__)[-1]
     place = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (last.filename, last.lineno)
     what = error.msg if isinstance(error, SyntaxError) else said[0].rstrip(".")
     return f"{type(error).__name__}: {what} ({Path(place[0] or '?').name}, line {place[1]})"
+
+
+def users_frame(error: Exception) -> traceback.FrameSummary | None:
+    """The line of a user's code in which an error arose; None where calibrant's own code was the last."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if _PACKAGE in Path(frame.filename).parents:
+            return None
+        if not frame.filename.startswith("<") and not _LIBRARIES & {*Path(frame.filename).parents}:
+            return frame
+    return None
+
+
+_PACKAGE = Path(__file__).parents[1]
+_LIBRARIES = {Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}

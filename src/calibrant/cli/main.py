@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
+from calibrant._math.errors import ConvergenceError, InputError, NotFittedError, clause, users_frame
 from calibrant.cli.apply import apply
 from calibrant.cli.check import check
 from calibrant.cli.compare import compare
@@ -134,4 +134,7 @@ def run() -> None:
             errors().print(STOPPED)
         raise
     except Exception as error:
-        sys.exit(report_fault(error))
+        if users_frame(error) is None:
+            sys.exit(report_fault(error))
+        errors().print(f"calibrant: your code fails: {clause(error)}.", style="red")
+        sys.exit(2)

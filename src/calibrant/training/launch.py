@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from calibrant._math.errors import ConvergenceError, InputError
+from calibrant._math.errors import ConvergenceError, InputError, clause, users_frame
 from calibrant.data import build_augmentation
 from calibrant.models import build as build_model
 from calibrant.training import seeds
@@ -117,7 +117,7 @@ def train(
     build_regularizer(recipe, model, loss)
     build_optimiser(recipe.optimiser, model)
     check_convention(recipe, model)
-    rehearse(recipe, dataset, model, input_shape)
+    rehearse(recipe, dataset, model, loss, input_shape)
     fabric = _fabric(recipe)
     run_folder.claim(recipe)
     job = Job(
@@ -211,6 +211,12 @@ def _work(fabric: Fabric, sealed: _Sealed) -> bool | Exception:
         return _carry_out(fabric, job)
     except (InputError, ConvergenceError) as error:
         return error
+    except Exception as error:
+        if users_frame(error) is None:
+            raise
+        failed = InputError(f"your code fails in the training: {clause(error)}.")
+        failed.__cause__ = error
+        return failed
     finally:
         torch.set_num_threads(threads)
         if fabric.world_size > 1:
