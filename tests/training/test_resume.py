@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import write_text
 from calibrant.training import TrainingInterrupted, load_run, train
 from calibrant.training.learner import Learner
 from calibrant.training.run import RunFolder
@@ -227,3 +231,20 @@ def test_a_broken_checkpoint_is_named(recipe, tmp_path) -> None:
     torch.save({"format": 99}, tmp_path / "run" / "checkpoint.pt")
     with pytest.raises(InputError, match="not a checkpoint that this version"):
         load_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_after_a_full_disk_the_same_command_goes_on(recipe, tmp_path, monkeypatch, number) -> None:
+    """Whichever file of a run finds no room: once there is some, the folder is taken up again."""
+    short, writes = recipe.with_settings(["training.epochs=1"]), itertools.count(1)
+
+    def full(path: Path, text: str) -> None:
+        if next(writes) == number:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write_text(path, text)
+
+    monkeypatch.setattr("calibrant.training.run.write_text", full)
+    if number < 4:
+        with pytest.raises(OSError, match="No space left"):
+            train(short, tmp_path / "run", report=False)
+    assert len(train(short, tmp_path / "run", report=False).rows) == 1

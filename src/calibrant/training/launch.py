@@ -212,7 +212,7 @@ def _work(fabric: Fabric, sealed: _Sealed) -> bool | Exception:
     except (InputError, ConvergenceError) as error:
         return error
     except Exception as error:
-        if users_frame(error) is None:
+        if isinstance(error, OSError) or users_frame(error) is None:
             raise
         failed = InputError(f"your code fails in the training: {clause(error)}.")
         failed.__cause__ = error
@@ -236,13 +236,13 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     facts = run_facts(job.recipe, job.dataset, num_parameters=size, device=device, processes=processes)
     first = engine.processes.first
     if first:
-        job.folder.write_rows(engine.state.history)
-        job.folder.note_session(
+        job.folder.note_session(  # comes first: with it, the folder holds a run, whatever is missing
             command=job.command,
             device=device,
             processes=processes,
             data_sha256=job.data_sha256,
         )
+        job.folder.write_rows(engine.state.history)
         job.listener.start(epoch=engine.state.epoch, epochs=job.recipe.training.epochs, facts=facts)
     finished = engine.fit()
     if finished and not is_complete(job):
