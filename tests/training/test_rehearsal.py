@@ -6,10 +6,12 @@ import os
 
 import numpy as np
 import pytest
+from torch import nn
 
 from calibrant._math.errors import InputError
 from calibrant.training import Recipe, train
 from calibrant.training.run_report import run_facts
+from command_line import call
 
 OWN = """
 from torch import nn
@@ -113,10 +115,14 @@ def test_a_loss_without_settings_of_its_own_trains(recipe, tmp_path) -> None:
     assert run.rows[0]["train_loss"] == plain.rows[0]["train_loss"]
 
 
-def test_what_fails_within_the_training_names_the_users_line(recipe, tmp_path) -> None:
+@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_what_fails_within_the_training_names_the_users_line(recipe, tmp_path, devices) -> None:
     """It is no fault of calibrant."""
-    with pytest.raises(InputError, match=r"AttributeError: .* 'nothing' \(mine.py, line 24\)"):
-        train(recipe.with_settings(["loss=mine:Late"]), tmp_path / "run")
+    late = recipe.with_settings(["loss=mine:Late", f"hardware.devices={devices}"])
+    (tmp_path / "late.toml").write_text(late.to_toml())
+    done = call("train", "late.toml", "-q", folder=tmp_path)
+    said = "AttributeError: 'Late' object has no attribute 'nothing' (mine.py, line 24)"
+    assert (done.returncode, done.stderr) == (2, f"calibrant: your code fails: {said}.\n")
 
 
 def test_a_file_is_no_directory(recipe, tmp_path) -> None:
@@ -141,7 +147,7 @@ def test_changes_after_the_last_epoch_are_told(recipe) -> None:
     dataset = read_data(steps.data)
 
     def said(recipe: Recipe) -> str:
-        return run_facts(recipe, dataset, num_parameters=1, device="cpu", processes=1)["optimiser"]
+        return run_facts(recipe, dataset, nn.Identity(), device="cpu", processes=1)["optimiser"]
 
     assert "(steps; of 2 epochs none is after 150, where it would change)" in said(steps)
     assert "(steps)" in said(steps.with_settings(["training.epochs=151"]))

@@ -225,12 +225,27 @@ def test_other_data_are_refused(recipe, tmp_path, rng, killed_in_step, monkeypat
 def test_a_broken_checkpoint_is_named(recipe, tmp_path) -> None:
     """A checkpoint that is none is refused in one sentence, and nothing in it is executed."""
     train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run")
+    whole = (tmp_path / "run" / "checkpoint.pt").read_bytes()
     (tmp_path / "run" / "checkpoint.pt").write_bytes(b"nonsense")
     with pytest.raises(InputError, match=r"checkpoint.pt cannot be read"):
+        load_run(tmp_path / "run")
+    (tmp_path / "run" / "checkpoint.pt").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"checkpoint.pt cannot be read: it is damaged or was cut short"):
         load_run(tmp_path / "run")
     torch.save({"format": 99}, tmp_path / "run" / "checkpoint.pt")
     with pytest.raises(InputError, match="not a checkpoint that this version"):
         load_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("content", ['{"sessions": [', "[]", '{"sessions": []}'])
+def test_a_broken_environment_is_named(recipe, tmp_path, content) -> None:
+    """One sentence, for a run that is read and for one that is resumed."""
+    short = recipe.with_settings(["training.epochs=1"])
+    run = train(short, tmp_path / "run", report=False)
+    run.folder.environment.write_text(content)
+    for use in (lambda: run.data_sha256, lambda: train(short, tmp_path / "run", report=False)):
+        with pytest.raises(InputError, match=r"environment.json is (missing or )?damaged"):
+            use()
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])

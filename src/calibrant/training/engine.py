@@ -13,6 +13,7 @@ from calibrant._math.errors import ConvergenceError
 from calibrant._math.shapes import Float, Int
 from calibrant.models import last_linear
 from calibrant.training import checkpoint, seeds
+from calibrant.training.batches import batches_in, least_batch
 from calibrant.training.dynamics import bins_of, dynamics_of, quarters
 from calibrant.training.epoch_metrics import epoch_metrics, top_labels
 from calibrant.training.gradient_norms import last_layer_gradient_norms
@@ -79,14 +80,7 @@ class Engine:
         order = torch.randperm(
             self.samples.count("train"), generator=seeds.generator(self.recipe.seed, seeds.ORDER, epoch)
         )
-        size = self.recipe.training.batch_size
-        batches = list(order.split(size))
-        if self.recipe.training.drop_last and len(batches) > 1 and len(batches[-1]) < size:
-            batches.pop()
-        # Batch normalisation needs two samples in each process.
-        if len(batches) > 1 and len(batches[-1]) < 2 * self.processes.count:
-            batches.pop()
-        return batches
+        return batches_in(order, self.recipe, least=least_batch(self.learner.model, self.processes.count))
 
     def _epoch(self, interruption: Interruption) -> bool:
         """The batches of an epoch that are not done yet; False if interrupted between two."""

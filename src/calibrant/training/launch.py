@@ -85,7 +85,7 @@ def train(
 
     Note:
         Torch's global generators are left as they were. With several processes each takes its share of every
-        batch; a loss of a whole batch (such as MMCE) then sees the share.
+        batch; a loss of a whole batch (such as MMCE) then sees the share, which the run reports.
     """
     if not isinstance(recipe, Recipe):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
@@ -212,11 +212,10 @@ def _work(fabric: Fabric, sealed: _Sealed) -> bool | Exception:
     except (InputError, ConvergenceError) as error:
         return error
     except Exception as error:
-        if isinstance(error, OSError) or users_frame(error) is None:
+        if fabric.world_size == 1 or users_frame(error) is None:
             raise
-        failed = InputError(f"your code fails in the training: {clause(error)}.")
-        failed.__cause__ = error
-        return failed
+        # What is raised would become a traceback of torch's.
+        return InputError(f"your code fails: {clause(error)}.")
     finally:
         torch.set_num_threads(threads)
         if fabric.world_size > 1:
@@ -231,9 +230,8 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     engine.restore()
     kind = fabric.device.type
     device = torch.cuda.get_device_name(fabric.device) if kind == "cuda" else kind
-    size = sum(parameter.numel() for parameter in job.model.parameters())
     processes = fabric.world_size
-    facts = run_facts(job.recipe, job.dataset, num_parameters=size, device=device, processes=processes)
+    facts = run_facts(job.recipe, job.dataset, job.model, device=device, processes=processes)
     first = engine.processes.first
     if first:
         job.folder.note_session(  # comes first: with it, the folder holds a run, whatever is missing

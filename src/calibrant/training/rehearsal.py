@@ -11,6 +11,7 @@ from torch import nn
 from calibrant._math.errors import InputError, clause
 from calibrant.calibrators import build as build_calibrator
 from calibrant.data import Dataset
+from calibrant.training.batches import check_batches
 from calibrant.training.loss import LabelsParts
 from calibrant.training.recipe import Recipe
 from calibrant.training.recipe_sections import HardwareSection
@@ -22,11 +23,12 @@ def rehearse(
     """Count processes, build the calibrators, and try a network and a loss that are not calibrant's own.
 
     Raises:
-        InputError: If there are too many processes, a calibrator is unknown, the network fails or gives
-            something else than logits, or the loss fails, gives something else than a number, or has
-            parameters to train.
+        InputError: If there are too many processes, or too few samples for them, a calibrator is unknown,
+            the network fails or gives something else than logits, or the loss fails, gives something else
+            than a number, or has parameters to train.
     """
     _check_processes(recipe.hardware)
+    check_batches(recipe, len(dataset.train), model)
     for text in recipe.evaluation.calibrators:
         build_calibrator(text)
     if ":" in recipe.model:

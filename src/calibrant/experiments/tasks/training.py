@@ -32,7 +32,7 @@ from calibrant.training import Listener, Recipe, train
 from calibrant.training.budget import settings_at
 from calibrant.training.data import TrainingData, read_training_data
 from calibrant.training.recipe_files import nested
-from calibrant.training.run import RunFolder
+from calibrant.training.run import RunFolder, json_of
 from calibrant.training.version import NUMBERS
 
 LATER: Mapping[str, object] = {
@@ -290,7 +290,7 @@ class _Telling(Listener):
 
 def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: Predictions) -> dict[str, Any]:
     """What a run tells besides its rows and the quantities of its test split."""
-    session = json.loads(folder.environment.read_text(encoding="utf-8"))["sessions"][-1]
+    session = folder.sessions[-1]
     more: dict[str, Any] = {
         "inputs": _digests(data),
         "environment": {
@@ -304,10 +304,8 @@ def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: P
         },
         "counts": {name: len(part) for name, part in data.dataset.parts.items()},
     }
-    if folder.cost.is_file():
-        more["cost"] = json.loads(folder.cost.read_text(encoding="utf-8"))
-    if folder.conventions.is_file():
-        more["conventions"] = json.loads(folder.conventions.read_text(encoding="utf-8"))
+    found = {"cost": json_of(folder.cost), "conventions": json_of(folder.conventions)}
+    more |= {name: each for name, each in found.items() if each is not None}
     if folder.foreign_predictions.is_file():
         from calibrant.training.run_report import detection_of
 
