@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from calibrant import losses
 from calibrant._math.files import file_or_data
-from calibrant._math.text_form import named, parse_call
+from calibrant._math.text_form import canonical_call, named, parse_call
 from calibrant.calibrators import build as build_calibrator
 from calibrant.data.fetch import cache_folder
 from calibrant.data.lazy import feed
@@ -194,26 +194,6 @@ class Training(Task):
 def recipe_of(settings: Settings) -> Recipe:
     """The recipe that complete settings stand for."""
     return Recipe.read(nested(settings))
-
-
-def canonical_call(text: str) -> str:
-    """One spelling of ``name(setting=value)``; what lies in other modules stays as it is written.
-
-    Example:
-        >>> canonical_call(" focal( gamma = 3.0 )"), canonical_call("mlp(widths=[8], dropout=0.1)")
-        ('focal(gamma=3)', 'mlp(dropout=0.1, widths=(8,))')
-    """
-    if ":" in text.partition("(")[0]:
-        return text.strip()
-    name, settings = parse_call(text)
-    inside = ", ".join(f"{key}={_plain(settings[key])!r}" for key in sorted(settings))
-    return f"{name}({inside})" if inside else name
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, list | tuple):
-        return tuple(_plain(each) for each in value)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @lru_cache(maxsize=1024)
