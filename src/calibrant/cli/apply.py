@@ -106,6 +106,7 @@ def apply(
             if label_shift or prior
             else (probs, _notes_on_shift(fitted, scores))
         )
+        notes = (*_notes_on_seen(fitted, predictions), *notes)
         calibrated = repaired(given, probs)
         tell(f"writing {out.name}", 0.8)
         kept = False
@@ -263,6 +264,19 @@ def _numbers(text: str) -> list[float] | float:
             f"--prior must be numbers separated by commas, such as 0.98,0.02; got {text!r}."
         ) from error
     return numbers if len(numbers) > 1 else numbers[0]
+
+
+def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str]:
+    """What to say if these are the very samples of the fit."""
+    from calibrant.calibrators.fitting.data import fingerprint
+
+    labels = predictions.labels
+    if labels is None or len(labels) != fitted.fit_result_.num_samples:
+        return ()
+    if fingerprint(predictions.scores, labels, predictions.weights) != fitted.fit_result_.data_sha256:
+        return ()
+    said = "The calibrator was fitted on these very samples, so on them it looks better than on new ones"
+    return (f"{said}; evaluate the file as it was, or apply it to samples that it has not seen.",)
 
 
 def _notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:

@@ -88,6 +88,12 @@ class CalibrationData:
         )
 
 
+def fingerprint(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None) -> str:
+    """That of ``FitResult.data_sha256``, for samples that a calibrator may have been fitted on."""
+    checked = check_logits(logits, labels, weights, allow_minus_inf=True)
+    return CalibrationData.of(checked).weighted(checked.weights).sha256
+
+
 def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None) -> Samples:
     """One problem, checked; several labels per sample are refused."""
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
