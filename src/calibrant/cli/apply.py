@@ -49,6 +49,9 @@ def apply(
         Literal["error", "pooled"] | None,
         typer.Option(help="For a calibrator by group: what to do with groups that it was not fitted on."),
     ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Keep texts that a spreadsheet would run as formulas.")
+    ] = False,
     force: Force = False,
 ) -> None:
     """Repair the probabilities in FILE with a saved calibrator."""
@@ -118,7 +121,9 @@ def apply(
             elif is_pipe(file) or given.top_k is not None:
                 calibrated.save(path)
             else:
-                kept = save_in_form_of(file, path, calibrated, columns=reading.columns, format=reading.form)
+                kept = save_in_form_of(
+                    file, path, calibrated, columns=reading.columns, format=reading.form, raw=raw
+                )
 
         write_unless_other(out, write, option="--out", force=force)
     if not kept and any(note.startswith("Not used") for note in given.notes):
