@@ -34,6 +34,18 @@ class CalibrantWarning(UserWarning):
     """A result stands, and something about it needs saying (an optimum on a bound, floored probabilities)."""
 
 
+EXPECTED = (InputError, NotFittedError, ConvergenceError, OSError)
+"""What ends a command with one sentence."""
+
+
+def sentence_of(error: Exception) -> str:
+    """What the system says about a file, without the error number; other errors are sentences already."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    name = str(error.filename)[:200]
+    return f"{error.strerror}." if error.filename is None else f"{name}: {error.strerror}."
+
+
 @contextmanager
 def without_warnings() -> Generator[None]:
     """No :class:`CalibrantWarning` inside: where what they say is reported in another way."""
