@@ -152,14 +152,14 @@ def check(
         if junit is not None:
             write_text(junit, junit_text(found))
     shown, passing = summed_up(found.checks, MOST_OF_GROUPS)
+    for warning in () if to_stdout(json) else found.warnings:
+        typer.echo(f"warning: {warning}")
     for each in () if to_stdout(json) else shown:
         if not (quiet and each.passed):
             mark = "FAIL" if not each.passed else MARKS[each.outcome] if each.conclusive else TOO_FEW
             typer.echo(f"{mark}: {each.sentence}")
     if passing is not None and not (quiet or to_stdout(json)):
         typer.echo(f"pass: {passing}.")
-    for warning in () if to_stdout(json) else found.warnings:
-        typer.echo(f"warning: {warning}")
     for note in () if to_stdout(json) else found.notes:
         if not quiet:
             typer.echo(f"note: {note}")

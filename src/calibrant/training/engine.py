@@ -118,10 +118,7 @@ class Engine:
         loss, right, count, *more = self.processes.total(state.sums).tolist()
         logits = self.inference.logits("calibration")
         if not math.isfinite(loss) or not bool(torch.isfinite(logits).all()):
-            raise ConvergenceError(
-                f"the training diverged in epoch {state.epoch + 1}: the loss or the logits are not finite; "
-                "lower optimiser.learning_rate or set optimiser.clip_norm."
-            )
+            raise _diverged(f"in epoch {state.epoch + 1}")
         row: dict[str, Any] = {
             "epoch": state.epoch + 1,
             "learning_rate": self.learner.learning_rate,
@@ -211,11 +208,29 @@ class Engine:
         best_epoch = 0 if state.best is None else state.best["epoch"]
         state.stopped = 0 < training.patience <= state.epoch - best_epoch
 
+    def final_logits(self, name: str) -> Float[Tensor, "N C"]:
+        """Those of the finished network.
+
+        Raises:
+            ConvergenceError: If some are not finite, as after a divergence that calibration samples hid.
+        """
+        logits = self.inference.final_logits(name)
+        if not bool(torch.isfinite(logits).all()):
+            raise _diverged(f"by its last epoch, as the {name} samples show")
+        return logits
+
     def use_kept_weights(self) -> None:
         """Load the weights that the recipe says to evaluate."""
         best = self.state.best
         if self.recipe.training.keep == "best" and best is not None:
             self.learner.model.load_state_dict(best["model"])
+
+
+def _diverged(when: str) -> ConvergenceError:
+    return ConvergenceError(
+        f"the training diverged {when}: the loss or the logits are not finite; "
+        "lower optimiser.learning_rate or set optimiser.clip_norm."
+    )
 
 
 def _ratio(total: float, count: float) -> float | None:

@@ -246,7 +246,7 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     if finished and not is_complete(job):
         engine.use_kept_weights()
         wanted = ("calibration", "test") if job.foreign is None else ("calibration", "test", "foreign")
-        logits = {name: engine.inference.final_logits(name) for name in wanted}
+        logits = {name: engine.final_logits(name) for name in wanted}
         shifted = shifted_logits(job, engine.samples, engine.inference)
         if first:
             cost = engine.learner.cost(engine.batches(0)[0])
