@@ -206,6 +206,13 @@ def test_another_recipe_is_refused(recipe, tmp_path) -> None:
         train(recipe, tmp_path / "other")
 
 
+def test_a_run_keeps_its_number_of_epochs(recipe, tmp_path) -> None:
+    """Whoever wants more is told how to get them."""
+    run = train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run", report=False)
+    with pytest.raises(InputError, match=r"has training.epochs = 1, .* --epochs 3 and another --out"):
+        train(recipe.with_settings(["training.epochs=3"]), run.folder.path)
+
+
 def test_other_data_are_refused(recipe, tmp_path, rng, killed_in_step, monkeypatch) -> None:
     """If a file of data changed since the training began, resuming would mix two."""
     path = tmp_path / "data.npz"

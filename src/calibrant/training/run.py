@@ -86,7 +86,14 @@ class RunFolder:
             InputError: If another recipe made it, or it holds other files and no run.
         """
         if self.holds_run:
-            differences = recipe.differences(load_recipe(self.recipe))
+            before = load_recipe(self.recipe)
+            differences = recipe.differences(before)
+            if [each.partition(":")[0] for each in differences] == ["training.epochs"]:
+                raise InputError(
+                    f"{self.path} has training.epochs = {before.training.epochs}, and a run keeps that: its "
+                    f"learning rate may depend on it. Train {self.recipe} with --epochs "
+                    f"{recipe.training.epochs} and another --out."
+                )
             if differences:
                 more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
                 raise InputError(
