@@ -37,3 +37,12 @@ def test_the_build_has_its_sources() -> None:
     assert needed() <= copied
     assert needed() <= let_through
     assert {"src", "recipes"} <= needed()
+
+
+def test_the_image_runs_any_command() -> None:
+    """The page is what it does without one; the composed one names its command whole."""
+    lines = RECIPE.read_text(encoding="utf-8").splitlines()
+    assert 'ENTRYPOINT ["calibrant"]' in lines
+    assert 'CMD ["serve", "--host", "0.0.0.0"]' in lines
+    composed = (ROOT / "docker" / "compose.yml").read_text(encoding="utf-8")
+    assert '# command: ["serve", "--host", "0.0.0.0", "--model"' in composed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from calibrant._math import files
-from calibrant._math.files import atomic_write, write_text
+from calibrant._math.files import atomic_write, remove_left_over, write_text
 
 
 def exactly(text: str) -> str:
@@ -165,3 +166,15 @@ def test_a_folder_that_may_not_be_written_to(tmp_path, monkeypatch) -> None:
     words = f"{path} cannot be written: Permission denied."
     with pytest.raises(PermissionError, match=exactly(words)), atomic_write(path):
         pass
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path) -> None:
+    """Not what another may be writing now, nor other hidden files of calibrant's."""
+    names = (f"{'0' * 16}.npz", f"{'1' * 16}.npz", "lock")
+    old, new, other = (tmp_path / f".calibrant-{name}" for name in names)
+    for path in (old, new, other):
+        path.touch()
+    os.utime(old, (0, 0))
+    os.utime(other, (0, 0))
+    remove_left_over(tmp_path)
+    assert {*tmp_path.iterdir()} == {new, other}

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 import calibrant
 from calibrant import InputError, NotFittedError, load_calibrator
 from calibrant.calibrators import FocalTemperatureScaling, PlattScaling, TemperatureScaling
-from calibrant.calibrators.file_format import FORMAT_VERSION
+from calibrant.calibrators.file_format import FORMAT_VERSION, file_bytes
 
 KEY = "calibrant.calibrator"
 
@@ -34,7 +34,7 @@ def rewrite(path: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor
         header = json.loads(file.metadata()[KEY])
     tensors = load_file(path)
     change(header, tensors)
-    save_file(tensors, path, metadata={KEY: json.dumps(header)})
+    path.write_bytes(file_bytes(KEY, header, tensors))
 
 
 def test_header_tells_what_is_needed(saved: Path) -> None:
@@ -146,6 +146,11 @@ def test_unknown_calibrators_are_refused(saved: Path) -> None:
     [
         (lambda header, _: header.pop("kind"), "does not have the form"),
         (lambda header, _: header.update(num_classes="many"), "does not have the form"),
+        (lambda header, _: header.update(num_classes="4"), "does not have the form"),
+        (lambda header, _: header.update(class_names=["a"]), "1 names for 4 classes"),
+        (lambda header, _: header.update(format_version="1"), "its format has the version '1'"),
+        (lambda header, _: header.update(format_version=-1), "its format has the version -1"),
+        (lambda header, _: header.update(format_version=True), "its format has the version True"),
         (lambda header, _: header.update(settings={"objective": "guess"}), "no settings"),
         (lambda header, _: header.update(settings={"colour": "red"}), "no settings"),
         (lambda header, _: header.update(name="platt", settings={}), "`slope` is missing"),
@@ -161,6 +166,27 @@ def test_damaged_files_are_refused(saved: Path, change: Callable[..., None], mes
     rewrite(saved, change)
     with pytest.raises(InputError, match=message):
         load_calibrator(saved)
+
+
+def test_no_flipped_bit_goes_unnoticed(saved: Path) -> None:
+    """Neither in the parameters nor in the header."""
+    whole, before = saved.read_bytes(), load_calibrator(saved)
+    for place in range(8, len(whole), 7):
+        saved.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << place % 8)]) + whole[place + 1 :])
+        try:
+            after = load_calibrator(saved)
+        except InputError:
+            continue
+        assert after.header() == before.header(), place
+        assert all(map(torch.equal, after.buffers(), before.buffers())), place
+
+
+def test_files_of_the_first_version_are_read(saved: Path) -> None:
+    """They have no checksum."""
+    with safe_open(saved, framework="pt") as file:
+        header = json.loads(file.metadata()[KEY]) | {"format_version": 1}
+    save_file(load_file(saved), saved, metadata={KEY: json.dumps(header)})
+    assert load_calibrator(saved).name == "focal-temperature"
 
 
 def test_header_that_is_no_object_is_refused(saved: Path) -> None:

@@ -140,3 +140,12 @@ def test_a_shift_that_cannot_be_seen_is_said() -> None:
         note
         == "The calibrator does not tell what it was fitted on, so whether these data differ is not known."
     )
+
+
+def test_samples_of_the_fit_are_noted(run, over_confident) -> None:
+    """After a fit on all rows they are no evidence; after one on the calibration split, half are new."""
+    for options, noted in ((["--all"], True), ([], False)):
+        done = run("fit", over_confident.name, *options, "--method", "temperature", "-fo", "c.safetensors")
+        assert done.returncode == 0, done.stderr
+        done = run("apply", "c.safetensors", over_confident.name, "-o", "out.npz", "--force")
+        assert ("was fitted on these very samples" in done.stdout) == noted, done.stdout

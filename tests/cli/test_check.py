@@ -87,13 +87,31 @@ def test_quiet_prints_only_failures(run, boastful) -> None:
         (("--baseline", "a<b>&c.npz", "--baseline-metric", "f1"), "there is no metric 'f1'"),
     ],
 )
-def test_bad_input_is_exit_code_two_and_leaves_nothing(run, boastful, tmp_path, arguments, words) -> None:
-    """One sentence on stderr, no file."""
+def test_bad_input_is_exit_code_two_in_every_format(run, boastful, tmp_path, arguments, words) -> None:
+    """One sentence on stderr, and in the files that a pipeline reads, if these can be written."""
     done = run("check", boastful.name, *arguments, "--json", "found.json")
     assert done.returncode == 2
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
-    assert [path.name for path in tmp_path.iterdir()] == [boastful.name]
+    if "--junit" in arguments:
+        assert [path.name for path in tmp_path.iterdir()] == [boastful.name]
+    else:
+        found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+        assert found["passed"] is False
+        assert f"calibrant: {found['error']}\n" == done.stderr
+
+
+def test_a_missing_file_is_an_error_in_junit(run, boastful, tmp_path) -> None:
+    """It is no failure of a check; the next run replaces it."""
+    files = ("--json", "found.json", "--junit", "found.xml")
+    done = run("check", "absent.npz", "--max-ece", "0.1", *files)
+    assert (done.returncode, done.stderr) == (2, "calibrant: there is no file absent.npz.\n")
+    suites = ET.parse(tmp_path / "found.xml").getroot()
+    assert (suites.attrib["failures"], suites.attrib["errors"]) == ("0", "1")
+    (error,) = suites.iter("error")
+    assert error.attrib["message"] == "there is no file absent.npz."
+    assert run("check", boastful.name, "--max-ece", "0.9", *files).returncode == 0
+    assert "error" not in json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
 
 
 def test_the_guide_is_true(run, tmp_path, monkeypatch) -> None:

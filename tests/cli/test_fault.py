@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,10 +15,7 @@ from command_line import call
 def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Reading a file meets a mistake in the code."""
     (tmp_path / "p.npz").write_bytes(b"predictions")
-
-    def mistaken(*_: object, **__: object) -> None:
-        raise KeyError("[red]absent[/red]")
-
+    mistaken = Mock(side_effect=KeyError("[red]absent[/red]"))
     monkeypatch.setattr("calibrant.predictions.open_predictions", mistaken)
 
 
@@ -41,7 +39,7 @@ def test_a_fault_shows_its_traceback(tmp_path: Path) -> None:
     """Without it nobody could mend the fault."""
     done = call("check", "p.npz", "--max-ece", "0.05", folder=tmp_path)
     assert "Traceback (most recent call last):" in done.stderr
-    assert 'in mistaken\n    raise KeyError("[red]absent[/red]")' in done.stderr
+    assert "\nKeyError: '[red]absent[/red]'\n" in done.stderr
 
 
 def test_wrong_input_is_not_a_fault(tmp_path: Path) -> None:
@@ -49,3 +47,13 @@ def test_wrong_input_is_not_a_fault(tmp_path: Path) -> None:
     done = call("check", "p.npz", "--max-ece", "0.05", folder=tmp_path)
     assert done.returncode == 2
     assert "report" not in done.stderr
+
+
+def test_an_error_in_the_users_code_is_not_a_fault(tmp_path: Path) -> None:
+    """A network of the user's that fails: 2, one sentence with the file and the line."""
+    own = "import torch\nclass Own(torch.nn.Module):\n    def forward(self, _):\n        return 1 / 0\n"
+    (tmp_path / "own_of_fault.py").write_text(own)
+    done = call("predict", "own_of_fault:Own", "digits", "-o", "p.npz", folder=tmp_path)
+    assert done.returncode == 2
+    said = "your code fails: ZeroDivisionError: division by zero (own_of_fault.py, line 4)"
+    assert done.stderr == f"calibrant: {said}.\n"

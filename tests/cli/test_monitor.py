@@ -48,8 +48,9 @@ def test_an_alarm_is_exit_code_1(stream: Path, tmp_path: Path) -> None:
     assert not content["passed"]
     assert len(content["windows"]) == 12
     lines = metrics.read_text(encoding="utf-8").splitlines()
-    assert "calibrant_monitor_alarm 1" in lines
-    assert "calibrant_monitor_window_end_seconds 1794528000" in lines
+    assert 'calibrant_monitor_alarm{file="stream.csv"} 1' in lines
+    assert 'calibrant_monitor_window_end_seconds{file="stream.csv"} 1794528000' in lines
+    assert any(line.startswith('calibrant_monitor_window{file="stream.csv",metric="ece"') for line in lines)
     named = [line.split("{")[0].split(" ")[0] for line in lines if not line.startswith("#")]
     assert all(f"# TYPE {name} gauge" in lines for name in named)
 

@@ -153,3 +153,26 @@ def test_alarms_are_said_everywhere(made: Maker) -> None:
     render_comparison(both, Console(file=out, width=200))
     assert f"warning: bad: {said}" in out.getvalue()
     assert said in report_text(both).split("</header>")[0]
+
+
+def test_a_model_that_learned_nothing(made: Maker) -> None:
+    """It is said first, and nothing is recommended, though a constant would be calibrated."""
+    honest = made("multiclass", 800, 10)
+    constant = np.eye(10)[np.full(800, 3)] * 1e4 + honest.scores.numpy() * 1e-3
+    for logits in (constant, np.random.default_rng(1).normal(size=(800, 10))):
+        useless = Predictions(logits=logits, labels=honest.labels)
+        found = evaluate(useless, calibrators=["temperature", "ensemble-temperature"], **QUICK)
+        assert found.verdict.warnings[0].startswith("No better than the class frequencies, as far as ")
+        assert found.verdict.headline.startswith("No better than the class frequencies: says ")
+        assert found.verdict.recommended == "uncalibrated"
+        assert found.verdict.reason is not None
+        assert found.verdict.reason.startswith("No calibrator is recommended")
+        assert check(useless, {"ece": 0.9}).warnings == alarms_of(useless)
+
+
+def test_a_weak_model_is_better_than_the_class_frequencies() -> None:
+    """Though it always predicts the same class, and one in a hundred is of the other."""
+    rng = np.random.default_rng(0)
+    labels = (rng.random(20_000) < 0.01).astype(int)
+    weak = Predictions(logits=0.5 * labels + rng.normal(size=20_000) - 5, labels=labels)
+    assert alarms_of(weak) == ()

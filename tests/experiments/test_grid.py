@@ -49,6 +49,15 @@ def test_exclusions_and_overrides() -> None:
         grid.only({"value": 6.0})
 
 
+def test_settings_are_compared_by_value() -> None:
+    """However a loss is written, it is the same."""
+    axes = {"loss": ["focal(gamma=3)", "brier"]}
+    override = {"when": {"loss": "focal(gamma=3.0)"}, "set": {"training.epochs": 7}}
+    grid = Grid.read({"axes": axes, "override": [override]})
+    assert [point.settings["training.epochs"] for point in grid.points] == [7, 20]
+    assert len(grid.only({"loss": "focal( gamma = 3 )"}).points) == 1
+
+
 def test_settings_that_come_twice_count_once() -> None:
     """Losses spelled differently are the same run; hardware makes no other run, a seed does."""
     grid = Grid.read(
@@ -98,6 +107,18 @@ def test_recipes_by_path_and_as_tables(tmp_path) -> None:
         ),
         ({"axes": {"seed": [0]}, "exclude": {"seed": 0}}, r"write \[\[exclude\]\], with double brackets"),
         ({"axes": {"seed": [0]}, "exclude": [{"seed": 0}]}, "every combination is excluded"),
+        (
+            {"axes": {"loss": ["focal(gamma=3)"]}, "exclude": [{"loss": "focl(gamma=3)"}]},
+            r"\[\[exclude\]\] matches no run: none has loss = 'focl.*'; did you mean 'focal\(gamma=3\)'\?",
+        ),
+        (
+            {"axes": {"seed": [0]}, "override": [{"when": {"seed": 2}, "set": {"loss": "brier"}}]},
+            r"\[\[override\]\] matches no run: none has seed = 2; there is '0'\.",
+        ),
+        (
+            {"zip": [{"seed": [0, 1], "loss": ["brier", "mmce"]}], "exclude": [{"seed": 0, "loss": "mmce"}]},
+            r"matches no run: none has all of seed = 0, loss = 'mmce'",
+        ),
         ({"axes": {"seed": [0]}, "exclude": [{"sed": 0}]}, r"there is no setting sed; did you mean 'seed'\?"),
         ({"axes": {"seed": [0]}, "override": [{"when": {"seed": 0}}]}, r"\[\[override\]\] needs both"),
         ({"axes": {"seed": [0]}, "override": [{"if": {}}]}, "has `when` and `set`; got 'if'"),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from calibrant._math.errors import InputError
+from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant.experiments.engines.engine import Order
 from calibrant.experiments.engines.perform import give_up, perform
 from calibrant.experiments.grid import Grid
@@ -201,14 +201,18 @@ def test_the_index_follows_the_results(store) -> None:
 
 
 def test_a_damaged_result_is_named(store) -> None:
-    """A file that is no result is not passed over in silence."""
-    (found,) = do(store, value=[2.0])
+    """A file that is no result is not passed over in silence, nor does it hide the others."""
+    other, found = do(store, value=[1.0, 2.0])
     store.place.write(f"runs/{found.run}/result.json", b'{"format": 99}')
     with pytest.raises(InputError, match=r"is of format 99; this version of calibrant reads format 1\."):
         store.result(found.run)
     store.place.write(f"runs/{found.run}/result.json", b"{}")
-    with pytest.raises(InputError, match=r"result\.json is not the result of a run; remove its folder"):
-        list(store.results())
+    said = rf"{found.run}/result\.json is not the result of a run, so it is left out; the next sweep does"
+    with pytest.raises(InputError, match=said):
+        store.result(found.run)
+    with pytest.warns(CalibrantWarning, match=said):
+        assert [each.run for each in store.results()] == [other.run]
+    assert [each.run for each in store.results()] == [other.run]  # it is said once
 
 
 def test_sizes(store) -> None:

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from calibrant._math.errors import InputError
+from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import said_of
 from calibrant.experiments.engines import pool_worker
 from calibrant.experiments.engines.engine import Ended, Event, Order
@@ -63,6 +63,19 @@ def test_what_is_done_is_not_done_again(tmp_path) -> None:
     report = sweep(both, store, Serial())
     assert (report.total, report.done_here, report.statuses, report.failed) == (3, 1, {"finished": 3}, 0)
     assert Counter(log.read_text().splitlines()).most_common(1)[0][1] == 1
+
+
+@pytest.mark.parametrize("content", ["", '{"format": 1}', "[]"])
+def test_a_damaged_result_is_done_again(tmp_path, content) -> None:
+    """It is named, the others stay, and the sweep does that run once more."""
+    store, log = Store(tmp_path / "store"), tmp_path / "log"
+    items = toys(seed=[0, 1], log=[str(log)])
+    sweep(items, store, Serial())
+    (tmp_path / "store" / "runs" / items[1].run / "result.json").write_text(content)
+    with pytest.warns(CalibrantWarning, match=rf"{items[1].run}.result\.json is not the result of a run"):
+        report = sweep(items, store, Serial())
+    assert (report.done_here, report.statuses) == (1, {"finished": 2})
+    assert len(log.read_text().splitlines()) == 3
 
 
 def test_a_pool_replaces_workers_that_die(tmp_path) -> None:

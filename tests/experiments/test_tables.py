@@ -118,6 +118,7 @@ def test_two_seeds_decide_nothing_and_say_so() -> None:
     assert not any(each.best for each in table.flat)
     said = " ".join(notes(table))
     assert "(2 of 2 comparisons)" in said
+    assert "over 0" not in said  # no method adjusts none
     assert "Nothing is bold" in said
     assert show(table).cells[0][0][1].text.endswith("?")
 

@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -394,6 +395,7 @@ TABLES = {
         "prob_0,prob_1,label\n1,0,1\n0,one,1\n",
         "line 3, column `prob_1`: 'one' is not a number.",
     ),
+    "an underscore": ("prob,label\n0_1,1\n0.5,1\n", "line 2, column `prob`: '0_1' is not a number."),
     "an empty cell": ("prob,label\n0.5,1\n,1\n", "line 3, column `prob`: '' is not a number."),
     "weight not a number": (
         "prob,weight\n0.5,1\n0.5,heavy\n",
@@ -582,6 +584,16 @@ def test_bad_safetensors_metadata(text, tmp_path) -> None:
     save_file({"logits": torch.zeros(2, 2)}, tmp_path / "p.safetensors", metadata={"class_names": text})
     expected = '`class_names` in the metadata must be a JSON list, such as ["cat", "dog"].'
     assert message(tmp_path / "p.safetensors") == expected
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_array_twice(tmp_path) -> None:
+    """Which of two arrays of one name is meant is not guessed."""
+    np.savez(tmp_path / "p.npz", logits=LOGITS, labels=[0, 1, 0])
+    with zipfile.ZipFile(tmp_path / "p.npz", "a") as archive, archive.open("labels.npy", "w") as file:
+        np.save(file, np.array([1, 1, 1]))
+    said = "it holds `labels` twice; write it by numpy.savez(path, logits=..., labels=...)."
+    assert message(tmp_path / "p.npz") == said
 
 
 def test_one_bare_array(tmp_path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
 
-from calibrant import load_predictions
+from calibrant import CalibrantWarning, load_predictions
 from calibrant.predictions import ColumnNames
 from calibrant.predictions.same_form import save_in_form_of
 
@@ -83,3 +84,22 @@ def test_another_kind_of_file_holds_the_predictions_alone(tmp_path: Path) -> Non
     found = parquet.read_table(tmp_path / "o.parquet")
     assert found.schema.equals(table.schema)
     assert found["prob"].to_pylist() == RISKS
+
+
+CELLS = ["=cmd|'/C calc'!A0", "+1+1", "-2+3", "@sum", "-1.5", "+3e-2", "-5%", "- none", "plain"]
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_formulas_are_escaped(tmp_path, raw) -> None:
+    """What a spreadsheet would run gets a ' before it, numbers with a sign do not; unless they are kept."""
+    source, out = tmp_path / "t.csv", tmp_path / "o.csv"
+    rows = [f"{text},0.25,{place % 2}" for place, text in enumerate(CELLS)]
+    source.write_text("\n".join(["name,prob,label", *rows]) + "\n")
+    predictions = load_predictions(source)
+    told = pytest.warns(CalibrantWarning, match="^5 texts that a spreadsheet would run .* --raw keeps")
+    with contextlib.nullcontext() if raw else told:
+        save_in_form_of(source, out, predictions.replace_probs([0.5] * len(CELLS)), raw=raw)
+    written = [line.partition(",")[0] for line in out.read_text().splitlines()[1:]]
+    assert written == [
+        text if raw or text in {"-1.5", "+3e-2", "-5%", "plain"} else f"'{text}" for text in CELLS
+    ]

@@ -25,3 +25,18 @@ def test_a_run_predicts_its_test_samples_as_before(whole, recipe, tmp_path) -> N
     refused = call("predict", str(whole), "own.npz", "-o", "q.npz", "--size", "4", folder=tmp_path)
     assert refused.returncode == 2
     assert "--size is not for a run, which prepares samples as its recipe says" in refused.stderr
+    assert "if on none, name --split all" in done.stderr
+
+
+def test_a_run_predicts_its_own_data_by_its_own_splits(whole, recipe, tmp_path) -> None:
+    """No sample that it was trained on is predicted unless asked for, and then it is said."""
+    done = call("predict", str(whole), recipe.data.name, "-o", "p.npz", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found, expected = load_predictions(tmp_path / "p.npz"), load_run(whole).predictions
+    for part in ("calibration", "test"):
+        one, other = getattr(found, part), getattr(expected, part)
+        torch.testing.assert_close(one.scores, other.scores, rtol=1e-5, atol=1e-5)
+        assert torch.equal(one.labels, other.labels)
+    assert "note" not in done.stderr
+    asked = call("predict", str(whole), recipe.data.name, "-o", "q.npz", "--split", "all", folder=tmp_path)
+    assert f"trained on {len(read_data(recipe.data).train)} of these samples" in asked.stderr

@@ -43,6 +43,8 @@ def test_odd_strings_survive_being_written() -> None:
         ({"optimizer": {"name": "adam"}}, "did you mean 'optimiser'"),
         ({"training": {"epochs": 0}}, "training.epochs is 0, but input should be greater than"),
         ({"training": {"epochs": "many"}}, "training.epochs is 'many'"),
+        ({"training": {"epochs": True}}, "`epochs` must not be true or false"),
+        ({"data": {"channels": True}}, "`channels` must not be true or false"),
         ({"schedule": {"name": "step"}}, "schedule.name is 'step', but input should be 'constant', 'steps'"),
         ({"schedule": {"name": "steps"}}, "`milestones` must be given for steps"),
         ({"schedule": {"name": "steps", "milestones": [5, 3]}}, "`milestones` must rise"),

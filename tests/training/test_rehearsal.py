@@ -6,10 +6,12 @@ import os
 
 import numpy as np
 import pytest
+from torch import nn
 
 from calibrant._math.errors import InputError
 from calibrant.training import Recipe, train
 from calibrant.training.run_report import run_facts
+from command_line import call
 
 OWN = """
 from torch import nn
@@ -25,6 +27,37 @@ def words(num_classes):
 
 def fails(num_classes):
     return 1 / 0
+
+
+class Plain(nn.Module):
+    def forward(self, logits, labels):
+        return nn.functional.cross_entropy(logits, labels)
+
+
+class Late(Plain):
+    def step(self, epoch):
+        self.nothing[epoch]
+
+
+class Wrong(Plain):
+    def forward(self, logits, labels):
+        return nn.functional.mse_loss(logits, labels[:, None].repeat(1, 7).float())
+
+
+class Rows(nn.CrossEntropyLoss):
+    def __init__(self):
+        super().__init__(reduction="none")
+
+
+class Constant(Plain):
+    def forward(self, logits, labels):
+        return super().forward(logits, labels).detach()
+
+
+class Learned(Plain):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(__import__("torch").ones(()))
 """
 
 
@@ -58,6 +91,11 @@ def recipe(tmp_path, monkeypatch, rng) -> Recipe:
         ),
         ("model=no_python:f", r"cannot be imported: SyntaxError: .* \(no_python.py, line 1\)"),
         ("model=torch.nn:Nope", r"no function 'Nope'; there is .* and \d+ more"),
+        ("loss=torch.nn:MSELoss", r"logits \(N, 2\) and labels \(N,\) to their loss; it fails: \w+: "),
+        ("loss=mine:Wrong", r"it fails: .* \(mine.py, line 29\)"),
+        ("loss=mine:Rows", r"one number .* it gives shape \(4,\)"),
+        ("loss=mine:Constant", r"it gives shape \(\) without a gradient"),
+        ("loss=mine:Learned", r"no optimiser trains \(scale\); put them into the network"),
         ("evaluation.calibrators=['temprature']", "did you mean 'temperature'"),
         ("shift={corruption='fog', severities=[]}", "`shift.severities` must name at least one of 1 to 5"),
     ],
@@ -68,6 +106,23 @@ def test_what_would_fail_later_fails_at_once(recipe, tmp_path, setting, words) -
         train(recipe.with_settings([setting]), tmp_path / "run")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_without_settings_of_its_own_trains(recipe, tmp_path) -> None:
+    """``nn.Module`` claims to take any setting, and is not given any."""
+    run = train(recipe.with_settings(["loss=mine:Plain"]), tmp_path / "run", report=False)
+    plain = train(recipe.with_settings(["loss=cross-entropy"]), tmp_path / "plain", report=False)
+    assert run.rows[0]["train_loss"] == plain.rows[0]["train_loss"]
+
+
+@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_what_fails_within_the_training_names_the_users_line(recipe, tmp_path, devices) -> None:
+    """It is no fault of calibrant."""
+    late = recipe.with_settings(["loss=mine:Late", f"hardware.devices={devices}"])
+    (tmp_path / "late.toml").write_text(late.to_toml())
+    done = call("train", "late.toml", "-q", folder=tmp_path)
+    said = "AttributeError: 'Late' object has no attribute 'nothing' (mine.py, line 24)"
+    assert (done.returncode, done.stderr) == (2, f"calibrant: your code fails: {said}.\n")
 
 
 def test_a_file_is_no_directory(recipe, tmp_path) -> None:
@@ -92,7 +147,7 @@ def test_changes_after_the_last_epoch_are_told(recipe) -> None:
     dataset = read_data(steps.data)
 
     def said(recipe: Recipe) -> str:
-        return run_facts(recipe, dataset, num_parameters=1, device="cpu", processes=1)["optimiser"]
+        return run_facts(recipe, dataset, nn.Identity(), device="cpu", processes=1)["optimiser"]
 
     assert "(steps; of 2 epochs none is after 150, where it would change)" in said(steps)
     assert "(steps)" in said(steps.with_settings(["training.epochs=151"]))

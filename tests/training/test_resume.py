@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import write_text
 from calibrant.training import TrainingInterrupted, load_run, train
 from calibrant.training.learner import Learner
 from calibrant.training.run import RunFolder
@@ -202,6 +206,13 @@ def test_another_recipe_is_refused(recipe, tmp_path) -> None:
         train(recipe, tmp_path / "other")
 
 
+def test_a_run_keeps_its_number_of_epochs(recipe, tmp_path) -> None:
+    """Whoever wants more is told how to get them."""
+    run = train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run", report=False)
+    with pytest.raises(InputError, match=r"has training.epochs = 1, .* --epochs 3 and another --out"):
+        train(recipe.with_settings(["training.epochs=3"]), run.folder.path)
+
+
 def test_other_data_are_refused(recipe, tmp_path, rng, killed_in_step, monkeypatch) -> None:
     """If a file of data changed since the training began, resuming would mix two."""
     path = tmp_path / "data.npz"
@@ -221,9 +232,41 @@ def test_other_data_are_refused(recipe, tmp_path, rng, killed_in_step, monkeypat
 def test_a_broken_checkpoint_is_named(recipe, tmp_path) -> None:
     """A checkpoint that is none is refused in one sentence, and nothing in it is executed."""
     train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run")
+    whole = (tmp_path / "run" / "checkpoint.pt").read_bytes()
     (tmp_path / "run" / "checkpoint.pt").write_bytes(b"nonsense")
     with pytest.raises(InputError, match=r"checkpoint.pt cannot be read"):
+        load_run(tmp_path / "run")
+    (tmp_path / "run" / "checkpoint.pt").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"checkpoint.pt cannot be read: it is damaged or was cut short"):
         load_run(tmp_path / "run")
     torch.save({"format": 99}, tmp_path / "run" / "checkpoint.pt")
     with pytest.raises(InputError, match="not a checkpoint that this version"):
         load_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("content", ['{"sessions": [', "[]", '{"sessions": []}'])
+def test_a_broken_environment_is_named(recipe, tmp_path, content) -> None:
+    """One sentence, for a run that is read and for one that is resumed."""
+    short = recipe.with_settings(["training.epochs=1"])
+    run = train(short, tmp_path / "run", report=False)
+    run.folder.environment.write_text(content)
+    for use in (lambda: run.data_sha256, lambda: train(short, tmp_path / "run", report=False)):
+        with pytest.raises(InputError, match=r"environment.json is (missing or )?damaged"):
+            use()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_after_a_full_disk_the_same_command_goes_on(recipe, tmp_path, monkeypatch, number) -> None:
+    """Whichever file of a run finds no room: once there is some, the folder is taken up again."""
+    short, writes = recipe.with_settings(["training.epochs=1"]), itertools.count(1)
+
+    def full(path: Path, text: str) -> None:
+        if next(writes) == number:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write_text(path, text)
+
+    monkeypatch.setattr("calibrant.training.run.write_text", full)
+    if number < 4:
+        with pytest.raises(OSError, match="No space left"):
+            train(short, tmp_path / "run", report=False)
+    assert len(train(short, tmp_path / "run", report=False).rows) == 1

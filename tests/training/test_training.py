@@ -427,3 +427,12 @@ def test_two_processes_do_not_train_in_one_folder(recipe, tmp_path) -> None:
     """The second is refused, and a killed first one holds nothing."""
     with RunFolder(tmp_path).locked(), pytest.raises(InputError, match="another process is training there"):
         train(recipe, tmp_path)
+
+
+def test_a_collapsed_training_is_called_one(recipe, tmp_path) -> None:
+    """Its network gives every image the same class; the run says so, and recommends nothing."""
+    steep = ["optimiser.learning_rate=100.0", "optimiser.clip_norm=0.0", "data.augment=[]"]
+    run = train(recipe.with_settings([*steep, "training.epochs=2"]), tmp_path / "run")
+    assert run.evaluation is not None
+    assert run.evaluation.notes[0].startswith("The training diverged or collapsed: the network is no better")
+    assert run.evaluation.verdict.recommended == "uncalibrated"

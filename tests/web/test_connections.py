@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
+import socket
+import subprocess
+import time
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any
@@ -21,6 +25,7 @@ from calibrant.web.protocol import MOST_BESIDE, Protocol
 from calibrant.web.uploads import Receiver
 from calibrant.web.work import Answer
 from calibrant.web.workers import Done, Progress
+from command_line import START
 from web_client import Here
 
 FILE = {"file": ("a.csv", b"label,prob\n")}
@@ -55,6 +60,47 @@ def test_workers_are_free_when_the_answer_is_there(kind: str) -> None:
             asking = client.post("/evaluate", files=FILE, headers={"accept": kind})
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asking, 0.1 if kind == LINES else 5)
+        return workers.ended
+
+    assert asyncio.run(asked()) == 1
+
+
+class Endless(Long):
+    """Says nothing, without end."""
+
+    async def run(self, *_: Any) -> AsyncGenerator[Progress | Done]:
+        """Wait."""
+        try:
+            await asyncio.Event().wait()
+            yield Progress("never", 0.0)
+        finally:
+            self.ended += 1
+
+
+@pytest.mark.parametrize("kind", [b"application/json", LINES.encode()])
+def test_work_ends_when_the_client_leaves(kind: bytes) -> None:
+    """Whatever was asked for, and though nothing is written that would fail."""
+
+    async def asked() -> int:
+        workers, sent, leaves = Endless(), asyncio.Event(), time.monotonic() + 0.4
+
+        async def receive() -> dict[str, Any]:
+            if not sent.is_set():
+                sent.set()
+                head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
+                body = head + b"y\r\n--b--\r\n"
+                return {"type": "http.request", "body": body, "more_body": False}
+            if time.monotonic() < leaves:
+                await asyncio.sleep(10)
+            return {"type": "http.disconnect"}
+
+        async def send(_: Any) -> None:
+            pass
+
+        form = (b"content-type", b"multipart/form-data; boundary=b")
+        headers = [(b"host", b"localhost"), (b"accept", kind), form]
+        scope = {"type": "http", "method": "POST", "path": "/evaluate", "query_string": b""}
+        await asyncio.wait_for(create_app(workers)(scope | {"headers": headers}, receive, send), 10)
         return workers.ended
 
     assert asyncio.run(asked()) == 1
@@ -145,3 +191,20 @@ def test_headers_have_an_end(head: bytes, rest: bytes, refused: bool) -> None:
     wire = asyncio.run(sent())
     assert wire.closed == refused
     assert wire.written.startswith(b"HTTP/1.1 400") == refused
+
+
+@pytest.mark.slow
+def test_a_stalled_upload_does_not_keep_the_server(tmp_path) -> None:
+    """SIGTERM ends it within a few seconds, whatever a client holds."""
+    serving = subprocess.Popen(
+        [*START, "serve", "--port", "0", "--workers", "1"], stdout=subprocess.PIPE, cwd=tmp_path, text=True
+    )
+    assert serving.stdout is not None
+    with serving:
+        port = int(serving.stdout.readline().split("/ (")[0].rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            head = "POST /evaluate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
+            client.sendall(f"{head}Content-Type: multipart/form-data; boundary=b\r\n\r\n--b".encode())
+            time.sleep(1)
+            serving.terminate()
+            assert serving.wait(timeout=15) in {0, -signal.SIGTERM, 143}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sysconfig
 import traceback
 import warnings
 from collections.abc import Generator
@@ -33,6 +34,18 @@ class CalibrantWarning(UserWarning):
     """A result stands, and something about it needs saying (an optimum on a bound, floored probabilities)."""
 
 
+EXPECTED = (InputError, NotFittedError, ConvergenceError, OSError)
+"""What ends a command with one sentence."""
+
+
+def sentence_of(error: Exception) -> str:
+    """What the system says about a file, without the error number; other errors are sentences already."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    name = str(error.filename)[:200]
+    return f"{error.strerror}." if error.filename is None else f"{name}: {error.strerror}."
+
+
 @contextmanager
 def without_warnings() -> Generator[None]:
     """No :class:`CalibrantWarning` inside: where what they say is reported in another way."""
@@ -44,7 +57,21 @@ def without_warnings() -> Generator[None]:
 def clause(error: Exception) -> str:
     """What went wrong in a user's code, and in which line, as one clause."""
     said = str(error).strip().splitlines() or ["no more is said"]
-    last = traceback.extract_tb(error.__traceback__)[-1]
+    last = users_frame(error) or traceback.extract_tb(error.__traceback__)[-1]
     place = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (last.filename, last.lineno)
     what = error.msg if isinstance(error, SyntaxError) else said[0].rstrip(".")
     return f"{type(error).__name__}: {what} ({Path(place[0] or '?').name}, line {place[1]})"
+
+
+def users_frame(error: Exception) -> traceback.FrameSummary | None:
+    """The line of a user's code in which an error arose; None where calibrant's own code was the last."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if _PACKAGE in Path(frame.filename).parents:
+            return None
+        if not frame.filename.startswith("<") and not _LIBRARIES & {*Path(frame.filename).parents}:
+            return frame
+    return None
+
+
+_PACKAGE = Path(__file__).parents[1]
+_LIBRARIES = {Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}

@@ -8,6 +8,7 @@ import pickle
 import secrets
 import shutil
 import stat
+import time
 import zipfile
 import zlib
 from collections.abc import Generator
@@ -17,6 +18,7 @@ from pathlib import Path
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
 
 _LONGEST = 200  # characters of a path in a message
+_LEFT_OVER = 3600  # seconds; no file takes so long to write
 _ROOM = 2**16  # bytes; with less on the disk, it is what an unknown error is due to
 
 # What the readers of file formats raise, beside their own errors, when the bytes are not what they promise.
@@ -77,6 +79,14 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[Path]:
     finally:
         with suppress(OSError):  # a read-only disk refuses it even where there is nothing
             temporary.unlink()
+
+
+def remove_left_over(folder: Path) -> None:
+    """Remove temporary files that a killed process left in a folder an hour ago or longer."""
+    for each in folder.glob(f".calibrant-{'[0-9a-f]' * 16}*"):
+        with suppress(OSError):
+            if time.time() - each.stat().st_mtime > _LEFT_OVER:
+                each.unlink()
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

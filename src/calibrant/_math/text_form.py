@@ -61,6 +61,26 @@ def parse_call(text: str) -> tuple[str, dict[str, object]]:
     return name, settings
 
 
+def canonical_call(text: str) -> str:
+    """One spelling of ``name(setting=value)``; what lies in other modules stays as it is written.
+
+    Example:
+        >>> canonical_call(" focal( gamma = 3.0 )"), canonical_call("mlp(widths=[8], dropout=0.1)")
+        ('focal(gamma=3)', 'mlp(dropout=0.1, widths=(8,))')
+    """
+    if ":" in text.partition("(")[0]:
+        return text.strip()
+    name, settings = parse_call(text)
+    inside = ", ".join(f"{key}={_plain(settings[key])!r}" for key in sorted(settings))
+    return f"{name}({inside})" if inside else name
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return tuple(_plain(each) for each in value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def build_from(text: str, makers: Mapping[str, Callable[..., Built]], *, what: str) -> Built:
     """Make the thing that ``text`` describes; ``what`` names its kind in messages.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -16,11 +17,12 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
 from calibrant.calibrators.fitting.results import FitResult
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # from 2 on, files hold a checksum
 SINGLE_KEY = "calibrant.calibrator"
 GROUPS_KEY = "calibrant.group_calibrator"
 MULTI_KEY = "calibrant.multicalibrator"
 DETECTION_KEY = "calibrant.detection_calibration"
+_CHECKSUM_KEY = "calibrant.sha256"
 _ENDING = ".safetensors"
 
 
@@ -54,7 +56,16 @@ def file_bytes(key: str, content: Mapping[str, Any], tensors: Mapping[str, Tenso
     from safetensors.torch import save
 
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    return save(plain, metadata={key: json.dumps(content, allow_nan=False)})
+    text = json.dumps(content, allow_nan=False)
+    return save(plain, metadata={key: text, _CHECKSUM_KEY: _checksum(key, text, plain)})
+
+
+def _checksum(key: str, text: str, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(f"{key} {text}".encode())
+    for name, value in sorted(tensors.items()):
+        digest.update(f" {name} {value.dtype} {tuple(value.shape)} ".encode())
+        digest.update(value.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -80,12 +91,15 @@ def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[s
         )
     try:
         content: Any = json.loads(text)
-        version = content["format_version"]
-        if isinstance(version, int) and version > FORMAT_VERSION:
-            written_by = content.get("calibrant_version", "newer")
-            raise InputError(f"{path} was written by calibrant {written_by}; upgrade calibrant to read it.")
+        version, written_by = content["format_version"], content.get("calibrant_version", "newer")
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise damaged(path, "its header does not have the form of a calibrator's") from error
+    if type(version) is not int or version < 1:
+        raise damaged(path, f"its format has the version {version!r}")
+    if version > FORMAT_VERSION:
+        raise InputError(f"{path} was written by calibrant {written_by}; upgrade calibrant to read it.")
+    if version > 1 and metadata.get(_CHECKSUM_KEY) != _checksum(key, text, tensors):
+        raise damaged(path, "its content does not have the checksum that it was saved with")
     return content, tensors
 
 

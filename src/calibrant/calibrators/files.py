@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -76,6 +77,11 @@ def headers_of(path: str | os.PathLike[str], contents: Sequence[Any]) -> list[He
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        return TypeAdapter(list[Header]).validate_python(contents)
+        headers = TypeAdapter(list[Header]).validate_json(json.dumps(contents), strict=True)
     except ValidationError as error:
         raise damaged(path, "its header does not have the form of a calibrator's") from error
+    for header in headers:
+        names, classes = header.class_names, 2 if header.kind == "binary" else header.num_classes
+        if names is not None and len(names) != classes:
+            raise damaged(path, f"it has {len(names)} names for {classes} classes")
+    return headers

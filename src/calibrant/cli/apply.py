@@ -49,6 +49,9 @@ def apply(
         Literal["error", "pooled"] | None,
         typer.Option(help="For a calibrator by group: what to do with groups that it was not fitted on."),
     ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Keep texts that a spreadsheet would run as formulas.")
+    ] = False,
     force: Force = False,
 ) -> None:
     """Repair the probabilities in FILE with a saved calibrator."""
@@ -106,6 +109,7 @@ def apply(
             if label_shift or prior
             else (probs, _notes_on_shift(fitted, scores))
         )
+        notes = (*_notes_on_seen(fitted, predictions), *notes)
         calibrated = repaired(given, probs)
         tell(f"writing {out.name}", 0.8)
         kept = False
@@ -117,7 +121,9 @@ def apply(
             elif is_pipe(file) or given.top_k is not None:
                 calibrated.save(path)
             else:
-                kept = save_in_form_of(file, path, calibrated, columns=reading.columns, format=reading.form)
+                kept = save_in_form_of(
+                    file, path, calibrated, columns=reading.columns, format=reading.form, raw=raw
+                )
 
         write_unless_other(out, write, option="--out", force=force)
     if not kept and any(note.startswith("Not used") for note in given.notes):
@@ -270,6 +276,19 @@ def _numbers(text: str) -> list[float] | float:
             f"--prior must be numbers separated by commas, such as 0.98,0.02; got {text!r}."
         ) from error
     return numbers if len(numbers) > 1 else numbers[0]
+
+
+def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str]:
+    """What to say if these are the very samples of the fit."""
+    from calibrant.calibrators.fitting.data import fingerprint
+
+    labels = predictions.labels
+    if labels is None or len(labels) != fitted.fit_result_.num_samples:
+        return ()
+    if fingerprint(predictions.scores, labels, predictions.weights) != fitted.fit_result_.data_sha256:
+        return ()
+    said = "The calibrator was fitted on these very samples, so on them it looks better than on new ones"
+    return (f"{said}; evaluate the file as it was, or apply it to samples that it has not seen.",)
 
 
 def _notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:

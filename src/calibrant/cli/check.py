@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from calibrant._math.errors import InputError
+from calibrant._math.errors import EXPECTED, InputError, sentence_of
 from calibrant.cli.dense import IgnoreIndex
+from calibrant.cli.manner import in_options, option_names
 from calibrant.cli.parts import EngineOption, JobsOption, opened_alike, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
@@ -105,7 +108,6 @@ def check(
     Where so few samples would let a much worse model pass as well, it says so; with --strict that is a 1.
     """
     inputs = [file] if baseline is None else [file, baseline]
-    check_inputs(*inputs)
     check_json(json, inputs, force=force)
     check_output(junit, endings=(".xml",), option="--junit", inputs=inputs)
     refuse_to_replace(junit, option="--junit", force=force, may=starts_with(b'<testsuites name="calibrant'))
@@ -115,10 +117,17 @@ def check(
     from calibrant.evaluation.gate.check import check as check_predictions
     from calibrant.reports.junit import junit_text
 
-    wanted = {
-        metric: _number(gated()[metric].option, text) for metric, text in limits.items() if text is not None
-    }
-    with progress(f"checking {file.name}", quiet=quiet), shared_out(engine, jobs) as spread:
+    with (
+        _errors_told(file, json, junit),
+        progress(f"checking {file.name}", quiet=quiet),
+        shared_out(engine, jobs) as spread,
+    ):
+        check_inputs(*inputs)
+        wanted = {
+            metric: _number(gated()[metric].option, text)
+            for metric, text in limits.items()
+            if text is not None
+        }
         large = opened_alike(inputs, reading, engine=engine, ignore_index=ignore_index)
         if large[0] is not None and groups != "none":
             reading.refuse(
@@ -143,19 +152,40 @@ def check(
         if junit is not None:
             write_text(junit, junit_text(found))
     shown, passing = summed_up(found.checks, MOST_OF_GROUPS)
+    for warning in () if to_stdout(json) else found.warnings:
+        typer.echo(f"warning: {warning}")
     for each in () if to_stdout(json) else shown:
         if not (quiet and each.passed):
             mark = "FAIL" if not each.passed else MARKS[each.outcome] if each.conclusive else TOO_FEW
             typer.echo(f"{mark}: {each.sentence}")
     if passing is not None and not (quiet or to_stdout(json)):
         typer.echo(f"pass: {passing}.")
-    for warning in () if to_stdout(json) else found.warnings:
-        typer.echo(f"warning: {warning}")
     for note in () if to_stdout(json) else found.notes:
         if not quiet:
             typer.echo(f"note: {note}")
     if not found.passed:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _errors_told(file: Path, json: Path | None, junit: Path | None) -> Generator[None]:
+    """Write an error into the files that are asked for, so that a pipeline sees it in its own format."""
+    try:
+        yield
+    except EXPECTED as error:
+        from calibrant._math.environment import environment
+        from calibrant._math.files import write_text
+        from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION
+        from calibrant.reports.junit import junit_error
+
+        sentence = in_options(sentence_of(error), option_names(inspect.signature(check, eval_str=True)))
+        found = {"schema_version": CHECK_SCHEMA_VERSION, "passed": False, "error": sentence}
+        found |= {"versions": environment(), "command": command_line()}
+        with suppress(OSError):  # which may be the error itself
+            deliver_json(json, dumps(found, indent=2))
+            if junit is not None:
+                write_text(junit, junit_error(file.name, sentence))
+        raise
 
 
 def _groups(text: str | None) -> list[str] | Literal["none"] | None:

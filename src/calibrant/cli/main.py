@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
+from calibrant._math.errors import EXPECTED, clause, sentence_of, users_frame
 from calibrant.cli.apply import apply
 from calibrant.cli.check import check
 from calibrant.cli.compare import compare
@@ -86,14 +86,6 @@ def about(
     context.with_resource(manner(quiet=quiet, verbose=verbose))
 
 
-def _sentence(error: Exception) -> str:
-    """What the system says about a file, without the error number; other errors are sentences already."""
-    if not isinstance(error, OSError) or error.errno is None:
-        return str(error)
-    name = str(error.filename)[:200]
-    return f"{error.strerror}." if error.filename is None else f"{name}: {error.strerror}."
-
-
 def _interrupted(end: BaseException) -> bool:
     """Whether the user pressed Ctrl-C, which typer turns into a silent exit."""
     cause: BaseException | None = end
@@ -126,12 +118,15 @@ def run() -> None:
     warnings.showwarning = lambda message, *_, **__: errors().print(f"note: {message}", style="yellow")
     try:
         app(prog_name="calibrant", default_map=_defaults())
-    except (InputError, NotFittedError, ConvergenceError, OSError) as error:
-        errors().print(f"calibrant: {_sentence(error)}", style="red")
+    except EXPECTED as error:
+        errors().print(f"calibrant: {sentence_of(error)}", style="red")
         sys.exit(2)
     except SystemExit as end:
         if _interrupted(end):
             errors().print(STOPPED)
         raise
     except Exception as error:
-        sys.exit(report_fault(error))
+        if users_frame(error) is None:
+            sys.exit(report_fault(error))
+        errors().print(f"calibrant: your code fails: {clause(error)}.", style="red")
+        sys.exit(2)

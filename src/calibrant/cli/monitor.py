@@ -107,7 +107,7 @@ def monitor(
             write_report(found, report, title=title, files=inputs)
         deliver_json(json, found.to_json())
         if prometheus is not None:
-            write_text(prometheus, prometheus_text(found))
+            write_text(prometheus, prometheus_text(found, model=title))
     if not to_stdout(json):
         _show(found, quiet=quiet)
     if not found.passed:

@@ -14,7 +14,7 @@ from calibrant.cli.terminal import Force, check_output, progress, refuse_to_repl
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from calibrant.data import Geometry, Preparation, RawData
+    from calibrant.data import Dataset, Preparation, RawData
     from calibrant.training import Run
 
 
@@ -75,33 +75,37 @@ def predict(
     check_output(out, option="--out")
     refuse_to_replace(out, option="--out", force=force, may=lambda _: False, what="from before")
     from calibrant.data import Geometry, load, offline
-    from calibrant.training.prediction import Wanted, predict
+    from calibrant.training.data import geometry_of
+    from calibrant.training.prediction import Wanted, as_split, predict, splits_of
     from calibrant.training.run import load_run
 
     geometry = Geometry(size=size, resize=resize, crop=crop, channels=channels)
-    run = load_run(model) if Path(model).is_dir() else None
+    run, own = load_run(model) if Path(model).is_dir() else None, None
     with progress(f"reading {data}", quiet=quiet) as tell, offline(no_network):
         if run is not None:
             _refuse_with_run({"--size": size, "--resize": resize, "--crop": crop, "--channels": channels,
                               "--mean": mean, "--std": std, "--checkpoint": checkpoint})  # fmt: skip
-            geometry = _geometry_of(run)
+            geometry = geometry_of(run.recipe.data)
         raw = load(data, geometry=geometry)
+        if run is not None and (own := splits_of(run, raw)) is not None:
+            raw = as_split(own)
         found = predict(
             _network(model, run, raw, checkpoint),
             raw,
             wanted=Wanted(
                 split=split,
                 calibration=calibration if calibration < 1 else int(calibration),
-                downsample=1 if run is None else run.recipe.data.downsample,
+                downsample=1 if run is None or own is not None else run.recipe.data.downsample,
                 seed=seed,
             ),
-            preparation=_preparation(run, mean, std),
+            preparation=_preparation(run, own, mean, std),
             batch_size=batch_size,
             device=device,
             precision=precision,
             progress=tell,
         )
         found.save(out)
+    _warn_of_seen(raw, split, trained_on=own is not None)
     if not quiet:
         marked = "" if found.split is None else f", {found.calibration.num_samples} of them for calibration"
         typer.echo(f"{raw.name}: {found.num_samples} samples{marked}; {len(raw.class_names)} classes")
@@ -115,10 +119,26 @@ def _refuse_with_run(given: dict[str, object]) -> None:
             raise InputError(f"{option} is not for a run, which prepares samples as its recipe says.")
 
 
-def _geometry_of(run: Run) -> Geometry:
-    from calibrant.data import Geometry
+def _warn_of_seen(raw: RawData, split: str | None, *, trained_on: bool) -> None:
+    """Warn of samples that the network was trained on, or may have been."""
+    if trained_on and split in {"train", "all"}:
+        _warn(
+            f"the network was trained on {len(raw.train.labels)} of these samples, and looks better on them "
+            "than on new ones. Leave --split out for its own calibration and test samples."
+        )
+    elif not trained_on and split is None and "test" not in raw.parts:
+        _warn(
+            f"{raw.name} has no test split, so all its samples are predicted. If the network was trained on "
+            "some of them, it looks better than it is; if on none, name --split all."
+        )
 
-    return Geometry(size=run.recipe.data.size, channels=run.recipe.data.channels)
+
+def _warn(text: str) -> None:
+    import warnings
+
+    from calibrant._math.errors import CalibrantWarning
+
+    warnings.warn(text, CalibrantWarning, stacklevel=1)
 
 
 def _network(text: str, run: Run | None, raw: RawData, checkpoint: Path | None) -> nn.Module:
@@ -138,13 +158,15 @@ def _first() -> Tensor:
     return torch.arange(1)
 
 
-def _preparation(run: Run | None, mean: str | None, std: str | None) -> Preparation | None:
+def _preparation(
+    run: Run | None, own: Dataset | None, mean: str | None, std: str | None
+) -> Preparation | None:
     """What is done to inputs in [0, 1]."""
     from calibrant.data import Preparation
     from calibrant.training.data import preparation, read_data
 
     if run is not None:
-        return preparation(run.recipe.data, read_data(run.recipe.data))
+        return preparation(run.recipe.data, own or read_data(run.recipe.data))
     if (mean is None) != (std is None):
         raise InputError("--mean and --std go together; got one of them.")
     if mean is None or std is None:

@@ -143,6 +143,7 @@ def serve(
         access_log=False,
         server_header=False,
         limit_concurrency=512,
+        timeout_graceful_shutdown=3,  # seconds; a stalled upload would keep the server for ever
         timeout_keep_alive=75,  # longer than clients keep one, or a request may meet a connection that ends
     )
     uvicorn.Server(config).run(sockets=[listening])

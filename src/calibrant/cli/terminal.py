@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 from typer.core import TyperCommand, TyperGroup
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import remove_left_over
 from calibrant.cli.manner import QUIET, VERBOSE
 from calibrant.evaluation.quantities.roster import extras
 
@@ -183,6 +184,7 @@ def check_output(
         raise InputError(f"{option} {path} is a folder; name a file in it.")
     if not path.parent.is_dir():
         raise InputError(f"{option} {path}: the folder {path.parent} does not exist; create it first.")
+    remove_left_over(path.parent)
 
 
 def to_stdout(path: Path | None) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import torch
+
 from calibrant.evaluation.judging.agreement import Agreement
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.phrases import number, percent
@@ -22,11 +24,53 @@ FEWEST_WRONG = 20
 MANY_TIMES = 2  # as often as the label itself is the label beside it predicted
 
 
+NO_BETTER = "No better than the class frequencies"
+FEWEST_OF_OTHERS = 200  # samples outside the most frequent class: enough for an AUROC of 0.57 to show
+
+
 def alarms(predictions: Predictions | None, reduced: Reduced) -> tuple[str, ...]:
     """Numbers that are not what they are called, labels that do not belong to the scores."""
-    noted = () if predictions is None else predictions.notes
-    of_accuracy = () if predictions is None else _of_accuracy(predictions.kind, reduced)
-    return (*(note for note in noted if note in SUSPICIOUS), *(tuple(_of_labels(reduced)) or of_accuracy))
+    if predictions is None:
+        return tuple(_of_labels(reduced))
+    found = tuple(_of_labels(reduced)) or tuple(_of_accuracy(predictions.kind, reduced))
+    useless = () if found or not is_useless(predictions) else (_no_better(predictions.num_samples),)
+    return (*useless, *(note for note in predictions.notes if note in SUSPICIOUS), *found)
+
+
+def _no_better(num_samples: int) -> str:
+    return (
+        f"{NO_BETTER}, as far as {num_samples:,} samples can tell: the probabilities of a class are no "
+        "higher where it occurs than where it does not. Did the training diverge or collapse, or were the "
+        "labels shuffled?"
+    )
+
+
+def is_useless(predictions: Predictions) -> bool:
+    """Whether the probabilities of a class are no higher where it occurs, by more than two standard errors.
+
+    Never where the scores stay in their file, or fewer than 200 samples are outside the most frequent class.
+
+    Example:
+        >>> is_useless(Predictions(probs=[0.5] * 500, labels=[0, 1] * 250))
+        True
+        >>> is_useless(Predictions(probs=[0.45, 0.55] * 250, labels=[0, 1] * 250))
+        False
+    """
+    labels = predictions.labels
+    if predictions.kind not in {"binary", "multiclass"} or labels is None or predictions.streamed:
+        return False
+    counts = torch.bincount(labels)
+    if len(labels) - int(counts.max()) < FEWEST_OF_OTHERS:
+        return False
+    probs = predictions.probs.double()
+    table = torch.stack([1 - probs, probs], dim=1) if probs.ndim == 1 else probs
+    weights = predictions.weights
+    share = torch.full_like(table[:, 0], 1 / len(table)) if weights is None else weights / weights.sum()
+    excess = table - share @ table
+    frequencies = torch.zeros(table.shape[1], dtype=share.dtype).index_add_(0, labels, share)
+    products = excess.gather(1, labels[:, None])[:, 0] - excess @ frequencies
+    mean = share @ products
+    return bool(mean <= 2 * (share * (products - mean)).norm() + 1e-12)
 
 
 def other_notes(predictions: Predictions) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from calibrant.evaluation.alarms import alarms
+from calibrant.evaluation.alarms import NO_BETTER, alarms
 from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.measured_coverage import coverage_of
@@ -73,18 +73,21 @@ def _verdict(judged: Judged) -> Verdict:
     """The verdict, with the sentence on the groups."""
     fitted, prepared = judged.fitted, judged.fitted.prepared
     split, level = prepared.split, prepared.procedure.level
+    warnings = alarms(prepared.split.test, judged.uncalibrated.reduced)
+    useless = any(warning.startswith(NO_BETTER) for warning in warnings)
     case = Case(
         kind=prepared.procedure.kind,
         arms=judged.arms,
         uncalibrated=judged.uncalibrated,
-        recommendation=fitted.recommendation,
+        recommendation=None if useless else fitted.recommendation,
         level=level,
         num_calibration=split.num_calibration,
         num_test=judged.num_test,
         cross_fitted=split.folds is not None,
         one_class=prepared.one_class,
         tolerance=prepared.request.tolerance,
-        warnings=alarms(prepared.split.test, judged.uncalibrated.reduced),
+        warnings=warnings,
+        useless=useless,
     )
     verdict = reach_verdict(case)
     if case.repaired:

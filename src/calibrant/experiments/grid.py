@@ -13,7 +13,7 @@ from typing import Any
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant.experiments.item import Item, make_item
-from calibrant.experiments.matching import Wanted, check_names, matches
+from calibrant.experiments.matching import Wanted, check_matched, check_names, matches
 from calibrant.experiments.tasks.fingerprints import Fingerprints, canonical
 from calibrant.experiments.tasks.roster import task_named
 from calibrant.experiments.tasks.task import Settings, Task
@@ -100,17 +100,22 @@ class Grid:
         known = list(_complete(task, base, source))
         excludes = _tables(content, "exclude", source)
         overrides = [_Override.read(each, source) for each in _tables(content, "override", source)]
-        for wanted in [*excludes, *(each.when for each in overrides)]:
+        conditions = [("exclude", each) for each in excludes]
+        conditions += [("override", each.when) for each in overrides]
+        for _, wanted in conditions:
             check_names(wanted, known, source)
         found: dict[str, Point] = {}
         excluded = merged = 0
+        seen: list[Settings] = []
         for axes in _combinations(content, known, source):
             given = {**base, **axes}
             settings = _complete(task, given, source)
+            seen.append(settings)
             for override in overrides:
                 if matches(settings, override.when):
                     given |= override.changes
                     settings = _complete(task, given, source)
+                    seen.append(settings)
             if any(matches(settings, wanted) for wanted in excludes):
                 excluded += 1
                 continue
@@ -119,6 +124,8 @@ class Grid:
                 merged += 1
             else:
                 found[name] = Point(axes={key: settings[key] for key in axes}, settings=settings)
+        for key, wanted in conditions:
+            check_matched(wanted, seen, f"{source}: [[{key}]]")
         if not found:
             raise InputError(f"{source}: the grid holds no runs; every combination is excluded.")
         return cls(task=task, points=tuple(found.values()), num_excluded=excluded, num_merged=merged)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from calibrant._math.errors import InputError
-from calibrant._math.text_form import nearest
+from calibrant._math.text_form import canonical_call, nearest
 
 Wanted: TypeAlias = Mapping[str, Any]
 """Settings with the value that they must have, or a list of values; in texts ``*`` stands for anything."""
@@ -22,6 +22,8 @@ def matches(settings: Mapping[str, Any], wanted: Wanted) -> bool:
         True
         >>> matches({"loss": "focal(gamma=3)", "seed": 1}, {"seed": 2})
         False
+        >>> matches({"loss": "focal(gamma=3)"}, {"loss": "focal(gamma=3.0)"})
+        True
     """
     return all(_has(settings.get(name), value) for name, value in wanted.items())
 
@@ -36,6 +38,22 @@ def check_names(wanted: Iterable[str], known: Iterable[str], where: str) -> None
     for name in wanted:
         if name not in names:
             raise InputError(f"{where}: there is no setting {name}{nearest(name, names)}")
+
+
+def check_matched(wanted: Wanted, there: Sequence[Mapping[str, Any]], where: str) -> None:
+    """Refuse values that none of the settings has.
+
+    Raises:
+        InputError: Naming the nearest.
+    """
+    if any(matches(settings, wanted) for settings in there):
+        return
+    for name, value in wanted.items():
+        if not any(matches(settings, {name: value}) for settings in there):
+            known = nearest(str(value), dict.fromkeys(f"{settings[name]}" for settings in there))
+            raise InputError(f"{where} matches no run: none has {name} = {value!r}{known}")
+    both = ", ".join(f"{name} = {value!r}" for name, value in wanted.items())
+    raise InputError(f"{where} matches no run: none has all of {both}; remove it or change a value.")
 
 
 def read_wanted(texts: Sequence[str], *, option: str) -> dict[str, Any]:
@@ -67,10 +85,18 @@ def _has(value: Any, wanted: Any) -> bool:
         return any(_has(value, each) for each in wanted)
     if isinstance(value, str) and isinstance(wanted, str):
         pattern = "".join({"*": ".*", "?": "."}.get(each, re.escape(each)) for each in wanted)
-        return re.fullmatch(pattern, value, flags=re.DOTALL) is not None
+        return re.fullmatch(pattern, value, flags=re.DOTALL) is not None or _is_same_call(value, wanted)
     return (type(value) is type(wanted) and value == wanted) or (
         _are_numbers(value, wanted) and value == wanted
     )
+
+
+def _is_same_call(value: str, wanted: str) -> bool:
+    """Whether both are ``name(setting=value)`` with the same values, however they are written."""
+    try:
+        return "(" in wanted and canonical_call(value) == canonical_call(wanted)
+    except InputError:
+        return False
 
 
 def _are_numbers(*values: object) -> bool:

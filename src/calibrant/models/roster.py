@@ -152,10 +152,7 @@ def imported(text: str, given: Mapping[str, object]) -> Any:
     factory: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(factory):
         raise InputError(f"{module_name} has no function {name!r}{nearest(name, vars(module))}")
-    try:
-        signature = inspect.signature(factory)
-    except ValueError as error:  # some built-in functions have none
-        raise InputError(f"{module_name}:{name} has no signature to read, so it cannot be called.") from error
+    signature = _signature(factory, f"{module_name}:{name}")
     parameters = signature.parameters
     passed = {key: value for key, value in given.items() if key in parameters}
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
@@ -177,6 +174,15 @@ def imported(text: str, given: Mapping[str, object]) -> Any:
         raise
     except Exception as error:
         raise InputError(f"{module_name}:{name} fails: {clause(error)}.") from error
+
+
+def _signature(factory: Callable[..., Any], name: str) -> inspect.Signature:
+    if isinstance(factory, type) and factory.__init__ is nn.Module.__init__:  # which takes anything and fails
+        return inspect.Signature()
+    try:
+        return inspect.signature(factory)
+    except ValueError as error:  # some built-in functions have none
+        raise InputError(f"{name} has no signature to read, so it cannot be called.") from error
 
 
 def last_linear(model: nn.Module) -> nn.Linear | None:

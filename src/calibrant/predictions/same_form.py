@@ -21,6 +21,7 @@ def save_in_form_of(
     *,
     columns: ColumnNames | None = None,
     format: str | None = None,  # noqa: A002
+    raw: bool = False,
 ) -> bool:
     """Write predictions as the table that they came from: all its columns, with these scores in place.
 
@@ -30,6 +31,8 @@ def save_in_form_of(
         predictions: With a row for each of the table's, in its order, and probabilities or confidences.
         columns: As of :func:`load_predictions`, where the table was read by such.
         format: As of :func:`load_predictions`.
+        raw: Whether texts that a spreadsheet would run as formulas stay as they are; else ``'`` is put before
+            them, with a warning.
 
     Returns:
         Whether columns were kept; where the source is not a table, or ``out`` is of another kind of file, the
@@ -44,7 +47,7 @@ def save_in_form_of(
         table = scores.numpy().astype(np.float64).reshape(len(predictions), -1)
         if were_percentages(predictions.notes):
             table = 100 * table
-        if write_like(source, ending, out, new_ending, table, columns):
+        if write_like(source, ending, out, new_ending, table, columns, raw=raw):
             return True
     predictions.save(out)
     if can_keep(ending, new_ending) and new_ending in {".json", ".jsonl", ".ndjson"}:

@@ -20,11 +20,9 @@ def junit_text(found: GateResult) -> str:
         >>> text.splitlines()[1]
         '<testsuites name="calibrant check" tests="1" failures="0" errors="0">'
     """
-    failed = sum(not each.passed for each in found.checks)
-    counts = {"tests": str(len(found.checks)), "failures": str(failed), "errors": "0"}
-    root = ET.Element("testsuites", {"name": "calibrant check", **counts})
     name = "predictions" if found.source is None else found.source.name
-    suite = ET.SubElement(root, "testsuite", {"name": f"calibrant check {name}", **counts, "skipped": "0"})
+    failed = sum(not each.passed for each in found.checks)
+    root, suite = _suite(name, tests=len(found.checks), failures=failed)
     for each in found.checks:
         case = ET.SubElement(suite, "testcase", {"classname": f"calibrant.check.{name}", "name": _name(each)})
         if not each.passed:
@@ -34,6 +32,31 @@ def junit_text(found: GateResult) -> str:
             ET.SubElement(case, "system-out").text = each.sentence
     if found.warnings:
         ET.SubElement(suite, "system-err").text = "\n".join(found.warnings)
+    return _text(root)
+
+
+def junit_error(name: str, sentence: str) -> str:
+    """One test case with an error: why a file of that name could not be checked.
+
+    Example:
+        >>> junit_error("p.npz", "there is no such file.").splitlines()[4].strip()
+        '<error message="there is no such file." type="error">there is no such file.</error>'
+    """
+    root, suite = _suite(name, tests=1, errors=1)
+    case = ET.SubElement(suite, "testcase", {"classname": f"calibrant.check.{name}", "name": "check"})
+    ET.SubElement(case, "error", {"message": sentence, "type": "error"}).text = sentence
+    return _text(root)
+
+
+def _suite(name: str, *, tests: int, failures: int = 0, errors: int = 0) -> tuple[ET.Element, ET.Element]:
+    counts = {"tests": str(tests), "failures": str(failures), "errors": str(errors)}
+    root = ET.Element("testsuites", {"name": "calibrant check", **counts})
+    return root, ET.SubElement(
+        root, "testsuite", {"name": f"calibrant check {name}", **counts, "skipped": "0"}
+    )
+
+
+def _text(root: ET.Element) -> str:
     ET.indent(root)
     text = ET.tostring(root, encoding="unicode")
     allowed = "".join(letter for letter in text if letter >= " " or letter in "\t\n")  # XML 1.0 has no others

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant.data import Dataset, Geometry, Part, Preparation, load, shrink, split
+from calibrant.data import Dataset, Geometry, Part, Preparation, RawData, load, shrink, split
 from calibrant.data.text.vectors import no_vectors, read_vectors, vectors_path
 from calibrant.training.recipe import Recipe
 from calibrant.training.recipe_sections import DataSection
@@ -41,8 +41,17 @@ def read_data(settings: DataSection) -> Dataset:
     Raises:
         InputError: If there are no such data or vectors, or they cannot be split so.
     """
+    return split_as(settings, load(settings.name, geometry=geometry_of(settings)))
+
+
+def split_as(settings: DataSection, raw: RawData) -> Dataset:
+    """Data split as a recipe says; texts with the vectors of their words.
+
+    Raises:
+        InputError: If they cannot be split so, or there are no such vectors.
+    """
     dataset = split(
-        load(settings.name, geometry=_geometry(settings)),
+        raw,
         calibration=settings.calibration,
         test=settings.test,
         policy=settings.policy,
@@ -61,7 +70,8 @@ def read_data(settings: DataSection) -> Dataset:
     return replace(dataset, vectors=found)
 
 
-def _geometry(settings: DataSection) -> Geometry:
+def geometry_of(settings: DataSection) -> Geometry:
+    """How the recipe wants images scaled when they are chosen."""
     return Geometry(size=settings.size, channels=settings.channels)
 
 
@@ -71,7 +81,7 @@ def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
     Raises:
         InputError: If there is no such set, or its samples have another shape than those of ``dataset``.
     """
-    raw = load(name, geometry=_geometry(settings))
+    raw = load(name, geometry=geometry_of(settings))
     source = raw.train if raw.test is None else raw.test
     rows = torch.arange(len(source.labels))
     part = shrink(source.rows(rows, memory=int(settings.memory * 2**30)), settings.downsample)

@@ -13,6 +13,7 @@ from calibrant._math.errors import ConvergenceError
 from calibrant._math.shapes import Float, Int
 from calibrant.models import last_linear
 from calibrant.training import checkpoint, seeds
+from calibrant.training.batches import batches_in, least_batch
 from calibrant.training.dynamics import bins_of, dynamics_of, quarters
 from calibrant.training.epoch_metrics import epoch_metrics, top_labels
 from calibrant.training.gradient_norms import last_layer_gradient_norms
@@ -79,14 +80,7 @@ class Engine:
         order = torch.randperm(
             self.samples.count("train"), generator=seeds.generator(self.recipe.seed, seeds.ORDER, epoch)
         )
-        size = self.recipe.training.batch_size
-        batches = list(order.split(size))
-        if self.recipe.training.drop_last and len(batches) > 1 and len(batches[-1]) < size:
-            batches.pop()
-        # Batch normalisation needs two samples in each process.
-        if len(batches) > 1 and len(batches[-1]) < 2 * self.processes.count:
-            batches.pop()
-        return batches
+        return batches_in(order, self.recipe, least=least_batch(self.learner.model, self.processes.count))
 
     def _epoch(self, interruption: Interruption) -> bool:
         """The batches of an epoch that are not done yet; False if interrupted between two."""
@@ -124,10 +118,7 @@ class Engine:
         loss, right, count, *more = self.processes.total(state.sums).tolist()
         logits = self.inference.logits("calibration")
         if not math.isfinite(loss) or not bool(torch.isfinite(logits).all()):
-            raise ConvergenceError(
-                f"the training diverged in epoch {state.epoch + 1}: the loss or the logits are not finite; "
-                "lower optimiser.learning_rate or set optimiser.clip_norm."
-            )
+            raise _diverged(f"in epoch {state.epoch + 1}")
         row: dict[str, Any] = {
             "epoch": state.epoch + 1,
             "learning_rate": self.learner.learning_rate,
@@ -217,11 +208,29 @@ class Engine:
         best_epoch = 0 if state.best is None else state.best["epoch"]
         state.stopped = 0 < training.patience <= state.epoch - best_epoch
 
+    def final_logits(self, name: str) -> Float[Tensor, "N C"]:
+        """Those of the finished network.
+
+        Raises:
+            ConvergenceError: If some are not finite, as after a divergence that calibration samples hid.
+        """
+        logits = self.inference.final_logits(name)
+        if not bool(torch.isfinite(logits).all()):
+            raise _diverged(f"by its last epoch, as the {name} samples show")
+        return logits
+
     def use_kept_weights(self) -> None:
         """Load the weights that the recipe says to evaluate."""
         best = self.state.best
         if self.recipe.training.keep == "best" and best is not None:
             self.learner.model.load_state_dict(best["model"])
+
+
+def _diverged(when: str) -> ConvergenceError:
+    return ConvergenceError(
+        f"the training diverged {when}: the loss or the logits are not finite; "
+        "lower optimiser.learning_rate or set optimiser.clip_norm."
+    )
 
 
 def _ratio(total: float, count: float) -> float | None:

@@ -15,7 +15,7 @@ from calibrant.data import Dataset
 from calibrant.reports.pictures import Picture
 from calibrant.reports.run_sections import Section
 from calibrant.training.heat_maps import HeatMap, heat_maps
-from calibrant.training.run import Run
+from calibrant.training.run import Run, json_of
 
 FOLDER = "heat-maps"
 INDEX = "heat-maps.json"
@@ -53,11 +53,8 @@ def heat_map_facts(run: Run, dataset: Dataset) -> dict[str, str]:
 
 def heat_map_section(folder: Path) -> Section | None:
     """The heat maps in a run's directory, as its report shows them; None where there are none."""
-    index = folder / FOLDER / INDEX
-    if not index.is_file():
-        return None
-    content = json.loads(index.read_text(encoding="utf-8"))
-    if not content["maps"]:
+    content = json_of(folder / FOLDER / INDEX)
+    if content is None or not content["maps"]:
         return None
     pictures = tuple(
         Picture(

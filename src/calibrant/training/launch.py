@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from calibrant._math.errors import ConvergenceError, InputError
+from calibrant._math.errors import ConvergenceError, InputError, clause, users_frame
 from calibrant.data import build_augmentation
 from calibrant.models import build as build_model
 from calibrant.training import seeds
@@ -85,7 +85,7 @@ def train(
 
     Note:
         Torch's global generators are left as they were. With several processes each takes its share of every
-        batch; a loss of a whole batch (such as MMCE) then sees the share.
+        batch; a loss of a whole batch (such as MMCE) then sees the share, which the run reports.
     """
     if not isinstance(recipe, Recipe):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
@@ -117,7 +117,7 @@ def train(
     build_regularizer(recipe, model, loss)
     build_optimiser(recipe.optimiser, model)
     check_convention(recipe, model)
-    rehearse(recipe, dataset, model, input_shape)
+    rehearse(recipe, dataset, model, loss, input_shape)
     fabric = _fabric(recipe)
     run_folder.claim(recipe)
     job = Job(
@@ -211,6 +211,11 @@ def _work(fabric: Fabric, sealed: _Sealed) -> bool | Exception:
         return _carry_out(fabric, job)
     except (InputError, ConvergenceError) as error:
         return error
+    except Exception as error:
+        if fabric.world_size == 1 or users_frame(error) is None:
+            raise
+        # What is raised would become a traceback of torch's.
+        return InputError(f"your code fails: {clause(error)}.")
     finally:
         torch.set_num_threads(threads)
         if fabric.world_size > 1:
@@ -225,24 +230,23 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     engine.restore()
     kind = fabric.device.type
     device = torch.cuda.get_device_name(fabric.device) if kind == "cuda" else kind
-    size = sum(parameter.numel() for parameter in job.model.parameters())
     processes = fabric.world_size
-    facts = run_facts(job.recipe, job.dataset, num_parameters=size, device=device, processes=processes)
+    facts = run_facts(job.recipe, job.dataset, job.model, device=device, processes=processes)
     first = engine.processes.first
     if first:
-        job.folder.write_rows(engine.state.history)
-        job.folder.note_session(
+        job.folder.note_session(  # comes first: with it, the folder holds a run, whatever is missing
             command=job.command,
             device=device,
             processes=processes,
             data_sha256=job.data_sha256,
         )
+        job.folder.write_rows(engine.state.history)
         job.listener.start(epoch=engine.state.epoch, epochs=job.recipe.training.epochs, facts=facts)
     finished = engine.fit()
     if finished and not is_complete(job):
         engine.use_kept_weights()
         wanted = ("calibration", "test") if job.foreign is None else ("calibration", "test", "foreign")
-        logits = {name: engine.inference.final_logits(name) for name in wanted}
+        logits = {name: engine.final_logits(name) for name in wanted}
         shifted = shifted_logits(job, engine.samples, engine.inference)
         if first:
             cost = engine.learner.cost(engine.batches(0)[0])

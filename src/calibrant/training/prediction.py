@@ -12,12 +12,14 @@ from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
-from calibrant.data import LazyImages, Part, Preparation, RawData, shrink
+from calibrant.data import Dataset, LazyImages, Part, Preparation, RawData, shrink
 from calibrant.data.loading import in_turn
 from calibrant.data.prepare import to_unit
 from calibrant.data.splits import Size, chosen_for_calibration
 from calibrant.data.table import RawPart
 from calibrant.predictions import Predictions
+from calibrant.training.data import split_as
+from calibrant.training.run import Run
 
 Which = Literal["train", "calibration", "test", "all"]
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -35,6 +37,25 @@ class Wanted:
     """Shrink images by this factor."""
     seed: int = 0
     """Decides which are marked."""
+
+
+def splits_of(run: Run, raw: RawData) -> Dataset | None:
+    """The splits that a run was trained with, if these are its data; else None."""
+    try:
+        dataset = split_as(run.recipe.data, raw)
+    except InputError:  # too few samples, or texts without vectors: other data
+        return None
+    return dataset if dataset.sha256() == run.data_sha256 else None
+
+
+def as_split(dataset: Dataset) -> RawData:
+    """The splits of a training as those of a set to predict."""
+    parts = {
+        name: RawPart(inputs=part.inputs, labels=part.labels, groups=part.groups)
+        for name, part in dataset.parts.items()
+        if name != "policy"
+    }
+    return RawData(name=dataset.name, class_names=dataset.class_names, **parts)
 
 
 def predict(

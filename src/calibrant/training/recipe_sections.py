@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -16,6 +16,16 @@ class Section(BaseModel):
     """A table of a recipe."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: object, info: ValidationInfo) -> object:
+        several = value if isinstance(value, list | tuple) else (value,)
+        if cls.model_fields[str(info.field_name)].annotation is bool:
+            return value
+        if any(isinstance(each, bool) for each in several):
+            raise ValueError(f"`{info.field_name}` must not be true or false; give a value of its kind")
+        return value
 
 
 class DataSection(Section):

@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 
 from calibrant.evaluation import evaluate
+from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import write_report
 from calibrant.reports.commands import with_commands
@@ -25,6 +26,11 @@ from calibrant.training.shift import Shifted, ShiftResults, shift_section
 OVER_IMAGES = (
     "Intervals and chance are over images; images of one patient resemble each other, so they may be too "
     "narrow. The table of labels has intervals over patients."
+)
+
+COLLAPSED = (
+    "The training diverged or collapsed: the network is no better than the class frequencies. Lower "
+    "optimiser.learning_rate, or set optimiser.clip_norm."
 )
 
 
@@ -71,6 +77,8 @@ def write_results(
         evaluation = replace(evaluation, notes=(f"Trained on a {note}.", *evaluation.notes))
     if labels is not None:
         evaluation = replace(evaluation, notes=(*evaluation.notes, OVER_IMAGES))
+    if any(warning.startswith(NO_BETTER) for warning in evaluation.verdict.warnings):
+        evaluation = replace(evaluation, notes=(COLLAPSED, *evaluation.notes))
     run = load_run(folder.path)
     sections = run_sections(
         run,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -85,7 +86,14 @@ class RunFolder:
             InputError: If another recipe made it, or it holds other files and no run.
         """
         if self.holds_run:
-            differences = recipe.differences(load_recipe(self.recipe))
+            before = load_recipe(self.recipe)
+            differences = recipe.differences(before)
+            if [each.partition(":")[0] for each in differences] == ["training.epochs"]:
+                raise InputError(
+                    f"{self.path} has training.epochs = {before.training.epochs}, and a run keeps that: its "
+                    f"learning rate may depend on it. Train {self.recipe} with --epochs "
+                    f"{recipe.training.epochs} and another --out."
+                )
             if differences:
                 more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
                 raise InputError(
@@ -124,11 +132,22 @@ class RunFolder:
         with atomic_write(self.dynamics / f"epoch-{epoch:04}.npz") as temporary:
             np.savez(temporary, allow_pickle=False, **arrays)
 
+    @property
+    def sessions(self) -> list[dict[str, Any]]:
+        """What ``environment.json`` has of each session, the last at the end.
+
+        Raises:
+            InputError: If the file is damaged.
+        """
+        content = json_of(self.environment)
+        sessions = content.get("sessions") if isinstance(content, dict) else None
+        if not isinstance(sessions, list) or not sessions:
+            raise InputError(f"{self.environment} is missing or damaged; restore it or train anew.")
+        return sessions
+
     def note_session(self, *, command: str | None, device: str, processes: int, data_sha256: str) -> None:
         """Add a session, with what it runs on, to ``environment.json``."""
-        sessions: list[dict[str, Any]] = []
-        if self.environment.is_file():
-            sessions = json.loads(self.environment.read_text(encoding="utf-8"))["sessions"]
+        sessions = self.sessions if self.environment.is_file() else []
         here = environment()
         rounding = {name: here.pop(name) for name in ("instructions", "processor")}
         sessions.append(
@@ -156,7 +175,12 @@ class RunFolder:
         try:
             state = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
         except DAMAGE as error:
-            raise InputError(f"{self.checkpoint} cannot be read: {str(error).splitlines()[0]}.") from error
+            if isinstance(error, OSError) and error.errno not in {None, errno.EINVAL}:
+                raise
+            raise InputError(
+                f"{self.checkpoint} cannot be read: it is damaged or was cut short; remove it, and the same "
+                "command trains from the beginning."
+            ) from error
         if not isinstance(state, dict) or state.get("format") != CHECKPOINT_FORMAT:
             raise InputError(
                 f"{self.checkpoint} is not a checkpoint that this version of calibrant can read."
@@ -187,8 +211,7 @@ class Run:
     @property
     def data_sha256(self) -> str:
         """Fingerprint of the data for training and evaluation."""
-        sessions = json.loads(self.folder.environment.read_text(encoding="utf-8"))["sessions"]
-        return str(sessions[-1]["data_sha256"])
+        return str(self.folder.sessions[-1]["data_sha256"])
 
     @property
     def predictions(self) -> Predictions:
@@ -207,17 +230,17 @@ class Run:
     @property
     def cost(self) -> Mapping[str, Any] | None:
         """Time of a step against one of plain cross-entropy; None where the recipe adds nothing to it."""
-        return _json_of(self.folder.cost)
+        return json_of(self.folder.cost)
 
     @property
     def conventions(self) -> Mapping[str, Any] | None:
         """Error and ECE with a neutral class struck out or renormalised; None without such a class."""
-        return _json_of(self.folder.conventions)
+        return json_of(self.folder.conventions)
 
     @property
     def labels(self) -> Mapping[str, Any] | None:
         """Each label with intervals over patients; None where samples do not come in groups."""
-        return _json_of(self.folder.labels)
+        return json_of(self.folder.labels)
 
     @property
     def kept_row(self) -> Mapping[str, Any]:
@@ -274,9 +297,18 @@ def load_run(path: str | os.PathLike[str]) -> Run:
     )
 
 
-def _json_of(path: Path) -> dict[str, Any] | None:
-    """What a file of numbers holds; None where there is none."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+def json_of(path: Path) -> dict[str, Any] | None:
+    """What a file of numbers holds; None where there is none.
+
+    Raises:
+        InputError: If it is damaged.
+    """
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: it is not JSON; restore it or train anew.") from error
 
 
 def _json_line(row: Mapping[str, Any]) -> str:

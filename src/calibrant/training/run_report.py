@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
+
+from torch import nn
 
 from calibrant._math.errors import InputError
 from calibrant.calibrators import TemperatureScaling
@@ -17,14 +18,16 @@ from calibrant.reports import write_report
 from calibrant.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant.reports.run_sections import Section, SectionTable
 from calibrant.reports.words import number
+from calibrant.training.batches import batch_facts
 from calibrant.training.budget import budget_note
 from calibrant.training.data import read_data
 from calibrant.training.heat_map_section import heat_map_section
 from calibrant.training.label_table import label_section
+from calibrant.training.loss import build_loss
 from calibrant.training.neutral import convention_section
 from calibrant.training.recipe import WITHOUT_EFFECT, Recipe
 from calibrant.training.regularizer import regularizer_facts
-from calibrant.training.run import Run
+from calibrant.training.run import Run, json_of
 from calibrant.training.sample_images import panel
 from calibrant.training.shift import shift_section
 from calibrant.training.step_cost import cost_facts
@@ -34,19 +37,21 @@ _NAMES = {"entropy": "entropy", "max_probability": "maximum probability"}
 
 
 def run_facts(
-    recipe: Recipe, dataset: Dataset, *, num_parameters: int, device: str, processes: int
+    recipe: Recipe, dataset: Dataset, model: nn.Module, *, device: str, processes: int
 ) -> dict[str, str]:
     """How a run was made, in a few words each."""
     optimiser, training = recipe.optimiser, recipe.training
     clip = f", gradients clipped at {optimiser.clip_norm:g}" if optimiser.clip_norm else ", no clipping"
     rate = f"{optimiser.name}, learning rate {optimiser.learning_rate:g} ({_course(recipe)})"
     averaged = "summed over" if recipe.reduction == "sum" else "averaged over"
-    note = budget_note(recipe)
+    note, loss = budget_note(recipe), build_loss(recipe, dataset)
+    batches = batch_facts(recipe, len(dataset.train), model, loss, processes=processes)
+    size = sum(parameter.numel() for parameter in model.parameters())
     return {
         **({} if note is None else {"budget": note}),
         "data": dataset.summary(),
-        "model": f"{recipe.model}, {num_parameters:,} parameters{_begun(recipe)}",
-        "loss": f"{recipe.loss}, {averaged} batches of {training.batch_size}",
+        "model": f"{recipe.model}, {size:,} parameters{_begun(recipe)}",
+        "loss": f"{recipe.loss}, {averaged} batches of {training.batch_size}{batches}",
         "optimiser": f"{rate}, weight decay {optimiser.weight_decay:g}{clip}",
         **regularizer_facts(recipe),
         "runs on": f"{device}, processes: {processes}, {training.precision}",
@@ -85,22 +90,21 @@ def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) ->
     folder = run.folder
     if run.evaluation is None:
         raise InputError(f"{folder.path} is not finished, so it has no report.")
-    session = json.loads(folder.environment.read_text(encoding="utf-8"))["sessions"][-1]
-    detection, shifts = folder.detection, folder.shift_numbers
+    session, shifts = folder.sessions[-1], json_of(folder.shift_numbers)
     sections = run_sections(
         run,
         facts=run_facts(
             run.recipe,
             dataset,
-            num_parameters=sum(each.numel() for each in run.model().parameters()),
+            run.model(),
             device=session["device"],
             processes=session["processes"],
         ),
         predictions=run.predictions,
         test=dataset.test,
         class_names=dataset.class_names,
-        detection=json.loads(detection.read_text(encoding="utf-8")) if detection.is_file() else None,
-        shift=shift_section(json.loads(shifts.read_text(encoding="utf-8"))) if shifts.is_file() else None,
+        detection=json_of(folder.detection),
+        shift=shift_section(shifts) if shifts is not None else None,
     )
     write_report(run.evaluation, folder.report, title=run_title(run.recipe), after=[*sections, *further])
 

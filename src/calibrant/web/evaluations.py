@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from calibrant.web.limits import Limits, Refusal
-from calibrant.web.uploads import Form, Receiver
+from calibrant.web.uploads import Form, Receiver, while_there
 from calibrant.web.wanted import OF_COMPARISONS, wanted_of
 from calibrant.web.work import Answer, compared, evaluated
 from calibrant.web.workers import Done, Progress
@@ -71,8 +71,10 @@ class Evaluations:
 
     async def _answer(self, request: Request, task: Callable[[Form], Messages]) -> Response:
         messages = self._messages(request, task)
-        if _as_lines(request):
-            return await _Lines.begun(messages)
+        begun = _Lines.begun(messages) if _as_lines(request) else self._last(messages)
+        return await while_there(request, begun)
+
+    async def _last(self, messages: Messages) -> Response:
         async with aclosing(messages):
             async for message in messages:
                 if isinstance(message, Done):

@@ -13,7 +13,7 @@ from calibrant.web.batches import Batches
 from calibrant.web.classifier import Classifier
 from calibrant.web.evaluations import Computes
 from calibrant.web.limits import Limits, Refusal
-from calibrant.web.uploads import Form, Receiver
+from calibrant.web.uploads import Form, Receiver, while_there
 from calibrant.web.workers import Done
 
 
@@ -37,14 +37,17 @@ class Predicting:
         """Raw and calibrated probabilities of each image, with intervals; for one image also a heat map."""
         if self._model is None or self._batches is None:
             raise Refusal(404, "there is no network here; start `calibrant serve --model module:factory`.")
+        return await while_there(request, self._predicted(request, self._model, self._batches))
+
+    async def _predicted(self, request: Request, model: Model, batches: Batches) -> Response:
         async with self._receiver.form(request) as form:
             files, wanted = form.files.get("file", []), _map_of(form)
             if not files:
                 raise Refusal(422, "the field `file` must hold one image or more; got none.")
             if wanted is not None:
                 file = form.only("file")
-                return JSONResponse(await self._with_map(self._model, file, wanted))
-            answers = await self._batches.answers(files)
+                return JSONResponse(await self._with_map(model, file, wanted))
+            answers = await batches.answers(files)
         if len(answers) == 1 and isinstance(answers[0], Refusal):
             raise answers[0]
         told = [

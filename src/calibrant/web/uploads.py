@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import PureWindowsPath
+from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from calibrant.web.form_parts import Parts
 from calibrant.web.limits import Limits, Refusal, size
 
 _LONGEST_NAME = 100
+_LOOK = 0.25  # seconds between two looks whether the client is there
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,25 @@ class Form:
         return next((each.strip() for each in reversed(self.fields.get(name, [])) if each.strip()), None)
 
 
+async def while_there(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
+    """The answer that is worked out, unless the client leaves: the work then ends, and its bytes are freed.
+
+    Raises:
+        Refusal: If the client left.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait({task}, timeout=_LOOK))[0]:
+            # Whoever looks while the request comes would take a piece of it.
+            if getattr(request.state, "received", False) and await request.is_disconnected():
+                raise Refusal(400, "the client left before the answer was there.")
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+
+
 class Receiver:
     """Receives requests within the limits, of all together too."""
 
@@ -71,6 +93,7 @@ class Receiver:
                     found = await self._parsed(request, counted)
             except TimeoutError as error:
                 raise Refusal(408, f"the request must come within {self._limits.receive:g} s.") from error
+            request.state.received = True
             yield found
         finally:
             self.held -= counted.count

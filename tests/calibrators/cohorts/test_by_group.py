@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from calibrant import CalibrantWarning, InputError, load_calibrator
@@ -24,6 +24,7 @@ from calibrant.calibrators import (
     fit_temperatures,
     load_group_calibrator,
 )
+from calibrant.calibrators.file_format import GROUPS_KEY, file_bytes
 
 
 def drawn(num_samples: int = 600, seed: int = 0) -> tuple[Tensor, Tensor, list[str]]:
@@ -267,9 +268,9 @@ def test_damaged_files_are_refused(tmp_path: Path, change: Any, message: str) ->
     from safetensors import safe_open
 
     with safe_open(path, framework="pt") as file:
-        content = json.loads(file.metadata()["calibrant.group_calibrator"])
+        content = json.loads(file.metadata()[GROUPS_KEY])
     change(content)
-    save_file(load_file(path), path, metadata={"calibrant.group_calibrator": json.dumps(content)})
+    path.write_bytes(file_bytes(GROUPS_KEY, content, load_file(path)))
     with pytest.raises(InputError, match=message):
         load_group_calibrator(path)
 

@@ -102,6 +102,7 @@ def test_files_of_older_versions_are_read(tmp_path: Path) -> None:
     with safe_open(path, framework="pt") as file:
         header = json.loads(file.metadata()[KEY])
     del header["fit"]["profile"]
+    header["format_version"] = 1
     save_file(load_file(path), path, metadata={KEY: json.dumps(header)})
     loaded = load_calibrator(path)
     assert torch.equal(loaded.predict_proba(scores), calibrator.predict_proba(scores))

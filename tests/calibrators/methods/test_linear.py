@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from calibrant.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
+from calibrant.calibrators.file_format import SINGLE_KEY, write_file
 from calibrant.calibrators.fitting import regression
 
 ALL = [VectorScaling, MatrixScaling, StructuredMatrixScaling]
@@ -224,14 +226,9 @@ def test_gradient_reaches_the_logits(skewed: tuple[Tensor, Tensor]) -> None:
 
 def test_damaged_table_is_refused(skewed: tuple[Tensor, Tensor], tmp_path: Any) -> None:
     """A matrix that has not the file's number of classes is refused."""
-    from safetensors import safe_open
-    from safetensors.torch import load_file, save_file
-
-    path = tmp_path / "fitted.safetensors"
-    MatrixScaling().fit(*skewed).save(path)
-    with safe_open(path, framework="pt") as file:
-        header = file.metadata()
-    tensors = load_file(path)
-    save_file({**tensors, "weight": tensors["weight"][:, :3].contiguous()}, path, metadata=header)
+    path, fitted = tmp_path / "fitted.safetensors", MatrixScaling().fit(*skewed)
+    tensors = dict(fitted.named_buffers())
+    tensors["weight"] = tensors["weight"][:, :3].contiguous()
+    write_file(path, SINGLE_KEY, asdict(fitted.header()), tensors)
     with pytest.raises(InputError, match=r"`weight` is missing or has another shape than \(C, C\)"):
         load_calibrator(path)

@@ -325,6 +325,9 @@ def test_zero_probabilities_are_counted_and_said() -> None:
     probs = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]], dtype=torch.float64)
     with pytest.warns(CalibrantWarning, match="3 probabilities of exactly zero were counted as 1e-12"):
         calibrator = TemperatureScaling().fit(probs.log(), torch.tensor([1, 0, 0]))
+    single = probs[1:].log()
+    with pytest.warns(CalibrantWarning, match="1 probability of exactly zero was counted as 1e-12"):
+        TemperatureScaling().fit(single, torch.tensor([0, 2]))
     expected = -(math.log(1e-12) + math.log(0.5) + math.log(0.2)) / 3
     assert calibrator.fit_result_.before == pytest.approx(expected, rel=1e-10)  # rows then sum to 1 + 1e-12
     assert torch.isfinite(calibrator.predict_proba(probs.log())).all()

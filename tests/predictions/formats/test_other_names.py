@@ -334,3 +334,11 @@ def test_swapped_columns_are_recognised(tmp_path) -> None:
         read(tmp_path, "p.csv", "y_test,y_score\n1,0.75\n0,0.5\n", columns=columns)
     with pytest.raises(InputError, match=r"0 holds 0.75; these look like probabilities\."):
         Predictions(labels=[0.75, 0.5], probs=[1.0, 0.0])
+
+
+def test_a_column_has_one_role(tmp_path) -> None:
+    """Labels that are named as clusters, too, are not said to be missing."""
+    path = tmp_path / "t.csv"
+    path.write_text("y,p\n0,0.25\n1,0.5\n")
+    with pytest.raises(InputError, match="the column `y` is named as label and as cluster; name two"):
+        load_predictions(path, columns=ColumnNames(label="y", cluster="y"))

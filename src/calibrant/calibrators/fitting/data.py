@@ -21,7 +21,6 @@ from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 _HEAD = 256  # rows
 _SUM_SLACK = 1e-3
 _SURE = 0.05
-_SURE_EVENTS = "0 or 1 were counted as 1e-12 or 1 - 1e-12"
 _FEWEST = 10  # numbers, by which logits are taken for probabilities
 
 
@@ -88,6 +87,12 @@ class CalibrationData:
         )
 
 
+def fingerprint(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None) -> str:
+    """That of ``FitResult.data_sha256``, for samples that a calibrator may have been fitted on."""
+    checked = check_logits(logits, labels, weights, allow_minus_inf=True)
+    return CalibrationData.of(checked).weighted(checked.weights).sha256
+
+
 def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None) -> Samples:
     """One problem, checked; several labels per sample are refused."""
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
@@ -109,8 +114,9 @@ def _finite(checked: Checked) -> tuple[Tensor, tuple[str, ...]]:
 
 def zeros_said(num_zeros: int, task: Task) -> tuple[str, ...]:
     """What is to be said of probabilities of exactly zero."""
-    said = "zero were counted as 1e-12" if task == "multiclass" else _SURE_EVENTS
-    return (f"{num_zeros} probabilities of exactly {said}",) if num_zeros else ()
+    value, counted = ("zero", "1e-12") if task == "multiclass" else ("0 or 1", "1e-12 or 1 - 1e-12")
+    noun, verb = ("probability", "was") if num_zeros == 1 else ("probabilities", "were")
+    return (f"{num_zeros} {noun} of exactly {value} {verb} counted as {counted}",) if num_zeros else ()
 
 
 def _seem_probabilities(scores: Tensor, kind: Task) -> str | None:

@@ -32,6 +32,7 @@ class Case:
     cross_fitted: bool
     warnings: tuple[str, ...] = ()  # what looks wrong with the data
     tolerance: float | None = None  # of calibration errors; None: the default
+    useless: bool = False  # whether the probabilities tell no more than the class frequencies
     one_class: bool  # whether the calibration samples hold a single class
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.phrases import (
     clearly,
     decimals_apart,
@@ -39,6 +40,8 @@ LOSS = "negative log-likelihood"
 def headline_of(case: Case, finding: Finding, about: str) -> str:
     """What holds, what does not, and what helps."""
     outcome = outcome_of(case, finding, about)
+    if case.useless:
+        return f"{NO_BETTER}: {_facts(case, finding)}."
     if finding.failing == ("groups",):
         return f"{groups_off(case)}; overall {_facts(case, finding)}; {outcome}."
     if is_partly(finding):
@@ -149,6 +152,8 @@ def outcome_of(case: Case, finding: Finding, about: str, *, intervals: bool = Tr
             return f"{said}, and {title(case.chosen)} is chosen for its {LOSS} (it {course})"
         if not finding.real or len(case.arms) == 1:
             return said
+        if case.useless:
+            return f"{said}, and no calibrator is recommended"
         if case.too_few:
             return f"{said}, and with only {case.fitted_on} none is recommended"
         return f"{said}, and no calibrator tried is clearly better"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.phrases import number, percent, points
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
@@ -24,6 +25,8 @@ from calibrant.evaluation.verdict.naming import listed
 def short_of(case: Case, finding: Finding) -> str:
     """What a reader should remember."""
     few = case.on_few
+    if case.useless:
+        return f"{NO_BETTER}."
     if finding.failing == ("groups",):
         return f"{groups_off(case)}."
     if is_partly(finding):

@@ -341,6 +341,11 @@ def _reason(case: Case) -> str | None:
 
 
 def _too_few(case: Case) -> str:
+    if case.useless:
+        return (
+            "No calibrator is recommended: one that gives every sample the class frequencies would be "
+            "calibrated, and as useless."
+        )
     if case.one_class:
         return (
             "The calibration samples hold one class only, so no calibrator is recommended: they do not tell "

@@ -18,6 +18,7 @@ from calibrant._math.files import said_of, said_of_full_disk
 from calibrant.experiments.engines.engine import Ended, Order, Progress
 from calibrant.experiments.item import Item
 from calibrant.experiments.result import RunResult
+from calibrant.experiments.store.result import DamagedResultError
 from calibrant.experiments.store.store import RunSession, Store
 from calibrant.experiments.tasks.task import Outcome, Tell
 
@@ -102,12 +103,12 @@ def now_and_then(tell: TellProgress, seconds: float) -> TellProgress:
 
 def _measured(store: Store, item: Item) -> RunResult | None:
     """The result that is there, measured again if it lacks numbers; None if the run must be done again."""
-    result = store.result(item.run)
-    if is_covered(result, item):
-        return result
     try:
+        result = store.result(item.run)
+        if is_covered(result, item):
+            return result
         return store.amend(item, item.task.measure_again(item.settings, result))
-    except FileNotFoundError:
+    except (FileNotFoundError, DamagedResultError):
         store.remove(item.run)
         return None
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from calibrant._math.errors import InputError
+from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant.experiments.store.places import INDEX, RESULT_FILE, RUNS, StorePlace
-from calibrant.experiments.store.result import FORMAT, summary_of
+from calibrant.experiments.store.result import FORMAT, DamagedResultError, summary_of
 
 Summary: TypeAlias = dict[str, Any]
 
@@ -20,19 +21,27 @@ class Index:
     def __init__(self, place: StorePlace) -> None:
         self._place = place
         self._known: dict[str, tuple[str, Summary]] = {}
+        self._damaged: dict[str, str] = {}
         self._loaded = False
 
     def summaries(self) -> list[Summary]:
-        """The summaries of all results; writes the index where it was behind."""
+        """The summaries of all results but damaged ones, with a warning; updates the index."""
         if not self._loaded:
             self._known, self._loaded = self._stored(), True
         stamps = self._place.stamps()
-        stale = [run for run, stamp in stamps.items() if self._known.get(run, ("", {}))[0] != stamp]
+        seen = {run: stamp for run, (stamp, _) in self._known.items()} | self._damaged
+        stale = [run for run, stamp in stamps.items() if seen.get(run) != stamp]
         for run in stale:
             name = f"{RUNS}/{run}/{RESULT_FILE}"
             content = self._place.read(name)
-            if content is not None:  # removed since they were listed
+            if content is None:  # removed since they were listed
+                continue
+            try:
                 self._known[run] = stamps[run], summary_of(content, f"{self._place.address}/{name}")
+            except DamagedResultError as error:
+                self._known.pop(run, None)
+                self._damaged[run] = stamps[run]
+                warnings.warn(str(error), CalibrantWarning, stacklevel=2)
         gone = self._known.keys() - stamps.keys()
         for run in gone:
             del self._known[run]
@@ -43,7 +52,7 @@ class Index:
 
     def rebuild(self) -> int:
         """Forget what is known and read every result; how many there are."""
-        self._known, self._loaded = {}, True
+        self._known, self._damaged, self._loaded = {}, {}, True
         return len(self.summaries())
 
     def _stored(self) -> dict[str, tuple[str, Summary]]:

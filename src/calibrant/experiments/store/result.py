@@ -65,25 +65,28 @@ def amended(content: Mapping[str, Any], item: Item, outcome: Outcome) -> dict[st
     return finite({**content, **again})
 
 
+class DamagedResultError(InputError):
+    """A file that should be the result of a run is not, whatever the version."""
+
+
 def summary_of(content: bytes, source: str) -> dict[str, Any]:
     """What an index keeps of a result: all but the rows.
 
     Raises:
-        InputError: If it is not a result that this version of calibrant can read.
+        DamagedResultError: If it is not a result.
+        InputError: If it is not one that this version of calibrant can read.
     """
     try:
         found = json.loads(content)
-        if found["format"] != FORMAT:
-            raise InputError(
-                f"{source} is of format {found['format']}; this version of calibrant reads format {FORMAT}."
-            )
-        return {name: found[name] for name in _SUMMARY}
+        written = found["format"]
+        summary = {name: found[name] for name in _SUMMARY if written == FORMAT}
     except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"{source} is not the result of a run; remove its folder, and the next sweep does it again."
+        raise DamagedResultError(
+            f"{source} is not the result of a run, so it is left out; the next sweep does that run again."
         ) from error
+    if written != FORMAT:
+        raise InputError(f"{source} is of format {written}; this version of calibrant reads format {FORMAT}.")
+    return summary
 
 
 def finite(value: Any) -> Any:

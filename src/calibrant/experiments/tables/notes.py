@@ -65,7 +65,7 @@ def _best(table: Table) -> Iterator[str]:
         yield (
             f"Bold{'' if there else ' (here none)'}: the best of those compared, told from each of the "
             f"others by a paired two-sided {_test(table)}, the largest p-value "
-            f"{_family(table, table.num_best)} groups, below {SIGNIFICANCE:g}."
+            f"{_family(table, table.num_best, 'group')}, below {SIGNIFICANCE:g}."
         )
     elif any(cell.quantity.better for cell in table.flat):
         shared = f"{FEWEST} {table.layout.repeat}s in common"
@@ -79,11 +79,13 @@ def _against(table: Table) -> Iterator[str]:
     degrees = sorted({each.difference.n - 1 for each in found if each.p is not None and each.difference})
     ends = " to ".join(dict.fromkeys(map(str, [degrees[0], degrees[-1]]))) if degrees else ""
     df = f" (df = {ends})" if ends and table.options.test == "t" else ""
+    tested = (
+        f"; * where a two-sided {_test(table)}{df}, {_family(table, table.num_against, 'comparison')}, gives "
+        f"p < {SIGNIFICANCE:g}"
+    )
     yield (
         f"Δ: difference from {table.options.against}, paired by {table.layout.repeat}, with its 95 % "
-        f"interval; * where a two-sided {_test(table)}{df}, {_family(table, table.num_against)} "
-        "comparisons, gives "
-        f"p < {SIGNIFICANCE:g}."
+        f"interval{tested if table.num_against else ''}."
     )
     undecidable = sum(each.p is None for each in found)
     if undecidable:
@@ -103,8 +105,8 @@ def _test(table: Table) -> str:
     return "t test" if table.options.test == "t" else "exact test that flips signs"
 
 
-def _family(table: Table, count: int) -> str:
-    return f"{CORRECTION_WORDS[table.options.correction]} {count}"
+def _family(table: Table, count: int, what: str) -> str:
+    return f"{CORRECTION_WORDS[table.options.correction]} {count} {what}{'s' * (count != 1)}"
 
 
 def _published(table: Table) -> Iterator[str]:

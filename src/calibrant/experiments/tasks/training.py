@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from calibrant import losses
 from calibrant._math.files import file_or_data
-from calibrant._math.text_form import named, parse_call
+from calibrant._math.text_form import canonical_call, named, parse_call
 from calibrant.calibrators import build as build_calibrator
 from calibrant.data.fetch import cache_folder
 from calibrant.data.lazy import feed
@@ -32,7 +32,7 @@ from calibrant.training import Listener, Recipe, train
 from calibrant.training.budget import settings_at
 from calibrant.training.data import TrainingData, read_training_data
 from calibrant.training.recipe_files import nested
-from calibrant.training.run import RunFolder
+from calibrant.training.run import RunFolder, json_of
 from calibrant.training.version import NUMBERS
 
 LATER: Mapping[str, object] = {
@@ -196,26 +196,6 @@ def recipe_of(settings: Settings) -> Recipe:
     return Recipe.read(nested(settings))
 
 
-def canonical_call(text: str) -> str:
-    """One spelling of ``name(setting=value)``; what lies in other modules stays as it is written.
-
-    Example:
-        >>> canonical_call(" focal( gamma = 3.0 )"), canonical_call("mlp(widths=[8], dropout=0.1)")
-        ('focal(gamma=3)', 'mlp(dropout=0.1, widths=(8,))')
-    """
-    if ":" in text.partition("(")[0]:
-        return text.strip()
-    name, settings = parse_call(text)
-    inside = ", ".join(f"{key}={_plain(settings[key])!r}" for key in sorted(settings))
-    return f"{name}({inside})" if inside else name
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, list | tuple):
-        return tuple(_plain(each) for each in value)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 @lru_cache(maxsize=1024)
 def _check(loss: str, model: str, calibrators: tuple[str, ...]) -> None:
     """Refuse what cannot be built whatever the data."""
@@ -290,7 +270,7 @@ class _Telling(Listener):
 
 def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: Predictions) -> dict[str, Any]:
     """What a run tells besides its rows and the quantities of its test split."""
-    session = json.loads(folder.environment.read_text(encoding="utf-8"))["sessions"][-1]
+    session = folder.sessions[-1]
     more: dict[str, Any] = {
         "inputs": _digests(data),
         "environment": {
@@ -304,10 +284,8 @@ def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: P
         },
         "counts": {name: len(part) for name, part in data.dataset.parts.items()},
     }
-    if folder.cost.is_file():
-        more["cost"] = json.loads(folder.cost.read_text(encoding="utf-8"))
-    if folder.conventions.is_file():
-        more["conventions"] = json.loads(folder.conventions.read_text(encoding="utf-8"))
+    found = {"cost": json_of(folder.cost), "conventions": json_of(folder.conventions)}
+    more |= {name: each for name, each in found.items() if each is not None}
     if folder.foreign_predictions.is_file():
         from calibrant.training.run_report import detection_of
 

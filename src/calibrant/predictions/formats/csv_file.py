@@ -33,7 +33,7 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
         numbered = lines(itertools.chain(start, file), delimiter)
         _, header = next(numbered, (0, []))
         header = [name.strip() for name in header]
-        number = float if delimiter == "," else _number
+        number = _plain_number if delimiter == "," else _number
         signed = unsigned = 0  # the first line with a % sign, and without
         titles = canonical(header, columns)
         layout = layout_of(titles)
@@ -166,9 +166,15 @@ def lines(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]
         raise InputError(f"line {reader.line_num} is not CSV ({error}).") from error
 
 
+def _plain_number(text: str) -> float:
+    if "_" in text:  # which Python passes over, and no one else
+        raise ValueError(text)
+    return float(text)
+
+
 def _number(text: str) -> float:
     """A number that may have a decimal comma, which cells that no comma parts can hold."""
-    return float(text.replace(",", "."))
+    return _plain_number(text.replace(",", "."))
 
 
 def _numbers(line: int, names: list[str], texts: list[str], number: Callable[[str], float]) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ def read(path: Path) -> FileContents:
             raise InputError(damaged("a .npz archive", error)) from error
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise InputError(f"it holds one bare array; write it by {BY}.")
+        twice = [name for name, number in Counter(archive.files).items() if number > 1]
+        if twice:
+            raise InputError(f"it holds `{twice[0]}` twice; write it by {BY}.")
         if holds_top_k(archive.files):
             return FileContents(fields=fields_of_top_k(archive.files, lambda name: _member(archive, name)))
         given = known_names(archive.files)

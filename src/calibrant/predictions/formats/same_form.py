@@ -5,20 +5,25 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import re
+import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant._math.errors import InputError
+from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import atomic_write
 from calibrant.predictions.formats import csv_file, json_file, lm_eval, parquet, parquet_files
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import layout_of
 
 Scores: TypeAlias = NDArray[np.float64]  # (N, k)
+_FORMULA = re.compile(r"\s*[=@]|\s*[+-](?!\s*[\d.,]+(e[+-]?\d+)?\s*%?\s*$)", flags=re.IGNORECASE)
+"""Texts that a spreadsheet runs; numbers with a sign are none."""
 _TEXT, _JSON, _PARQUET = "text", "json", "parquet"
 _FAMILIES = {
     ".csv": _TEXT, ".csv.gz": _TEXT, ".tsv": _TEXT, ".tsv.gz": _TEXT,
@@ -34,11 +39,19 @@ def can_keep(ending: str, new_ending: str) -> bool:
 
 
 def write_like(
-    source: Path, ending: str, out: Path, new_ending: str, scores: Scores, columns: ColumnNames | None
+    source: Path,
+    ending: str,
+    out: Path,
+    new_ending: str,
+    scores: Scores,
+    columns: ColumnNames | None,
+    *,
+    raw: bool = False,
 ) -> bool:
     """Write a table anew, with these scores in place of its own, whole or not at all.
 
-    Columns of logits are called ``prob...`` then, as they hold probabilities; all other names stay.
+    Columns of logits are called ``prob...`` then, as they hold probabilities; all other names stay. In CSV,
+    texts that a spreadsheet would run as formulas get a ``'`` before them unless ``raw``.
 
     Returns:
         False, and nothing is written, where the source has no columns of scores, as an object of arrays.
@@ -46,7 +59,8 @@ def write_like(
     Raises:
         InputError: If the source is no longer what was read.
     """
-    write = {_TEXT: _write_text, _JSON: _write_json, _PARQUET: _write_parquet}[_FAMILIES[ending]]
+    text = partial(_write_text, raw=raw)
+    write = {_TEXT: text, _JSON: _write_json, _PARQUET: _write_parquet}[_FAMILIES[ending]]
     prepared = write(source, ending, new_ending, scores, columns)
     if prepared is None:
         return False
@@ -102,7 +116,7 @@ def _check_rows(count: int, scores: Scores) -> None:
 
 
 def _write_text(
-    source: Path, ending: str, new_ending: str, scores: Scores, columns: ColumnNames | None
+    source: Path, ending: str, new_ending: str, scores: Scores, columns: ColumnNames | None, *, raw: bool
 ) -> _Write:
     with csv_file.open_text(source) as file:
         start, delimiter = csv_file.beginning(file)
@@ -119,6 +133,8 @@ def _write_text(
             row[place] = (text.replace(".", ",") if commas else text) + sign
     for place, title in places.items():
         rows[0][place] = title
+    if not raw:
+        _escape_formulas(rows)
     if ending != new_ending and ".tsv" in ending + new_ending:
         delimiter = "\t" if ".tsv" in new_ending else ","
 
@@ -127,6 +143,22 @@ def _write_text(
             csv.writer(file, lineterminator="\n", delimiter=delimiter).writerows(rows)
 
     return write
+
+
+def _escape_formulas(rows: list[list[str]]) -> None:
+    """Put a ``'`` before what a spreadsheet would run, and warn."""
+    found = 0
+    for row in rows:
+        for place, text in enumerate(row):
+            if _FORMULA.match(text):
+                row[place], found = f"'{text}", found + 1
+    if found:
+        warnings.warn(
+            f"{found} text{'s' * (found > 1)} that a spreadsheet would run as formulas got a ' before them; "
+            "--raw keeps such texts as they are.",
+            CalibrantWarning,
+            stacklevel=2,
+        )
 
 
 def _write_json(
