@@ -26,7 +26,7 @@ OF_OUTPUT = {
     *("help", "version_wanted"),
 }
 OF_COLUMNS = {"label_column", "prob_columns", "logit_columns", "group_column", "cluster", "bands"}
-READ_WHOLE = {"percent": True, "kind": "binary", "annotations": "a.json"}
+READ_WHOLE = {"percent": True, "scale": "1:5", "kind": "binary", "annotations": "a.json"}
 REFUSED = {"form": "csv", "lm_score": "acc_norm", "iou": 0.7}
 OF_COMMANDS = {"labels", "images", "ignore_index", "by_group", "groups", "file", "files"}
 """Refused or heeded by the commands themselves, see below."""

@@ -239,7 +239,7 @@ ARRAYS = {
         {"probs": LOGITS},
         (
             "`probs` must lie in [0, 1]; row 0 holds 2; if these are logits, name them `logits`; "
-            "if all are percentages, divide them by 100 (or say `percent=True`, --percent)."
+            "say `percent=True` (--percent) if all are percentages."
         ),
     ),
     "negative": (

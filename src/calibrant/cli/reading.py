@@ -91,8 +91,13 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "percent": (
         bool,
         typer.Option(
-            "--percent", help="Probabilities are percentages. Recognised without where most numbers exceed 1."
+            "--percent",
+            help="Probabilities are percentages. Recognised without where only they can be meant.",
         ),
+    ),
+    "scale": (
+        str | None,
+        typer.Option(metavar="LOW:HIGH", help="The ends of another scale of probabilities, such as 1:5."),
     ),
     "kind": (
         AnyKind | None,
@@ -128,6 +133,7 @@ class Reading:
     annotations: Path | None = None
     iou: float = 0.5
     percent: bool = False
+    scale: str | None = None
     kind: str | None = None
     lm_score: LmScore = "acc"
 
@@ -135,6 +141,7 @@ class Reading:
         """Predictions of a file, or of what comes through a pipe."""
         from calibrant.predictions import load_detections, open_predictions
         from calibrant.predictions.frequency import by_frequency
+        from calibrant.predictions.scale import scale_of
 
         if self.annotations is not None:
             self._refuse_columns()
@@ -150,6 +157,7 @@ class Reading:
             stream=stream,
             columns=self.columns,
             percent=self.percent or None,
+            scale=None if self.scale is None else scale_of(self.scale),
             kind=cast("Kind | None", self.kind),
             lm_score=self.lm_score,
             format=form,
@@ -243,7 +251,7 @@ class Reading:
         """Predictions with a column of times, in which labels may be missing."""
         from calibrant.predictions.over_time import load_timed
 
-        others = ("bands", "annotations", "iou", "percent", "kind", "lm_score")
+        others = ("bands", "annotations", "iou", "percent", "scale", "kind", "lm_score")
         self.refuse(*others, remedy="a stream is a table of its columns as they are.")
         found = load_timed(path, time=time, columns=self.columns, format=self.form)
         return replace(found, predictions=self._in_clusters(found.predictions, path))
@@ -265,6 +273,7 @@ class Reading:
         words += [] if self.annotations is None else ["--annotations", str(self.annotations)]
         words += [] if self.iou == 0.5 else ["--iou", f"{self.iou:g}"]
         words += ["--percent"] if self.percent else []
+        words += [] if self.scale is None else ["--scale", self.scale]
         words += [] if self.kind is None else ["--kind", self.kind]
         words += [] if self.lm_score == "acc" else ["--lm-score", self.lm_score]
         return shlex.join(words)

@@ -31,7 +31,7 @@ PROBABILITIES_AS_LABELS = "; these look like probabilities (are --label-column a
 YES_OR_NO = {"yes": "1", "no": "0"}
 OPPOSITES = {"yes": "no", "y": "n", "positive": "negative", "pos": "neg"}  # class 1 and class 0
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
-
+_PERCENT = "say `percent=True` (--percent) if all are percentages"
 
 _least_samples: ContextVar[int] = ContextVar("least_samples", default=2)
 
@@ -358,8 +358,15 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
     if name == "confidence":
         remedy = "it is the probability of the predicted class"
     if float(low) >= 0 and 2 < float(high) <= 100:
-        likelier = "correct it if it is a slip" if probs.ndim == 1 else remedy
-        remedy = f"{likelier}; if all are percentages, divide them by 100 (or say `percent=True`, --percent)"
+        if probs.ndim > 1:
+            remedy = f"{remedy}; {_PERCENT}"
+        else:
+            beyond, other = int((probs > 1).sum()), f"; {remedy}" if name == "probs" else ""
+            slip = "correct it if it is a slip; " if 2 * beyond < len(probs) else ""
+            remedy = (
+                f"{beyond} of {len(probs)} values exceed 1; {slip}{_PERCENT}, "
+                f"`scale=(1, 5)` (--scale 1:5) if all are on a scale from 1 to 5{other}"
+            )
     if -ROW_SUM_TOLERANCE <= value < 0:
         remedy = "set it to 0 if it is round-off"
     if math.isnan(value):

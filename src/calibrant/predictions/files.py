@@ -26,7 +26,7 @@ from calibrant.predictions.formats.roster import (
     known_ending,
     npy_format,
 )
-from calibrant.predictions.percent import as_shares
+from calibrant.predictions.scale import Scale, as_shares
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.top_k import predictions_of_top_k
 
@@ -41,6 +41,7 @@ def load_predictions(
     kind: Kind | None = None,
     columns: ColumnNames | None = None,
     percent: bool | None = None,
+    scale: Scale | None = None,
     lm_score: LmScore = "acc",
     format: str | None = None,  # noqa: A002
     name: str | None = None,
@@ -94,8 +95,9 @@ def load_predictions(
         kind: The kind that the file must hold; needed only for ``"multilabel"`` if neither labels nor the
             file say so.
         columns: What the columns of a table are called, where they have names of their own.
-        percent: Whether probabilities are percentages; by default where all have a ``%`` sign, or lie between
-            0 and 100, some above 2, and at least half exceed 1 or those of several classes sum to 100; noted.
+        percent: Whether probabilities are percentages; by default where all have a ``%`` sign, where those of
+            several classes sum to 100, or where a column goes beyond 50 and holds nothing between 0 and 1.
+        scale: What stands for 0 and for 1 in a column of another scale: ``(1, 5)`` for one to five stars.
         lm_score: How answers are scored in samples of lm-evaluation-harness: ``"acc"`` for the softmax of
             their log-likelihoods, ``"acc_norm"`` for that of their log-likelihoods per character,
             ``"acc_bytes"`` per byte.
@@ -129,6 +131,7 @@ def load_predictions(
         kind=kind,
         columns=columns,
         percent=percent,
+        scale=scale,
         lm_score=lm_score,
         format=format,
         name=name,
@@ -143,6 +146,7 @@ def open_predictions(
     kind: Kind | None = None,
     columns: ColumnNames | None = None,
     percent: bool | None = None,
+    scale: Scale | None = None,
     lm_score: LmScore = "acc",
     format: str | None = None,  # noqa: A002
     name: str | None = None,
@@ -160,6 +164,7 @@ def open_predictions(
         kind: As of :func:`load_predictions`.
         columns: As of :func:`load_predictions`.
         percent: As of :func:`load_predictions`.
+        scale: As of :func:`load_predictions`.
         lm_score: As of :func:`load_predictions`.
         format: As of :func:`load_predictions`.
         name: As of :func:`load_predictions`.
@@ -203,7 +208,8 @@ def open_predictions(
         further["lm_score"] = lm_score
     try:
         contents = _reader(form, path, stream, columns)(path, **further)
-        fields = as_shares(contents.fields, contents.percent or percent)
+        with lines_named(contents.lines):
+            fields = as_shares(contents.fields, scale, percent=contents.percent or percent)
         kind = _agreed_kind(fields.pop("kind", None), kind)
         source = Source(
             name=name or path.name,

@@ -36,8 +36,8 @@ from calibrant.predictions.formats.parquet_files import (
     rooted,
 )
 from calibrant.predictions.formats.top_k import holds_top_k, piece_of_top_k
-from calibrant.predictions.percent import holds_percentages
 from calibrant.predictions.pieces import Piece, piece_of
+from calibrant.predictions.scale import holds_percentages
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.two_classes import positive_number
 

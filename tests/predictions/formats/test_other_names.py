@@ -96,7 +96,7 @@ def test_which_of_two_columns_is_asked(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("label,prob\n1,75\n0,0.5\n", [0.75, 0.005]),
+        ("label,prob\n1,75\n0,5\n", [0.75, 0.05]),
         ("label,prob\n1,75%\n0,0.5 %\n", [0.75, 0.005]),
         ("label,prob_a,prob_b\na,75,25\nb,50,50\n", [[0.75, 0.25], [0.5, 0.5]]),
         ("confidence,correct\n75,1\n50,0\n", [0.75, 0.5]),
@@ -118,12 +118,65 @@ def test_percentages_are_not_guessed_where_they_may_be_probabilities(tmp_path) -
         read(tmp_path, "p.csv", "label,prob_a,prob_b\na,3,4\nb,50,50\n")
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet", "npz"])
+@pytest.mark.parametrize("columns", ["label,prob", "correct,confidence"])
+@pytest.mark.parametrize(
+    ("values", "beyond"),
+    [
+        ([90, 0.9, 80, 0.8], 2),  # half percentages, half shares
+        ([5, 3, 1, 4], 3),  # stars
+        ([9.7, 0.4, 2.3, 1.1], 3),  # margins
+        ([2.3, 0.0, 1.1, 0.5], 2),  # entropies
+        ([99, 0.5, 45.3, 60], 3),  # percentages of a rare event, or odds
+    ],
+)
+def test_scales_are_asked(tmp_path, ending, columns, values, beyond) -> None:
+    """Numbers of another scale are never divided by a guess: a sentence names the options."""
+    truth, score = columns.split(",")
+    rows = [{truth: k % 2, score: value} for k, value in enumerate(values)]
+    path = tmp_path / f"p.{ending}"
+    if ending == "npz":
+        names = {"label": "labels", "prob": "probs"}
+        np.savez(path, **{names.get(name, name): [row[name] for row in rows] for name in rows[0]})
+    else:
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame(rows)
+        if ending == "parquet":
+            pytest.importorskip("pyarrow")
+            frame.to_parquet(path)
+        elif ending == "csv":
+            frame.to_csv(path, index=False)
+        else:
+            frame.to_json(path, orient="records", lines=ending == "jsonl")
+    with pytest.raises(
+        InputError, match=rf"{beyond} of 4 values exceed 1; .*\(--percent\) .*\(--scale 1:5\)"
+    ):
+        load_predictions(path)
+    given = load_predictions(path, scale=(0, 100))
+    np.testing.assert_allclose(given.values, np.array(values) / 100, rtol=1e-12)
+
+
+def test_a_scale_is_brought_to_shares_and_back(tmp_path) -> None:
+    """``scale`` says what stands for 0 and 1; repaired tables have it again; beyond it the row is told."""
+    text = "id,correct,confidence\na,1,5\nb,0,1\nc,1,4\n"
+    found = read(tmp_path, "p.csv", text, scale=(1, 5))
+    assert found.confidence.tolist() == [1.0, 0.0, 0.75]
+    assert "`confidence` from 1 to 5 was brought to the scale from 0 to 1." in found.notes
+    save_in_form_of(tmp_path / "p.csv", tmp_path / "out.csv", found)
+    assert (tmp_path / "out.csv").read_text() == "id,correct,confidence\na,1,5.0\nb,0,1.0\nc,1,4.0\n"
+    with pytest.raises(InputError, match=r"scale from 1 to 4 \(--scale\); line 2 holds 5"):
+        load_predictions(tmp_path / "p.csv", scale=(1, 4))
+    with pytest.raises(InputError, match=r"which have no scale; leave out `scale` \(--scale, --percent\)"):
+        read(tmp_path, "q.csv", "label,logit\n1,5\n0,1\n", scale=(1, 5))
+
+
 @pytest.mark.parametrize("columns", ["label,prob", "correct,confidence"])
 def test_a_slip_does_not_make_percentages_of_all_the_others(tmp_path, columns) -> None:
     """One value among probabilities, or one cell with a sign, is told with its line and what to do."""
     text = columns + "\n1,0.7\n0,{}\n0,0.5\n"
     with pytest.raises(
-        InputError, match=r"in \[0, 1\]; line 3 holds 37; correct it .* percentages.*--percent"
+        InputError,
+        match=r"line 3 holds 37; 1 of 3 values exceed 1; correct it if it is a slip; say .*--percent",
     ):
         read(tmp_path, "p.csv", text.format("37"))
     with pytest.raises(InputError, match="% sign or none; line 3 has one, line 2 lacks one"):
