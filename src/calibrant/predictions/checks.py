@@ -31,6 +31,10 @@ PROBABILITIES_AS_LABELS = "; these look like probabilities (are --label-column a
 YES_OR_NO = {"yes": "1", "no": "0"}
 OPPOSITES = {"yes": "no", "y": "n", "positive": "negative", "pos": "neg"}  # class 1 and class 0
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
+MISSING = frozenset({"", "<na>", "nan", "null"})
+"""What stands in a cell of which nothing is known."""
+MISSING_AMONG_NUMBERS = MISSING | {"na", "n/a", "none", "?"}
+"""Among words, these could be the name of a class."""
 _PERCENT = "say `percent=True` (--percent) if all are percentages"
 
 _least_samples: ContextVar[int] = ContextVar("least_samples", default=2)
@@ -260,6 +264,20 @@ def as_texts(values: Any) -> list[str] | None:
     return [_name(item, "a text", row) for row, item in enumerate(listed)]
 
 
+def refuse_missing(texts: Sequence[str], name: str) -> None:
+    """Refuse texts of which one says that nothing is known."""
+    others = [text for text in texts if text.lower() not in MISSING_AMONG_NUMBERS]
+    numbers = all(whole_number(text) is not None for text in others)
+    words = MISSING_AMONG_NUMBERS if numbers else MISSING
+    missing = [row for row, text in enumerate(texts) if text.lower() in words]
+    if missing:
+        row, held = missing[0], len(missing)
+        raise InputError(
+            f"`{name}` is missing in {held} of {len(texts)} rows; row {row} holds {shown(texts[row])}; "
+            f"leave such rows out (pandas: `frame.dropna(subset=[{name!r}])`)."
+        )
+
+
 def shown(text: str) -> str:
     """A text as it stands in a message: quoted, in one line, not too long."""
     return repr(text if len(text) <= 60 else text[:60] + "…")
@@ -270,6 +288,10 @@ def whole_number(text: str) -> int | None:
     word = {"true": 1, "false": 0}.get(text.lower())
     if word is not None:
         return word
+    try:
+        return int(text)
+    except ValueError:
+        pass
     try:
         number = float(text)
     except ValueError:

@@ -387,3 +387,38 @@ def test_swapped_columns_are_recognised(tmp_path) -> None:
         read(tmp_path, "p.csv", "y_test,y_score\n1,0.75\n0,0.5\n", columns=columns)
     with pytest.raises(InputError, match=r"0 holds 0.75; these look like probabilities\."):
         Predictions(labels=[0.75, 0.5], probs=[1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("true", "predicted", "right"),
+    [
+        ("9007199254740992", "9007199254740993", False),  # one float64
+        ("12e1", "120", False),  # codes of products
+        ("007", "7", False),
+        ("7", "7.0", True),  # pandas, where the other column has gaps
+        ("1", "True", True),
+        ("a", "a", True),
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_labels_are_compared_as_they_are_written(tmp_path, ending, true, predicted, right) -> None:
+    """Texts that stand for one number are still two names; the other row is 5 and 5."""
+    rows = [(true, predicted), ("5", "5")]
+    records = [{"confidence": 0.5, "true_label": a, "pred_label": b} for a, b in rows]
+    text = "confidence,true_label,pred_label\n" + "".join(f"0.5,{a},{b}\n" for a, b in rows)
+    found = read(tmp_path, f"p.{ending}", lines(*records) if ending == "jsonl" else text)
+    assert found.correct.tolist() == [right, True]
+
+
+@pytest.mark.parametrize("nothing", ["", "nan", "NA", "NULL", "None", "?", "N/A", "<NA>"])
+def test_nothing_is_no_right_prediction(tmp_path, nothing) -> None:
+    """Where neither the truth nor the prediction is known nothing was right; the line is told."""
+    text = f"confidence,true_label,pred_label\n0.5,1,1\n0.5,{nothing},{nothing}\n"
+    with pytest.raises(InputError, match=r"`true_label` is missing in 1 of 2 rows; line 3 holds .*; leave"):
+        read(tmp_path, "p.csv", text)
+    words = text.replace("1,1", "some,some")
+    if nothing in {"NA", "None", "?", "N/A"}:  # as good a name as any
+        assert read(tmp_path, "q.csv", words).correct.tolist() == [True, True]
+    else:
+        with pytest.raises(InputError, match="`true_label` is missing"):
+            read(tmp_path, "q.csv", words)

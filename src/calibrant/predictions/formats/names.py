@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from calibrant._math.arrays import as_label_tensor
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import KINDS, as_texts, whole_number
+from calibrant.predictions.checks import KINDS, as_texts, refuse_missing
 
 ACCEPTED = (
     "calibrant reads `logits` or `probs` with `labels`, "
@@ -23,6 +24,8 @@ COMPANIONS = ("labels", "weights", "groups", "clusters")  # of which there is on
 OUTCOMES = ("correct", "true_label", "pred_label")
 PARTS = ("_val", "_test")
 TRUTH = frozenset({"labels", "correct"})
+_WHOLE = re.compile(r"^(-?\d+)\.0+$")
+_WORDS = {"true": "1", "false": "0"}
 # Names that others give to what is called `labels` here.
 TARGETS = frozenset(
     {"label", "labels", "target", "targets", "true_label", "true_labels", "truth", "y", "y_test", "y_true"}
@@ -204,18 +207,29 @@ def _split_of_parts(arrays: Mapping[str, Any], chosen: Chosen) -> list[int]:
 
 def _agreement(true: Any, predicted: Any) -> Tensor:
     """Where two arrays of labels, numbers or names, agree."""
-    true_texts, predicted_texts = as_texts(true), as_texts(predicted)
-    if true_texts is not None and predicted_texts is not None and len(true_texts) == len(predicted_texts):
-        true, predicted = ([whole_number(text) for text in texts] for texts in (true_texts, predicted_texts))
-        if None in true or None in predicted:  # names
-            return torch.tensor([a == b for a, b in zip(true_texts, predicted_texts, strict=True)])
-    first, second = as_label_tensor(true, name="true_label"), as_label_tensor(predicted, name="pred_label")
+    first: Any
+    second: Any
+    if as_texts(true) is not None or as_texts(predicted) is not None:
+        first, second = np.array(_as_written(true)), np.array(_as_written(predicted))
+        refuse_missing(first.tolist(), "true_label")
+        refuse_missing(second.tolist(), "pred_label")
+    else:
+        first = as_label_tensor(true, name="true_label")
+        second = as_label_tensor(predicted, name="pred_label")
     if first.shape != second.shape:
         raise InputError(
             "`true_label` and `pred_label` must have one entry per sample; "
             f"got shapes {tuple(first.shape)} and {tuple(second.shape)}."
         )
-    return first == second
+    return torch.as_tensor(first == second)
+
+
+def _as_written(labels: Any) -> list[str]:
+    """Labels as texts; pandas writes 1.0 for 1 where a column has gaps, and True for 1."""
+    texts = as_texts(labels)
+    if texts is None:
+        texts = [str(each) for each in labels.tolist()]
+    return [_WORDS.get(text.lower(), _WHOLE.sub(r"\1", text)) for text in texts]
 
 
 def _unused_note(chosen: Chosen, *, labelled: bool) -> tuple[str, ...]:
