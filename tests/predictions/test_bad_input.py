@@ -357,7 +357,7 @@ TABLES = {
     ),
     "semicolons": (
         "label;prob_0;prob_1\n1;0,5;0.5.\n",
-        "line 2, column `prob_1`: '0.5.' is not a number.",
+        "`prob_1` must hold a number in every row; line 2 holds '0.5.'.",
     ),
     "both spaces": (
         "prob_0,prob_1,logit_0,logit_1\n",
@@ -392,12 +392,12 @@ TABLES = {
     "decimal comma": ("prob,label\n0,5,1\n", "line 2 has 3 cells, and the header has 2."),
     "not a number": (
         "prob_0,prob_1,label\n1,0,1\n0,one,1\n",
-        "line 3, column `prob_1`: 'one' is not a number.",
+        "`prob_1` must hold a number in every row; line 3 holds 'one'.",
     ),
-    "an empty cell": ("prob,label\n0.5,1\n,1\n", "line 3, column `prob`: '' is not a number."),
+    "an empty cell": ("prob,label\n0.5,1\n,1\n", "`prob` must hold a number in every row; line 3 is empty."),
     "weight not a number": (
         "prob,weight\n0.5,1\n0.5,heavy\n",
-        "line 3, column `weight`: 'heavy' is not a number.",
+        "`weight` must hold a number in every row; line 3 holds 'heavy'.",
     ),
     "words for labels": (
         "prob,label\n0.5,ill\n0.5,well\n",
@@ -442,7 +442,7 @@ TABLES = {
     "NaN": (
         "logit_0,logit_1\n1,0\nnan,0\n",
         (
-            "`logits` must be finite; line 3 holds nan; leave that row out, or look at what "
+            "`logit_0` must hold a number in every row; line 3 holds 'nan'; leave that row out, or look at what "
             "the model was given there."
         ),
     ),
@@ -487,7 +487,10 @@ def test_text_that_is_not_utf8(tmp_path) -> None:
             {"prob": [0.5, 0.5], "weight": [None, 1.0]},
             "`weight` must hold a number in every row; row 0 is empty.",
         ),
-        ({"prob": ["0.5", "0.5"], "label": [1, 0]}, "`prob` must hold numbers; its type is string."),
+        (
+            {"prob": ["0.5", "x"], "label": [1, 0]},
+            "`prob` must hold a number in every row; row 1 holds 'x'.",
+        ),
         (
             {"prob": [0.5, 0.5], "weight": ["1", "two"]},
             "`weight` must hold a number in every row; row 1 holds 'two'.",

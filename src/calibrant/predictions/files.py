@@ -209,7 +209,7 @@ def open_predictions(
     try:
         contents = _reader(form, path, stream, columns)(path, **further)
         with lines_named(contents.lines):
-            fields = as_shares(contents.fields, scale, percent=contents.percent or percent)
+            fields = as_shares(contents.fields, scale, percent=percent)
         kind = _agreed_kind(fields.pop("kind", None), kind)
         source = Source(
             name=name or path.name,

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from calibrant._math.errors import InputError
 from calibrant._math.frames import Library, frame_columns, frame_of, is_frame
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import columns_of, fields_of_columns, layout_of
+from calibrant.predictions.formats.numbers import numbers_in
+from calibrant.predictions.scale import Scale, as_shares
 from calibrant.predictions.table import Predictions
 
 
 def predictions_from_frame(
-    frame: Any, *, columns: ColumnNames | None = None, kind: Kind | None = None
+    frame: Any, *, columns: ColumnNames | None = None, kind: Kind | None = None, scale: Scale | None = None
 ) -> Predictions:
     """Read predictions from a pandas or polars data frame with one row per sample.
 
@@ -28,6 +28,7 @@ def predictions_from_frame(
         frame: The data frame; it is not changed.
         columns: What columns with names of their own hold.
         kind: As of :func:`load_predictions`.
+        scale: As of :func:`load_predictions`.
 
     Returns:
         Predictions of the same values.
@@ -48,10 +49,17 @@ def predictions_from_frame(
     header = canonical(list(given), columns)
     layout = layout_of(header)
     found = dict(zip(header.names, given, strict=True))
-    scores = np.column_stack([_numbers(found[name], given) for name in layout.scores])
-    weights = {name: _numbers(found[name], given) for name in layout.weights}
+    numeric = {name: found[name] for name in (*layout.scores, *layout.weights)}
+    numbers, notes = numbers_in(
+        {each: given[each] for each in numeric.values()},
+        [found[name] for name in layout.scores],
+        layout.space,
+    )
+    scores = np.column_stack([numbers[found[name]] for name in layout.scores])
+    weights = {name: numbers[found[name]] for name in layout.weights}
     others = {name: _texts_or_numbers(given[found[name]]) for name in layout.others}
-    fields = fields_of_columns(layout, scores, others | weights)
+    fields = as_shares(fields_of_columns(layout, scores, others | weights), scale)
+    fields["notes"] = (*notes, *fields["notes"])
     stated = fields.pop("kind", None)
     return Predictions(**fields, kind=kind or stated)
 
@@ -78,17 +86,6 @@ def predictions_to_frame(predictions: Predictions, *, library: Library | None = 
     table = columns_of(predictions._contents.arrays())  # pyright: ignore[reportPrivateUsage]
     scores = {name: table.scores[:, place].tolist() for place, name in enumerate(table.score_names)}
     return frame_of(table.others | scores, library)
-
-
-def _numbers(name: str, columns: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """A column of numbers without gaps."""
-    try:
-        values = np.asarray(columns[name], dtype=np.float64)
-    except (TypeError, ValueError):
-        values = None
-    if values is None or np.isnan(values).any():
-        raise InputError(f"`{name}` must hold a number in every row of the frame.")
-    return values
 
 
 def _texts_or_numbers(column: Any) -> Any:

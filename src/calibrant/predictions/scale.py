@@ -18,7 +18,8 @@ Scale: TypeAlias = tuple[float, float]
 PERCENT = (0.0, 100.0)
 LARGEST_GUESSED = 50.0
 """Of a single column: what no scale of stars, words or grades reaches."""
-_DIVIDED = "holds percentages and was divided by 100."
+DIVIDED = "holds percentages and was divided by 100."
+"""Said of probabilities that were percentages."""
 _BROUGHT = re.compile(r" from (\S+) to (\S+) was brought to the scale from 0 to 1\.$")
 SPACES = ("probs", "confidence")
 
@@ -64,6 +65,10 @@ def as_shares(
         if scale is not None:
             raise InputError("it holds logits, which have no scale; leave out `scale` (--scale, --percent).")
         return fields
+    if scale_before(fields.get("notes", ())) == PERCENT:  # they had percent signs
+        if scale not in {None, PERCENT}:
+            raise InputError("percentages have a scale of their own; leave out `scale` (--scale).")
+        return fields
     values = fields[space]
     if isinstance(values, list | tuple):
         values = np.asarray(values)
@@ -75,7 +80,7 @@ def as_shares(
         scale = PERCENT
     low, high = scale
     if scale == PERCENT:
-        note, shares = f"`{space}` {_DIVIDED}", values / 100
+        note, shares = f"`{space}` {DIVIDED}", values / 100
     else:
         note = f"`{space}` from {low:g} to {high:g} was brought to the scale from 0 to 1."
         shares = (values - low) / (high - low)
@@ -85,13 +90,13 @@ def as_shares(
 
 def holds_percentages(fields: dict[str, Any]) -> bool:
     """Whether the fields hold what is divided by 100."""
-    return len(as_shares(fields).get("notes", ())) > len(fields.get("notes", ()))
+    return scale_before(as_shares(fields).get("notes", ())) == PERCENT
 
 
 def scale_before(notes: Iterable[str]) -> Scale:
     """The scale that probabilities had in their file, by the notes on predictions."""
     for note in notes:
-        if note.endswith(_DIVIDED):
+        if note.endswith(DIVIDED):
             return PERCENT
         if found := _BROUGHT.search(note):
             return float(found[1]), float(found[2])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,13 @@ import numpy as np
 import pytest
 
 from calibrant._math.errors import InputError
-from calibrant.predictions import ColumnNames, Predictions, load_predictions
+from calibrant.predictions import (
+    ColumnNames,
+    Predictions,
+    load_predictions,
+    open_predictions,
+    predictions_from_frame,
+)
 from calibrant.predictions.same_form import save_in_form_of
 
 
@@ -179,7 +187,7 @@ def test_a_slip_does_not_make_percentages_of_all_the_others(tmp_path, columns) -
         match=r"line 3 holds 37; 1 of 3 values exceed 1; correct it if it is a slip; say .*--percent",
     ):
         read(tmp_path, "p.csv", text.format("37"))
-    with pytest.raises(InputError, match="% sign or none; line 3 has one, line 2 lacks one"):
+    with pytest.raises(InputError, match=r"% sign or none; line 3 of `.*` has one, and others"):
         read(tmp_path, "p.csv", text.format("37%"))
 
 
@@ -422,3 +430,81 @@ def test_nothing_is_no_right_prediction(tmp_path, nothing) -> None:
     else:
         with pytest.raises(InputError, match="`true_label` is missing"):
             read(tmp_path, "q.csv", words)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "label;prob;weight\n1;0.5;1,000\n0;0.25;500\n",
+            r"a decimal point .*; line 2 holds '1,000' in",
+        ),
+        ("label;prob;weight\n1;0,5;1,000\n0;0,25;500\n", r"line 2 holds '1,000', which is 1000 or 1"),
+        ("label\tlogit\n1\t-1,234\n0\t2,500\n", r"line 2 holds '-1,234', which is -1234 or -1.234"),
+        (
+            "label;prob;weight\n1;0,5;1,000,000\n0;0,5;1\n",
+            "line 2 holds '1,000,000'; write it without",
+        ),
+        ("label,prob\n1,1_0\n0,0.5\n", "line 2 holds '1_0'"),
+    ],
+)
+def test_a_comma_that_may_part_thousands_is_refused(tmp_path, text, said) -> None:
+    """A decimal comma is one where nothing else can be meant."""
+    with pytest.raises(InputError, match=said):
+        read(tmp_path, "p.csv", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "label;logit\n1;-1,234\n0;0,5\n",
+        'label,logit\n1,"-1,234"\n0,"0,5"\n',  # quoted
+        "sep=;\nlabel;logit\n1;-1,234\n0;0,5\n;\n",  # as spreadsheets write it
+    ],
+)
+def test_decimal_commas_are_read_and_said(tmp_path, text) -> None:
+    """One cell settles what the commas of a column are."""
+    found = read(tmp_path, "p.csv", text)
+    assert found.scores.tolist() == [-1.234, 0.5]
+    assert found.labels.tolist() == [1, 0]
+    assert "`logit` has decimal commas." in found.notes
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet", "pandas", "polars"])
+@pytest.mark.parametrize("cells", [("95%", "5 %"), ("95,0%", "5%"), ("0.95", "0.05"), ("0,95", "0,05")])
+def test_numbers_are_read_however_they_are_written(tmp_path, ending, cells) -> None:
+    """Texts with signs, points or commas say the same in every format."""
+    rows = [{"label": 1, "prob": cells[0]}, {"label": 0, "prob": cells[1]}]
+    assert given_as(tmp_path, ending, rows).probs.tolist() == [0.95, 0.05]
+
+
+def test_decimals_of_parquet_are_numbers(tmp_path) -> None:
+    """As databases write them, with labels that are decimals, too; also read in pieces."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    kind = pyarrow.decimal128(10, 3)
+    two = [[Decimal("0.25"), Decimal("0.5")], [Decimal("0.75"), Decimal("0.5")]]
+    table = {f"prob_{k}": pyarrow.array(each, kind) for k, each in enumerate(two)}
+    table["label"] = pyarrow.array([Decimal(1), Decimal(0)], kind)
+    parquet.write_table(pyarrow.table(table), tmp_path / "p.parquet")
+    for stream in (False, True):
+        found = open_predictions(tmp_path / "p.parquet", stream=stream)
+        assert found.probs.tolist() == [[0.25, 0.75], [0.5, 0.5]]
+        assert found.labels.tolist() == [1, 0]
+
+
+def given_as(folder: Path, ending: str, rows: list[dict[str, Any]], **options: Any) -> Predictions:
+    """Rows as a file of a format, or as a frame, read."""
+    path = folder / f"p.{ending}"
+    if ending in {"pandas", "polars"}:
+        return predictions_from_frame(pytest.importorskip(ending).DataFrame(rows), **options)
+    if ending in {"parquet", "feather"}:
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif ending in {"csv", "tsv"}:
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), delimiter="\t" if ending == "tsv" else ",")
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        path.write_text(json.dumps(rows) if ending == "json" else lines(*rows))
+    return load_predictions(path, **options)

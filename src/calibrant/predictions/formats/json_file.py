@@ -15,7 +15,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import shown
 from calibrant.predictions.formats import lm_eval
 from calibrant.predictions.formats.aliases import LABELS, ColumnNames, canonical
 from calibrant.predictions.formats.columns import (
@@ -29,6 +28,7 @@ from calibrant.predictions.formats.columns import (
 from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.names import choose, fields_of
+from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.formats.stated import names_stated, stated_fields, with_nested
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
@@ -140,11 +140,17 @@ def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) ->
     header = canonical(names, columns)
     layout = layout_of(header)
     given = dict(zip(header.names, names, strict=True))
-    numeric = {name: _numbers(given[name], records) for name in (*layout.scores, *layout.weights)}
-    scores = np.stack([numeric[name] for name in layout.scores], axis=1)
+    numeric = [given[name] for name in (*layout.scores, *layout.weights)]
+    numbers, notes = numbers_in(
+        {name: [record.get(name) for record in records] for name in numeric},
+        [given[name] for name in layout.scores],
+        layout.space,
+    )
+    scores = np.column_stack([numbers[given[name]] for name in layout.scores])
     others = {name: _cells(given[name], records) for name in layout.others}
-    weights: dict[str, Column] = {name: numeric[name] for name in layout.weights}
-    return fields_of_columns(layout, scores, others | weights)
+    weights: dict[str, Column] = {name: numbers[given[name]] for name in layout.weights}
+    fields = fields_of_columns(layout, scores, others | weights)
+    return fields | {"notes": (*notes, *fields["notes"])}
 
 
 def _with_usual_names(records: Sequence[Record]) -> Sequence[Record]:
@@ -243,18 +249,6 @@ def _array(name: str, values: Any) -> Any:
         raise InputError(f"`{name}` must hold as many numbers in every row.") from error
     if found.dtype.kind not in "biuf":
         raise InputError(f"`{name}` must hold numbers in every row; some hold none.")
-    return found
-
-
-def _numbers(name: str, records: Sequence[Record]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    found = np.empty(len(records))
-    for row, record in enumerate(records):
-        value = record.get(name)
-        try:
-            found[row] = float(value)  # pyright: ignore[reportArgumentType]
-        except (TypeError, ValueError):
-            said = "is empty" if value is None else f"holds {shown(str(value))}"
-            raise InputError(f"`{name}` must hold a number in every row; row {row} {said}.") from None
     return found
 
 

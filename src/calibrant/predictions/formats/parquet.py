@@ -29,6 +29,7 @@ from calibrant.predictions.formats.columns import (
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged
 from calibrant.predictions.formats.json_file import fields_of_lists
 from calibrant.predictions.formats.npz import as_numpy
+from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 BUFFER = 1 << 16  # bytes of each column that are read ahead
@@ -55,6 +56,13 @@ def fields_in(file: Any, columns: ColumnNames | None, keys: Iterable[str] = ()) 
     layout, given = layout_in(file, columns, keys)
     found = [given[name] for name in layout.scores]
     schema = file.schema_arrow  # made anew whenever it is asked for
+    if any(_is_text(name, schema) for name in found):
+        with _reading():
+            columns_read = {name: file.read(columns=[name]).column(name).to_pylist() for name in found}
+        numbers, notes = numbers_in(columns_read, found, layout.space)
+        table = np.column_stack([numbers[name] for name in found])
+        fields = fields_of_columns(layout, table, _other_columns(layout, file, given))
+        return fields | {"notes": (*notes, *fields["notes"])}
     dtypes = [_float_dtype(name, schema) for name in found]
     scores = np.empty((file.metadata.num_rows, len(dtypes)), dtype=np.result_type(*dtypes))
     for index, name in enumerate(found):  # one at a time: memory never holds the table twice
@@ -106,9 +114,11 @@ def size_of_scores(path: Path, columns: ColumnNames | None = None) -> int:
         if holds_top_k(file.schema_arrow.names) or lists_in(file.schema_arrow, columns) is not None:
             return 0
         layout, given = layout_in(file, columns)
+        schema = file.schema_arrow
         if len(layout.scores) < 2 or len(layout.labels) > 1:
             return 0
-        schema = file.schema_arrow
+        if any(_is_text(given[name], schema) for name in layout.scores):
+            return 0
         return file.metadata.num_rows * sum(
             _float_dtype(given[name], schema).itemsize for name in layout.scores
         )
@@ -237,7 +247,7 @@ def _float_dtype(name: str, schema: Any) -> np.dtype[Any]:
         given = given.value_type
     if types.is_floating(given):
         return np.dtype(given.to_pandas_dtype())
-    if types.is_integer(given) or types.is_boolean(given):
+    if types.is_integer(given) or types.is_boolean(given) or types.is_decimal(given):
         return np.dtype(np.float64)
     raise InputError(f"`{name}` must hold numbers; its type is {given}.")
 
@@ -254,16 +264,21 @@ def _numbers(name: str, file: Any) -> np.ndarray[Any, np.dtype[Any]]:
 
 def numbers_of(column: Column, name: str) -> np.ndarray[Any, np.dtype[Any]]:
     """Numbers as they are, or as texts say them, such as 0.5 where folders are named by weight."""
-    if not isinstance(column, list):
-        return column
-    numbers = np.empty(len(column))
-    for row, text in enumerate(column):
-        try:
-            numbers[row] = float(text)
-        except ValueError as error:
-            said = f"holds {text!r}" if text else "is empty"
-            raise InputError(f"`{name}` must hold a number in every row; row {row} {said}.") from error
-    return numbers
+    return numbers_in({name: column}, (), "")[0][name] if isinstance(column, list) else column
+
+
+def _is_text(name: str, schema: Any) -> bool:
+    """Whether a column holds texts, which may be numbers."""
+    from pyarrow import types
+
+    given = schema.field(name).type
+    return types.is_string(given) or types.is_large_string(given) or types.is_string_view(given)
+
+
+def _as_plain(numbers: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Integers where all are whole, as labels of a database may be."""
+    whole = numbers.astype(np.int64)
+    return whole if (whole == numbers).all() else numbers
 
 
 def _cells(file: Any, name: str) -> Any:
@@ -335,6 +350,8 @@ def column_of(column: Any) -> Column:
     """Numbers as an array; everything else, and what has gaps, as texts."""
     from pyarrow import types
 
+    if types.is_decimal(column.type) and column.null_count == 0:
+        return _as_plain(np.array([float(each) for each in column.to_pylist()]))
     numeric = types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)
     if numeric and column.null_count == 0:
         return column.to_numpy(zero_copy_only=False)  # booleans are bits

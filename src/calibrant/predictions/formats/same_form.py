@@ -111,7 +111,7 @@ def _write_text(
     places = _places(header, columns)
     _check_rows(len(rows) - 1, scores)
     old = [row[place] for row in rows[1:] for place in places]
-    commas = delimiter != "," and any("," in cell for cell in old)
+    commas = any("," in cell for cell in old)
     sign = "%" if any(cell.strip().endswith("%") for cell in old) else ""
     for row, values in zip(rows[1:], scores.tolist(), strict=True):
         for place, value in zip(places, values, strict=True):
