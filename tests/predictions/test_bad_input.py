@@ -442,8 +442,8 @@ TABLES = {
     "NaN": (
         "logit_0,logit_1\n1,0\nnan,0\n",
         (
-            "`logit_0` must hold a number in every row; line 3 holds 'nan'; leave that row out, or look at what "
-            "the model was given there."
+            "`logit_0` must hold a number in every row; line 3 holds 'nan'; leave that row out, or look at "
+            "what the model was given there."
         ),
     ),
     "only a header": ("prob,label\n", "`probs` must hold at least two samples; got 0."),

@@ -29,7 +29,13 @@ NAMES_OF_AN_EVENT = (
 )
 PROBABILITIES_AS_LABELS = "; these look like probabilities (are --label-column and --prob-columns swapped?)"
 YES_OR_NO = {"yes": "1", "no": "0"}
-OPPOSITES = {"yes": "no", "y": "n", "positive": "negative", "pos": "neg"}  # class 1 and class 0
+OPPOSITES = {
+    "yes": "no",
+    "y": "n",
+    "positive": "negative",
+    "pos": "neg",
+    "true": "false",
+}  # class 1 and class 0
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
 MISSING = frozenset({"", "<na>", "nan", "null"})
 """What stands in a cell of which nothing is known."""
@@ -319,6 +325,12 @@ def _is_fraction(text: str) -> bool:
         return 0 < float(text) < 1
     except ValueError:
         return False
+
+
+def opposite_of(word: str) -> str | None:
+    """The other of two words such as yes and no, in the same capitals; None where there is none."""
+    pairs = OPPOSITE_NAMES | {negative: positive for positive, negative in OPPOSITE_NAMES.items()}
+    return _in_the_form_of(pairs[word.lower()], word) if word.lower() in pairs else None
 
 
 def _in_the_form_of(word: str, model: str | None) -> str:

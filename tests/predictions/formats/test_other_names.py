@@ -508,3 +508,21 @@ def given_as(folder: Path, ending: str, rows: list[dict[str, Any]], **options: A
     else:
         path.write_text(json.dumps(rows) if ending == "json" else lines(*rows))
     return load_predictions(path, **options)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "pandas"])
+@pytest.mark.parametrize("words", [("no", "yes"), ("Negative", "Positive"), ("False", "True")])
+def test_words_with_a_plain_meaning_are_what_numbers_mean(tmp_path, ending, words) -> None:
+    """``p_no`` is the probability of class 0, and of ``prob_yes, prob_no`` yes is class 1."""
+    no, yes = words
+    for labels in ((1, 0), (yes, no)):
+        one = given_as(
+            tmp_path, ending, [{"y": y, f"p_{no}": p} for y, p in zip(labels, (0.1, 0.8), strict=True)]
+        )
+        assert (one.class_names, one.labels.tolist()) == ((yes, no), [0, 1])
+        assert one.probs.tolist() == [0.1, 0.8]
+        pairs = zip(labels, (0.25, 0.75), strict=True)
+        rows = [{"label": y, f"prob_{yes}": 1 - p, f"prob_{no}": p} for y, p in pairs]
+        two = given_as(tmp_path, ending, rows)
+        assert (two.class_names, two.labels.tolist()) == ((no, yes), [1, 0])
+        assert two.probs.tolist() == [[0.25, 0.75], [0.75, 0.25]]

@@ -13,7 +13,7 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.predictions.bands import bands_of, named_bands
-from calibrant.predictions.checks import as_texts, whole_numbers
+from calibrant.predictions.checks import OPPOSITE_NAMES, as_texts, opposite_of, whole_number, whole_numbers
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, OTHER, Header
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
@@ -32,6 +32,7 @@ ACCEPTED = (
     "or `confidence` with `correct` (or with `true_label` and `pred_label`); "
     "`columns` (--label-column, --prob-columns) says which they are by other names"
 )
+_PAIRS = [{positive, negative} for positive, negative in OPPOSITE_NAMES.items()]
 DECISIONS = frozenset({"y_pred", "pred", "prediction", "predictions", "predicted"})
 
 
@@ -154,7 +155,7 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
         arrays["labels"] = (
             np.column_stack([_numbers(*each) for each in zip(layout.labels, labels, strict=True)])
             if several
-            else _label_column(labels[0], arrays)
+            else _label_column(labels[0], arrays, layout)
         )
     elif several:
         arrays["kind"] = "multilabel"
@@ -256,6 +257,8 @@ def _classes(family: str, header: Sequence[str]) -> tuple[tuple[str, ...], tuple
         )
     if set(suffixes) == {str(index) for index in range(len(set(suffixes)))}:
         return tuple(sorted(suffixes, key=int)), None
+    if {each.lower() for each in suffixes} in _PAIRS:  # in the order that the words have, not the columns
+        suffixes.sort(key=lambda each: each.lower() in OPPOSITE_NAMES)
     words = [suffix for suffix in suffixes if not suffix.isdigit()]
     if 0 < len(words) < len(suffixes):
         raise InputError(
@@ -300,9 +303,15 @@ def _refuse_ambiguous(names: tuple[str, ...]) -> None:
         )
 
 
-def _label_column(column: Column, arrays: Mapping[str, Any]) -> Column:
+def _label_column(column: Column, arrays: Mapping[str, Any], layout: Layout) -> Column:
     """Labels as they stand; as texts where classes have names, which may be numbers."""
-    if "class_names" in arrays and isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+    if "class_names" not in arrays:
+        return column
+    if layout.positive is not None and layout.positive.lower() in OPPOSITE_NAMES.values():  # p_no: 0 is no
+        names, numbers = arrays["class_names"], [whole_number(str(each)) for each in column]
+        if set(numbers) <= {0, 1}:
+            return [names[1 - number] for number in numbers if number is not None]
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
         return [str(label) for label in column.tolist()]
     return column
 
@@ -313,7 +322,8 @@ def _two_classes(positive: str, labels: Sequence[Column]) -> list[str]:
     others = words - {positive}
     if len(words) == 2 and len(others) == 1:
         return [*others, positive]
-    return [f"not {positive}", positive]
+    opposite = opposite_of(positive)
+    return [opposite or f"not {positive}", positive]
 
 
 def _numbers(name: str, column: Column) -> Column:
