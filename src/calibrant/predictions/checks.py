@@ -29,13 +29,9 @@ NAMES_OF_AN_EVENT = (
 )
 PROBABILITIES_AS_LABELS = "; these look like probabilities (are --label-column and --prob-columns swapped?)"
 YES_OR_NO = {"yes": "1", "no": "0"}
-OPPOSITES = {
-    "yes": "no",
-    "y": "n",
-    "positive": "negative",
-    "pos": "neg",
-    "true": "false",
-}  # class 1 and class 0
+OPPOSITES = {"yes": "no", "y": "n", "positive": "negative", "pos": "neg"}  # class 1 and class 0
+OPPOSITE_NAMES = OPPOSITES | {"true": "false"}
+"""The same of names in headers; in cells, these two are numbers."""
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
 MISSING = frozenset({"", "<na>", "nan", "null"})
 """What stands in a cell of which nothing is known."""
