@@ -254,7 +254,10 @@ ARRAYS = {
         {"probs": [0.5, 1.002]},
         "`probs` must lie in [0, 1]; row 1 holds 1.002; if these are logits, name them `logits`.",
     ),
-    "texts for scores": ({"logits": [["a", "b"], ["c", "d"]]}, "`logits` must hold numbers; got dtype <U1."),
+    "texts for scores": (
+        {"logits": [["a", "b"], ["c", "d"]]},
+        "`logits` must hold numbers; row 0 holds 'a'.",
+    ),
     "complex scores": ({"logits": LOGITS * 1j}, "`logits` must hold numbers; got dtype complex128."),
     "unknown split": (
         {"logits": LOGITS, "split": ["val", "test", "train"]},
@@ -791,7 +794,7 @@ def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
             InputError,
             "`logits` must be rectangular: every row needs the same length.",
         ),
-        ({"logits": "abc"}, TypeError, "`logits` must hold numbers; got dtype <U3."),
+        ({"logits": "abc"}, TypeError, "`logits` must hold numbers; row 0 holds 'abc'."),
         (
             {"logits": LOGITS, "class_names": "ab"},
             TypeError,

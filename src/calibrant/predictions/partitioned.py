@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from calibrant._math.checks import check_weights
@@ -191,12 +192,13 @@ class PartitionedPredictions:
         top_k: TopK | None = None,
     ) -> Predictions:
         """Some rows of pieces, as predictions of the table's kind."""
-        values: dict[str, Any] = {self.space: scores, "labels": labels}
+        places = torch.from_numpy(labels)
+        values: dict[str, Any] = {self.space: scores, "labels": places}
         if self.kind == "top_label":
-            values = {"confidence": scores[:, 1], "correct": labels, "top_k": top_k}
+            values = {"confidence": scores[:, 1], "correct": places, "top_k": top_k}
         elif len(self._layout.scores) == 1:
             odds = scores[:, 1] - scores[:, 0] if self.space == "logits" else scores[:, 1]
-            values = {self.space: odds, "labels": labels}
+            values = {self.space: odds, "labels": places}
         return Predictions(
             **values,
             class_names=self.class_names,

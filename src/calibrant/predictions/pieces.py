@@ -15,6 +15,7 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK
 from calibrant.predictions import checks
+from calibrant.predictions import labels as labels_of
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.kinds import check_scores, words_note
 
@@ -129,8 +130,8 @@ def _classes(
     if fields.get("labels") is None:
         raise InputError("`labels` must be given to judge predictions; got none.")
     if event and names is None:
-        names = checks.yes_and_no(fields["labels"])
-    labels = checks.as_labels(fields["labels"], names, binary=event)
+        names = labels_of.yes_and_no(fields["labels"])
+    labels = labels_of.as_labels(fields["labels"], names, binary=event)
     checked, repairs = check_scores(space, values, labels, None, None)
     found = checked.scores.numpy()
     if event:
@@ -147,7 +148,7 @@ def _confidences(
         raise InputError("whether predictions are correct cannot be told without `correct`.")
     values = torch.from_numpy(np.ascontiguousarray(fields["confidence"]))
     values, repairs = checks.repair_events(values, name="confidence")
-    right = checks.as_correct(fields["correct"], len(values)).numpy().astype(np.int64)
+    right = labels_of.as_correct(fields["correct"], len(values)).numpy().astype(np.int64)
     true = fields.get("labels")
     return _two_columns(values), right, right if true is None else _numbers(true), repairs
 
@@ -174,7 +175,7 @@ def _numbers(true: Any) -> NDArray[np.int64]:
     """True classes as numbers, which are the same in every piece."""
     texts = checks.as_texts(true)
     if texts is None:
-        return checks.as_true_classes(true, len(true)).numpy()
-    numbers = [checks.whole_number(text) for text in texts]
+        return labels_of.as_true_classes(true, len(true)).numpy()
+    numbers = [labels_of.whole_number(text) for text in texts]
     named = zip(numbers, texts, strict=True)
     return np.array([zlib.crc32(text.encode()) if each is None else each for each, text in named], np.int64)

@@ -21,6 +21,8 @@ from calibrant.predictions import (
 )
 from calibrant.predictions.same_form import save_in_form_of
 
+TABLES = ("csv", "tsv", "json", "jsonl", "parquet", "pandas", "polars")
+
 
 def read(folder: Path, name: str, text: str, **options: Any) -> Predictions:
     """A file with this text, read."""
@@ -526,3 +528,62 @@ def test_words_with_a_plain_meaning_are_what_numbers_mean(tmp_path, ending, word
         two = given_as(tmp_path, ending, rows)
         assert (two.class_names, two.labels.tolist()) == ((no, yes), [1, 0])
         assert two.probs.tolist() == [[0.25, 0.75], [0.75, 0.25]]
+
+
+@pytest.mark.parametrize("ending", [*TABLES, "npz", "arrays"])
+@pytest.mark.parametrize("labels", [[1.0, 2.0, 2.0], [1, 2, 2], ["1", "2", "2"], ["1.0", "2.0", "2.0"]])
+def test_numbers_are_names_where_names_are_numbers(tmp_path, ending, labels) -> None:
+    """Of ``prob_1 … prob_3`` the label 1 is the first, however it is written, and if 3 is absent."""
+    probs = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.3, 0.5]]
+    if ending == "npz":
+        np.savez(tmp_path / "p.npz", probs=probs, labels=np.array(labels), class_names=[1, 2, 3])
+        found = load_predictions(tmp_path / "p.npz")
+    elif ending == "arrays":
+        found = Predictions(probs=probs, labels=labels, class_names=np.array([1.0, 2.0, 3.0]))
+    else:
+        rows = [
+            {"label": y, **{f"prob_{k}": p for k, p in enumerate(each, 1)}}
+            for y, each in zip(labels, probs, strict=True)
+        ]
+        found = given_as(tmp_path, ending, rows)
+    assert (found.class_names, found.labels.tolist()) == (("1", "2", "3"), [0, 1, 1])
+    for out in ("o.npz", "o.csv", "o.jsonl", "o.pt", "o.safetensors"):
+        found.save(tmp_path / out)
+        assert load_predictions(tmp_path / out).labels.tolist() == [0, 1, 1]
+    with pytest.raises(InputError, match=r"must name one of the classes \(1, 2, 3\); row 0 holds '0'"):
+        Predictions(probs=probs, labels=[0, 1, 2], class_names=["1", "2", "3"])
+
+
+@pytest.mark.parametrize("kind", ["list", "numpy", "pandas", "categorical", "polars", "pyarrow"])
+def test_words_of_any_column_are_matched_by_name(kind) -> None:
+    """``labels=y, class_names=clf.classes_`` as scikit-learn's users have them."""
+    words = ["cat", "dog", "cat"]
+    made = {
+        "list": lambda: words,
+        "numpy": lambda: np.array(words, dtype=object),
+        "pandas": lambda: pytest.importorskip("pandas").Series(words),
+        "categorical": lambda: pytest.importorskip("pandas").Series(words, dtype="category"),
+        "polars": lambda: pytest.importorskip("polars").Series(words),
+        "pyarrow": lambda: pytest.importorskip("pyarrow").chunked_array([words]),
+    }[kind]()
+    probs = [[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]
+    found = Predictions(probs=probs, labels=made, class_names=np.array(["cat", "dog"]))
+    assert found.labels.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"labels": [0, 10**25, 1]}, r"less than 2\*\*63 in size; row 1 holds 1e\+25"),
+        ({"labels": [0, 2**63, 1]}, r"less than 2\*\*63 in size; row 1 holds 9.223372036854776e\+18"),
+        ({"labels": np.array([0, 2**64 - 1, 1], np.uint64)}, "row 1 holds 18446744073709551615"),
+        ({"labels": [0, 2.0**63, 1]}, r"row 1 holds 9.223372036854776e\+18"),
+        ({"labels": [0, None, 1]}, "row 1 holds 'None'; leave out rows where it is not known"),
+        ({"labels": [0, "x", 1]}, "row 1 holds 'x'"),
+        ({"weights": [1, None, 1]}, "`weights` must hold numbers; row 1 holds 'None'; leave out"),
+    ],
+)
+def test_what_is_no_number_is_told_with_its_row(given, said) -> None:
+    """Rows and values as they were given, not as a type of arrays."""
+    with pytest.raises((InputError, TypeError), match=said):
+        Predictions(**{"probs": [0.5, 0.25, 0.75], "labels": [0, 1, 1], **given})

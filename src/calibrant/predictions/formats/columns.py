@@ -13,10 +13,11 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.predictions.bands import bands_of, named_bands
-from calibrant.predictions.checks import OPPOSITE_NAMES, as_texts, opposite_of, whole_number, whole_numbers
+from calibrant.predictions.checks import as_texts
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, OTHER, Header
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
+from calibrant.predictions.labels import OPPOSITE_NAMES, opposite_of, whole_number, whole_numbers
 
 Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
 
@@ -304,15 +305,11 @@ def _refuse_ambiguous(names: tuple[str, ...]) -> None:
 
 
 def _label_column(column: Column, arrays: Mapping[str, Any], layout: Layout) -> Column:
-    """Labels as they stand; as texts where classes have names, which may be numbers."""
-    if "class_names" not in arrays:
-        return column
+    """Labels as they stand; in words where the column of a negative word says what numbers mean."""
     if layout.positive is not None and layout.positive.lower() in OPPOSITE_NAMES.values():  # p_no: 0 is no
         names, numbers = arrays["class_names"], [whole_number(str(each)) for each in column]
         if set(numbers) <= {0, 1}:
             return [names[1 - number] for number in numbers if number is not None]
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
-        return [str(label) for label in column.tolist()]
     return column
 
 

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from calibrant._math.arrays import as_label_tensor
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import KINDS, as_texts, refuse_missing
+from calibrant.predictions.checks import KINDS, as_texts
+from calibrant.predictions.labels import refuse_missing
 
 ACCEPTED = (
     "calibrant reads `logits` or `probs` with `labels`, "

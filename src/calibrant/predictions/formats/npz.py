@@ -14,6 +14,7 @@ from calibrant._math.files import DAMAGE
 from calibrant.predictions.formats.contents import UNSAFE, Arrays, FileContents, damaged
 from calibrant.predictions.formats.names import choose, fields_of, known_names
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
+from calibrant.predictions.labels import labels_by_name
 
 BY = "numpy.savez(path, logits=..., labels=...)"
 
@@ -44,6 +45,8 @@ def read(path: Path) -> FileContents:
 
 def write(arrays: Arrays, path: Path) -> None:
     """Write tensors, and texts as arrays of texts."""
+    if "class_names" in arrays and "labels" in arrays:
+        arrays = {**arrays, "labels": labels_by_name(arrays["labels"], arrays["class_names"])}
     whole: dict[str, Any] = {
         name: as_numpy(values) if isinstance(values, torch.Tensor) else np.array(values)
         for name, values in arrays.items()

@@ -27,7 +27,7 @@ def _number(value: Any) -> float:
 
 
 def numbers_in(
-    columns: Mapping[str, Sequence[Any]], scores: Sequence[str], space: str
+    columns: Mapping[str, Any], scores: Sequence[str], space: str
 ) -> tuple[dict[str, Numbers], tuple[str, ...]]:
     """Columns as numbers, and what a reader should know about how they were read.
 
@@ -85,9 +85,7 @@ def _with_point(text: str, name: str, row: int, cell: Any) -> float:
         raise InputError(f"`{name}` must hold a number in every row; row {row} {said}{remedy}.") from None
 
 
-def _refuse_two_meanings(
-    columns: Mapping[str, Sequence[Any]], commas: Mapping[str, Mapping[int, str]]
-) -> None:
+def _refuse_two_meanings(columns: Mapping[str, Any], commas: Mapping[str, Mapping[int, str]]) -> None:
     """A comma beside points, or one that may part thousands."""
     name = next(iter(commas))
     row, text = next(iter(commas[name].items()))

@@ -11,10 +11,11 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK, top_k_of
 from calibrant.predictions.bands import bands_of, named_bands
-from calibrant.predictions.checks import as_labels, as_texts
+from calibrant.predictions.checks import as_texts
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, LABELS, ColumnNames
 from calibrant.predictions.formats.columns import Layout, groups_together
 from calibrant.predictions.formats.names import listing
+from calibrant.predictions.labels import as_labels
 
 LOGITS = ("top_k_logits", "top_logits")
 LOG_PROBS = ("top_logprobs", "top_k_logprobs", "top_log_probs")
