@@ -587,3 +587,51 @@ def test_what_is_no_number_is_told_with_its_row(given, said) -> None:
     """Rows and values as they were given, not as a type of arrays."""
     with pytest.raises((InputError, TypeError), match=said):
         Predictions(**{"probs": [0.5, 0.25, 0.75], "labels": [0, 1, 1], **given})
+
+
+def pipelines(names: list[str], truth: list[Any]) -> str:
+    """Lines as pipelines write them: the class of each row is the likeliest, whatever it is called."""
+    half = 0.5 / (len(names) - 1)
+    return lines(
+        *(
+            {
+                "label": each,
+                "scores": [
+                    {"label": name, "score": 0.5 if k == row else half} for k, name in enumerate(names)
+                ][::-1],
+            }
+            for row, each in enumerate(truth)
+        )
+    )
+
+
+def test_numbered_labels_of_a_pipeline_are_classes_in_order(tmp_path) -> None:
+    """``LABEL_10`` is class 10, not the second by the alphabet; a repaired file has the same order."""
+    text = pipelines([f"LABEL_{k}" for k in range(12)], [*range(12)])
+    found = read(tmp_path, "p.jsonl", text)
+    assert found.class_names == tuple(f"LABEL_{k}" for k in range(12))
+    assert bool(found.correct.all())
+    save_in_form_of(tmp_path / "p.jsonl", tmp_path / "out.jsonl", found)
+    assert load_predictions(tmp_path / "out.jsonl").probs.tolist() == found.probs.tolist()
+    stars = pipelines([str(k) for k in range(1, 13)], [*range(1, 13)])
+    assert bool(read(tmp_path, "q.jsonl", stars).correct.all())
+    words = ["b", "a", "c"]
+    assert bool(read(tmp_path, "r.jsonl", pipelines(words, words)).correct.all())
+
+
+@pytest.mark.parametrize("truth", [[0, 1, 2], ["0", "1", "2"]])
+def test_numbers_beside_the_names_of_a_pipeline_are_asked(tmp_path, truth) -> None:
+    """The order of MNLI's classes is the model's: a file with names does not say it."""
+    text = pipelines(["entailment", "neutral", "contradiction"], truth)
+    with pytest.raises(
+        InputError, match=r"`label` holds numbers and `scores` names .*: which number is which"
+    ):
+        read(tmp_path, "p.jsonl", text)
+
+
+@pytest.mark.parametrize("bad", [{"label": "a"}, {"score": 0.5}, 3, {"label": "a", "score": "x"}, None])
+def test_pipelines_without_a_score_are_refused_by_row(tmp_path, bad) -> None:
+    """An element of a list that says nothing."""
+    good = {"label": "a", "scores": [{"label": "a", "score": 0.5}, {"label": "b", "score": 0.5}]}
+    with pytest.raises(InputError, match=r"`scores` must list labels with scores; line 2 does not\."):
+        read(tmp_path, "p.jsonl", lines(good, good | {"scores": [{"label": "b", "score": 0.5}, bad]}))

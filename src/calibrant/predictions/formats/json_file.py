@@ -8,13 +8,14 @@ are read by :mod:`calibrant.predictions.formats.lm_eval`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from calibrant._math.errors import InputError
+from calibrant.predictions.checks import as_texts
 from calibrant.predictions.formats import lm_eval
 from calibrant.predictions.formats.aliases import LABELS, ColumnNames, canonical
 from calibrant.predictions.formats.columns import (
@@ -31,6 +32,7 @@ from calibrant.predictions.formats.names import choose, fields_of
 from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.formats.stated import names_stated, stated_fields, with_nested
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
+from calibrant.predictions.labels import whole_number
 
 Record: TypeAlias = dict[str, Any]
 Form: TypeAlias = Literal["columns", "lists", "pipelines"]
@@ -38,6 +40,8 @@ Form: TypeAlias = Literal["columns", "lists", "pipelines"]
 _ARRAYS = {"prediction_scores": "probs", "prediction_probs": "probs"} | dict.fromkeys(LABELS, "labels")
 """What others call the arrays, such as the metrics of Hugging Face's evaluate."""
 _PIPELINE = {"label", "score"}
+_NUMBERED = "LABEL_"
+"""What Hugging Face's models call class i where nobody named it."""
 _PIPELINE_KEYS = ("scores", "probs", "predictions", "prediction", "output", "outputs")
 
 
@@ -218,23 +222,56 @@ def _of_pipelines(
     records: Sequence[Record], name: str, names: Sequence[str], stated: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Probabilities by label, as pipelines for text classification give them with ``top_k=None``."""
-    tables: list[dict[str, float]] = []
-    for row, record in enumerate(records):
-        if not _is_pipeline(record.get(name)):
-            raise InputError(f"`{name}` must list labels with scores; row {row} holds something else.")
-        tables.append({str(each["label"]): float(each["score"]) for each in record[name]})
-    classes = sorted(tables[0])
+    tables = [_scores_by_label(record.get(name), f"`{name}` must list labels with scores; row {row}")
+              for row, record in enumerate(records)]  # fmt: skip
+    classes = pipeline_classes(tables[0])
     for row, table in enumerate(tables):
-        if sorted(table) != classes:
+        if table.keys() != tables[0].keys():
             raise InputError(f"`{name}` must score the same labels in every row; row {row} scores others.")
-    truth = next((each for each in ("label", "labels", *LABELS) if each in names), None)
     arrays: Record = {
         "probs": [[table[each] for each in classes] for table in tables],
         "class_names": classes,
     }
+    truth = next((each for each in ("label", "labels", *LABELS) if each in names), None)
     if truth is not None:
         arrays["labels"] = [record.get(truth) for record in records]
-    return _of_arrays({**arrays, **stated})
+    found = _of_arrays({**arrays, **stated})
+    if "labels" in found:
+        _refuse_numbers_for_names(found["labels"], classes, truth or "labels", name)
+    return found
+
+
+def _scores_by_label(value: Any, what: str) -> dict[str, float]:
+    try:
+        return {str(each["label"]): float(each["score"]) for each in value}
+    except (KeyError, OverflowError, TypeError, ValueError):
+        raise InputError(f"{what} does not.") from None
+
+
+def pipeline_classes(labels: Iterable[str]) -> list[str]:
+    """The classes that a pipeline scores in their order: ``LABEL_10`` and the number 10 are the tenth.
+
+    Example:
+        >>> pipeline_classes(["LABEL_10", "LABEL_2"]), pipeline_classes(["b", "a"])
+        (['LABEL_2', 'LABEL_10'], ['a', 'b'])
+    """
+    numbers = {each: each.removeprefix(_NUMBERED) for each in labels}
+    if all(map(str.isdecimal, numbers.values())):
+        return sorted(numbers, key=lambda each: int(numbers[each]))
+    return sorted(numbers)
+
+
+def _refuse_numbers_for_names(labels: Any, classes: Sequence[str], truth: str, name: str) -> None:
+    """Refuse numbers where classes have names whose order is that of the alphabet, not of the model."""
+    numbered = [f"{_NUMBERED}{k}" for k in range(len(classes))]
+    if list(classes) == numbered or all(map(str.isdecimal, classes)):
+        return
+    texts = as_texts(labels)
+    if texts is None or (classes[0] not in texts and all(whole_number(each) is not None for each in texts)):
+        raise InputError(
+            f"`{truth}` holds numbers and `{name}` names ({', '.join(classes[:3])}, …): which number is "
+            f"which? Write the names in `{truth}`."
+        )
 
 
 def _array(name: str, values: Any) -> Any:

@@ -155,7 +155,7 @@ def _records(
     form, name = json_file.form_of(records, columns)
     pairs = zip(records, scores, strict=True)
     if form == "pipelines":
-        classes = sorted(str(each["label"]) for each in records[0][name])
+        classes = json_file.pipeline_classes(str(each["label"]) for each in records[0][name])
         return [
             {
                 **record,
