@@ -25,7 +25,9 @@ OF_OUTPUT = {
     *("report", "title", "json", "junit", "out", "names", "force", "quiet", "verbose", "engine", "jobs"),
     *("help", "version_wanted"),
 }
-OF_COLUMNS = {"label_column", "prob_columns", "logit_columns", "group_column", "cluster", "bands"}
+OF_COLUMNS = {
+    *("label_column", "prob_columns", "logit_columns", "weight_column", "group_column", "cluster", "bands")
+}
 READ_WHOLE = {"percent": True, "scale": "1:5", "kind": "binary", "annotations": "a.json"}
 REFUSED = {"form": "csv", "lm_score": "acc_norm", "iou": 0.7}
 OF_COMMANDS = {"labels", "images", "ignore_index", "by_group", "groups", "file", "files"}

@@ -709,8 +709,8 @@ def test_a_name_that_is_too_long(tmp_path) -> None:
 def test_unknown_endings(name, ending, tmp_path) -> None:
     """Reading and writing list the endings that they know; only reading knows .npy."""
     path = tmp_path / name
-    tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .jsonl, .ndjson, .json"
-    tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .jsonl, .ndjson, .json"
+    tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .feather, .arrow, .jsonl, .ndjson, .json"
+    tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .feather, .arrow, .jsonl, .ndjson, .json"
     words = f"{path} must end in one of .npz, {tables}, .safetensors, .pt; got {ending}."
     with pytest.raises(InputError, match=exactly(words)):
         example().save(path)

@@ -53,6 +53,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         list[str] | None,
         typer.Option("--logit-columns", metavar="NAMES", help="The same for logits."),
     ),
+    "weight_column": (str | None, typer.Option(metavar="NAME", help="The column of weights.")),
     "group_column": (
         str | None,
         typer.Option(
@@ -127,6 +128,7 @@ class Reading:
     label_column: str | None = None
     prob_columns: tuple[str, ...] = ()
     logit_columns: tuple[str, ...] = ()
+    weight_column: str | None = None
     group_column: str | None = None
     cluster: str | None = None
     bands: tuple[str, ...] = ()
@@ -173,6 +175,7 @@ class Reading:
             "--label-column": self.label_column,
             "--prob-columns": self.prob_columns,
             "--logit-columns": self.logit_columns,
+            "--weight-column": self.weight_column,
             "--group-column": self.group_column,
             "--cluster": self.cluster,
         }.items():
@@ -210,6 +213,7 @@ class Reading:
             label=self.label_column,
             probs=self.prob_columns,
             logits=self.logit_columns,
+            weight=self.weight_column,
             group=groups or None,
             cluster=None if self.clusters_are_groups or self.cluster == "clusters" else self.cluster,
             bands=tuple(each for each in self.bands if each != FREQUENCY),
@@ -228,9 +232,8 @@ class Reading:
         Args:
             groups: Whether the calibrator needs groups.
         """
-        if groups:
-            return replace(self, cluster=None, iou=0.5)
-        return replace(self, cluster=None, iou=0.5, group_column=None, bands=(), annotations=None)
+        found = replace(self, cluster=None, iou=0.5, weight_column=None)
+        return found if groups else replace(found, group_column=None, bands=(), annotations=None)
 
     def load_other(self, path: Path) -> Predictions:
         """The same, of a file whose columns may have calibrant's own names, as ``apply`` writes them."""
@@ -240,7 +243,7 @@ class Reading:
             return self.load(path)
         except InputError:
             plain = replace(self, label_column=None, prob_columns=(), logit_columns=(), group_column=None)
-            plain = replace(plain, cluster=None, bands=())
+            plain = replace(plain, weight_column=None, cluster=None, bands=())
             try:
                 return plain.load(path)
             except InputError:
@@ -266,6 +269,7 @@ class Reading:
         for name, option in {"prob_columns": "--prob-columns", "logit_columns": "--logit-columns"}.items():
             if values := getattr(self, name):
                 words += [option, ",".join(values)]
+        words += [] if self.weight_column is None else ["--weight-column", self.weight_column]
         if self.group_column is not None:
             words += ["--group-column", self.group_column]
         words += [] if self.cluster is None else ["--cluster", self.cluster]

@@ -66,7 +66,8 @@ def load_predictions(
 
     Tables (``.csv`` and ``.tsv``, also packed as ``.csv.gz``: UTF-8, cells separated by commas, or by
     semicolons, tabs or bars if these give the header more cells, and then decimal commas are allowed;
-    ``.jsonl``, a record a line; ``.parquet``: needs pyarrow) have one row per sample and these columns:
+    ``.jsonl``, a record a line; ``.parquet`` and ``.feather``: need pyarrow) have one row per sample
+    and these columns:
 
     - ``logit_0, logit_1, …`` or ``prob_0, prob_1, …``, in any order, or named as ``prob_cat, prob_dog``;
       names become ``class_names``, and labels may then be names as well;
@@ -79,9 +80,10 @@ def load_predictions(
     - ``split``, ``weight``, ``group``, ``cluster``; the plurals of the last three and ``labels`` are
       accepted, too.
 
-    Where there are none of these, columns that many tables have are taken for them, which ``notes`` say:
-    ``y_true``, ``y`` or ``target`` for ``label``; ``y_score``, ``y_prob``, ``proba`` or ``p`` for
-    ``prob``; ``p_spam``, ``proba_1`` and such for ``prob_...``. ``.json`` holds arrays by name, or a list
+    Where there are none of these, columns and arrays that many files have are taken for them, which ``notes``
+    say: ``y_true``, ``y`` or ``target`` for ``label``; ``y_score``, ``y_prob``, ``proba`` or ``p`` for
+    ``prob``; ``p_spam``, ``proba_1`` and such for ``prob_...``; ``sample_weight`` or ``exposure`` for
+    ``weight``. ``.json`` holds arrays by name, or a list
     of records. Samples that lm-evaluation-harness logged (``samples_*.jsonl``) are read as they are:
     answers to choose from as logits, generated answers by the confidence that they state.
 
@@ -89,9 +91,9 @@ def load_predictions(
 
     Args:
         path: A file that ends in ``.npz``, ``.csv``, ``.csv.gz``, ``.tsv``, ``.jsonl``, ``.json``,
-            ``.parquet``, ``.safetensors``, ``.pt`` or ``.npy``, or a folder of ``.npy`` files, or one of
-            ``.parquet`` files, whose folders (``day=1``) are columns, too; also as an address that fsspec
-            knows.
+            ``.parquet``, ``.feather``, ``.safetensors``, ``.pt`` or ``.npy``, or a folder of ``.npy``
+            files, or one of ``.parquet`` files, whose folders (``day=1``) are columns, too; also as an
+            address that fsspec knows.
         kind: The kind that the file must hold; needed only for ``"multilabel"`` if neither labels nor the
             file say so.
         columns: What the columns of a table are called, where they have names of their own.

@@ -44,8 +44,8 @@ def as_correct(values: ArrayLike, num_samples: int) -> Tensor:
 def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None, *, binary: bool = False) -> Tensor:
     """Labels as int64; texts are the names of classes, or whole numbers.
 
-    Numbers are names where all names are numbers and one of them occurs, but for tensors, which hold the
-    places of classes.
+    Numbers are names where all names are numbers, unless they are no names and can be places, which tensors
+    always hold.
     """
     texts = as_texts(values)
     if texts is None and class_names is not None and _all_numbers(class_names):
@@ -155,12 +155,14 @@ def _all_numbers(class_names: tuple[str, ...]) -> bool:
 
 
 def _numbers_as_names(values: ArrayLike, class_names: tuple[str, ...]) -> list[str] | None:
-    """Numbers as the names of classes; None where they are places: in tensors, or where none is a name."""
+    """Numbers as the names of classes; None where they are places: in tensors, or if they cannot be names."""
     if isinstance(values, Tensor):
         return None
     numbers = as_label_tensor(values, name="labels")
-    known = {whole_number(name) for name in class_names}
-    if numbers.ndim != 1 or known.isdisjoint(numbers.unique().tolist()):
+    if numbers.ndim != 1:
+        return None
+    strangers = {*numbers.unique().tolist()} - {whole_number(name) for name in class_names}
+    if strangers and int(numbers.min()) >= 0 and int(numbers.max()) < len(class_names):
         return None
     return [str(number) for number in numbers.tolist()]
 

@@ -84,7 +84,7 @@ def test_other_names_of_confidences_and_arrays(tmp_path) -> None:
     np.savez(tmp_path / "p.npz", y_true=[1, 0], y_prob=[0.75, 0.5])
     found = load_predictions(tmp_path / "p.npz")
     assert (found.labels.tolist(), found.probs.tolist()) == ([1, 0], [0.75, 0.5])
-    assert "Read `y_prob` as `probs`." in found.notes
+    assert "Read `y_true` as `labels`, `y_prob` as `probs`." in found.notes
     with pytest.raises(InputError, match=r"it holds decisions \(`y_pred`\), and no probabilities"):
         read(tmp_path, "d.csv", "y_true,y_pred\n1,1\n0,0\n")
     with pytest.raises(InputError, match="it holds `truth`, `cat`, `dog`, and no predictions"):
@@ -550,8 +550,10 @@ def test_numbers_are_names_where_names_are_numbers(tmp_path, ending, labels) -> 
     for out in ("o.npz", "o.csv", "o.jsonl", "o.pt", "o.safetensors"):
         found.save(tmp_path / out)
         assert load_predictions(tmp_path / out).labels.tolist() == [0, 1, 1]
-    with pytest.raises(InputError, match=r"must name one of the classes \(1, 2, 3\); row 0 holds '0'"):
-        Predictions(probs=probs, labels=[0, 1, 2], class_names=["1", "2", "3"])
+    with pytest.raises(InputError, match=r"must name one of the classes \(1, 2, 3\); row 1 holds '4'"):
+        Predictions(probs=probs, labels=[1, 4, 2], class_names=["1", "2", "3"])
+    places = Predictions(probs=probs, labels=[0, 1, 2], class_names=["1", "2", "3"])
+    assert places.labels.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("kind", ["list", "numpy", "pandas", "categorical", "polars", "pyarrow"])

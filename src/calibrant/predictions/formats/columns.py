@@ -16,12 +16,12 @@ from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.checks import as_texts
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, OTHER, Header
 from calibrant.predictions.formats.contents import Arrays
+from calibrant.predictions.formats.known import DECISIONS, SPACES
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
 from calibrant.predictions.labels import OPPOSITE_NAMES, opposite_of, whole_number, whole_numbers
 
 Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
 
-SPACES = {"logit": "logits", "prob": "probs"}
 FAMILIES = {"logits": "logit", "probs": "prob", "confidence": "confidence"}
 SINGLES = ("split", "weight", "group", "cluster")
 # An array has the plural for its name, a column may have.
@@ -34,7 +34,6 @@ ACCEPTED = (
     "`columns` (--label-column, --prob-columns) says which they are by other names"
 )
 _PAIRS = [{positive, negative} for positive, negative in OPPOSITE_NAMES.items()]
-DECISIONS = frozenset({"y_pred", "pred", "prediction", "predictions", "predicted"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +49,8 @@ class Layout:
     positive: str | None = None
     """The class whose probability the single column of scores holds, where its name says so."""
     notes: tuple[str, ...] = ()
+    decisions: str | None = None
+    """The column of scores, where its name is one that decisions often have."""
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -89,7 +90,12 @@ def layout_of(header: Header) -> Layout:
     notes = header.notes
     if _paired_by_number(layout):
         notes += (f"Read as pairs, in this order: {listing(layout.labels)} and {listing(layout.scores)}.",)
-    return replace(layout, positive=header.positive, notes=notes, unused=unused)
+    decisions = next((each for each, name in header.read.items() if _may_decide(each, name)), None)
+    return replace(layout, positive=header.positive, notes=notes, unused=unused, decisions=decisions)
+
+
+def _may_decide(given: str, name: str) -> bool:
+    return name == "prob" and given.lower() in DECISIONS
 
 
 def _paired_by_number(layout: Layout) -> bool:
@@ -103,12 +109,6 @@ def _layout(header: Sequence[str]) -> Layout:
     if len(families) > 1:
         raise InputError("it holds both logits and probabilities; keep the columns of one of them.")
     if not families and "confidence" not in header:
-        decided = next((name for name in header if name.lower() in DECISIONS), None)
-        if decided is not None and len(header) == 2:
-            raise InputError(
-                f"it holds decisions (`{decided}`), and no probabilities, which calibration is about; in "
-                "scikit-learn they are what `predict_proba` returns."
-            )
         raise InputError(f"it holds {listing(header) or 'nothing'}, and no predictions; {ACCEPTED}.")
     names: tuple[str, ...] | None = None
     labels: tuple[str, ...] = ()
@@ -143,6 +143,8 @@ def _layout(header: Sequence[str]) -> Layout:
 
 def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column]) -> dict[str, Any]:
     """The arguments of ``Predictions`` from the scores ``(N, k)``, held or on file, and the other columns."""
+    if layout.decisions is not None:
+        refuse_decisions(scores, layout.decisions)
     arrays: dict[str, Any] = {layout.space: scores[:, 0] if len(layout.scores) == 1 else scores}
     if layout.class_names is not None:
         arrays["class_names"] = layout.class_names
@@ -166,6 +168,15 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
     fields = fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
     return fields | {"notes": (*layout.notes, *fields["notes"])}
+
+
+def refuse_decisions(scores: Any, name: str) -> None:
+    """Refuse whole numbers under a name that decisions often have."""
+    if name.lower() in DECISIONS and bool((scores == scores.round()).all()):
+        raise InputError(
+            f"it holds decisions (`{name}`), and no probabilities, which calibration is about; in "
+            "scikit-learn they are what `predict_proba` returns."
+        )
 
 
 def _several_groups(layout: Layout, others: Mapping[str, Column]) -> dict[str, Column]:

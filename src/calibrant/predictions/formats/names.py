@@ -14,6 +14,7 @@ from torch import Tensor
 from calibrant._math.arrays import as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import KINDS, as_texts
+from calibrant.predictions.formats.known import LABELS
 from calibrant.predictions.labels import refuse_missing
 
 ACCEPTED = (
@@ -27,10 +28,6 @@ PARTS = ("_val", "_test")
 TRUTH = frozenset({"labels", "correct"})
 _WHOLE = re.compile(r"^(-?\d+)\.0+$")
 _WORDS = {"true": "1", "false": "0"}
-# Names that others give to what is called `labels` here.
-TARGETS = frozenset(
-    {"label", "labels", "target", "targets", "true_label", "true_labels", "truth", "y", "y_test", "y_true"}
-)
 
 
 @dataclass(frozen=True)
@@ -41,27 +38,6 @@ class Chosen:
     suffixes: tuple[str, ...]
     used: tuple[str, ...]
     unused: tuple[str, ...]
-
-
-PROBS = frozenset(
-    {"y_score", "y_prob", "y_proba", "y_pred_proba", "y_pred_prob", "proba", "probas", "probabilities"}
-)
-
-
-def known_names(found: Collection[str]) -> dict[str, str]:
-    """What each array is called in the file, by calibrant's name, where it has another that many use.
-
-    Example:
-        >>> known_names(["y_true", "y_prob"])
-        {'labels': 'y_true', 'probs': 'y_prob'}
-    """
-    scored = any(_forms(base, found) for base in ("logits", "probs", "confidence"))
-    probs = [] if scored else [name for name in found if name.lower() in PROBS]
-    if len(probs) != 1:
-        return {name: name for name in found}
-    truth = [name for name in found if name.lower() in TARGETS]
-    other = {probs[0]: "probs"} | ({truth[0]: "labels"} if len(truth) == 1 else {})
-    return {other.get(name, name): name for name in found}
 
 
 def choose(found: Collection[str]) -> Chosen:
@@ -240,7 +216,7 @@ def _unused_note(chosen: Chosen, *, labelled: bool) -> tuple[str, ...]:
     remedy = ""
     for name in () if labelled else chosen.unused:
         suffix = next((part for part in chosen.suffixes if name.endswith(part)), None)
-        if suffix is not None and name.removesuffix(suffix).lower() in TARGETS:
+        if suffix is not None and name.removesuffix(suffix).lower() in {"label", "labels", *LABELS}:
             remedy = f"; if `{name}` holds the true classes, name it `labels{suffix}`"
             break
     return (f"Not used: {listing(chosen.unused)}{remedy}.",)

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
+from calibrant.predictions.formats.arrays import fields_of_arrays
 from calibrant.predictions.formats.contents import UNSAFE, Arrays, FileContents, damaged
-from calibrant.predictions.formats.names import choose, fields_of, known_names
-from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 from calibrant.predictions.labels import labels_by_name
 
 BY = "numpy.savez(path, logits=..., labels=...)"
@@ -33,14 +32,7 @@ def read(path: Path) -> FileContents:
             raise InputError(damaged("a .npz archive", error)) from error
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise InputError(f"it holds one bare array; write it by {BY}.")
-        if holds_top_k(archive.files):
-            return FileContents(fields=fields_of_top_k(archive.files, lambda name: _member(archive, name)))
-        given = known_names(archive.files)
-        chosen = choose(given)
-        arrays = {name: _member(archive, given[name]) for name in chosen.used}
-    fields = fields_of(arrays, chosen)
-    read = [f"Read `{own}` as `{name}`." for name, own in given.items() if own != name]
-    return FileContents(fields=fields | {"notes": (*read, *fields["notes"])})
+        return FileContents(fields=fields_of_arrays(archive.files, lambda name: _member(archive, name)))
 
 
 def write(arrays: Arrays, path: Path) -> None:

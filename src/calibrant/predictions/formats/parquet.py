@@ -19,7 +19,6 @@ from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import (
     FAMILIES,
-    SPACES,
     Column,
     Layout,
     columns_of,
@@ -28,6 +27,7 @@ from calibrant.predictions.formats.columns import (
 )
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged
 from calibrant.predictions.formats.json_file import fields_of_lists
+from calibrant.predictions.formats.known import space_of
 from calibrant.predictions.formats.npz import as_numpy
 from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
@@ -78,14 +78,19 @@ def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
 
 def write(arrays: Arrays, path: Path) -> None:
     """Write typed columns."""
-    parquet = _parquet()
+    write_table(table_of(arrays), path)
+
+
+def table_of(arrays: Arrays) -> Any:
+    """Typed columns, as pyarrow has them."""
+    needed()
     import pyarrow
 
     table = columns_of(arrays)
     scores = as_numpy(table.scores)
     columns: dict[str, Any] = {name: pyarrow.array(column) for name, column in table.others.items()}
     columns |= {name: pyarrow.array(scores[:, index]) for index, name in enumerate(table.score_names)}
-    parquet.write_table(pyarrow.table(columns), path)
+    return pyarrow.table(columns)
 
 
 def whole_table(path: Path) -> Any:
@@ -96,7 +101,7 @@ def whole_table(path: Path) -> Any:
 
 def write_table(table: Any, path: Path) -> None:
     """Write what pyarrow has."""
-    _parquet().write_table(table, path)
+    needed().write_table(table, path)
 
 
 def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
@@ -194,7 +199,7 @@ def layout_in(
     """What the columns and keys hold, and what each is called in the file; lists count as columns."""
     given: list[str] = file.schema_arrow.names
     if (lists := lists_in(file.schema_arrow, columns)) is not None:
-        place, family = given.index(lists), FAMILIES[lists]
+        place, family = given.index(lists), FAMILIES[space_of(lists) or ""]
         given[place : place + 1] = [f"{family}_{k}" for k in range(length_of_lists(file, lists))]
     keys = list(keys)
     given += [key for key in keys if key not in given]
@@ -341,9 +346,8 @@ def lists_in(schema: Any, columns: ColumnNames | None) -> str | None:
     """The column whose cells hold the scores of all classes."""
     if columns is not None and (columns.probs or columns.logits):
         return None
-    return next(
-        (name for name in SPACES.values() if name in schema.names and _is_list(schema.field(name).type)), None
-    )
+    named = (name for name in schema.names if space_of(name) and schema.names.count(name) == 1)
+    return next((name for name in named if _is_list(schema.field(name).type)), None)
 
 
 def column_of(column: Any) -> Column:
@@ -363,7 +367,7 @@ def opened(path: Any, read_ahead: int = 0, *, footer: Any = None) -> Any:
 
     Where its ``footer`` is known it is not read again: that of a thousand columns takes a while.
     """
-    parquet = _parquet()
+    parquet = needed()
     with _reading():
         return parquet.ParquetFile(path, metadata=footer, buffer_size=read_ahead, pre_buffer=False)
 
@@ -379,8 +383,8 @@ def _reading() -> Generator[None]:
         raise InputError(damaged("a .parquet file", error)) from error
 
 
-def _parquet() -> Any:
-    """The module of pyarrow, which not every installation has."""
+def needed() -> Any:
+    """Pyarrow's module for Parquet; not every installation has pyarrow."""
     try:
         from pyarrow import parquet
     except ImportError as error:
