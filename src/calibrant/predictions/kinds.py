@@ -17,7 +17,7 @@ from calibrant.predictions import labels as labels_of
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.contents import Contents, Space
 from calibrant.predictions.file_scores import CheckedFile, FileScores, ScoreFile
-from calibrant.predictions.oddities import oddities
+from calibrant.predictions.oddities import ONE_HOT, are_one_hot, oddities
 from calibrant.predictions.stores import HeldScores
 
 ClassSpace: TypeAlias = Literal["logits", "probs"]
@@ -95,6 +95,8 @@ def scores_in_memory(space: ClassSpace, given: ArrayLike, beside: Companions) ->
         if names is not None:
             words = (words_note(names),)
     targets = None if labels is None else labels_of.as_labels(labels, names, binary=binary)
+    if beside.kind != "multilabel" and targets is not None and are_one_hot(space, values, targets):
+        targets, words = targets.argmax(dim=1), (ONE_HOT,)
     checked, repairs = check_scores(space, values, targets, beside.checked_weights(len(values)), beside.kind)
     names = None if names is None else checks.check_class_names(names, checked.num_classes)
     return Contents(

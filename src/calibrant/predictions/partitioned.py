@@ -37,7 +37,7 @@ from calibrant.predictions.formats.parquet_files import (
     rooted,
 )
 from calibrant.predictions.formats.top_k import holds_top_k, piece_of_top_k
-from calibrant.predictions.pieces import Piece, piece_of
+from calibrant.predictions.pieces import Piece, holds_one_hot, piece_of
 from calibrant.predictions.scale import holds_percentages
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.two_classes import positive_number
@@ -259,6 +259,8 @@ class PartitionedPredictions:
             fields = self._fields_of_columns(batch, column)
         if not first_row and holds_percentages(fields):
             raise NeedsWholeError(self.address, "percentages")
+        if not first_row and holds_one_hot(fields):
+            raise NeedsWholeError(self.address, "one-hot labels")
         piece = piece_of(fields, self.kind, first_row)
         if self._clusters_are_groups:
             piece = replace(piece, clusters=piece.groups)

@@ -18,6 +18,7 @@ from calibrant.predictions import checks
 from calibrant.predictions import labels as labels_of
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.kinds import check_scores, words_note
+from calibrant.predictions.oddities import are_one_hot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +117,14 @@ def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
         top_k=top_k,
         notes=notes,
     )
+
+
+def holds_one_hot(fields: Mapping[str, Any]) -> bool:
+    """Whether labels are classes written as rows of zeros and a one."""
+    labels = fields.get("labels")
+    if "probs" not in fields or not isinstance(labels, np.ndarray) or labels.ndim != 2:
+        return False
+    return are_one_hot("probs", torch.as_tensor(fields["probs"]), torch.as_tensor(labels))
 
 
 def _classes(

@@ -215,7 +215,7 @@ def columns_of(arrays: Arrays) -> Columns:
         _refuse_ambiguous(names)
     if values.ndim == 2:
         suffixes = names or tuple(str(index) for index in range(values.shape[1]))
-    if "kind" in arrays:  # several labels, none of them known
+    if "kind" in arrays and labels is None:  # several labels, none of them known
         others |= {f"label_{suffix}": [None] * num_samples for suffix in suffixes}
     elif labels is not None and labels.ndim == 2:
         columns: list[list[Any]] = labels.T.tolist()
