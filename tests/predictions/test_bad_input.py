@@ -27,8 +27,8 @@ READS = (
 )
 TO_USE_NAMES = "to use names give `class_names` (in a table: name the columns, as in `prob_cat`)."
 WHICH_IS_CLASS_1 = (
-    "which word is class 1 is not guessed: write 1 and 0, or name class 0 and class 1 in `class_names` "
-    "(in a table: in the columns `negative_class` and `positive_class`)."
+    "which word is class 1 is not guessed: name it by `positive_class` (--positive-class), name both in "
+    "`class_names`, or write 1 and 0."
 )
 READS_COLUMNS = (
     "calibrant reads `label` with `logit_0`, `logit_1`, ... or `prob_0`, `prob_1`, ..., "

@@ -138,6 +138,8 @@ class Reading:
     scale: str | None = None
     kind: str | None = None
     lm_score: LmScore = "acc"
+    positive_class: str | None = None
+    """An option of the command itself."""
 
     def open(self, path: Path, *, labels: Path | None = None, stream: bool | None = None) -> Predictions:
         """Predictions of a file, or of what comes through a pipe."""
@@ -160,6 +162,7 @@ class Reading:
             columns=self.columns,
             percent=self.percent or None,
             scale=None if self.scale is None else scale_of(self.scale),
+            positive_class=self.positive_class,
             kind=cast("Kind | None", self.kind),
             lm_score=self.lm_score,
             format=form,
@@ -307,7 +310,7 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
         given = {name: values.pop(name) for name in _OPTIONS}
         for name in ("prob_columns", "logit_columns", "bands"):
             given[name] = tuple(part.strip() for text in given[name] or () for part in text.split(","))
-        command(**values, reading=Reading(**given))
+        command(**values, reading=Reading(**given, positive_class=values.get("positive_class")))
 
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     vars(run)["__signature__"] = signature.replace(parameters=parameters)

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from calibrant._math.errors import InputError
 from calibrant._math.files import said_of
 from calibrant.predictions.checks import Kind
@@ -26,6 +28,7 @@ from calibrant.predictions.formats.roster import (
     known_ending,
     npy_format,
 )
+from calibrant.predictions.labels import event_names
 from calibrant.predictions.scale import Scale, as_shares
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.top_k import predictions_of_top_k
@@ -42,6 +45,7 @@ def load_predictions(
     columns: ColumnNames | None = None,
     percent: bool | None = None,
     scale: Scale | None = None,
+    positive_class: str | None = None,
     lm_score: LmScore = "acc",
     format: str | None = None,  # noqa: A002
     name: str | None = None,
@@ -100,6 +104,7 @@ def load_predictions(
         percent: Whether probabilities are percentages; by default where all have a ``%`` sign, where those of
             several classes sum to 100, or where a column goes beyond 50 and holds nothing between 0 and 1.
         scale: What stands for 0 and for 1 in a column of another scale: ``(1, 5)`` for one to five stars.
+        positive_class: Where labels are two words beside one score: the one whose score it is.
         lm_score: How answers are scored in samples of lm-evaluation-harness: ``"acc"`` for the softmax of
             their log-likelihoods, ``"acc_norm"`` for that of their log-likelihoods per character,
             ``"acc_bytes"`` per byte.
@@ -134,6 +139,7 @@ def load_predictions(
         columns=columns,
         percent=percent,
         scale=scale,
+        positive_class=positive_class,
         lm_score=lm_score,
         format=format,
         name=name,
@@ -149,6 +155,7 @@ def open_predictions(
     columns: ColumnNames | None = None,
     percent: bool | None = None,
     scale: Scale | None = None,
+    positive_class: str | None = None,
     lm_score: LmScore = "acc",
     format: str | None = None,  # noqa: A002
     name: str | None = None,
@@ -167,6 +174,7 @@ def open_predictions(
         columns: As of :func:`load_predictions`.
         percent: As of :func:`load_predictions`.
         scale: As of :func:`load_predictions`.
+        positive_class: As of :func:`load_predictions`.
         lm_score: As of :func:`load_predictions`.
         format: As of :func:`load_predictions`.
         name: As of :func:`load_predictions`.
@@ -212,6 +220,9 @@ def open_predictions(
         contents = _reader(form, path, stream, columns)(path, **further)
         with lines_named(contents.lines):
             fields = as_shares(contents.fields, scale, percent=percent)
+        if "class_names" not in fields and np.ndim(fields.get("probs", fields.get("logits", ()))) == 1:
+            names = event_names(fields.get("labels", ()), positive_class)
+            fields |= {} if names is None else {"class_names": names}
         kind = _agreed_kind(fields.pop("kind", None), kind)
         source = Source(
             name=name or path.name,

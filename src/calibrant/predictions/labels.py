@@ -13,8 +13,8 @@ from calibrant.predictions.checks import as_texts, refuse_beyond_one, shown
 
 NAMES_OF_CLASSES = "; to use names give `class_names` (in a table: name the columns, as in `prob_cat`)"
 NAMES_OF_AN_EVENT = (
-    "; which word is class 1 is not guessed: write 1 and 0, or name class 0 and class 1 in `class_names` "
-    "(in a table: in the columns `negative_class` and `positive_class`)"
+    "; which word is class 1 is not guessed: name it by `positive_class` (--positive-class), name both in "
+    "`class_names`, or write 1 and 0"
 )
 PROBABILITIES_AS_LABELS = "; these look like probabilities (are --label-column and --prob-columns swapped?)"
 YES_OR_NO = {"yes": "1", "no": "0"}
@@ -63,6 +63,15 @@ def labels_by_name(labels: Tensor, class_names: tuple[str, ...]) -> Tensor:
     if labels.ndim > 1 or not _all_numbers(class_names):
         return labels
     return torch.tensor([whole_number(name) for name in class_names])[labels]
+
+
+def event_names(labels: ArrayLike, positive: str | None) -> list[str] | None:
+    """The names of class 0 and class 1 where labels are words, of which one is said to be positive."""
+    words = list(dict.fromkeys(as_texts(labels) or ()))
+    if positive is None or positive not in words or len(words) > 2:
+        return None
+    others = [word for word in words if word != positive] or [opposite_of(positive) or f"not {positive}"]
+    return [*others, positive]
 
 
 def yes_and_no(labels: ArrayLike) -> tuple[str, str] | None:

@@ -637,3 +637,67 @@ def test_pipelines_without_a_score_are_refused_by_row(tmp_path, bad) -> None:
     good = {"label": "a", "scores": [{"label": "a", "score": 0.5}, {"label": "b", "score": 0.5}]}
     with pytest.raises(InputError, match=r"`scores` must list labels with scores; line 2 does not\."):
         read(tmp_path, "p.jsonl", lines(good, good | {"scores": [{"label": "b", "score": 0.5}, bad]}))
+
+
+@pytest.mark.parametrize("ending", TABLES)
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (("Class1", "Class2"), ("Class1", "Class2")),
+        (("cat", "car"), ("cat", "car")),
+        ((".pred_Class1", ".pred_Class2"), ("Class1", "Class2")),
+        (("neg", "neutral", "never"), ("neutral", "never")),
+        (("Level 10", "Level 20"), ("Level 10", "Level 20")),
+        (("Level 10", "Level 20"), ("10", "20")),
+        (("Class1", "Class2"), (1, 2)),
+        (("Class1", "Class2"), (1, 1)),
+        (("score_cat", "score_dog"), ("dog", "cat")),
+    ],
+)
+def test_classes_are_called_as_the_labels_are(tmp_path, ending, names, labels) -> None:
+    """Columns that are named: their names whole, or without what they all begin with."""
+    rows = [
+        {"y": y, **{name: 1 - 0.25 * (len(names) - 1) if k == row else 0.25 for k, name in enumerate(names)}}
+        for row, y in enumerate(labels)
+    ]
+    found = given_as(tmp_path, ending, rows, columns=ColumnNames(label="y", probs=names))
+    ends = [each.replace(".pred_", "").replace("score_", "") for each in names]
+    expected = [next(k for k, name in enumerate(ends) if name.endswith(str(y))) for y in labels]
+    if labels == ("neutral", "never"):
+        expected = [1, 2]
+    assert found.labels.tolist() == expected
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "npz"])
+def test_the_positive_class_names_the_word_of_a_single_score(tmp_path, ending) -> None:
+    """``--positive-class spam``: the score is that of spam; without it the option is told."""
+    if ending == "npz":
+        np.savez(tmp_path / "p.npz", labels=np.array(["spam", "eggs"]), probs=[0.75, 0.5])
+        found = load_predictions(tmp_path / "p.npz", positive_class="spam")
+    else:
+        rows = [{"label": "spam", "prob": 0.75}, {"label": "eggs", "prob": 0.5}]
+        found = given_as(tmp_path, ending, rows, positive_class="spam")
+    assert (found.class_names, found.labels.tolist()) == (("eggs", "spam"), [1, 0])
+    with pytest.raises(InputError, match=r"not guessed: name it by `positive_class` \(--positive-class\)"):
+        load_predictions(tmp_path / f"p.{ending}")
+
+
+@pytest.mark.parametrize(("column", "word"), [("p_yes", "no"), ("p_spam", "ham")])
+def test_a_day_without_positives_is_read(tmp_path, column, word) -> None:
+    """Where only the other word occurs it is class 0."""
+    found = read(tmp_path, "p.csv", f"y_true,{column}\n{word},0.25\n{word},0.5\n")
+    assert (found.class_names, found.labels.tolist()) == ((word, column[2:]), [0, 0])
+    zeros = read(tmp_path, "q.csv", "y_true,p_spam\n0,0.25\n0,0.5\n")
+    assert (zeros.class_names, zeros.labels.tolist()) == (("not spam", "spam"), [0, 0])
+
+
+def test_a_name_alone_is_a_list_of_one() -> None:
+    """``ColumnNames(probs="risk")``; and messages about frames name no options of the command line."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"label": [1, 0], "risk": [0.75, 0.5]})
+    found = predictions_from_frame(frame, columns=ColumnNames(probs="risk"))
+    assert found.probs.tolist() == [0.75, 0.5]
+    for columns in ({"a": [1, 2]}, {"y": [1, 0], "target": [1, 0], "p": [0.5, 0.5]}):
+        with pytest.raises(InputError, match="`columns`") as caught:
+            predictions_from_frame(pandas.DataFrame(columns))
+        assert "--" not in str(caught.value)

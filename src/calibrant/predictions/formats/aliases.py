@@ -53,6 +53,11 @@ class ColumnNames:
     cluster: str | None = None
     bands: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for name in ("probs", "logits", "bands"):  # one name is a list of one
+            if isinstance(given := getattr(self, name), str):
+                object.__setattr__(self, name, (given,))
+
     def __bool__(self) -> bool:
         return self != ColumnNames()
 
@@ -67,6 +72,8 @@ class Header:
     """The columns by calibrant's names, in their order."""
 
     names: tuple[str, ...]
+    given: tuple[str, ...]
+    """The same as they stand in the file."""
     scores: tuple[str, ...] = ()
     """The score columns that were named, in the order given."""
     positive: str | None = None
@@ -105,6 +112,7 @@ def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Heade
     scores = tuple(column.name for column in stated if column.family in FAMILIES)
     return Header(
         names=tuple(names),
+        given=tuple(given),
         scores=scores,
         positive=positive,
         notes=said_of_names(read),
@@ -166,9 +174,21 @@ def _suffixes(found: Sequence[str], family: str) -> list[str]:
     known = [_class_of(name, family) for name in found]
     if None not in known:
         return [str(each) for each in known]
-    start = len(common_start(found))
-    rests = [name[start:] for name in found]
-    return rests if all(rests) and start else list(found)
+    return without_start(found, at="_. -")
+
+
+def without_start(names: Sequence[str], at: str = "") -> list[str]:
+    """Names without what they all begin with, up to one of some characters, or whatever stands there.
+
+    Example:
+        >>> without_start(["Class1", "Class2"]), without_start(["Class1", "Class2"], at="_")
+        (['1', '2'], ['Class1', 'Class2'])
+    """
+    start = common_start(names)
+    while at and start and start[-1] not in at:
+        start = start[:-1]
+    rests = [name[len(start) :] for name in names]
+    return rests if all(rests) else list(names)
 
 
 def _class_of(name: str, family: str) -> str | None:

@@ -14,7 +14,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.checks import as_texts
-from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, OTHER, Header
+from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, OTHER, Header, without_start
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.known import DECISIONS, SPACES
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
@@ -49,6 +49,8 @@ class Layout:
     positive: str | None = None
     """The class whose probability the single column of scores holds, where its name says so."""
     notes: tuple[str, ...] = ()
+    called: tuple[tuple[str, ...], ...] = ()
+    """What else classes may be called by labels: as their columns are, or what tells these apart."""
     decisions: str | None = None
     """The column of scores, where its name is one that decisions often have."""
 
@@ -91,7 +93,9 @@ def layout_of(header: Header) -> Layout:
     if _paired_by_number(layout):
         notes += (f"Read as pairs, in this order: {listing(layout.labels)} and {listing(layout.scores)}.",)
     decisions = next((each for each, name in header.read.items() if _may_decide(each, name)), None)
-    return replace(layout, positive=header.positive, notes=notes, unused=unused, decisions=decisions)
+    given = tuple(header.given[header.names.index(name)] for name in layout.scores)
+    layout = replace(layout, called=(given, tuple(without_start(given))), decisions=decisions)
+    return replace(layout, positive=header.positive, notes=notes, unused=unused)
 
 
 def _may_decide(given: str, name: str) -> bool:
@@ -147,7 +151,7 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
         refuse_decisions(scores, layout.decisions)
     arrays: dict[str, Any] = {layout.space: scores[:, 0] if len(layout.scores) == 1 else scores}
     if layout.class_names is not None:
-        arrays["class_names"] = layout.class_names
+        arrays["class_names"] = _names_of(layout, others)
     elif BINARY_NAMES[0] in others:
         arrays["class_names"] = [_constant(name, others[name]) for name in BINARY_NAMES]
     elif layout.positive is not None:
@@ -177,6 +181,17 @@ def refuse_decisions(scores: Any, name: str) -> None:
             f"it holds decisions (`{name}`), and no probabilities, which calibration is about; in "
             "scikit-learn they are what `predict_proba` returns."
         )
+
+
+def _names_of(layout: Layout, others: Mapping[str, Column]) -> tuple[str, ...] | None:
+    """The names of the classes, as the labels have them."""
+    if len(layout.labels) == 1:
+        labels = others[layout.labels[0]]
+        held = {*map(str, np.unique(labels).tolist() if isinstance(labels, np.ndarray) else labels)}
+        for names in (layout.class_names or (), *layout.called):
+            if held <= {*names}:
+                return names
+    return layout.class_names
 
 
 def _several_groups(layout: Layout, others: Mapping[str, Column]) -> dict[str, Column]:
@@ -327,8 +342,8 @@ def _label_column(column: Column, arrays: Mapping[str, Any], layout: Layout) -> 
 def _two_classes(positive: str, labels: Sequence[Column]) -> list[str]:
     """The names of class 0 and class 1, where the latter's is known and labels may name both."""
     words = set(as_texts(labels[0]) or ()) if labels else set[str]()
-    others = words - {positive}
-    if len(words) == 2 and len(others) == 1:
+    others = [word for word in words - {positive} if whole_number(word) is None]
+    if len(others) == 1:  # which may be all there is on a day without the other
         return [*others, positive]
     opposite = opposite_of(positive)
     return [opposite or f"not {positive}", positive]
