@@ -65,11 +65,15 @@ def _as_tensor(values: ArrayLike, *, name: str) -> Tensor:
     if isinstance(values, Tensor):
         if values.is_complex():
             raise TypeError(f"`{name}` must be real; got dtype {values.dtype}.")
+        if values.is_nested or values.is_quantized:
+            what, call = ("nested", "to_padded_tensor") if values.is_nested else ("quantized", "dequantize")
+            raise TypeError(f"`{name}` must be a plain tensor; got a {what} one: call `.{call}(…)` first.")
         if values.layout != torch.strided:
             raise TypeError(f"`{name}` must be a dense tensor; got a sparse one: call `.to_dense()` first.")
         if values.is_meta:
             raise TypeError(f"`{name}` must hold numbers; got a tensor on the device meta, which has none.")
-        return values.detach()
+        values = values.detach()
+        return values.float() if values.is_floating_point() and values.itemsize == 1 else values  # float8
     return torch.from_numpy(_as_native_array(values, name=name))
 
 
@@ -109,7 +113,14 @@ def _of_objects(array: np.ndarray[Any, np.dtype[Any]], name: str) -> np.ndarray[
     if not array.size:
         return array.astype(np.float64)
     found = np.asarray(array.tolist())
-    return found if found.dtype.kind in "biuf" else array.astype(np.float64)  # whole numbers of any size
+    if found.dtype.kind in "biuf":
+        return found
+    try:
+        return array.astype(np.float64)  # whole numbers of any size
+    except OverflowError:
+        row = next(row for row, each in enumerate(array.tolist()) if abs(each) >= _INT64_ENDS)
+        held = f"{str(array[row])[:20]}…"
+        raise InputError(f"`{name}` must be less than 2**63 in size; row {row} holds {held}.") from None
 
 
 def _refuse_large(large: Any, values: Any, name: str) -> None:

@@ -220,8 +220,9 @@ def open_predictions(
         contents = _reader(form, path, stream, columns)(path, **further)
         with lines_named(contents.lines):
             fields = as_shares(contents.fields, scale, percent=percent)
-        if "class_names" not in fields and np.ndim(fields.get("probs", fields.get("logits", ()))) == 1:
-            names = event_names(fields.get("labels", ()), positive_class)
+        if positive_class is not None and "class_names" not in fields:
+            event = np.ndim(fields.get("probs", fields.get("logits", ()))) == 1
+            names = event_names(fields.get("labels", ()), positive_class) if event else None
             fields |= {} if names is None else {"class_names": names}
         kind = _agreed_kind(fields.pop("kind", None), kind)
         source = Source(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from calibrant._math.errors import InputError
 from calibrant.predictions import (
@@ -701,3 +702,37 @@ def test_a_name_alone_is_a_list_of_one() -> None:
         with pytest.raises(InputError, match="`columns`") as caught:
             predictions_from_frame(pandas.DataFrame(columns))
         assert "--" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", ["json", "jsonl"])
+@pytest.mark.parametrize("name", ["label", "split"])
+def test_numbers_of_400_digits_are_one_sentence(tmp_path, ending, name) -> None:
+    """JSON has no largest number; a label and a split have."""
+    rows = [{"label": 1, "prob": 0.75}, {"label": 0, "prob": 0.5}]
+    rows[0][name] = int("9" * 400)
+    with pytest.raises(InputError, match=r"must be less than 2\*\*63 in size; (row 0|line 1) holds 9{20}…"):
+        given_as(tmp_path, ending, [{"split": 0} | each for each in rows])
+
+
+def test_tensors_that_are_no_plain_numbers(tmp_path) -> None:
+    """Floats of eight bits are widened."""
+    probs = torch.tensor([[0.75, 0.25], [0.5, 0.5]])
+    torch.save({"probs": probs.to(torch.float8_e4m3fn), "labels": torch.tensor([0, 1])}, tmp_path / "a.pt")
+    assert load_predictions(tmp_path / "a.pt").probs.tolist() == probs.tolist()
+
+
+def test_a_parquet_column_cut_short_is_one_sentence(tmp_path) -> None:
+    """A changed byte in a page's header can lose its rows: refused, as other damage is."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({"label": [0, 1] * 10, "prob": [0.25, 0.75] * 10})
+    parquet.write_table(table, tmp_path / "p.parquet")
+    good = (tmp_path / "p.parquet").read_bytes()
+    said: list[str] = []
+    for place in range(4, len(good) - 8, 3):
+        (tmp_path / "q.parquet").write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+        try:
+            load_predictions(tmp_path / "q.parquet")
+        except InputError as error:
+            said.append(str(error))
+    assert len(said) > 10
+    assert not any("\n" in each for each in said)

@@ -58,7 +58,7 @@ def fields_in(file: Any, columns: ColumnNames | None, keys: Iterable[str] = ()) 
     schema = file.schema_arrow  # made anew whenever it is asked for
     if any(_is_text(name, schema) for name in found):
         with _reading():
-            columns_read = {name: file.read(columns=[name]).column(name).to_pylist() for name in found}
+            columns_read = {name: _column(name, file).to_pylist() for name in found}
         numbers, notes = numbers_in(columns_read, found, layout.space)
         table = np.column_stack([numbers[name] for name in found])
         fields = fields_of_columns(layout, table, _other_columns(layout, file, given))
@@ -239,7 +239,7 @@ def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[
     """All columns in use but those of scores."""
     names = {name: given[name] for name in (*layout.others, *layout.weights)}
     with _reading():
-        found = {name: column_of(file.read(columns=[each]).column(each)) for name, each in names.items()}
+        found = {name: column_of(_column(each, file)) for name, each in names.items()}
     return found | {name: numbers_of(found[name], given[name]) for name in layout.weights}
 
 
@@ -259,12 +259,22 @@ def _float_dtype(name: str, schema: Any) -> np.dtype[Any]:
 
 def _numbers(name: str, file: Any) -> np.ndarray[Any, np.dtype[Any]]:
     """A column of numbers without gaps."""
+    column = _column(name, file)
     with _reading():
-        column = file.read(columns=[name]).column(name)
         if column.null_count > 0:
             row = column.is_null().to_pylist().index(True)
             raise InputError(f"`{name}` must hold a number in every row; row {row} is empty.")
         return column.to_numpy()
+
+
+def _column(name: str, file: Any) -> Any:
+    """A column as pyarrow has it, with an entry in every row."""
+    with _reading():
+        column = file.read(columns=[name]).column(name)
+    if len(column) != file.metadata.num_rows:
+        cut = f"`{name}` holds {len(column)} of {file.metadata.num_rows} rows"
+        raise InputError(damaged("a .parquet file", ValueError(cut)))
+    return column
 
 
 def numbers_of(column: Column, name: str) -> np.ndarray[Any, np.dtype[Any]]:
@@ -289,7 +299,7 @@ def _as_plain(numbers: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any,
 def _cells(file: Any, name: str) -> Any:
     """A column of numbers or texts, or of lists that are as long in every row."""
     with _reading():
-        return cells_of(file.read(columns=[name]).column(name).combine_chunks())
+        return cells_of(_column(name, file).combine_chunks())
 
 
 def cells_of(column: Any) -> Any:
