@@ -367,7 +367,7 @@ def _kept(path: Path, form: str | None) -> tuple[Path, str, str]:
     file = Path(folder.name) / "stdin"
     with file.open("wb") as kept:
         if str(path) in STDIN:
-            if sys.stdin.isatty():
+            if sys.stdin is None or sys.stdin.isatty():
                 raise InputError(
                     "- reads predictions from a pipe, and there is none: cat FILE | calibrant ..."
                 )
