@@ -30,6 +30,7 @@ WHICH_IS_CLASS_1 = (
     "which word is class 1 is not guessed: name it by `positive_class` (--positive-class), name both in "
     "`class_names`, or write 1 and 0."
 )
+LEAVE_OUT = "leave such rows out (pandas: `frame.dropna(subset=['label'])`)."
 READS_COLUMNS = (
     "calibrant reads `label` with `logit_0`, `logit_1`, ... or `prob_0`, `prob_1`, ..., "
     "or with `prob` (or `logit`) alone for a binary model, "
@@ -420,7 +421,7 @@ TABLES = {
     ),
     "a label missing": (
         "prob,label\n0.5,1\n0.5,\n",
-        "`labels` must be whole numbers; line 3 holds ''; leave out rows where it is not known.",
+        f"`label` is missing in 1 of 2 rows; line 3 holds ''; {LEAVE_OUT}",
     ),
     "a label not whole": (
         "prob,label\n0.5,1\n0.5,0.5\n",
@@ -500,7 +501,7 @@ def test_text_that_is_not_utf8(tmp_path) -> None:
         ),
         (
             {"prob": [0.5, 0.5], "label": [1, None]},
-            "`labels` must be whole numbers; row 1 holds ''; leave out rows where it is not known.",
+            f"`label` is missing in 1 of 2 rows; row 1 holds ''; {LEAVE_OUT}",
         ),
         ({"x": [0.5, 0.5]}, f"it holds `x`, and no predictions; {READS_COLUMNS}"),
     ],

@@ -113,12 +113,12 @@ def opposite_of(word: str) -> str | None:
     return _in_the_form_of(pairs[word.lower()], word) if word.lower() in pairs else None
 
 
-def refuse_missing(texts: Sequence[str], name: str) -> None:
-    """Refuse texts of which one says that nothing is known."""
+def refuse_missing(texts: Sequence[str], name: str, classes: Sequence[str] = ()) -> None:
+    """Refuse texts of which one says that nothing is known, unless a class is called so."""
     others = [text for text in texts if text.lower() not in MISSING_AMONG_NUMBERS]
     numbers = all(whole_number(text) is not None for text in others)
     words = MISSING_AMONG_NUMBERS if numbers else MISSING
-    missing = [row for row, text in enumerate(texts) if text.lower() in words]
+    missing = [row for row, text in enumerate(texts) if text.lower() in words and text not in classes]
     if missing:
         row, held = missing[0], len(missing)
         raise InputError(

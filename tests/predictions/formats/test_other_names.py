@@ -736,3 +736,21 @@ def test_a_parquet_column_cut_short_is_one_sentence(tmp_path) -> None:
             said.append(str(error))
     assert len(said) > 10
     assert not any("\n" in each for each in said)
+
+
+@pytest.mark.parametrize("ending", TABLES)
+@pytest.mark.parametrize("nothing", [None, "NA", "NaN", "NULL", "None", "?", "N/A", ""])
+def test_missing_labels_are_said_to_be_missing(tmp_path, ending, nothing) -> None:
+    """By the column's own name, with their number, the first of them and how to leave them out."""
+    rows = [
+        {"churned": y, "score": 0.5}
+        for y in ("1", "" if nothing is None and "sv" in ending else nothing, "0")
+    ]
+    names = ColumnNames(label="churned", probs="score")
+    with pytest.raises(
+        InputError, match=r"`churned` is missing in 1 of 3 rows; .*dropna\(subset=\['churned'\]\)"
+    ):
+        given_as(tmp_path, ending, rows, columns=names)
+    words = [{"churned": y, "prob_NA": 0.25, "prob_EU": 0.75} for y in ("NA", "EU")]
+    found = given_as(tmp_path, ending, words, columns=ColumnNames(label="churned"))
+    assert found.labels.tolist() == [0, 1]  # North America

@@ -18,7 +18,13 @@ from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, OTHER, Hea
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.known import DECISIONS, SPACES
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
-from calibrant.predictions.labels import OPPOSITE_NAMES, opposite_of, whole_number, whole_numbers
+from calibrant.predictions.labels import (
+    OPPOSITE_NAMES,
+    opposite_of,
+    refuse_missing,
+    whole_number,
+    whole_numbers,
+)
 
 Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
 
@@ -51,6 +57,8 @@ class Layout:
     notes: tuple[str, ...] = ()
     called: tuple[tuple[str, ...], ...] = ()
     """What else classes may be called by labels: as their columns are, or what tells these apart."""
+    truth: str = "labels"
+    """What the file calls the column of true classes."""
     decisions: str | None = None
     """The column of scores, where its name is one that decisions often have."""
 
@@ -94,6 +102,8 @@ def layout_of(header: Header) -> Layout:
         notes += (f"Read as pairs, in this order: {listing(layout.labels)} and {listing(layout.scores)}.",)
     decisions = next((each for each, name in header.read.items() if _may_decide(each, name)), None)
     given = tuple(header.given[header.names.index(name)] for name in layout.scores)
+    if len(layout.labels) == 1:
+        layout = replace(layout, truth=header.given[header.names.index(layout.labels[0])])
     layout = replace(layout, called=(given, tuple(without_start(given))), decisions=decisions)
     return replace(layout, positive=header.positive, notes=notes, unused=unused)
 
@@ -159,6 +169,8 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     labels = [others[name] for name in layout.labels]
     several = len(layout.labels) > 1
     if any(not isinstance(column, list) or any(column) for column in labels):
+        if not several and (texts := as_texts(labels[0])) is not None:
+            refuse_missing(texts, layout.truth, arrays.get("class_names", ()))
         arrays["labels"] = (
             np.column_stack([_numbers(*each) for each in zip(layout.labels, labels, strict=True)])
             if several
