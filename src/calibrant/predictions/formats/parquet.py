@@ -290,12 +290,6 @@ def _is_text(name: str, schema: Any) -> bool:
     return types.is_string(given) or types.is_large_string(given) or types.is_string_view(given)
 
 
-def _as_plain(numbers: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[Any]]:
-    """Integers where all are whole, as labels of a database may be."""
-    whole = numbers.astype(np.int64)
-    return whole if (whole == numbers).all() else numbers
-
-
 def _cells(file: Any, name: str) -> Any:
     """A column of numbers or texts, or of lists that are as long in every row."""
     with _reading():
@@ -365,7 +359,9 @@ def column_of(column: Any) -> Column:
     from pyarrow import types
 
     if types.is_decimal(column.type) and column.null_count == 0:
-        return _as_plain(np.array([float(each) for each in column.to_pylist()]))
+        numbers = np.array([float(each) for each in column.to_pylist()])
+        whole = numbers.astype(np.int64)  # as labels of a database are
+        return whole if (whole == numbers).all() else numbers
     numeric = types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)
     if numeric and column.null_count == 0:
         return column.to_numpy(zero_copy_only=False)  # booleans are bits
