@@ -25,8 +25,10 @@ OF_OUTPUT = {
     *("report", "title", "json", "junit", "out", "names", "force", "quiet", "verbose", "engine", "jobs"),
     *("help", "version_wanted"),
 }
-OF_COLUMNS = {"label_column", "prob_columns", "logit_columns", "group_column", "cluster", "bands"}
-READ_WHOLE = {"percent": True, "kind": "binary", "annotations": "a.json"}
+OF_COLUMNS = {
+    *("label_column", "prob_columns", "logit_columns", "weight_column", "group_column", "cluster", "bands")
+}
+READ_WHOLE = {"percent": True, "scale": "1:5", "kind": "binary", "annotations": "a.json"}
 REFUSED = {"form": "csv", "lm_score": "acc_norm", "iou": 0.7}
 OF_COMMANDS = {"labels", "images", "ignore_index", "by_group", "groups", "file", "files"}
 """Refused or heeded by the commands themselves, see below."""
@@ -58,7 +60,7 @@ def test_every_option_is_known_to_be_heeded_or_not() -> None:
 def test_no_option_of_reading_is_passed_over(folder, capsys) -> None:
     """What says how files are read is heeded by parts, refused, or all samples are held."""
     path = folder / "t"
-    assert {*vars(Reading())} == OF_COLUMNS | {*READ_WHOLE} | {*REFUSED}
+    assert {*vars(Reading())} - OF_NUMBERS == OF_COLUMNS | {*READ_WHOLE} | {*REFUSED}
     for name, value in READ_WHOLE.items():
         assert opened_large(path, Reading(**{name: value}), engine="serial") is None
         assert f"note: with --{name}, all samples must be in memory" in " ".join(

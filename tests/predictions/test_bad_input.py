@@ -28,9 +28,10 @@ READS = (
 )
 TO_USE_NAMES = "to use names give `class_names` (in a table: name the columns, as in `prob_cat`)."
 WHICH_IS_CLASS_1 = (
-    "which word is class 1 is not guessed: write 1 and 0, or name class 0 and class 1 in `class_names` "
-    "(in a table: in the columns `negative_class` and `positive_class`)."
+    "which word is class 1 is not guessed: name it by `positive_class` (--positive-class), name both in "
+    "`class_names`, or write 1 and 0."
 )
+LEAVE_OUT = "leave such rows out (pandas: `frame.dropna(subset=['label'])`)."
 READS_COLUMNS = (
     "calibrant reads `label` with `logit_0`, `logit_1`, ... or `prob_0`, `prob_1`, ..., "
     "or with `prob` (or `logit`) alone for a binary model, "
@@ -240,7 +241,7 @@ ARRAYS = {
         {"probs": LOGITS},
         (
             "`probs` must lie in [0, 1]; row 0 holds 2; if these are logits, name them `logits`; "
-            "if all are percentages, divide them by 100 (or say `percent=True`, --percent)."
+            "say `percent=True` (--percent) if all are percentages."
         ),
     ),
     "negative": (
@@ -255,7 +256,10 @@ ARRAYS = {
         {"probs": [0.5, 1.002]},
         "`probs` must lie in [0, 1]; row 1 holds 1.002; if these are logits, name them `logits`.",
     ),
-    "texts for scores": ({"logits": [["a", "b"], ["c", "d"]]}, "`logits` must hold numbers; got dtype <U1."),
+    "texts for scores": (
+        {"logits": [["a", "b"], ["c", "d"]]},
+        "`logits` must hold numbers; row 0 holds 'a'.",
+    ),
     "complex scores": ({"logits": LOGITS * 1j}, "`logits` must hold numbers; got dtype complex128."),
     "unknown split": (
         {"logits": LOGITS, "split": ["val", "test", "train"]},
@@ -358,7 +362,7 @@ TABLES = {
     ),
     "semicolons": (
         "label;prob_0;prob_1\n1;0,5;0.5.\n",
-        "line 2, column `prob_1`: '0.5.' is not a number.",
+        "`prob_1` must hold a number in every row; line 2 holds '0.5.'.",
     ),
     "both spaces": (
         "prob_0,prob_1,logit_0,logit_1\n",
@@ -393,13 +397,16 @@ TABLES = {
     "decimal comma": ("prob,label\n0,5,1\n", "line 2 has 3 cells, and the header has 2."),
     "not a number": (
         "prob_0,prob_1,label\n1,0,1\n0,one,1\n",
-        "line 3, column `prob_1`: 'one' is not a number.",
+        "`prob_1` must hold a number in every row; line 3 holds 'one'.",
     ),
-    "an underscore": ("prob,label\n0_1,1\n0.5,1\n", "line 2, column `prob`: '0_1' is not a number."),
-    "an empty cell": ("prob,label\n0.5,1\n,1\n", "line 3, column `prob`: '' is not a number."),
+    "an underscore": (
+        "prob,label\n0_1,1\n0.5,1\n",
+        "`prob` must hold a number in every row; line 2 holds '0_1'.",
+    ),
+    "an empty cell": ("prob,label\n0.5,1\n,1\n", "`prob` must hold a number in every row; line 3 is empty."),
     "weight not a number": (
         "prob,weight\n0.5,1\n0.5,heavy\n",
-        "line 3, column `weight`: 'heavy' is not a number.",
+        "`weight` must hold a number in every row; line 3 holds 'heavy'.",
     ),
     "words for labels": (
         "prob,label\n0.5,ill\n0.5,well\n",
@@ -419,7 +426,7 @@ TABLES = {
     ),
     "a label missing": (
         "prob,label\n0.5,1\n0.5,\n",
-        "`labels` must be whole numbers; line 3 holds ''; leave out rows where it is not known.",
+        f"`label` is missing in 1 of 2 rows; line 3 holds ''; {LEAVE_OUT}",
     ),
     "a label not whole": (
         "prob,label\n0.5,1\n0.5,0.5\n",
@@ -444,8 +451,8 @@ TABLES = {
     "NaN": (
         "logit_0,logit_1\n1,0\nnan,0\n",
         (
-            "`logits` must be finite; line 3 holds nan; leave that row out, or look at what "
-            "the model was given there."
+            "`logit_0` must hold a number in every row; line 3 holds 'nan'; leave that row out, or look at "
+            "what the model was given there."
         ),
     ),
     "only a header": ("prob,label\n", "`probs` must hold at least two samples; got 0."),
@@ -489,14 +496,17 @@ def test_text_that_is_not_utf8(tmp_path) -> None:
             {"prob": [0.5, 0.5], "weight": [None, 1.0]},
             "`weight` must hold a number in every row; row 0 is empty.",
         ),
-        ({"prob": ["0.5", "0.5"], "label": [1, 0]}, "`prob` must hold numbers; its type is string."),
+        (
+            {"prob": ["0.5", "x"], "label": [1, 0]},
+            "`prob` must hold a number in every row; row 1 holds 'x'.",
+        ),
         (
             {"prob": [0.5, 0.5], "weight": ["1", "two"]},
             "`weight` must hold a number in every row; row 1 holds 'two'.",
         ),
         (
             {"prob": [0.5, 0.5], "label": [1, None]},
-            "`labels` must be whole numbers; row 1 holds ''; leave out rows where it is not known.",
+            f"`label` is missing in 1 of 2 rows; row 1 holds ''; {LEAVE_OUT}",
         ),
         ({"x": [0.5, 0.5]}, f"it holds `x`, and no predictions; {READS_COLUMNS}"),
     ],
@@ -715,8 +725,8 @@ def test_a_name_that_is_too_long(tmp_path) -> None:
 def test_unknown_endings(name, ending, tmp_path) -> None:
     """Reading and writing list the endings that they know; only reading knows .npy."""
     path = tmp_path / name
-    tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .jsonl, .ndjson, .json"
-    tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .jsonl, .ndjson, .json"
+    tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .feather, .arrow, .jsonl, .ndjson, .json"
+    tables = ".csv, .csv.gz, .tsv, .tsv.gz, .parquet, .feather, .arrow, .jsonl, .ndjson, .json"
     words = f"{path} must end in one of .npz, {tables}, .safetensors, .pt; got {ending}."
     with pytest.raises(InputError, match=exactly(words)):
         example().save(path)
@@ -800,7 +810,7 @@ def test_failed_writing_leaves_nothing(ending, tmp_path, monkeypatch) -> None:
             InputError,
             "`logits` must be rectangular: every row needs the same length.",
         ),
-        ({"logits": "abc"}, TypeError, "`logits` must hold numbers; got dtype <U3."),
+        ({"logits": "abc"}, TypeError, "`logits` must hold numbers; row 0 holds 'abc'."),
         (
             {"logits": LOGITS, "class_names": "ab"},
             TypeError,

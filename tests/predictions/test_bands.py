@@ -53,7 +53,7 @@ def test_frequency_is_that_of_predictions() -> None:
 def test_command_line(tmp_path) -> None:
     """``--bands`` makes groups of a column, of several, and of frequencies; they come in order."""
     lines = ["label,prob_0,prob_1,prob_2,position"]
-    lines += [f"{LABELS[i]},{','.join(map(str, PROBS[i]))},{i}" for i in range(60)]
+    lines += [f"{LABELS[i]},{','.join(map(str, PROBS[i]))},{i}" for i in range(60)] * 12  # enough of each
     (tmp_path / "t.csv").write_text("\n".join(lines))
     found = load_predictions(tmp_path / "t.csv", columns=ColumnNames(bands=("position:0:9:30",)))
     assert sorted(set(found.groups or ())) == ["position=0–8", "position=30+", "position=9–29"]

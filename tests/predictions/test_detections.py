@@ -127,8 +127,10 @@ def test_new_detections_are_repaired_as_they_are(tmp_path, count: int) -> None:
     keys = ("image_id", "category_id", "bbox", "score", "segmentation")
     given = [dict(zip(keys, (*each, {"size": [2, 2]}), strict=True)) for each in FOUND[:count]]
     (tmp_path / "new.json").write_text(json.dumps(given))
-    done = call("apply", "c.safetensors", "new.json", "--out", "out.json", "--annotations", "none.json",
-                folder=tmp_path)  # fmt: skip
+    command = ("apply", "c.safetensors", "new.json", "--out", "out.json")
+    unused = call(*command, "--annotations", "none.json", folder=tmp_path)
+    assert (unused.returncode, "--annotations is not used here" in unused.stderr) == (2, True)
+    done = call(*command, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     made = json.loads((tmp_path / "out.json").read_text())
     assert [{**each, "score": old["score"]} for each, old in zip(made, given, strict=True)] == given

@@ -136,10 +136,6 @@ def test_rounded_rows_are_told_what_to_do() -> None:
     ("arrays", "note"),
     [
         (
-            {"logits": EVENTS["logits"], "targets": [0, 1], "id": [3, 4]},
-            "Not used: `targets`, `id`; if `targets` holds the true classes, name it `labels`.",
-        ),
-        (
             {"logits_val": EVENTS["logits"], "logits_test": EVENTS["logits"], "y_true_test": [0, 1]},
             "Not used: `y_true_test`; if `y_true_test` holds the true classes, name it `labels_test`.",
         ),

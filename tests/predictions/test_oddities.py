@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant.predictions import Predictions, oddities
-from calibrant.predictions.oddities import LIKE_PROBABILITIES, ONE_LABEL_EACH
+from calibrant.predictions import Predictions, load_predictions, oddities
+from calibrant.predictions.oddities import LIKE_PROBABILITIES, ONE_HOT, ONE_LABEL_EACH, SUSPICIOUS
 
 PROBS = np.array([[0.5, 0.25, 0.25], [0.2, 0.3, 0.5], [0.0, 0.0, 1.0]])
 
@@ -26,8 +26,34 @@ def test_labels_that_exclude_each_other() -> None:
     """One label in every row is noted; one row with none or two of them settles that it is multilabel."""
     for last, expected in (([0, 1, 0], (ONE_LABEL_EACH,)), ([0, 0, 0], ()), ([1, 1, 0], ())):
         labels = [[1, 0, 0], [0, 0, 1], last]
-        assert Predictions(probs=PROBS, labels=labels).notes == expected
+        assert Predictions(probs=PROBS, labels=labels, kind="multilabel").notes == expected
     assert Predictions(probs=PROBS, kind="multilabel").notes == ()
+
+
+@pytest.mark.usefixtures("pieces")
+def test_one_hot_labels_beside_rows_that_sum_to_one_are_classes() -> None:
+    """As other libraries read them, and said beside the verdict; the kind says otherwise."""
+    one_hot = [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
+    found = Predictions(probs=PROBS, labels=one_hot)
+    assert (found.kind, found.labels.tolist(), found.notes) == ("multiclass", [0, 2, 1], (ONE_HOT,))
+    assert ONE_HOT in SUSPICIOUS
+    assert Predictions(probs=PROBS, labels=one_hot, kind="multilabel").kind == "multilabel"
+    assert Predictions(probs=PROBS / 2, labels=one_hot).kind == "multilabel"
+    assert Predictions(probs=PROBS, labels=[[1, 0, 0], [0, 0, 1], [0, 1, 1]]).kind == "multilabel"
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".npz", ".pt"])
+def test_one_hot_labels_of_files(tmp_path, ending) -> None:
+    """A column of zeros and ones for each class, in every format; arrays say their kind."""
+    labels = torch.tensor([[1, 0, 0], [0, 0, 1], [0, 1, 0]])
+    given = Predictions(probs=PROBS, labels=labels, kind="multilabel", class_names=["a", "b", "c"])
+    given.save(tmp_path / f"p{ending}")
+    found = load_predictions(tmp_path / f"p{ending}")
+    if ending in {".npz", ".pt"}:
+        assert found.kind == "multilabel"
+    else:
+        assert (found.kind, found.labels.tolist()) == ("multiclass", [0, 2, 1])
+        assert load_predictions(tmp_path / f"p{ending}", kind="multilabel").labels.equal(labels)
 
 
 @pytest.mark.usefixtures("pieces")

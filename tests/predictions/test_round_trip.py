@@ -142,7 +142,7 @@ def test_round_trip_bites_on_rounded_text(assert_same, monkeypatch) -> None:
 @pytest.mark.parametrize("names", [("1", "0"), ("3", "7"), ("crane", "crane"), ("0", "other")])
 def test_array_formats_take_every_class_name(names, ending, assert_same) -> None:
     """Numbers for names, and two classes of one name (as in ImageNet), survive where they are no columns."""
-    expected = Predictions(logits=[[1.0, 2.0], [2.0, 1.0]], labels=[0, 1], class_names=names)
+    expected = Predictions(logits=[[1.0, 2.0], [2.0, 1.0]], labels=torch.tensor([0, 1]), class_names=names)
     assert_same(there_and_back(expected, ending), expected)
 
 

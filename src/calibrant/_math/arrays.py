@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, SupportsFloat, TypeAlias
 
 import numpy as np
 import torch
@@ -14,6 +14,8 @@ from calibrant._math.errors import InputError
 # How many numbers of a table are worked on at a time: 1 MiB of float64 on a CPU, 128 MiB elsewhere.
 CACHED_ELEMENTS = 2**17
 DEVICE_ELEMENTS = 2**24
+
+_INT64_ENDS = 2**63
 
 ArrayLike: TypeAlias = Tensor | np.ndarray[Any, np.dtype[Any]] | Sequence[Any]
 
@@ -36,6 +38,7 @@ def as_label_tensor(values: ArrayLike, *, name: str) -> Tensor:
         fractions = float(((tensor > 0) & (tensor < 1)).double().mean())
         hint = "; these look like probabilities" if name == "labels" and fractions > 0.5 else ""
         raise InputError(f"`{name}` must hold whole numbers; row {row} holds {tensor[row].tolist()}{hint}.")
+    _refuse_large(tensor.abs() >= _INT64_ENDS, tensor, name)
     return tensor.to(torch.int64)
 
 
@@ -62,11 +65,15 @@ def _as_tensor(values: ArrayLike, *, name: str) -> Tensor:
     if isinstance(values, Tensor):
         if values.is_complex():
             raise TypeError(f"`{name}` must be real; got dtype {values.dtype}.")
+        if values.is_nested or values.is_quantized:
+            what, call = ("nested", "to_padded_tensor") if values.is_nested else ("quantized", "dequantize")
+            raise TypeError(f"`{name}` must be a plain tensor; got a {what} one: call `.{call}(…)` first.")
         if values.layout != torch.strided:
             raise TypeError(f"`{name}` must be a dense tensor; got a sparse one: call `.to_dense()` first.")
         if values.is_meta:
             raise TypeError(f"`{name}` must hold numbers; got a tensor on the device meta, which has none.")
-        return values.detach()
+        values = values.detach()
+        return values.float() if values.is_floating_point() and values.itemsize == 1 else values  # float8
     return torch.from_numpy(_as_native_array(values, name=name))
 
 
@@ -76,17 +83,51 @@ def _as_native_array(values: Any, *, name: str) -> np.ndarray[Any, np.dtype[Any]
         array = np.asarray(values)
     except ValueError as error:  # a ragged list
         raise InputError(f"`{name}` must be rectangular: every row needs the same length.") from error
+    if array.dtype.kind in "OUS":
+        array = _of_objects(np.asarray(values, dtype=object), name)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"`{name}` must hold numbers; got dtype {array.dtype}.")
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         array = array.astype(np.float64)
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        _refuse_large(array >= _INT64_ENDS, array, name)
         array = array.astype(np.int64)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):
         array = array.copy()  # torch warns about read-only memory and has no negative strides
     return array
+
+
+def _of_objects(array: np.ndarray[Any, np.dtype[Any]], name: str) -> np.ndarray[Any, np.dtype[Any]]:
+    """Python's own numbers as an array of numbers.
+
+    Raises:
+        TypeError: If something is no number; with its row.
+    """
+    for row, values in enumerate(array.tolist() if array.ndim else [array.item()]):
+        for each in values if isinstance(values, list) else [values]:
+            if not isinstance(each, SupportsFloat) or isinstance(each, np.ndarray):
+                remedy = "; leave out rows where it is not known" if each is None else ""
+                raise TypeError(f"`{name}` must hold numbers; row {row} holds {str(each)[:60]!r}{remedy}.")
+    if not array.size:
+        return array.astype(np.float64)
+    found = np.asarray(array.tolist())
+    if found.dtype.kind in "biuf":
+        return found
+    try:
+        return array.astype(np.float64)  # whole numbers of any size
+    except OverflowError:
+        row = next(row for row, each in enumerate(array.tolist()) if abs(each) >= _INT64_ENDS)
+        held = f"{str(array[row])[:20]}…"
+        raise InputError(f"`{name}` must be less than 2**63 in size; row {row} holds {held}.") from None
+
+
+def _refuse_large(large: Any, values: Any, name: str) -> None:
+    """Refuse whole numbers that 64 bits do not hold."""
+    if bool(large.any()):
+        row = first_row(torch.as_tensor(large))
+        raise InputError(f"`{name}` must be less than 2**63 in size; row {row} holds {values[row].tolist()}.")
 
 
 def scattered(count: int) -> Tensor:

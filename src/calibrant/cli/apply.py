@@ -137,7 +137,8 @@ def _refuse_unused(reading: Reading, *, by_group: bool) -> None:
     """Refuse options that matter to judge, and those of groups if there is one calibrator for all."""
     reading.refuse("cluster", "iou", remedy="nothing is judged; leave it out.")
     if not by_group:
-        reading.refuse("group_column", "bands", remedy="the calibrator is the same for all; leave it out.")
+        of_groups = ("group_column", "bands", "annotations")
+        reading.refuse(*of_groups, remedy="the calibrator is the same for all; leave it out.")
 
 
 def _loaded(fitted: Calibrator, reading: Reading, file: Path) -> tuple[Predictions, Reading]:

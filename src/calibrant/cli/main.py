@@ -112,7 +112,14 @@ def run() -> None:
     # again and again, and once more at the end, took a fifth of a small evaluation.
     gc.set_threshold(50_000, 20, 20)
     atexit.register(gc.freeze)
-    here = str(Path.cwd())  # where `module:factory` is looked for; last, so that it hides nothing
+    if os.environ.get("COLUMNS", "80").strip() in {"", "0"}:  # a terminal of no width shows nothing
+        del os.environ["COLUMNS"]
+    try:
+        here = str(Path.cwd())
+    except FileNotFoundError:
+        errors().print("calibrant: the working folder is no longer there; change into one that is.")
+        sys.exit(2)
+    # where `module:factory` is looked for; last, so that it hides nothing
     sys.path += [] if here in sys.path else [here]
     sys.stdout, sys.stderr = outlet(sys.stdout), outlet(sys.stderr)
     warnings.showwarning = lambda message, *_, **__: errors().print(f"note: {message}", style="yellow")

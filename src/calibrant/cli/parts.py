@@ -37,7 +37,10 @@ JobsOption = Annotated[
 MOST_HELD = 1 << 22
 """Rows of a Parquet file of which some numbers each are kept; larger ones are judged by sums."""
 _HEEDED = frozenset(
-    {"form", "label_column", "prob_columns", "logit_columns", "group_column", "cluster", "bands"}
+    {
+        *("form", "label_column", "prob_columns", "logit_columns", "weight_column", "group_column"),
+        *("cluster", "bands", "positive_class"),
+    }
 )
 """What parts heed of how files are read; with any other option samples are read whole, or it is refused."""
 _OTHERWISE = "samples in memory beside it"

@@ -53,6 +53,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         list[str] | None,
         typer.Option("--logit-columns", metavar="NAMES", help="The same for logits."),
     ),
+    "weight_column": (str | None, typer.Option(metavar="NAME", help="The column of weights.")),
     "group_column": (
         str | None,
         typer.Option(
@@ -91,8 +92,13 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "percent": (
         bool,
         typer.Option(
-            "--percent", help="Probabilities are percentages. Recognised without where most numbers exceed 1."
+            "--percent",
+            help="Probabilities are percentages. Recognised without where only they can be meant.",
         ),
+    ),
+    "scale": (
+        str | None,
+        typer.Option(metavar="LOW:HIGH", help="The ends of another scale of probabilities, such as 1:5."),
     ),
     "kind": (
         AnyKind | None,
@@ -122,19 +128,24 @@ class Reading:
     label_column: str | None = None
     prob_columns: tuple[str, ...] = ()
     logit_columns: tuple[str, ...] = ()
+    weight_column: str | None = None
     group_column: str | None = None
     cluster: str | None = None
     bands: tuple[str, ...] = ()
     annotations: Path | None = None
     iou: float = 0.5
     percent: bool = False
+    scale: str | None = None
     kind: str | None = None
     lm_score: LmScore = "acc"
+    positive_class: str | None = None
+    """An option of the command itself."""
 
     def open(self, path: Path, *, labels: Path | None = None, stream: bool | None = None) -> Predictions:
         """Predictions of a file, or of what comes through a pipe."""
         from calibrant.predictions import load_detections, open_predictions
         from calibrant.predictions.frequency import by_frequency
+        from calibrant.predictions.scale import scale_of
 
         if self.annotations is not None:
             self._refuse_columns()
@@ -150,6 +161,8 @@ class Reading:
             stream=stream,
             columns=self.columns,
             percent=self.percent or None,
+            scale=None if self.scale is None else scale_of(self.scale),
+            positive_class=self.positive_class,
             kind=cast("Kind | None", self.kind),
             lm_score=self.lm_score,
             format=form,
@@ -165,6 +178,7 @@ class Reading:
             "--label-column": self.label_column,
             "--prob-columns": self.prob_columns,
             "--logit-columns": self.logit_columns,
+            "--weight-column": self.weight_column,
             "--group-column": self.group_column,
             "--cluster": self.cluster,
         }.items():
@@ -202,6 +216,7 @@ class Reading:
             label=self.label_column,
             probs=self.prob_columns,
             logits=self.logit_columns,
+            weight=self.weight_column,
             group=groups or None,
             cluster=None if self.clusters_are_groups or self.cluster == "clusters" else self.cluster,
             bands=tuple(each for each in self.bands if each != FREQUENCY),
@@ -220,7 +235,7 @@ class Reading:
         Args:
             groups: Whether the calibrator needs groups.
         """
-        found = replace(self.of_fit(groups=groups), iou=0.5, label_column=None)
+        found = replace(self.of_fit(groups=groups), iou=0.5, label_column=None, weight_column=None)
         return found if groups else replace(found, annotations=None)
 
     def of_fit(self, *, groups: bool) -> Reading:
@@ -236,7 +251,7 @@ class Reading:
             return self.load(path)
         except InputError:
             plain = replace(self, label_column=None, prob_columns=(), logit_columns=(), group_column=None)
-            plain = replace(plain, cluster=None, bands=())
+            plain = replace(plain, weight_column=None, cluster=None, bands=())
             try:
                 return plain.load(path)
             except InputError:
@@ -247,7 +262,7 @@ class Reading:
         """Predictions with a column of times, in which labels may be missing."""
         from calibrant.predictions.over_time import load_timed
 
-        others = ("bands", "annotations", "iou", "percent", "kind", "lm_score")
+        others = ("bands", "annotations", "iou", "percent", "scale", "kind", "lm_score")
         self.refuse(*others, remedy="a stream is a table of its columns as they are.")
         found = load_timed(path, time=time, columns=self.columns, format=self.form)
         return replace(found, predictions=self._in_clusters(found.predictions, path))
@@ -262,6 +277,7 @@ class Reading:
         for name, option in {"prob_columns": "--prob-columns", "logit_columns": "--logit-columns"}.items():
             if values := getattr(self, name):
                 words += [option, ",".join(values)]
+        words += [] if self.weight_column is None else ["--weight-column", self.weight_column]
         if self.group_column is not None:
             words += ["--group-column", self.group_column]
         words += [] if self.cluster is None else ["--cluster", self.cluster]
@@ -269,6 +285,7 @@ class Reading:
         words += [] if self.annotations is None else ["--annotations", str(self.annotations)]
         words += [] if self.iou == 0.5 else ["--iou", f"{self.iou:g}"]
         words += ["--percent"] if self.percent else []
+        words += [] if self.scale is None else ["--scale", self.scale]
         words += [] if self.kind is None else ["--kind", self.kind]
         words += [] if self.lm_score == "acc" else ["--lm-score", self.lm_score]
         return shlex.join(words)
@@ -298,7 +315,7 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
         given = {name: values.pop(name) for name in _OPTIONS}
         for name in ("prob_columns", "logit_columns", "bands"):
             given[name] = tuple(part.strip() for text in given[name] or () for part in text.split(","))
-        command(**values, reading=Reading(**given))
+        command(**values, reading=Reading(**given, positive_class=values.get("positive_class")))
 
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     vars(run)["__signature__"] = signature.replace(parameters=parameters)
@@ -355,7 +372,7 @@ def _kept(path: Path, form: str | None) -> tuple[Path, str, str]:
     file = Path(folder.name) / "stdin"
     with file.open("wb") as kept:
         if str(path) in STDIN:
-            if sys.stdin.isatty():
+            if sys.stdin is None or sys.stdin.isatty():
                 raise InputError(
                     "- reads predictions from a pipe, and there is none: cat FILE | calibrant ..."
                 )

@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 import tempfile
+import unicodedata
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -152,9 +153,23 @@ Metrics = Annotated[
 ]
 
 
+class _Escaping(Console):
+    """A console on which no name in a file can move the cursor or change a colour."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print, with control characters as Python writes them."""
+        super().print(*(_escaped(each) if isinstance(each, str) else each for each in objects), **options)
+
+
+def _escaped(text: str) -> str:
+    return "".join(
+        each if each in "\n\t" or unicodedata.category(each) != "Cc" else repr(each)[1:-1] for each in text
+    )
+
+
 def errors() -> Console:
     """The console for errors, notes and progress, printed as they are; results go to stdout."""
-    return Console(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
+    return _Escaping(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def command_line() -> str:

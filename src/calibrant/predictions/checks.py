@@ -22,16 +22,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 # A float32 softmax over 1000 classes sums to one within 1e-6. One bound for every dtype keeps a file and
 # its copy in another format the same: text has no dtype.
 ROUNDING_TOLERANCE = 1e-5
-NAMES_OF_CLASSES = "; to use names give `class_names` (in a table: name the columns, as in `prob_cat`)"
-NAMES_OF_AN_EVENT = (
-    "; which word is class 1 is not guessed: write 1 and 0, or name class 0 and class 1 in `class_names` "
-    "(in a table: in the columns `negative_class` and `positive_class`)"
-)
-PROBABILITIES_AS_LABELS = "; these look like probabilities (are --label-column and --prob-columns swapped?)"
-YES_OR_NO = {"yes": "1", "no": "0"}
-OPPOSITES = {"yes": "no", "y": "n", "positive": "negative", "pos": "neg"}  # class 1 and class 0
 SPLIT_CODES = {"0": 0, "calibration": 0, "val": 0, "validation": 0, "1": 1, "test": 1}
-
+_PERCENT = "say `percent=True` (--percent) if all are percentages"
 
 _least_samples: ContextVar[int] = ContextVar("least_samples", default=2)
 
@@ -119,20 +111,6 @@ def rows_divided(count: int, num_rows: int, largest: float) -> str:
     return f"{count} of {num_rows} rows of `probs` missed one, by up to {largest:.2g}, and {divided}."
 
 
-def as_correct(values: ArrayLike, num_samples: int) -> Tensor:
-    """Right or wrong, one per sample, as bool; the words yes and no will do."""
-    texts = as_texts(values)
-    if texts is not None:
-        values = whole_numbers([YES_OR_NO.get(text.lower(), text) for text in texts], "correct")
-    tensor = as_label_tensor(values, name="correct").cpu()
-    if tensor.shape != (num_samples,):
-        raise InputError(
-            f"`correct` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
-        )
-    _refuse_beyond_one(tensor, "`correct` must be 0 or 1")
-    return tensor.to(torch.bool)
-
-
 def as_split(values: ArrayLike, num_samples: int) -> Tensor:
     """Which split a sample belongs to, as uint8: 0 calibration, 1 test."""
     rule = "`split` must be 0, calibration or val, or else 1 or test"
@@ -148,57 +126,14 @@ def as_split(values: ArrayLike, num_samples: int) -> Tensor:
         raise InputError(
             f"`split` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
         )
-    _refuse_beyond_one(tensor, rule)
+    refuse_beyond_one(tensor, rule)
     return tensor.to(torch.uint8)
-
-
-def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None, *, binary: bool = False) -> Tensor:
-    """Labels as int64; texts are the names of classes, or whole numbers."""
-    texts = as_texts(values)
-    if texts is not None:
-        remedy = NAMES_OF_AN_EVENT if binary else NAMES_OF_CLASSES
-        values = (
-            whole_numbers(texts, "labels", remedy) if class_names is None else _indices(texts, class_names)
-        )
-    return as_label_tensor(values, name="labels").cpu()
-
-
-def yes_and_no(labels: ArrayLike) -> tuple[str, str] | None:
-    """The names of class 0 and class 1 where all labels are one of two words such as yes and no."""
-    words = set(as_texts(labels) or ())
-    for positive, negative in OPPOSITES.items():
-        if words and {word.lower() for word in words} <= {positive, negative}:
-            forms = [
-                next((word for word in words if word.lower() == name), None) for name in (negative, positive)
-            ]
-            names = (
-                forms[0] or _in_the_form_of(negative, forms[1]),
-                forms[1] or _in_the_form_of(positive, forms[0]),
-            )
-            return names if words <= set(names) else None
-    return None
-
-
-def as_true_classes(values: ArrayLike, num_samples: int) -> Tensor:
-    """True classes for top-label confidences, int64; names are numbered in alphabetical order."""
-    texts = as_texts(values)
-    if texts is not None:
-        numbers = [whole_number(text) for text in texts]
-        if None in numbers:
-            order = {name: number for number, name in enumerate(sorted(set(texts)))}
-            numbers = [order[text] for text in texts]
-        values = numbers
-    tensor = as_label_tensor(values, name="labels").cpu()
-    if tensor.shape != (num_samples,):
-        raise InputError(
-            f"`labels` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
-        )
-    return tensor
 
 
 def as_names(values: ArrayLike, *, name: str) -> tuple[str, ...]:
     """Names as they can stand in every file: no line breaks, no blanks around, nothing beyond UTF-8."""
-    listed = values.tolist() if isinstance(values, np.ndarray | torch.Tensor) else values
+    listed = _as_array(values)
+    listed = listed.tolist() if isinstance(listed, np.ndarray | torch.Tensor) else listed
     if isinstance(listed, str) or not isinstance(listed, Sequence):
         raise TypeError(f"`{name}` must be a sequence of names; got {type(values).__name__}.")
     return tuple(_name(item, f"`{name}`", row) for row, item in enumerate(listed))
@@ -249,6 +184,7 @@ def as_rows(index: slice | ArrayLike, num_samples: int) -> slice | Tensor:
 
 def as_texts(values: Any) -> list[str] | None:
     """The values as texts without blanks around, or None where they are not texts."""
+    values = _as_array(values)
     if isinstance(values, np.ndarray) and values.dtype.kind in "USO":
         listed: list[Any] = values.reshape(-1).tolist() if values.ndim == 0 else values.tolist()
     elif isinstance(values, list | tuple):
@@ -260,69 +196,16 @@ def as_texts(values: Any) -> list[str] | None:
     return [_name(item, "a text", row) for row, item in enumerate(listed)]
 
 
+def _as_array(values: Any) -> Any:
+    """Columns of pandas, polars and pyarrow as arrays; everything else as it is."""
+    if isinstance(values, Tensor | np.ndarray) or not hasattr(values, "__array__"):
+        return values
+    return np.asarray(values)
+
+
 def shown(text: str) -> str:
     """A text as it stands in a message: quoted, in one line, not too long."""
     return repr(text if len(text) <= 60 else text[:60] + "…")
-
-
-def whole_number(text: str) -> int | None:
-    """The whole number that a text says; pandas writes True for 1, and 1.0 where a column has gaps."""
-    word = {"true": 1, "false": 0}.get(text.lower())
-    if word is not None:
-        return word
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return int(number) if number.is_integer() else None
-
-
-def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
-    """Texts as whole numbers, one per row; ``remedy`` is for words."""
-    numbers: list[int] = []
-    for row, text in enumerate(texts):
-        number = whole_number(text)
-        if number is None:
-            remedy = remedy if text else "; leave out rows where it is not known"
-            if name == "labels" and 2 * sum(map(_is_fraction, texts)) > len(texts):
-                remedy = PROBABILITIES_AS_LABELS
-            raise InputError(f"`{name}` must be whole numbers; row {row} holds {shown(text)}{remedy}.")
-        numbers.append(number)
-    return numbers
-
-
-def _is_fraction(text: str) -> bool:
-    """Whether it says a number between 0 and 1."""
-    try:
-        return 0 < float(text) < 1
-    except ValueError:
-        return False
-
-
-def _in_the_form_of(word: str, model: str | None) -> str:
-    """In capitals as the other word is."""
-    return word.title() if model and model.istitle() else word.upper() if model and model.isupper() else word
-
-
-def _indices(texts: list[str], class_names: tuple[str, ...]) -> list[int]:
-    """Names of classes as their numbers; plain numbers will do where no class is called by a number."""
-    index = {name: number for number, name in enumerate(class_names)}
-    strangers = [row for row, text in enumerate(texts) if text not in index]
-    if not strangers:
-        repeated = [name for name in class_names if index[name] != class_names.index(name)]
-        if repeated:
-            raise InputError(
-                f"`labels` must be numbers where two classes have one name; {repeated[0]!r} has two."
-            )
-        return [index[text] for text in texts]
-    no_names = len(strangers) == len(texts) and not any(name.isdigit() for name in class_names)
-    if no_names and all(whole_number(text) is not None for text in texts):
-        return whole_numbers(texts, "labels")
-    row = strangers[0]
-    classes = ", ".join(class_names[:10]) + (", …" if len(class_names) > 10 else "")
-    raise InputError(
-        f"`labels` must name one of the classes ({classes}); row {row} holds {shown(texts[row])}."
-    )
 
 
 def _name(item: Any, what: str, row: int) -> str:
@@ -330,6 +213,8 @@ def _name(item: Any, what: str, row: int) -> str:
     if isinstance(item, bytes):
         item = item.decode(errors="surrogateescape")
     if isinstance(item, int | np.integer | np.bool):  # bool is an int
+        item = str(int(item))
+    if isinstance(item, float) and item.is_integer():  # as numpy has numbers of classes
         item = str(int(item))
     if not isinstance(item, str):
         got = repr(item) if item is None or isinstance(item, float) else f"a {type(item).__name__}"
@@ -340,7 +225,7 @@ def _name(item: Any, what: str, row: int) -> str:
     return name
 
 
-def _refuse_beyond_one(tensor: Tensor, rule: str) -> None:
+def refuse_beyond_one(tensor: Tensor, rule: str) -> None:
     """Whole numbers other than 0 and 1 break the rule."""
     bad = (tensor < 0) | (tensor > 1)
     if bool(bad.any()):
@@ -358,8 +243,15 @@ def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
     if name == "confidence":
         remedy = "it is the probability of the predicted class"
     if float(low) >= 0 and 2 < float(high) <= 100:
-        likelier = "correct it if it is a slip" if probs.ndim == 1 else remedy
-        remedy = f"{likelier}; if all are percentages, divide them by 100 (or say `percent=True`, --percent)"
+        if probs.ndim > 1:
+            remedy = f"{remedy}; {_PERCENT}"
+        else:
+            beyond, other = int((probs > 1).sum()), f"; {remedy}" if name == "probs" else ""
+            slip = "correct it if it is a slip; " if 2 * beyond < len(probs) else ""
+            remedy = (
+                f"{beyond} of {len(probs)} values exceed 1; {slip}{_PERCENT}, "
+                f"`scale=(1, 5)` (--scale 1:5) if all are on a scale from 1 to 5{other}"
+            )
     if -ROW_SUM_TOLERANCE <= value < 0:
         remedy = "set it to 0 if it is round-off"
     if math.isnan(value):

@@ -14,6 +14,7 @@ from calibrant._math.shapes import Bool, Float, Int, UInt8
 from calibrant._math.top_k import TopK
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats.top_k import arrays_of_top_k
+from calibrant.predictions.oddities import are_one_hot
 from calibrant.predictions.stores import ScoreStore
 
 Space: TypeAlias = Literal["logits", "probs", "confidence"]
@@ -135,7 +136,9 @@ class Contents:
 
     def arrays(self) -> dict[str, Any]:
         """Tensors, and tuples of texts, that together say everything, by the names that files use."""
-        unsaid_kind = self.kind == "multilabel" and self.labels is None
+        unsaid_kind = self.kind == "multilabel" and (
+            self.labels is None or are_one_hot(self.space, self.store.read(slice(None)), self.labels)
+        )
         arrays = {
             self.space: self.store.read(slice(None)),
             "labels": self.labels,

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from calibrant._math.errors import InputError
 from calibrant._math.files import said_of
 from calibrant.predictions.checks import Kind
@@ -26,7 +28,8 @@ from calibrant.predictions.formats.roster import (
     known_ending,
     npy_format,
 )
-from calibrant.predictions.percent import as_shares
+from calibrant.predictions.labels import event_names
+from calibrant.predictions.scale import Scale, as_shares
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.top_k import predictions_of_top_k
 
@@ -41,6 +44,8 @@ def load_predictions(
     kind: Kind | None = None,
     columns: ColumnNames | None = None,
     percent: bool | None = None,
+    scale: Scale | None = None,
+    positive_class: str | None = None,
     lm_score: LmScore = "acc",
     format: str | None = None,  # noqa: A002
     name: str | None = None,
@@ -65,7 +70,8 @@ def load_predictions(
 
     Tables (``.csv`` and ``.tsv``, also packed as ``.csv.gz``: UTF-8, cells separated by commas, or by
     semicolons, tabs or bars if these give the header more cells, and then decimal commas are allowed;
-    ``.jsonl``, a record a line; ``.parquet``: needs pyarrow) have one row per sample and these columns:
+    ``.jsonl``, a record a line; ``.parquet`` and ``.feather``: need pyarrow) have one row per sample
+    and these columns:
 
     - ``logit_0, logit_1, …`` or ``prob_0, prob_1, …``, in any order, or named as ``prob_cat, prob_dog``;
       names become ``class_names``, and labels may then be names as well;
@@ -78,9 +84,10 @@ def load_predictions(
     - ``split``, ``weight``, ``group``, ``cluster``; the plurals of the last three and ``labels`` are
       accepted, too.
 
-    Where there are none of these, columns that many tables have are taken for them, which ``notes`` say:
-    ``y_true``, ``y`` or ``target`` for ``label``; ``y_score``, ``y_prob``, ``proba`` or ``p`` for
-    ``prob``; ``p_spam``, ``proba_1`` and such for ``prob_...``. ``.json`` holds arrays by name, or a list
+    Where there are none of these, columns and arrays that many files have are taken for them, which ``notes``
+    say: ``y_true``, ``y`` or ``target`` for ``label``; ``y_score``, ``y_prob``, ``proba`` or ``p`` for
+    ``prob``; ``p_spam``, ``proba_1`` and such for ``prob_...``; ``sample_weight`` or ``exposure`` for
+    ``weight``. ``.json`` holds arrays by name, or a list
     of records. Samples that lm-evaluation-harness logged (``samples_*.jsonl``) are read as they are:
     answers to choose from as logits, generated answers by the confidence that they state.
 
@@ -88,14 +95,16 @@ def load_predictions(
 
     Args:
         path: A file that ends in ``.npz``, ``.csv``, ``.csv.gz``, ``.tsv``, ``.jsonl``, ``.json``,
-            ``.parquet``, ``.safetensors``, ``.pt`` or ``.npy``, or a folder of ``.npy`` files, or one of
-            ``.parquet`` files, whose folders (``day=1``) are columns, too; also as an address that fsspec
-            knows.
+            ``.parquet``, ``.feather``, ``.safetensors``, ``.pt`` or ``.npy``, or a folder of ``.npy``
+            files, or one of ``.parquet`` files, whose folders (``day=1``) are columns, too; also as an
+            address that fsspec knows.
         kind: The kind that the file must hold; needed only for ``"multilabel"`` if neither labels nor the
             file say so.
         columns: What the columns of a table are called, where they have names of their own.
-        percent: Whether probabilities are percentages; by default where all have a ``%`` sign, or lie between
-            0 and 100, some above 2, and at least half exceed 1 or those of several classes sum to 100; noted.
+        percent: Whether probabilities are percentages; by default where all have a ``%`` sign, where those of
+            several classes sum to 100, or where a column goes beyond 50 and holds nothing between 0 and 1.
+        scale: What stands for 0 and for 1 in a column of another scale: ``(1, 5)`` for one to five stars.
+        positive_class: Where labels are two words beside one score: the one whose score it is.
         lm_score: How answers are scored in samples of lm-evaluation-harness: ``"acc"`` for the softmax of
             their log-likelihoods, ``"acc_norm"`` for that of their log-likelihoods per character,
             ``"acc_bytes"`` per byte.
@@ -129,6 +138,8 @@ def load_predictions(
         kind=kind,
         columns=columns,
         percent=percent,
+        scale=scale,
+        positive_class=positive_class,
         lm_score=lm_score,
         format=format,
         name=name,
@@ -143,6 +154,8 @@ def open_predictions(
     kind: Kind | None = None,
     columns: ColumnNames | None = None,
     percent: bool | None = None,
+    scale: Scale | None = None,
+    positive_class: str | None = None,
     lm_score: LmScore = "acc",
     format: str | None = None,  # noqa: A002
     name: str | None = None,
@@ -160,6 +173,8 @@ def open_predictions(
         kind: As of :func:`load_predictions`.
         columns: As of :func:`load_predictions`.
         percent: As of :func:`load_predictions`.
+        scale: As of :func:`load_predictions`.
+        positive_class: As of :func:`load_predictions`.
         lm_score: As of :func:`load_predictions`.
         format: As of :func:`load_predictions`.
         name: As of :func:`load_predictions`.
@@ -203,7 +218,12 @@ def open_predictions(
         further["lm_score"] = lm_score
     try:
         contents = _reader(form, path, stream, columns)(path, **further)
-        fields = as_shares(contents.fields, contents.percent or percent)
+        with lines_named(contents.lines):
+            fields = as_shares(contents.fields, scale, percent=percent)
+        if positive_class is not None and "class_names" not in fields:
+            event = np.ndim(fields.get("probs", fields.get("logits", ()))) == 1
+            names = event_names(fields.get("labels", ()), positive_class) if event else None
+            fields |= {} if names is None else {"class_names": names}
         kind = _agreed_kind(fields.pop("kind", None), kind)
         source = Source(
             name=name or path.name,

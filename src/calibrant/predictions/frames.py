@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,15 @@ from calibrant._math.frames import Library, frame_columns, frame_of, is_frame
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import columns_of, fields_of_columns, layout_of
+from calibrant.predictions.formats.numbers import numbers_in
+from calibrant.predictions.scale import Scale, as_shares
 from calibrant.predictions.table import Predictions
+
+_OPTION = re.compile(r" \(--[^)]*\)")
 
 
 def predictions_from_frame(
-    frame: Any, *, columns: ColumnNames | None = None, kind: Kind | None = None
+    frame: Any, *, columns: ColumnNames | None = None, kind: Kind | None = None, scale: Scale | None = None
 ) -> Predictions:
     """Read predictions from a pandas or polars data frame with one row per sample.
 
@@ -28,6 +32,7 @@ def predictions_from_frame(
         frame: The data frame; it is not changed.
         columns: What columns with names of their own hold.
         kind: As of :func:`load_predictions`.
+        scale: As of :func:`load_predictions`.
 
     Returns:
         Predictions of the same values.
@@ -44,14 +49,10 @@ def predictions_from_frame(
     """
     if not is_frame(frame):
         raise TypeError(f"`frame` must be a pandas or polars DataFrame; got {type(frame).__name__}.")
-    given = frame_columns(frame)
-    header = canonical(list(given), columns)
-    layout = layout_of(header)
-    found = dict(zip(header.names, given, strict=True))
-    scores = np.column_stack([_numbers(found[name], given) for name in layout.scores])
-    weights = {name: _numbers(found[name], given) for name in layout.weights}
-    others = {name: _texts_or_numbers(given[found[name]]) for name in layout.others}
-    fields = fields_of_columns(layout, scores, others | weights)
+    try:
+        fields = _fields(frame, columns, scale)
+    except InputError as error:  # options of the command line are of another door
+        raise InputError(_OPTION.sub("", str(error))) from error
     stated = fields.pop("kind", None)
     return Predictions(**fields, kind=kind or stated)
 
@@ -80,15 +81,24 @@ def predictions_to_frame(predictions: Predictions, *, library: Library | None = 
     return frame_of(table.others | scores, library)
 
 
-def _numbers(name: str, columns: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """A column of numbers without gaps."""
-    try:
-        values = np.asarray(columns[name], dtype=np.float64)
-    except (TypeError, ValueError):
-        values = None
-    if values is None or np.isnan(values).any():
-        raise InputError(f"`{name}` must hold a number in every row of the frame.")
-    return values
+def _fields(frame: Any, columns: ColumnNames | None, scale: Scale | None) -> dict[str, Any]:
+    """The arguments of ``Predictions``."""
+    given = frame_columns(frame)
+    header = canonical(list(given), columns)
+    layout = layout_of(header)
+    found = dict(zip(header.names, given, strict=True))
+    numeric = {name: found[name] for name in (*layout.scores, *layout.weights)}
+    numbers, notes = numbers_in(
+        {each: given[each] for each in numeric.values()},
+        [found[name] for name in layout.scores],
+        layout.space,
+    )
+    scores = np.column_stack([numbers[found[name]] for name in layout.scores])
+    weights = {name: numbers[found[name]] for name in layout.weights}
+    others = {name: _texts_or_numbers(given[found[name]]) for name in layout.others}
+    fields = as_shares(fields_of_columns(layout, scores, others | weights), scale)
+    fields["notes"] = (*notes, *fields["notes"])
+    return fields
 
 
 def _texts_or_numbers(column: Any) -> Any:

@@ -13,10 +13,11 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_label_range, check_logits, check_probs, check_weights
 from calibrant._math.errors import InputError
 from calibrant.predictions import checks
+from calibrant.predictions import labels as labels_of
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.contents import Contents, Space
 from calibrant.predictions.file_scores import CheckedFile, FileScores, ScoreFile
-from calibrant.predictions.oddities import oddities
+from calibrant.predictions.oddities import ONE_HOT, are_one_hot, oddities
 from calibrant.predictions.stores import HeldScores
 
 ClassSpace: TypeAlias = Literal["logits", "probs"]
@@ -66,12 +67,12 @@ def confidences(given: ArrayLike, beside: Companions) -> Contents:
     if values.ndim != 1:
         raise InputError(f"`confidence` must have shape (N,), one per sample; got {tuple(values.shape)}.")
     values, repairs = checks.repair_events(values, name="confidence")
-    true = None if beside.labels is None else checks.as_true_classes(beside.labels, len(values))
+    true = None if beside.labels is None else labels_of.as_true_classes(beside.labels, len(values))
     return Contents(
         kind="top_label",
         space="confidence",
         store=HeldScores(values),
-        correct=None if beside.correct is None else checks.as_correct(beside.correct, len(values)),
+        correct=None if beside.correct is None else labels_of.as_correct(beside.correct, len(values)),
         labels=true,
         weights=beside.checked_weights(len(values)),
         notes=(*repairs, *oddities("top_label", "confidence", values, true, None)),
@@ -90,10 +91,12 @@ def scores_in_memory(space: ClassSpace, given: ArrayLike, beside: Companions) ->
     labels, binary = beside.labels, values.ndim == 1
     words: tuple[str, ...] = ()
     if binary and names is None and labels is not None:
-        names = checks.yes_and_no(labels)
+        names = labels_of.yes_and_no(labels)
         if names is not None:
             words = (words_note(names),)
-    targets = None if labels is None else checks.as_labels(labels, names, binary=binary)
+    targets = None if labels is None else labels_of.as_labels(labels, names, binary=binary)
+    if beside.kind != "multilabel" and targets is not None and are_one_hot(space, values, targets):
+        targets, words = targets.argmax(dim=1), (ONE_HOT,)
     checked, repairs = check_scores(space, values, targets, beside.checked_weights(len(values)), beside.kind)
     names = None if names is None else checks.check_class_names(names, checked.num_classes)
     return Contents(
@@ -148,7 +151,7 @@ def check_scores(
 
 def _class_labels(labels: ArrayLike, names: tuple[str, ...] | None, shape: tuple[int, int]) -> Tensor:
     """True classes, one per row."""
-    found = checks.as_labels(labels, names)
+    found = labels_of.as_labels(labels, names)
     num_samples, num_classes = shape
     if found.shape != (num_samples,):
         raise InputError(

@@ -15,6 +15,10 @@ from calibrant.predictions.checks import Kind
 ONE_LABEL_EACH = (
     "Every row has exactly one label; if exactly one class applies to each sample, give class numbers (N,)."
 )
+ONE_HOT = (
+    "Labels are one-hot beside probabilities that sum to one, and were read as classes. Choose the kind "
+    "multilabel (--kind multilabel) if several labels can hold at once."
+)
 LIKE_PROBABILITIES = (
     "These logits look like probabilities (all in [0, 1], rows summing to 1); if so, name them `probs`, "
     "for numbers are never reinterpreted."
@@ -31,7 +35,7 @@ DECISIONS = (
     "Every probability is 0 or 1: are these the decisions of a model, or labels? Calibration needs the "
     "probabilities before they were rounded."
 )
-SUSPICIOUS = frozenset({LIKE_PROBABILITIES, EVENTS_LIKE_PROBABILITIES, NORMALISED_TWICE, DECISIONS})
+SUSPICIOUS = frozenset({ONE_HOT, LIKE_PROBABILITIES, EVENTS_LIKE_PROBABILITIES, NORMALISED_TWICE, DECISIONS})
 """What is so likely to be a mistake that it stands beside the verdict, not among the notes."""
 FEWEST = 20  # rows; fewer may well look odd by chance
 NEAR_END = 0.01  # where the numbers of sure predictions lie, and how many must be sure
@@ -59,6 +63,21 @@ def oddities(
         name = "" if class_names is None else f" ({class_names[label]})"
         found.append(f"Every label is {label}{name}: no other class occurs.")
     return tuple(found)
+
+
+def are_one_hot(
+    space: str, values: Float[Tensor, " N"] | Float[Tensor, "N C"], labels: Int[Tensor, "N C"] | None
+) -> bool:
+    """Whether labels are classes written as rows of zeros and a one, beside probabilities of classes."""
+    if space != "probs" or labels is None or labels.ndim != 2 or labels.shape != values.shape:
+        return False
+    if labels.shape[1] < 2 or int(labels.min()) != 0 or not bool((labels.sum(dim=1) == 1).all()):
+        return False
+    slack = row_sum_tolerance(values.dtype)
+    return all(
+        bool(((values[rows].sum(dim=1, dtype=torch.float64) - 1).abs() <= slack).all())
+        for rows in row_slices(values)
+    )
 
 
 def _suspicions(kind: Kind, space: str, values: Float[Tensor, " N"] | Float[Tensor, "N C"]) -> Iterator[str]:

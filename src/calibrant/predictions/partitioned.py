@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from calibrant._math.checks import check_weights
@@ -36,8 +37,8 @@ from calibrant.predictions.formats.parquet_files import (
     rooted,
 )
 from calibrant.predictions.formats.top_k import holds_top_k, piece_of_top_k
-from calibrant.predictions.percent import holds_percentages
-from calibrant.predictions.pieces import Piece, piece_of
+from calibrant.predictions.pieces import Piece, holds_one_hot, piece_of
+from calibrant.predictions.scale import holds_percentages
 from calibrant.predictions.table import Predictions
 from calibrant.predictions.two_classes import positive_number
 
@@ -191,12 +192,13 @@ class PartitionedPredictions:
         top_k: TopK | None = None,
     ) -> Predictions:
         """Some rows of pieces, as predictions of the table's kind."""
-        values: dict[str, Any] = {self.space: scores, "labels": labels}
+        places = torch.from_numpy(labels)
+        values: dict[str, Any] = {self.space: scores, "labels": places}
         if self.kind == "top_label":
-            values = {"confidence": scores[:, 1], "correct": labels, "top_k": top_k}
+            values = {"confidence": scores[:, 1], "correct": places, "top_k": top_k}
         elif len(self._layout.scores) == 1:
             odds = scores[:, 1] - scores[:, 0] if self.space == "logits" else scores[:, 1]
-            values = {self.space: odds, "labels": labels}
+            values = {self.space: odds, "labels": places}
         return Predictions(
             **values,
             class_names=self.class_names,
@@ -257,6 +259,8 @@ class PartitionedPredictions:
             fields = self._fields_of_columns(batch, column)
         if not first_row and holds_percentages(fields):
             raise NeedsWholeError(self.address, "percentages")
+        if not first_row and holds_one_hot(fields):
+            raise NeedsWholeError(self.address, "one-hot labels")
         piece = piece_of(fields, self.kind, first_row)
         if self._clusters_are_groups:
             piece = replace(piece, clusters=piece.groups)

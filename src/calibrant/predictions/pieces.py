@@ -15,8 +15,10 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK
 from calibrant.predictions import checks
+from calibrant.predictions import labels as labels_of
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.kinds import check_scores, words_note
+from calibrant.predictions.oddities import are_one_hot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +119,14 @@ def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
     )
 
 
+def holds_one_hot(fields: Mapping[str, Any]) -> bool:
+    """Whether labels are classes written as rows of zeros and a one."""
+    labels = fields.get("labels")
+    if "probs" not in fields or not isinstance(labels, np.ndarray) or labels.ndim != 2:
+        return False
+    return are_one_hot("probs", torch.as_tensor(fields["probs"]), torch.as_tensor(labels))
+
+
 def _classes(
     fields: Mapping[str, Any],
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], tuple[str, ...] | None, tuple[str, ...]]:
@@ -129,8 +139,8 @@ def _classes(
     if fields.get("labels") is None:
         raise InputError("`labels` must be given to judge predictions; got none.")
     if event and names is None:
-        names = checks.yes_and_no(fields["labels"])
-    labels = checks.as_labels(fields["labels"], names, binary=event)
+        names = labels_of.yes_and_no(fields["labels"])
+    labels = labels_of.as_labels(fields["labels"], names, binary=event)
     checked, repairs = check_scores(space, values, labels, None, None)
     found = checked.scores.numpy()
     if event:
@@ -147,7 +157,7 @@ def _confidences(
         raise InputError("whether predictions are correct cannot be told without `correct`.")
     values = torch.from_numpy(np.ascontiguousarray(fields["confidence"]))
     values, repairs = checks.repair_events(values, name="confidence")
-    right = checks.as_correct(fields["correct"], len(values)).numpy().astype(np.int64)
+    right = labels_of.as_correct(fields["correct"], len(values)).numpy().astype(np.int64)
     true = fields.get("labels")
     return _two_columns(values), right, right if true is None else _numbers(true), repairs
 
@@ -174,7 +184,7 @@ def _numbers(true: Any) -> NDArray[np.int64]:
     """True classes as numbers, which are the same in every piece."""
     texts = checks.as_texts(true)
     if texts is None:
-        return checks.as_true_classes(true, len(true)).numpy()
-    numbers = [checks.whole_number(text) for text in texts]
+        return labels_of.as_true_classes(true, len(true)).numpy()
+    numbers = [labels_of.whole_number(text) for text in texts]
     named = zip(numbers, texts, strict=True)
     return np.array([zlib.crc32(text.encode()) if each is None else each for each, text in named], np.int64)

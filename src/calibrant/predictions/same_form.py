@@ -10,7 +10,7 @@ from calibrant.predictions.files import found_ending
 from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.roster import WRITERS, known_ending
 from calibrant.predictions.formats.same_form import add_samples, can_keep, write_like
-from calibrant.predictions.percent import were_percentages
+from calibrant.predictions.scale import scale_before
 from calibrant.predictions.table import Predictions
 
 
@@ -45,8 +45,8 @@ def save_in_form_of(
     if can_keep(ending, new_ending):
         scores = predictions.confidence if predictions.kind == "top_label" else predictions.probs
         table = scores.numpy().astype(np.float64).reshape(len(predictions), -1)
-        if were_percentages(predictions.notes):
-            table = 100 * table
+        low, high = scale_before(predictions.notes)
+        table = low + (high - low) * table
         if write_like(source, ending, out, new_ending, table, columns, raw=raw):
             return True
     predictions.save(out)

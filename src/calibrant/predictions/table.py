@@ -56,9 +56,9 @@ class Predictions:
             samples. Rows of a file (:class:`ScoreFile`) stay in it: they are read in pieces, anew at every
             pass, and checked as they are read; an error names its row when the first pass gets there.
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``, or rows of a file.
-        labels: True classes, or names that ``class_names`` holds; may be absent. For an event, the words yes
-            and no (y and n, positive and negative, pos and neg) need no names. With ``confidence`` they only
-            tell :func:`calibrant.compare` whether samples are the same.
+        labels: True classes, or names that ``class_names`` holds, which may be numbers (tensors hold places);
+            may be absent. An event may have yes and no (y and n, positive and negative, pos and neg). With
+            ``confidence`` they only tell :func:`calibrant.compare` whether samples are the same.
         confidence: Probability of the predicted class where nothing else is known, shape ``(N,)``.
         correct: Whether the predicted class was the true one, shape ``(N,)`` in 0, 1; goes with
             ``confidence``, and may be absent where only a calibrator is applied.

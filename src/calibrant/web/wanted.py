@@ -83,6 +83,7 @@ OPTIONS = {
         description="Columns of probabilities, by class, with commas between; one: class 1.", several="commas"
     ),
     "logit_columns": Option(description="The same for logits.", several="commas"),
+    "weight_column": Option(description="The column of weights."),
     "group_column": Option(
         description="The column of groups; several with commas between.", several="commas"
     ),
@@ -99,7 +100,9 @@ OPTIONS = {
 }
 """All fields of ``/evaluate``, by the names of the command's options."""
 OF_COMPARISONS = {name: option for name, option in OPTIONS.items() if name != "method"}
-_READING = ("label_column", "prob_columns", "logit_columns", "group_column", "cluster", "format")
+_READING = (
+    *("label_column", "prob_columns", "logit_columns", "weight_column", "group_column", "cluster", "format"),
+)
 _GROUPS = frozenset({"group", "groups"})
 
 
@@ -112,6 +115,7 @@ class Wanted:
     label_column: str | None = None
     prob_columns: tuple[str, ...] = ()
     logit_columns: tuple[str, ...] = ()
+    weight_column: str | None = None
     group_column: tuple[str, ...] = ()
     cluster: str | None = None
     format: str | None = None
@@ -147,6 +151,7 @@ class Wanted:
             label=self.label_column,
             probs=self.prob_columns,
             logits=self.logit_columns,
+            weight=self.weight_column,
             group=self.group_column or None,
             cluster=None if self.clusters_are_groups or self.cluster == "clusters" else self.cluster,
         )

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from calibrant._math.errors import InputError
-from calibrant.predictions import ColumnNames, Predictions, load_predictions
+from calibrant.predictions import (
+    ColumnNames,
+    Predictions,
+    load_predictions,
+    open_predictions,
+    predictions_from_frame,
+)
 from calibrant.predictions.same_form import save_in_form_of
+
+TABLES = ("csv", "tsv", "json", "jsonl", "parquet", "pandas", "polars")
 
 
 def read(folder: Path, name: str, text: str, **options: Any) -> Predictions:
@@ -74,7 +85,7 @@ def test_other_names_of_confidences_and_arrays(tmp_path) -> None:
     np.savez(tmp_path / "p.npz", y_true=[1, 0], y_prob=[0.75, 0.5])
     found = load_predictions(tmp_path / "p.npz")
     assert (found.labels.tolist(), found.probs.tolist()) == ([1, 0], [0.75, 0.5])
-    assert "Read `y_prob` as `probs`." in found.notes
+    assert "Read `y_true` as `labels`, `y_prob` as `probs`." in found.notes
     with pytest.raises(InputError, match=r"it holds decisions \(`y_pred`\), and no probabilities"):
         read(tmp_path, "d.csv", "y_true,y_pred\n1,1\n0,0\n")
     with pytest.raises(InputError, match="it holds `truth`, `cat`, `dog`, and no predictions"):
@@ -96,7 +107,7 @@ def test_which_of_two_columns_is_asked(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("label,prob\n1,75\n0,0.5\n", [0.75, 0.005]),
+        ("label,prob\n1,75\n0,5\n", [0.75, 0.05]),
         ("label,prob\n1,75%\n0,0.5 %\n", [0.75, 0.005]),
         ("label,prob_a,prob_b\na,75,25\nb,50,50\n", [[0.75, 0.25], [0.5, 0.5]]),
         ("confidence,correct\n75,1\n50,0\n", [0.75, 0.5]),
@@ -118,15 +129,68 @@ def test_percentages_are_not_guessed_where_they_may_be_probabilities(tmp_path) -
         read(tmp_path, "p.csv", "label,prob_a,prob_b\na,3,4\nb,50,50\n")
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet", "npz"])
+@pytest.mark.parametrize("columns", ["label,prob", "correct,confidence"])
+@pytest.mark.parametrize(
+    ("values", "beyond"),
+    [
+        ([90, 0.9, 80, 0.8], 2),  # half percentages, half shares
+        ([5, 3, 1, 4], 3),  # stars
+        ([9.7, 0.4, 2.3, 1.1], 3),  # margins
+        ([2.3, 0.0, 1.1, 0.5], 2),  # entropies
+        ([99, 0.5, 45.3, 60], 3),  # percentages of a rare event, or odds
+    ],
+)
+def test_scales_are_asked(tmp_path, ending, columns, values, beyond) -> None:
+    """Numbers of another scale are never divided by a guess: a sentence names the options."""
+    truth, score = columns.split(",")
+    rows = [{truth: k % 2, score: value} for k, value in enumerate(values)]
+    path = tmp_path / f"p.{ending}"
+    if ending == "npz":
+        names = {"label": "labels", "prob": "probs"}
+        np.savez(path, **{names.get(name, name): [row[name] for row in rows] for name in rows[0]})
+    else:
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame(rows)
+        if ending == "parquet":
+            pytest.importorskip("pyarrow")
+            frame.to_parquet(path)
+        elif ending == "csv":
+            frame.to_csv(path, index=False)
+        else:
+            frame.to_json(path, orient="records", lines=ending == "jsonl")
+    with pytest.raises(
+        InputError, match=rf"{beyond} of 4 values exceed 1; .*\(--percent\) .*\(--scale 1:5\)"
+    ):
+        load_predictions(path)
+    given = load_predictions(path, scale=(0, 100))
+    np.testing.assert_allclose(given.values, np.array(values) / 100, rtol=1e-12)
+
+
+def test_a_scale_is_brought_to_shares_and_back(tmp_path) -> None:
+    """``scale`` says what stands for 0 and 1; repaired tables have it again; beyond it the row is told."""
+    text = "id,correct,confidence\na,1,5\nb,0,1\nc,1,4\n"
+    found = read(tmp_path, "p.csv", text, scale=(1, 5))
+    assert found.confidence.tolist() == [1.0, 0.0, 0.75]
+    assert "`confidence` from 1 to 5 was brought to the scale from 0 to 1." in found.notes
+    save_in_form_of(tmp_path / "p.csv", tmp_path / "out.csv", found)
+    assert (tmp_path / "out.csv").read_text() == "id,correct,confidence\na,1,5.0\nb,0,1.0\nc,1,4.0\n"
+    with pytest.raises(InputError, match=r"scale from 1 to 4 \(--scale\); line 2 holds 5"):
+        load_predictions(tmp_path / "p.csv", scale=(1, 4))
+    with pytest.raises(InputError, match=r"which have no scale; leave out `scale` \(--scale, --percent\)"):
+        read(tmp_path, "q.csv", "label,logit\n1,5\n0,1\n", scale=(1, 5))
+
+
 @pytest.mark.parametrize("columns", ["label,prob", "correct,confidence"])
 def test_a_slip_does_not_make_percentages_of_all_the_others(tmp_path, columns) -> None:
     """One value among probabilities, or one cell with a sign, is told with its line and what to do."""
     text = columns + "\n1,0.7\n0,{}\n0,0.5\n"
     with pytest.raises(
-        InputError, match=r"in \[0, 1\]; line 3 holds 37; correct it .* percentages.*--percent"
+        InputError,
+        match=r"line 3 holds 37; 1 of 3 values exceed 1; correct it if it is a slip; say .*--percent",
     ):
         read(tmp_path, "p.csv", text.format("37"))
-    with pytest.raises(InputError, match="% sign or none; line 3 has one, line 2 lacks one"):
+    with pytest.raises(InputError, match=r"% sign or none; line 3 of `.*` has one, and others"):
         read(tmp_path, "p.csv", text.format("37%"))
 
 
@@ -342,3 +406,359 @@ def test_a_column_has_one_role(tmp_path) -> None:
     path.write_text("y,p\n0,0.25\n1,0.5\n")
     with pytest.raises(InputError, match="the column `y` is named as label and as cluster; name two"):
         load_predictions(path, columns=ColumnNames(label="y", cluster="y"))
+
+
+@pytest.mark.parametrize(
+    ("true", "predicted", "right"),
+    [
+        ("9007199254740992", "9007199254740993", False),  # one float64
+        ("12e1", "120", False),  # codes of products
+        ("007", "7", False),
+        ("7", "7.0", True),  # pandas, where the other column has gaps
+        ("1", "True", True),
+        ("a", "a", True),
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_labels_are_compared_as_they_are_written(tmp_path, ending, true, predicted, right) -> None:
+    """Texts that stand for one number are still two names; the other row is 5 and 5."""
+    rows = [(true, predicted), ("5", "5")]
+    records = [{"confidence": 0.5, "true_label": a, "pred_label": b} for a, b in rows]
+    text = "confidence,true_label,pred_label\n" + "".join(f"0.5,{a},{b}\n" for a, b in rows)
+    found = read(tmp_path, f"p.{ending}", lines(*records) if ending == "jsonl" else text)
+    assert found.correct.tolist() == [right, True]
+
+
+@pytest.mark.parametrize("nothing", ["", "nan", "NA", "NULL", "None", "?", "N/A", "<NA>"])
+def test_nothing_is_no_right_prediction(tmp_path, nothing) -> None:
+    """Where neither the truth nor the prediction is known nothing was right; the line is told."""
+    text = f"confidence,true_label,pred_label\n0.5,1,1\n0.5,{nothing},{nothing}\n"
+    with pytest.raises(InputError, match=r"`true_label` is missing in 1 of 2 rows; line 3 holds .*; leave"):
+        read(tmp_path, "p.csv", text)
+    words = text.replace("1,1", "some,some")
+    if nothing in {"NA", "None", "?", "N/A"}:  # as good a name as any
+        assert read(tmp_path, "q.csv", words).correct.tolist() == [True, True]
+    else:
+        with pytest.raises(InputError, match="`true_label` is missing"):
+            read(tmp_path, "q.csv", words)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "label;prob;weight\n1;0.5;1,000\n0;0.25;500\n",
+            r"a decimal point .*; line 2 holds '1,000' in",
+        ),
+        ("label;prob;weight\n1;0,5;1,000\n0;0,25;500\n", r"line 2 holds '1,000', which is 1000 or 1"),
+        ("label\tlogit\n1\t-1,234\n0\t2,500\n", r"line 2 holds '-1,234', which is -1234 or -1.234"),
+        (
+            "label;prob;weight\n1;0,5;1,000,000\n0;0,5;1\n",
+            "line 2 holds '1,000,000'; write it without",
+        ),
+        ("label,prob\n1,1_0\n0,0.5\n", "line 2 holds '1_0'"),
+    ],
+)
+def test_a_comma_that_may_part_thousands_is_refused(tmp_path, text, said) -> None:
+    """A decimal comma is one where nothing else can be meant."""
+    with pytest.raises(InputError, match=said):
+        read(tmp_path, "p.csv", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "label;logit\n1;-1,234\n0;0,5\n",
+        'label,logit\n1,"-1,234"\n0,"0,5"\n',  # quoted
+        "sep=;\nlabel;logit\n1;-1,234\n0;0,5\n;\n",  # as spreadsheets write it
+    ],
+)
+def test_decimal_commas_are_read_and_said(tmp_path, text) -> None:
+    """One cell settles what the commas of a column are."""
+    found = read(tmp_path, "p.csv", text)
+    assert found.scores.tolist() == [-1.234, 0.5]
+    assert found.labels.tolist() == [1, 0]
+    assert "`logit` has decimal commas." in found.notes
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet", "pandas", "polars"])
+@pytest.mark.parametrize("cells", [("95%", "5 %"), ("95,0%", "5%"), ("0.95", "0.05"), ("0,95", "0,05")])
+def test_numbers_are_read_however_they_are_written(tmp_path, ending, cells) -> None:
+    """Texts with signs, points or commas say the same in every format."""
+    rows = [{"label": 1, "prob": cells[0]}, {"label": 0, "prob": cells[1]}]
+    assert given_as(tmp_path, ending, rows).probs.tolist() == [0.95, 0.05]
+
+
+def test_decimals_of_parquet_are_numbers(tmp_path) -> None:
+    """As databases write them, with labels that are decimals, too; also read in pieces."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    kind = pyarrow.decimal128(10, 3)
+    two = [[Decimal("0.25"), Decimal("0.5")], [Decimal("0.75"), Decimal("0.5")]]
+    table = {f"prob_{k}": pyarrow.array(each, kind) for k, each in enumerate(two)}
+    table["label"] = pyarrow.array([Decimal(1), Decimal(0)], kind)
+    parquet.write_table(pyarrow.table(table), tmp_path / "p.parquet")
+    for stream in (False, True):
+        found = open_predictions(tmp_path / "p.parquet", stream=stream)
+        assert found.probs.tolist() == [[0.25, 0.75], [0.5, 0.5]]
+        assert found.labels.tolist() == [1, 0]
+
+
+def given_as(folder: Path, ending: str, rows: list[dict[str, Any]], **options: Any) -> Predictions:
+    """Rows as a file of a format, or as a frame, read."""
+    path = folder / f"p.{ending}"
+    if ending in {"pandas", "polars"}:
+        return predictions_from_frame(pytest.importorskip(ending).DataFrame(rows), **options)
+    if ending in {"parquet", "feather"}:
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif ending in {"csv", "tsv"}:
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), delimiter="\t" if ending == "tsv" else ",")
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        path.write_text(json.dumps(rows) if ending == "json" else lines(*rows))
+    return load_predictions(path, **options)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "pandas"])
+@pytest.mark.parametrize("words", [("no", "yes"), ("Negative", "Positive"), ("False", "True")])
+def test_words_with_a_plain_meaning_are_what_numbers_mean(tmp_path, ending, words) -> None:
+    """``p_no`` is the probability of class 0, and of ``prob_yes, prob_no`` yes is class 1."""
+    no, yes = words
+    for labels in ((1, 0), (yes, no)):
+        one = given_as(
+            tmp_path, ending, [{"y": y, f"p_{no}": p} for y, p in zip(labels, (0.1, 0.8), strict=True)]
+        )
+        assert (one.class_names, one.labels.tolist()) == ((yes, no), [0, 1])
+        assert one.probs.tolist() == [0.1, 0.8]
+        pairs = zip(labels, (0.25, 0.75), strict=True)
+        rows = [{"label": y, f"prob_{yes}": 1 - p, f"prob_{no}": p} for y, p in pairs]
+        two = given_as(tmp_path, ending, rows)
+        assert (two.class_names, two.labels.tolist()) == ((no, yes), [1, 0])
+        assert two.probs.tolist() == [[0.25, 0.75], [0.75, 0.25]]
+
+
+@pytest.mark.parametrize("ending", [*TABLES, "npz", "arrays"])
+@pytest.mark.parametrize("labels", [[1.0, 2.0, 2.0], [1, 2, 2], ["1", "2", "2"], ["1.0", "2.0", "2.0"]])
+def test_numbers_are_names_where_names_are_numbers(tmp_path, ending, labels) -> None:
+    """Of ``prob_1 … prob_3`` the label 1 is the first, however it is written, and if 3 is absent."""
+    probs = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.3, 0.5]]
+    if ending == "npz":
+        np.savez(tmp_path / "p.npz", probs=probs, labels=np.array(labels), class_names=[1, 2, 3])
+        found = load_predictions(tmp_path / "p.npz")
+    elif ending == "arrays":
+        found = Predictions(probs=probs, labels=labels, class_names=np.array([1.0, 2.0, 3.0]))
+    else:
+        rows = [
+            {"label": y, **{f"prob_{k}": p for k, p in enumerate(each, 1)}}
+            for y, each in zip(labels, probs, strict=True)
+        ]
+        found = given_as(tmp_path, ending, rows)
+    assert (found.class_names, found.labels.tolist()) == (("1", "2", "3"), [0, 1, 1])
+    for out in ("o.npz", "o.csv", "o.jsonl", "o.pt", "o.safetensors"):
+        found.save(tmp_path / out)
+        assert load_predictions(tmp_path / out).labels.tolist() == [0, 1, 1]
+    with pytest.raises(InputError, match=r"must name one of the classes \(1, 2, 3\); row 1 holds '4'"):
+        Predictions(probs=probs, labels=[1, 4, 2], class_names=["1", "2", "3"])
+    places = Predictions(probs=probs, labels=[0, 1, 2], class_names=["1", "2", "3"])
+    assert places.labels.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["list", "numpy", "pandas", "categorical", "polars", "pyarrow"])
+def test_words_of_any_column_are_matched_by_name(kind) -> None:
+    """``labels=y, class_names=clf.classes_`` as scikit-learn's users have them."""
+    words = ["cat", "dog", "cat"]
+    made = {
+        "list": lambda: words,
+        "numpy": lambda: np.array(words, dtype=object),
+        "pandas": lambda: pytest.importorskip("pandas").Series(words),
+        "categorical": lambda: pytest.importorskip("pandas").Series(words, dtype="category"),
+        "polars": lambda: pytest.importorskip("polars").Series(words),
+        "pyarrow": lambda: pytest.importorskip("pyarrow").chunked_array([words]),
+    }[kind]()
+    probs = [[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]
+    found = Predictions(probs=probs, labels=made, class_names=np.array(["cat", "dog"]))
+    assert found.labels.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"labels": [0, 10**25, 1]}, r"less than 2\*\*63 in size; row 1 holds 1e\+25"),
+        ({"labels": [0, 2**63, 1]}, r"less than 2\*\*63 in size; row 1 holds 9.223372036854776e\+18"),
+        ({"labels": np.array([0, 2**64 - 1, 1], np.uint64)}, "row 1 holds 18446744073709551615"),
+        ({"labels": [0, 2.0**63, 1]}, r"row 1 holds 9.223372036854776e\+18"),
+        ({"labels": [0, None, 1]}, "row 1 holds 'None'; leave out rows where it is not known"),
+        ({"labels": [0, "x", 1]}, "row 1 holds 'x'"),
+        ({"weights": [1, None, 1]}, "`weights` must hold numbers; row 1 holds 'None'; leave out"),
+    ],
+)
+def test_what_is_no_number_is_told_with_its_row(given, said) -> None:
+    """Rows and values as they were given, not as a type of arrays."""
+    with pytest.raises((InputError, TypeError), match=said):
+        Predictions(**{"probs": [0.5, 0.25, 0.75], "labels": [0, 1, 1], **given})
+
+
+def pipelines(names: list[str], truth: list[Any]) -> str:
+    """Lines as pipelines write them: the class of each row is the likeliest, whatever it is called."""
+    half = 0.5 / (len(names) - 1)
+    return lines(
+        *(
+            {
+                "label": each,
+                "scores": [
+                    {"label": name, "score": 0.5 if k == row else half} for k, name in enumerate(names)
+                ][::-1],
+            }
+            for row, each in enumerate(truth)
+        )
+    )
+
+
+def test_numbered_labels_of_a_pipeline_are_classes_in_order(tmp_path) -> None:
+    """``LABEL_10`` is class 10, not the second by the alphabet; a repaired file has the same order."""
+    text = pipelines([f"LABEL_{k}" for k in range(12)], [*range(12)])
+    found = read(tmp_path, "p.jsonl", text)
+    assert found.class_names == tuple(f"LABEL_{k}" for k in range(12))
+    assert bool(found.correct.all())
+    save_in_form_of(tmp_path / "p.jsonl", tmp_path / "out.jsonl", found)
+    assert load_predictions(tmp_path / "out.jsonl").probs.tolist() == found.probs.tolist()
+    stars = pipelines([str(k) for k in range(1, 13)], [*range(1, 13)])
+    assert bool(read(tmp_path, "q.jsonl", stars).correct.all())
+    words = ["b", "a", "c"]
+    assert bool(read(tmp_path, "r.jsonl", pipelines(words, words)).correct.all())
+
+
+@pytest.mark.parametrize("truth", [[0, 1, 2], ["0", "1", "2"]])
+def test_numbers_beside_the_names_of_a_pipeline_are_asked(tmp_path, truth) -> None:
+    """The order of MNLI's classes is the model's: a file with names does not say it."""
+    text = pipelines(["entailment", "neutral", "contradiction"], truth)
+    with pytest.raises(
+        InputError, match=r"`label` holds numbers and `scores` names .*: which number is which"
+    ):
+        read(tmp_path, "p.jsonl", text)
+
+
+@pytest.mark.parametrize("bad", [{"label": "a"}, {"score": 0.5}, 3, {"label": "a", "score": "x"}, None])
+def test_pipelines_without_a_score_are_refused_by_row(tmp_path, bad) -> None:
+    """An element of a list that says nothing."""
+    good = {"label": "a", "scores": [{"label": "a", "score": 0.5}, {"label": "b", "score": 0.5}]}
+    with pytest.raises(InputError, match=r"`scores` must list labels with scores; line 2 does not\."):
+        read(tmp_path, "p.jsonl", lines(good, good | {"scores": [{"label": "b", "score": 0.5}, bad]}))
+
+
+@pytest.mark.parametrize("ending", TABLES)
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (("Class1", "Class2"), ("Class1", "Class2")),
+        (("cat", "car"), ("cat", "car")),
+        ((".pred_Class1", ".pred_Class2"), ("Class1", "Class2")),
+        (("neg", "neutral", "never"), ("neutral", "never")),
+        (("Level 10", "Level 20"), ("Level 10", "Level 20")),
+        (("Level 10", "Level 20"), ("10", "20")),
+        (("Class1", "Class2"), (1, 2)),
+        (("Class1", "Class2"), (1, 1)),
+        (("score_cat", "score_dog"), ("dog", "cat")),
+    ],
+)
+def test_classes_are_called_as_the_labels_are(tmp_path, ending, names, labels) -> None:
+    """Columns that are named: their names whole, or without what they all begin with."""
+    rows = [
+        {"y": y, **{name: 1 - 0.25 * (len(names) - 1) if k == row else 0.25 for k, name in enumerate(names)}}
+        for row, y in enumerate(labels)
+    ]
+    found = given_as(tmp_path, ending, rows, columns=ColumnNames(label="y", probs=names))
+    ends = [each.replace(".pred_", "").replace("score_", "") for each in names]
+    expected = [next(k for k, name in enumerate(ends) if name.endswith(str(y))) for y in labels]
+    if labels == ("neutral", "never"):
+        expected = [1, 2]
+    assert found.labels.tolist() == expected
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "npz"])
+def test_the_positive_class_names_the_word_of_a_single_score(tmp_path, ending) -> None:
+    """``--positive-class spam``: the score is that of spam; without it the option is told."""
+    if ending == "npz":
+        np.savez(tmp_path / "p.npz", labels=np.array(["spam", "eggs"]), probs=[0.75, 0.5])
+        found = load_predictions(tmp_path / "p.npz", positive_class="spam")
+    else:
+        rows = [{"label": "spam", "prob": 0.75}, {"label": "eggs", "prob": 0.5}]
+        found = given_as(tmp_path, ending, rows, positive_class="spam")
+    assert (found.class_names, found.labels.tolist()) == (("eggs", "spam"), [1, 0])
+    with pytest.raises(InputError, match=r"not guessed: name it by `positive_class` \(--positive-class\)"):
+        load_predictions(tmp_path / f"p.{ending}")
+
+
+@pytest.mark.parametrize(("column", "word"), [("p_yes", "no"), ("p_spam", "ham")])
+def test_a_day_without_positives_is_read(tmp_path, column, word) -> None:
+    """Where only the other word occurs it is class 0."""
+    found = read(tmp_path, "p.csv", f"y_true,{column}\n{word},0.25\n{word},0.5\n")
+    assert (found.class_names, found.labels.tolist()) == ((word, column[2:]), [0, 0])
+    zeros = read(tmp_path, "q.csv", "y_true,p_spam\n0,0.25\n0,0.5\n")
+    assert (zeros.class_names, zeros.labels.tolist()) == (("not spam", "spam"), [0, 0])
+
+
+def test_a_name_alone_is_a_list_of_one() -> None:
+    """``ColumnNames(probs="risk")``; and messages about frames name no options of the command line."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"label": [1, 0], "risk": [0.75, 0.5]})
+    found = predictions_from_frame(frame, columns=ColumnNames(probs="risk"))
+    assert found.probs.tolist() == [0.75, 0.5]
+    for columns in ({"a": [1, 2]}, {"y": [1, 0], "target": [1, 0], "p": [0.5, 0.5]}):
+        with pytest.raises(InputError, match="`columns`") as caught:
+            predictions_from_frame(pandas.DataFrame(columns))
+        assert "--" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", ["json", "jsonl"])
+@pytest.mark.parametrize("name", ["label", "split"])
+def test_numbers_of_400_digits_are_one_sentence(tmp_path, ending, name) -> None:
+    """JSON has no largest number; a label and a split have."""
+    rows = [{"label": 1, "prob": 0.75}, {"label": 0, "prob": 0.5}]
+    rows[0][name] = int("9" * 400)
+    with pytest.raises(InputError, match=r"must be less than 2\*\*63 in size; (row 0|line 1) holds 9{20}…"):
+        given_as(tmp_path, ending, [{"split": 0} | each for each in rows])
+
+
+def test_tensors_that_are_no_plain_numbers(tmp_path) -> None:
+    """Floats of eight bits are widened."""
+    probs = torch.tensor([[0.75, 0.25], [0.5, 0.5]])
+    torch.save({"probs": probs.to(torch.float8_e4m3fn), "labels": torch.tensor([0, 1])}, tmp_path / "a.pt")
+    assert load_predictions(tmp_path / "a.pt").probs.tolist() == probs.tolist()
+
+
+def test_a_parquet_column_cut_short_is_one_sentence(tmp_path) -> None:
+    """A changed byte in a page's header can lose its rows: refused, as other damage is."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({"label": [0, 1] * 10, "prob": [0.25, 0.75] * 10})
+    parquet.write_table(table, tmp_path / "p.parquet")
+    good = (tmp_path / "p.parquet").read_bytes()
+    said: list[str] = []
+    for place in range(4, len(good) - 8, 3):
+        (tmp_path / "q.parquet").write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+        try:
+            load_predictions(tmp_path / "q.parquet")
+        except InputError as error:
+            said.append(str(error))
+    assert len(said) > 10
+    assert not any("\n" in each for each in said)
+
+
+@pytest.mark.parametrize("ending", TABLES)
+@pytest.mark.parametrize("nothing", [None, "NA", "NaN", "NULL", "None", "?", "N/A", ""])
+def test_missing_labels_are_said_to_be_missing(tmp_path, ending, nothing) -> None:
+    """By the column's own name, with their number, the first of them and how to leave them out."""
+    rows = [
+        {"churned": y, "score": 0.5}
+        for y in ("1", "" if nothing is None and "sv" in ending else nothing, "0")
+    ]
+    names = ColumnNames(label="churned", probs="score")
+    with pytest.raises(
+        InputError, match=r"`churned` is missing in 1 of 3 rows; .*dropna\(subset=\['churned'\]\)"
+    ):
+        given_as(tmp_path, ending, rows, columns=names)
+    words = [{"churned": y, "prob_NA": 0.25, "prob_EU": 0.75} for y in ("NA", "EU")]
+    found = given_as(tmp_path, ending, words, columns=ColumnNames(label="churned"))
+    assert found.labels.tolist() == [0, 1]  # North America

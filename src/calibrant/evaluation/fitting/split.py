@@ -131,6 +131,7 @@ def marked_split(fit: Predictions, test: Predictions) -> Predictions:
         clusters=None if test.clusters is None else [*(fit.clusters or ()), *test.clusters],
         groups=None if test.groups is None else [*(fit.groups or ()), *test.groups],
         class_names=test.class_names,
+        kind=test.kind,
         source=test.source,
         top_k=joined(top_k) if top_k else None,
     )

@@ -8,44 +8,20 @@ from dataclasses import dataclass, field
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import common_start
 from calibrant.predictions.bands import named_bands
+from calibrant.predictions.formats.known import (
+    CONFIDENCES,
+    DECISIONS,
+    FAMILIES,
+    LABELS,
+    NO_CLASS,
+    OUTCOMES,
+    PREDICTED,
+    SCORES,
+    SINGLE,
+    WEIGHTS,
+)
 from calibrant.predictions.formats.names import listing
 
-LABELS = (
-    *("y_true", "y_test", "y", "target", "targets", "truth", "ground_truth", "gold", "actual", "true_label"),
-    *("true_labels", "references", "reference"),
-)
-CONFIDENCES = ("conf", "stated_confidence", "verbal_confidence", "confidence_score")
-OUTCOMES = ("is_correct", "was_correct", "is_right", "right")
-SINGLE = (
-    "predict_proba",
-    "y_score",
-    "y_prob",
-    "y_proba",
-    "y_pred_proba",
-    "y_pred_prob",
-    "pred_proba",
-    "proba",
-    "probability",
-    "p",
-)
-FAMILIES = {
-    "prob": (
-        "p_",
-        "predict_proba_",
-        "proba_",
-        "probs_",
-        "probability_",
-        "y_score_",
-        "y_prob_",
-        "y_proba_",
-        "prob.",
-        "proba.",
-    ),
-    "logit": ("logits_", "logit.", "logits."),
-}
-SCORES = frozenset({"prob", "logit", "confidence"})
-NO_CLASS = frozenset({"max", "pred", "predicted", "top", "top1", "true", "correct", "label", "value"})
-"""What may stand in the name of a column of scores and is not a class."""
 GROUP_OF = "group="
 """What stands before the name of one of several columns of groups."""
 BANDS_OF = "bands="
@@ -62,6 +38,7 @@ class ColumnNames:
         label: The column of true classes.
         probs: Columns of probabilities, one for each class, or that of class 1 alone.
         logits: The same for logits.
+        weight: The column of weights.
         group: The column of groups; or several, and then a sample's groups are named ``sex=f; site=north``.
         cluster: The column of clusters: patients, documents, images, within which samples hang together.
         bands: Columns of numbers, such as positions, whose bands are groups, ``position=0–127``: eight of
@@ -71,9 +48,15 @@ class ColumnNames:
     label: str | None = None
     probs: tuple[str, ...] = ()
     logits: tuple[str, ...] = ()
+    weight: str | None = None
     group: str | tuple[str, ...] | None = None
     cluster: str | None = None
     bands: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("probs", "logits", "bands"):  # one name is a list of one
+            if isinstance(given := getattr(self, name), str):
+                object.__setattr__(self, name, (given,))
 
     def __bool__(self) -> bool:
         return self != ColumnNames()
@@ -89,6 +72,8 @@ class Header:
     """The columns by calibrant's names, in their order."""
 
     names: tuple[str, ...]
+    given: tuple[str, ...]
+    """The same as they stand in the file."""
     scores: tuple[str, ...] = ()
     """The score columns that were named, in the order given."""
     positive: str | None = None
@@ -120,24 +105,34 @@ def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Heade
     for column in stated:
         names[given.index(column.found)] = column.name
     positive = next((column.positive for column in stated if column.positive), None)
-    notes: list[str] = []
     read: dict[str, str] = {}
     for column in _recognised(names):
         if names.count(column.found) != 1:
             raise InputError(f"it holds the column `{column.found}` more than once.")
         names[names.index(column.found)] = column.name
         positive = positive or column.positive
-        notes.append(f"`{column.found}` as `{column.name}`")
         read[column.found] = column.name
-    shown = ", ".join(notes[:3]) + (f" and {len(notes) - 3} more" if len(notes) > 3 else "")
     scores = tuple(column.name for column in stated if column.family in FAMILIES)
     return Header(
         names=tuple(names),
+        given=tuple(given),
         scores=scores,
         positive=positive,
-        notes=(f"Read {shown}.",) if notes else (),
+        notes=said_of_names(read),
         read=read,
     )
+
+
+def said_of_names(read: Mapping[str, str]) -> tuple[str, ...]:
+    """What was read as what, if anything was.
+
+    Example:
+        >>> said_of_names({"y_true": "label"})
+        ('Read `y_true` as `label`.',)
+    """
+    notes = [f"`{found}` as `{name}`" for found, name in read.items()]
+    shown = ", ".join(notes[:3]) + (f" and {len(notes) - 3} more" if len(notes) > 3 else "")
+    return (f"Read {shown}.",) if notes else ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +148,8 @@ def _stated(columns: ColumnNames) -> Iterator[_Column]:
         raise InputError("columns of probabilities or of logits can be named, not both.")
     if columns.label is not None:
         yield _Column(found=columns.label, name="label", family="label")
+    if columns.weight is not None:
+        yield _Column(found=columns.weight, name="weight", family="weight")
     for each in columns.groups:
         alone = len(columns.groups) == 1 and not columns.bands
         yield _Column(found=each, name="group" if alone else f"{GROUP_OF}{each}", family="group")
@@ -170,7 +167,7 @@ def _stated(columns: ColumnNames) -> Iterator[_Column]:
 
 def _rivals(name: str, column: _Column) -> bool:
     """Whether a column would be read in place of, or beside, one that was stated."""
-    if column.family in {"label", "group", "cluster"}:
+    if column.family in {"label", "weight", "group", "cluster"}:
         return name in {column.family, f"{column.family}s"}
     return name in {"prob", "logit", "confidence"} or name.startswith(("prob_", "logit_"))
 
@@ -180,9 +177,21 @@ def _suffixes(found: Sequence[str], family: str) -> list[str]:
     known = [_class_of(name, family) for name in found]
     if None not in known:
         return [str(each) for each in known]
-    start = len(common_start(found))
-    rests = [name[start:] for name in found]
-    return rests if all(rests) and start else list(found)
+    return without_start(found, at="_. -")
+
+
+def without_start(names: Sequence[str], at: str = "") -> list[str]:
+    """Names without what they all begin with, up to one of some characters, or whatever stands there.
+
+    Example:
+        >>> without_start(["Class1", "Class2"]), without_start(["Class1", "Class2"], at="_")
+        (['1', '2'], ['Class1', 'Class2'])
+    """
+    start = common_start(names)
+    while at and start and start[-1] not in at:
+        start = start[:-1]
+    rests = [name[len(start) :] for name in names]
+    return rests if all(rests) else list(names)
 
 
 def _class_of(name: str, family: str) -> str | None:
@@ -197,22 +206,52 @@ def _class_of(name: str, family: str) -> str | None:
 def _recognised(names: Sequence[str]) -> Iterator[_Column]:
     """Common names, for what is not there by calibrant's own."""
     lower = {name.lower(): name for name in names}
-    if "correct" not in names and not (SCORES & set(names)):
-        stated = [lower[each] for each in ("confidence", *CONFIDENCES) if each in lower]
-        right = [lower[each] for each in ("correct", *OUTCOMES) if each in lower]
-        if len(stated) == len(right) == 1:
-            yield _Column(found=stated[0], name="confidence")
-            yield _Column(found=right[0], name="correct")
+    yield from _weights(names, lower)
+    if not {"prob", "logit"} & set(names):
+        outcome = list(_outcome(lower))
+        if outcome:
+            yield from outcome
             return
     yield from _labels(names, lower)
     families = {family: _family(names, f"{family}_") for family in FAMILIES}
     if SCORES & set(names) or sum(map(len, families.values())) > 1:
         return
     single = [lower[each] for each in (*sorted(SCORES), *SINGLE) if each in lower]
+    members = [] if len(single) == 1 else list(_members(names))
+    if not single and not members:
+        single = [lower[each] for each in DECISIONS if each in lower]
     if len(single) == 1:
         yield _Column(found=single[0], name=single[0].lower() if single[0].lower() in SCORES else "prob")
+    yield from members
+
+
+def _outcome(lower: Mapping[str, str]) -> Iterator[_Column]:
+    """Confidences with whether they were right, or with what was true and what was predicted."""
+    stated = [lower[each] for each in ("confidence", *CONFIDENCES) if each in lower]
+    if len(stated) != 1:
+        return
+    right = [lower[each] for each in ("correct", *OUTCOMES) if each in lower]
+    right = right[:1] if "correct" in lower.values() else right
+    true = [lower[each] for each in ("true_label", "label", "labels", *LABELS) if each in lower]
+    predicted = [lower[each] for each in PREDICTED if each in lower]
+    true = list(dict.fromkeys(true))
+    if len(right) == 1:
+        found = {stated[0]: "confidence", right[0]: "correct"}
+    elif not right and len(true) == len(predicted) == 1:
+        found = {stated[0]: "confidence", true[0]: "true_label", predicted[0]: "pred_label"}
     else:
-        yield from _members(names)
+        return
+    for own, name in found.items():
+        if own != name:
+            yield _Column(found=own, name=name)
+
+
+def _weights(names: Sequence[str], lower: Mapping[str, str]) -> Iterator[_Column]:
+    """The column of weights."""
+    found = [lower[each] for each in ("weight", "weights", *WEIGHTS) if each in lower]
+    if {"weight", "weights"} & set(names) or (found == ["w"] and "h" in lower):  # a width
+        return
+    yield from _only(found, "weight", "weights", "--weight-column")
 
 
 def _labels(names: Sequence[str], lower: Mapping[str, str]) -> Iterator[_Column]:
@@ -221,14 +260,18 @@ def _labels(names: Sequence[str], lower: Mapping[str, str]) -> Iterator[_Column]
     if {"label", "labels"} & set(names) or outcome or _family(names, "label_"):
         return
     found = [lower[each] for each in ("label", "labels", *LABELS) if each in lower]
+    yield from _only(found, "label", "true classes", "--label-column")
+
+
+def _only(found: Sequence[str], name: str, what: str, option: str) -> Iterator[_Column]:
+    """The only column of several names, or which of them is meant is asked."""
     if len(found) > 1:
         shown = " or ".join(f"`{each}`" for each in found)
         raise InputError(
-            f"which column holds the true classes, {shown}? Call it `label`, or say so by `columns` "
-            "(--label-column)."
+            f"which column holds the {what}, {shown}? Call it `{name}`, or say so by `columns` ({option})."
         )
-    for name in found:
-        yield _Column(found=name, name="label")
+    for each in found:
+        yield _Column(found=each, name=name)
 
 
 def _members(names: Sequence[str]) -> Iterator[_Column]:

@@ -13,14 +13,21 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.predictions.bands import bands_of, named_bands
-from calibrant.predictions.checks import as_texts, whole_numbers
-from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, OTHER, Header
+from calibrant.predictions.checks import as_texts
+from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, OTHER, Header, without_start
 from calibrant.predictions.formats.contents import Arrays
+from calibrant.predictions.formats.known import DECISIONS, SPACES
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
+from calibrant.predictions.labels import (
+    OPPOSITE_NAMES,
+    opposite_of,
+    refuse_missing,
+    whole_number,
+    whole_numbers,
+)
 
 Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
 
-SPACES = {"logit": "logits", "prob": "probs"}
 FAMILIES = {"logits": "logit", "probs": "prob", "confidence": "confidence"}
 SINGLES = ("split", "weight", "group", "cluster")
 # An array has the plural for its name, a column may have.
@@ -32,7 +39,7 @@ ACCEPTED = (
     "or `confidence` with `correct` (or with `true_label` and `pred_label`); "
     "`columns` (--label-column, --prob-columns) says which they are by other names"
 )
-DECISIONS = frozenset({"y_pred", "pred", "prediction", "predictions", "predicted"})
+_PAIRS = [{positive, negative} for positive, negative in OPPOSITE_NAMES.items()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +55,12 @@ class Layout:
     positive: str | None = None
     """The class whose probability the single column of scores holds, where its name says so."""
     notes: tuple[str, ...] = ()
+    called: tuple[tuple[str, ...], ...] = ()
+    """What else classes may be called by labels: as their columns are, or what tells these apart."""
+    truth: str = "labels"
+    """What the file calls the column of true classes."""
+    decisions: str | None = None
+    """The column of scores, where its name is one that decisions often have."""
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -87,7 +100,16 @@ def layout_of(header: Header) -> Layout:
     notes = header.notes
     if _paired_by_number(layout):
         notes += (f"Read as pairs, in this order: {listing(layout.labels)} and {listing(layout.scores)}.",)
+    decisions = next((each for each, name in header.read.items() if _may_decide(each, name)), None)
+    given = tuple(header.given[header.names.index(name)] for name in layout.scores)
+    if len(layout.labels) == 1:
+        layout = replace(layout, truth=header.given[header.names.index(layout.labels[0])])
+    layout = replace(layout, called=(given, tuple(without_start(given))), decisions=decisions)
     return replace(layout, positive=header.positive, notes=notes, unused=unused)
+
+
+def _may_decide(given: str, name: str) -> bool:
+    return name == "prob" and given.lower() in DECISIONS
 
 
 def _paired_by_number(layout: Layout) -> bool:
@@ -101,12 +123,6 @@ def _layout(header: Sequence[str]) -> Layout:
     if len(families) > 1:
         raise InputError("it holds both logits and probabilities; keep the columns of one of them.")
     if not families and "confidence" not in header:
-        decided = next((name for name in header if name.lower() in DECISIONS), None)
-        if decided is not None and len(header) == 2:
-            raise InputError(
-                f"it holds decisions (`{decided}`), and no probabilities, which calibration is about; in "
-                "scikit-learn they are what `predict_proba` returns."
-            )
         raise InputError(f"it holds {listing(header) or 'nothing'}, and no predictions; {ACCEPTED}.")
     names: tuple[str, ...] | None = None
     labels: tuple[str, ...] = ()
@@ -141,9 +157,11 @@ def _layout(header: Sequence[str]) -> Layout:
 
 def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column]) -> dict[str, Any]:
     """The arguments of ``Predictions`` from the scores ``(N, k)``, held or on file, and the other columns."""
+    if layout.decisions is not None:
+        refuse_decisions(scores, layout.decisions)
     arrays: dict[str, Any] = {layout.space: scores[:, 0] if len(layout.scores) == 1 else scores}
     if layout.class_names is not None:
-        arrays["class_names"] = layout.class_names
+        arrays["class_names"] = _names_of(layout, others)
     elif BINARY_NAMES[0] in others:
         arrays["class_names"] = [_constant(name, others[name]) for name in BINARY_NAMES]
     elif layout.positive is not None:
@@ -151,10 +169,12 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     labels = [others[name] for name in layout.labels]
     several = len(layout.labels) > 1
     if any(not isinstance(column, list) or any(column) for column in labels):
+        if not several and (texts := as_texts(labels[0])) is not None:
+            refuse_missing(texts, layout.truth, arrays.get("class_names", ()))
         arrays["labels"] = (
             np.column_stack([_numbers(*each) for each in zip(layout.labels, labels, strict=True)])
             if several
-            else _label_column(labels[0], arrays)
+            else _label_column(labels[0], arrays, layout)
         )
     elif several:
         arrays["kind"] = "multilabel"
@@ -164,6 +184,26 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
     fields = fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
     return fields | {"notes": (*layout.notes, *fields["notes"])}
+
+
+def refuse_decisions(scores: Any, name: str) -> None:
+    """Refuse whole numbers under a name that decisions often have."""
+    if name.lower() in DECISIONS and bool((scores == scores.round()).all()):
+        raise InputError(
+            f"it holds decisions (`{name}`), and no probabilities, which calibration is about; in "
+            "scikit-learn they are what `predict_proba` returns."
+        )
+
+
+def _names_of(layout: Layout, others: Mapping[str, Column]) -> tuple[str, ...] | None:
+    """The names of the classes, as the labels have them."""
+    if len(layout.labels) == 1:
+        labels = others[layout.labels[0]]
+        held = {*map(str, np.unique(labels).tolist() if isinstance(labels, np.ndarray) else labels)}
+        for names in (layout.class_names or (), *layout.called):
+            if held <= {*names}:
+                return names
+    return layout.class_names
 
 
 def _several_groups(layout: Layout, others: Mapping[str, Column]) -> dict[str, Column]:
@@ -202,7 +242,7 @@ def columns_of(arrays: Arrays) -> Columns:
         _refuse_ambiguous(names)
     if values.ndim == 2:
         suffixes = names or tuple(str(index) for index in range(values.shape[1]))
-    if "kind" in arrays:  # several labels, none of them known
+    if "kind" in arrays and labels is None:  # several labels, none of them known
         others |= {f"label_{suffix}": [None] * num_samples for suffix in suffixes}
     elif labels is not None and labels.ndim == 2:
         columns: list[list[Any]] = labels.T.tolist()
@@ -256,6 +296,8 @@ def _classes(family: str, header: Sequence[str]) -> tuple[tuple[str, ...], tuple
         )
     if set(suffixes) == {str(index) for index in range(len(set(suffixes)))}:
         return tuple(sorted(suffixes, key=int)), None
+    if {each.lower() for each in suffixes} in _PAIRS:  # in the order that the words have, not the columns
+        suffixes.sort(key=lambda each: each.lower() in OPPOSITE_NAMES)
     words = [suffix for suffix in suffixes if not suffix.isdigit()]
     if 0 < len(words) < len(suffixes):
         raise InputError(
@@ -300,20 +342,23 @@ def _refuse_ambiguous(names: tuple[str, ...]) -> None:
         )
 
 
-def _label_column(column: Column, arrays: Mapping[str, Any]) -> Column:
-    """Labels as they stand; as texts where classes have names, which may be numbers."""
-    if "class_names" in arrays and isinstance(column, np.ndarray) and column.dtype.kind in "iu":
-        return [str(label) for label in column.tolist()]
+def _label_column(column: Column, arrays: Mapping[str, Any], layout: Layout) -> Column:
+    """Labels as they stand; in words where the column of a negative word says what numbers mean."""
+    if layout.positive is not None and layout.positive.lower() in OPPOSITE_NAMES.values():  # p_no: 0 is no
+        names, numbers = arrays["class_names"], [whole_number(str(each)) for each in column]
+        if set(numbers) <= {0, 1}:
+            return [names[1 - number] for number in numbers if number is not None]
     return column
 
 
 def _two_classes(positive: str, labels: Sequence[Column]) -> list[str]:
     """The names of class 0 and class 1, where the latter's is known and labels may name both."""
     words = set(as_texts(labels[0]) or ()) if labels else set[str]()
-    others = words - {positive}
-    if len(words) == 2 and len(others) == 1:
+    others = [word for word in words - {positive} if whole_number(word) is None]
+    if len(others) == 1:  # which may be all there is on a day without the other
         return [*others, positive]
-    return [f"not {positive}", positive]
+    opposite = opposite_of(positive)
+    return [opposite or f"not {positive}", positive]
 
 
 def _numbers(name: str, column: Column) -> Column:

@@ -29,8 +29,6 @@ class FileContents:
     """The files it stands in, where they are several."""
     lines: Sequence[int] = ()
     """The line of text that each row ends on."""
-    percent: bool = False
-    """Whether scores are said to be percentages."""
 
 
 @contextmanager

@@ -7,84 +7,115 @@ import csv
 import gzip
 import io
 import itertools
+import re
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 import numpy as np
 
 from calibrant._math.arrays import row_slices
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import shown
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import columns_of, fields_of_columns, layout_of
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged, lines_named
+from calibrant.predictions.formats.numbers import numbers_in
 
 _PACKED = b"\x1f\x8b"
+_SEPARATOR = re.compile(r'"?sep=(.)"?')
 DELIMITERS = ",;\t|"  # the first of those that part a header into equally many cells
 
 
 def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """Read text row by row, so that memory holds the numbers and not the text."""
     with open_text(path) as file:
-        start, delimiter = beginning(file)
-        numbered = lines(itertools.chain(start, file), delimiter)
-        _, header = next(numbered, (0, []))
-        header = [name.strip() for name in header]
-        number = _plain_number if delimiter == "," else _number
-        signed = unsigned = 0  # the first line with a % sign, and without
-        titles = canonical(header, columns)
-        layout = layout_of(titles)
-        given, header = header, titles.names
-        indices = [header.index(name) for name in (*layout.scores, *layout.weights)]
-        others: dict[str, list[str]] = {name: [] for name in layout.others}
-        scored = indices[: len(layout.scores)]
-        cells_of = [(header.index(name), column) for name, column in others.items()]
-        numbers, places = array.array("d"), array.array("q")
-        for line, cells in numbered:
-            places.append(line)
-            _check_width(line, cells, header)
-            try:
-                numbers.extend([number(cells[index]) for index in indices])
-                unsigned = unsigned or line
-            except ValueError:
-                signs = [cells[index].strip().endswith("%") for index in scored]
-                signed = signed or line * any(signs)
-                unsigned = unsigned or line * (not all(signs))
-                bare = [cells[index].strip().removesuffix("%") for index in scored]
-                bare += [cells[index] for index in indices[len(scored) :]]
-                numbers.extend(_numbers(line, [given[index] for index in indices], bare, number))
-            for index, column in cells_of:
-                column.append(cells[index].strip())
-    if signed and unsigned:
-        raise InputError(
-            f"all scores must have a % sign or none; line {signed} has one, line {unsigned} lacks one."
-        )
-    table = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(indices))
+        given, _ = header_of(file)
+    header = canonical(given, columns)
+    layout = layout_of(header)
+    numeric = {name: header.names.index(name) for name in (*layout.scores, *layout.weights)}
+    texts = {name: header.names.index(name) for name in layout.others}
+    notes: tuple[str, ...] = ()
+    try:
+        table, others, places = _plain_numbers(path, numeric.values(), texts)
+    except ValueError:  # a cell is no number, or not as most programs write it
+        cells, places = _texts(path, numeric | texts)
+        others = {name: cells[name] for name in texts}
+        called = {name: given[place] for name, place in numeric.items()}
+        with lines_named(places):
+            found, notes = numbers_in(
+                {called[name]: cells[name] for name in numeric},
+                [called[name] for name in layout.scores],
+                layout.space,
+            )
+        table = np.column_stack([found[name] for name in called.values()])
     weights = dict.fromkeys(layout.weights, table[:, -1])
-    scores = table[:, : len(layout.scores)]
     with lines_named(places):
-        fields = fields_of_columns(layout, scores, others | weights)
-    return FileContents(fields=fields, lines=places, percent=signed > 0)
+        fields = fields_of_columns(layout, table[:, : len(layout.scores)], others | weights)
+    return FileContents(fields=fields | {"notes": (*notes, *fields["notes"])}, lines=places)
+
+
+def _plain_numbers(
+    path: Path, numeric: Collection[int], texts: Mapping[str, int]
+) -> tuple[np.ndarray[Any, np.dtype[np.float64]], dict[str, list[str]], array.array[int]]:
+    """Numbers without their text, other columns as text, and the lines of the rows.
+
+    Raises:
+        ValueError: If a cell is not a number that Python reads.
+    """
+    numbers, places = array.array("d"), array.array("q")
+    others: dict[str, list[str]] = {name: [] for name in texts}
+    columns = [(others[name], place) for name, place in texts.items()]
+    for line, cells in _rows(path):
+        found = [cells[place] for place in numeric]
+        if "_" in "".join(found):  # which Python allows in numbers
+            raise ValueError(found)
+        numbers.extend(map(float, found))
+        places.append(line)
+        for column, place in columns:
+            column.append(cells[place].strip())
+    table = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(numeric))
+    if np.isnan(table).any():
+        raise ValueError("nan")
+    return table, others, places
+
+
+def _texts(path: Path, columns: Mapping[str, int]) -> tuple[dict[str, list[str]], list[int]]:
+    """Columns as they stand, and the lines of the rows."""
+    found: dict[str, list[str]] = {name: [] for name in columns}
+    places: list[int] = []
+    for line, cells in _rows(path):
+        places.append(line)
+        for name, place in columns.items():
+            found[name].append(cells[place].strip())
+    return found, places
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows below the header."""
+    with open_text(path) as file:
+        header, numbered = header_of(file)
+        for line, cells in numbered:
+            _check_width(line, cells, header)
+            yield line, cells
+
+
+def header_of(file: TextIO) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The names of the columns, and the rows below them with the lines that they end on."""
+    start, delimiter = beginning(file)
+    numbered = lines(itertools.chain(start, file), delimiter)
+    _, header = next(numbered, (0, []))
+    return [name.strip() for name in header], numbered
 
 
 def records_of(path: Path) -> tuple[list[dict[str, str]], list[int]]:
     """Rows by the names of the columns, and the line that each ends on."""
     with open_text(path) as file:
-        start, delimiter = beginning(file)
-        numbered = lines(itertools.chain(start, file), delimiter)
-        _, header = next(numbered, (0, []))
-        records: list[dict[str, str]] = []
-        places: list[int] = []
-        for line, cells in numbered:
-            _check_width(line, cells, header)
-            bare = (cell.strip() for cell in cells)
-            texts = bare if delimiter == "," else (each.replace(",", ".") for each in bare)
-            records.append({name.strip(): text for name, text in zip(header, texts, strict=True)})
-            places.append(line)
-    return records, places
+        header, _ = header_of(file)
+    numbered = list(_rows(path))
+    records = [dict(zip(header, map(str.strip, cells), strict=True)) for _, cells in numbered]
+    return records, [line for line, _ in numbered]
 
 
 def write(arrays: Arrays, path: Path) -> None:
@@ -131,14 +162,19 @@ def _is_packed(path: Path) -> bool:
 def beginning(file: TextIO) -> tuple[list[str], str]:
     """The lines up to the header, and what parts it into the most cells: comma, semicolon, tab or bar."""
     start: list[str] = []
+    stated: str | None = None  # as spreadsheets do: sep=;
     with _readable():
         for line in file:
+            if (found := _SEPARATOR.fullmatch(line.strip())) and stated is None:
+                stated, line = found[1], "\n"
             start.append(line)
             if line.strip():
                 break
     header = start[-1:]
     try:
-        return start, max(DELIMITERS, key=lambda mark: len(next(csv.reader(header, delimiter=mark), [])))
+        return start, stated or max(
+            DELIMITERS, key=lambda mark: len(next(csv.reader(header, delimiter=mark), []))
+        )
     except csv.Error as error:
         raise InputError(f"line {len(start)} is not CSV ({error}).") from error
 
@@ -160,29 +196,7 @@ def lines(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]
     try:
         with _readable():
             for cells in reader:
-                if cells:
+                if any(map(str.strip, cells)):
                     yield reader.line_num, cells
     except csv.Error as error:
         raise InputError(f"line {reader.line_num} is not CSV ({error}).") from error
-
-
-def _plain_number(text: str) -> float:
-    if "_" in text:  # which Python passes over, and no one else
-        raise ValueError(text)
-    return float(text)
-
-
-def _number(text: str) -> float:
-    """A number that may have a decimal comma, which cells that no comma parts can hold."""
-    return _plain_number(text.replace(",", "."))
-
-
-def _numbers(line: int, names: list[str], texts: list[str], number: Callable[[str], float]) -> list[float]:
-    """The numbers of a row, or which of its cells is none."""
-    numbers: list[float] = []
-    for name, text in zip(names, texts, strict=True):
-        try:
-            numbers.append(number(text))
-        except ValueError:
-            raise InputError(f"line {line}, column `{name}`: {shown(text)} is not a number.") from None
-    return numbers

@@ -8,36 +8,40 @@ are read by :mod:`calibrant.predictions.formats.lm_eval`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import shown
+from calibrant.predictions.checks import as_texts
 from calibrant.predictions.formats import lm_eval
-from calibrant.predictions.formats.aliases import LABELS, ColumnNames, canonical
+from calibrant.predictions.formats.aliases import ColumnNames, canonical
+from calibrant.predictions.formats.arrays import fields_of_arrays
 from calibrant.predictions.formats.columns import (
     FAMILIES,
-    KEYS,
     Column,
     columns_of,
     fields_of_columns,
     layout_of,
 )
 from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
+from calibrant.predictions.formats.known import ARRAYS, LABELS, space_of
 from calibrant.predictions.formats.lm_eval import LmScore
-from calibrant.predictions.formats.names import choose, fields_of
+from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.formats.stated import names_stated, stated_fields, with_nested
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
+from calibrant.predictions.labels import whole_number
 
 Record: TypeAlias = dict[str, Any]
 Form: TypeAlias = Literal["columns", "lists", "pipelines"]
 
-_ARRAYS = {"prediction_scores": "probs", "prediction_probs": "probs"} | dict.fromkeys(LABELS, "labels")
-"""What others call the arrays, such as the metrics of Hugging Face's evaluate."""
+_NO_COLUMNS = frozenset({"class_names", "kind"})
+"""Of which there is not one for each sample."""
 _PIPELINE = {"label", "score"}
+_NUMBERED = "LABEL_"
+"""What Hugging Face's models call class i where nobody named it."""
 _PIPELINE_KEYS = ("scores", "probs", "predictions", "prediction", "output", "outputs")
 
 
@@ -85,7 +89,8 @@ def contents(path: Path, *, whole: bool) -> Record | tuple[list[Record], list[in
     if whole:
         found = _parsed(text, "it")
         if isinstance(found, dict):
-            return found
+            columns = _records_of_columns(found)
+            return found if columns is None else (columns, [])
         if not isinstance(found, list):
             raise InputError("it holds neither records nor arrays by name.")
         records, lines = [_record(each, f"row {row}") for row, each in enumerate(found)], []
@@ -114,20 +119,25 @@ def _record(value: Any, what: str) -> Record:
 
 
 def _of_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays by name, as in an archive; names of others stand in for those that are absent."""
-    if holds_top_k(arrays):
-        return fields_of_top_k(list(arrays), arrays.__getitem__)
-    named: dict[str, Any] = {}
-    for name, values in arrays.items():
-        other = _ARRAYS.get(name.lower(), name)
-        named[name if other in arrays or other in named else other] = values
-    chosen = choose(named)
-    return fields_of({name: _array(name, named[name]) for name in chosen.used}, chosen)
+    """Arrays by name, as in an archive."""
+    return fields_of_arrays(list(arrays), lambda name: _array(name, arrays[name]))
+
+
+def _records_of_columns(arrays: Record) -> list[Record] | None:
+    """A record for each sample, where arrays are columns: lists of one length, or ``{"0": …, "1": …}``."""
+    columns = {
+        name: list(values.values()) if isinstance(values, dict) else values for name, values in arrays.items()
+    }
+    if _NO_COLUMNS & columns.keys() or not all(isinstance(each, list) for each in columns.values()):
+        return None
+    if len({len(each) for each in columns.values()}) != 1:
+        return None
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
 def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) -> dict[str, Any]:
     """The columns that records make, or the lists that stand in their cells."""
-    records = _with_usual_names(with_nested(records, columns))
+    records = with_nested(records, columns)
     names = names_of(records)
     if holds_top_k(names):
         return fields_of_top_k(names, lambda each: [record.get(each) for record in records], columns)
@@ -140,34 +150,26 @@ def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) ->
     header = canonical(names, columns)
     layout = layout_of(header)
     given = dict(zip(header.names, names, strict=True))
-    numeric = {name: _numbers(given[name], records) for name in (*layout.scores, *layout.weights)}
-    scores = np.stack([numeric[name] for name in layout.scores], axis=1)
+    numeric = [given[name] for name in (*layout.scores, *layout.weights)]
+    numbers, notes = numbers_in(
+        {name: [record.get(name) for record in records] for name in numeric},
+        [given[name] for name in layout.scores],
+        layout.space,
+    )
+    scores = np.column_stack([numbers[given[name]] for name in layout.scores])
     others = {name: _cells(given[name], records) for name in layout.others}
-    weights: dict[str, Column] = {name: numeric[name] for name in layout.weights}
-    return fields_of_columns(layout, scores, others | weights)
-
-
-def _with_usual_names(records: Sequence[Record]) -> Sequence[Record]:
-    """Records whose probabilities others call otherwise: a list of all classes', or that of class 1."""
-    first = records[0]
-    given = next((name for name in first if _ARRAYS.get(name.lower()) == "probs"), None)
-    if given is None or {"prob", "probs"} & first.keys():
-        return records
-    usual = "probs" if isinstance(first[given], list) else "prob"
-    return [{usual if name == given else name: each for name, each in record.items()} for record in records]
+    weights: dict[str, Column] = {name: numbers[given[name]] for name in layout.weights}
+    fields = fields_of_columns(layout, scores, others | weights)
+    return fields | {"notes": (*notes, *fields["notes"])}
 
 
 def fields_of_lists(
     cells: Mapping[str, Any], records: Sequence[Record], columns: ColumnNames | None
 ) -> dict[str, Any]:
     """Of columns, in one of which a cell holds the scores of all classes; records hold the others."""
-    plural = {"label": "labels", **KEYS}
-    taken = set(names_stated(columns)) - {*plural.values()}
-    arrays = {name: each for name, each in cells.items() if name not in taken and name not in plural}
-    for name, other in plural.items():
-        if name in cells:
-            arrays[name if other in cells else other] = cells[name]
-    return _of_arrays(arrays | stated_fields(records, columns))
+    stated = stated_fields(records, columns)
+    taken = {*names_stated(columns), *stated, *(name for name, array in ARRAYS.items() if array in stated)}
+    return _of_arrays({name: each for name, each in cells.items() if name not in taken} | stated)
 
 
 def with_lists_spread(
@@ -179,7 +181,7 @@ def with_lists_spread(
     form, name = form_of([dict(records[0])], columns)
     if form != "lists":
         return records
-    family = FAMILIES[name]
+    family = FAMILIES[space_of(name) or ""]
     return [
         {each: cell for each, cell in record.items() if each != name}
         | {f"{family}_{k}": cell for k, cell in enumerate(record.get(name) or ())}
@@ -194,7 +196,7 @@ def names_of(records: Sequence[Record]) -> list[str]:
 
 def form_of(records: Sequence[Record], columns: ColumnNames | None) -> tuple[Form, str]:
     """Whether the scores are numbers, lists or a pipeline's output, and the field that holds the last two."""
-    lists = [name for name in ("logits", "probs") if isinstance(records[0].get(name), list)]
+    lists = [name for name, cell in records[0].items() if isinstance(cell, list) and space_of(name)]
     piped = [name for name in _PIPELINE_KEYS if _is_pipeline(records[0].get(name))]
     if piped:
         return "pipelines", piped[0]
@@ -212,23 +214,56 @@ def _of_pipelines(
     records: Sequence[Record], name: str, names: Sequence[str], stated: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Probabilities by label, as pipelines for text classification give them with ``top_k=None``."""
-    tables: list[dict[str, float]] = []
-    for row, record in enumerate(records):
-        if not _is_pipeline(record.get(name)):
-            raise InputError(f"`{name}` must list labels with scores; row {row} holds something else.")
-        tables.append({str(each["label"]): float(each["score"]) for each in record[name]})
-    classes = sorted(tables[0])
+    tables = [_scores_by_label(record.get(name), f"`{name}` must list labels with scores; row {row}")
+              for row, record in enumerate(records)]  # fmt: skip
+    classes = pipeline_classes(tables[0])
     for row, table in enumerate(tables):
-        if sorted(table) != classes:
+        if table.keys() != tables[0].keys():
             raise InputError(f"`{name}` must score the same labels in every row; row {row} scores others.")
-    truth = next((each for each in ("label", "labels", *LABELS) if each in names), None)
     arrays: Record = {
         "probs": [[table[each] for each in classes] for table in tables],
         "class_names": classes,
     }
+    truth = next((each for each in ("label", "labels", *LABELS) if each in names), None)
     if truth is not None:
         arrays["labels"] = [record.get(truth) for record in records]
-    return _of_arrays({**arrays, **stated})
+    found = _of_arrays({**arrays, **stated})
+    if "labels" in found:
+        _refuse_numbers_for_names(found["labels"], classes, truth or "labels", name)
+    return found
+
+
+def _scores_by_label(value: Any, what: str) -> dict[str, float]:
+    try:
+        return {str(each["label"]): float(each["score"]) for each in value}
+    except (KeyError, OverflowError, TypeError, ValueError):
+        raise InputError(f"{what} does not.") from None
+
+
+def pipeline_classes(labels: Iterable[str]) -> list[str]:
+    """The classes that a pipeline scores in their order: ``LABEL_10`` and the number 10 are the tenth.
+
+    Example:
+        >>> pipeline_classes(["LABEL_10", "LABEL_2"]), pipeline_classes(["b", "a"])
+        (['LABEL_2', 'LABEL_10'], ['a', 'b'])
+    """
+    numbers = {each: each.removeprefix(_NUMBERED) for each in labels}
+    if all(map(str.isdecimal, numbers.values())):
+        return sorted(numbers, key=lambda each: int(numbers[each]))
+    return sorted(numbers)
+
+
+def _refuse_numbers_for_names(labels: Any, classes: Sequence[str], truth: str, name: str) -> None:
+    """Refuse numbers where classes have names whose order is that of the alphabet, not of the model."""
+    numbered = [f"{_NUMBERED}{k}" for k in range(len(classes))]
+    if list(classes) == numbered or all(map(str.isdecimal, classes)):
+        return
+    texts = as_texts(labels)
+    if texts is None or (classes[0] not in texts and all(whole_number(each) is not None for each in texts)):
+        raise InputError(
+            f"`{truth}` holds numbers and `{name}` names ({', '.join(classes[:3])}, …): which number is "
+            f"which? Write the names in `{truth}`."
+        )
 
 
 def _array(name: str, values: Any) -> Any:
@@ -243,18 +278,6 @@ def _array(name: str, values: Any) -> Any:
         raise InputError(f"`{name}` must hold as many numbers in every row.") from error
     if found.dtype.kind not in "biuf":
         raise InputError(f"`{name}` must hold numbers in every row; some hold none.")
-    return found
-
-
-def _numbers(name: str, records: Sequence[Record]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    found = np.empty(len(records))
-    for row, record in enumerate(records):
-        value = record.get(name)
-        try:
-            found[row] = float(value)  # pyright: ignore[reportArgumentType]
-        except (TypeError, ValueError):
-            said = "is empty" if value is None else f"holds {shown(str(value))}"
-            raise InputError(f"`{name}` must hold a number in every row; row {row} {said}.") from None
     return found
 
 

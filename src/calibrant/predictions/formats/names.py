@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,9 @@ from torch import Tensor
 
 from calibrant._math.arrays import as_label_tensor
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import KINDS, as_texts, whole_number
+from calibrant.predictions.checks import KINDS, as_texts
+from calibrant.predictions.formats.known import LABELS
+from calibrant.predictions.labels import refuse_missing
 
 ACCEPTED = (
     "calibrant reads `logits` or `probs` with `labels`, "
@@ -23,10 +26,8 @@ COMPANIONS = ("labels", "weights", "groups", "clusters")  # of which there is on
 OUTCOMES = ("correct", "true_label", "pred_label")
 PARTS = ("_val", "_test")
 TRUTH = frozenset({"labels", "correct"})
-# Names that others give to what is called `labels` here.
-TARGETS = frozenset(
-    {"label", "labels", "target", "targets", "true_label", "true_labels", "truth", "y", "y_test", "y_true"}
-)
+_WHOLE = re.compile(r"^(-?\d+)\.0+$")
+_WORDS = {"true": "1", "false": "0"}
 
 
 @dataclass(frozen=True)
@@ -37,27 +38,6 @@ class Chosen:
     suffixes: tuple[str, ...]
     used: tuple[str, ...]
     unused: tuple[str, ...]
-
-
-PROBS = frozenset(
-    {"y_score", "y_prob", "y_proba", "y_pred_proba", "y_pred_prob", "proba", "probas", "probabilities"}
-)
-
-
-def known_names(found: Collection[str]) -> dict[str, str]:
-    """What each array is called in the file, by calibrant's name, where it has another that many use.
-
-    Example:
-        >>> known_names(["y_true", "y_prob"])
-        {'labels': 'y_true', 'probs': 'y_prob'}
-    """
-    scored = any(_forms(base, found) for base in ("logits", "probs", "confidence"))
-    probs = [] if scored else [name for name in found if name.lower() in PROBS]
-    if len(probs) != 1:
-        return {name: name for name in found}
-    truth = [name for name in found if name.lower() in TARGETS]
-    other = {probs[0]: "probs"} | ({truth[0]: "labels"} if len(truth) == 1 else {})
-    return {other.get(name, name): name for name in found}
 
 
 def choose(found: Collection[str]) -> Chosen:
@@ -204,18 +184,29 @@ def _split_of_parts(arrays: Mapping[str, Any], chosen: Chosen) -> list[int]:
 
 def _agreement(true: Any, predicted: Any) -> Tensor:
     """Where two arrays of labels, numbers or names, agree."""
-    true_texts, predicted_texts = as_texts(true), as_texts(predicted)
-    if true_texts is not None and predicted_texts is not None and len(true_texts) == len(predicted_texts):
-        true, predicted = ([whole_number(text) for text in texts] for texts in (true_texts, predicted_texts))
-        if None in true or None in predicted:  # names
-            return torch.tensor([a == b for a, b in zip(true_texts, predicted_texts, strict=True)])
-    first, second = as_label_tensor(true, name="true_label"), as_label_tensor(predicted, name="pred_label")
+    first: Any
+    second: Any
+    if as_texts(true) is not None or as_texts(predicted) is not None:
+        first, second = np.array(_as_written(true)), np.array(_as_written(predicted))
+        refuse_missing(first.tolist(), "true_label")
+        refuse_missing(second.tolist(), "pred_label")
+    else:
+        first = as_label_tensor(true, name="true_label")
+        second = as_label_tensor(predicted, name="pred_label")
     if first.shape != second.shape:
         raise InputError(
             "`true_label` and `pred_label` must have one entry per sample; "
             f"got shapes {tuple(first.shape)} and {tuple(second.shape)}."
         )
-    return first == second
+    return torch.as_tensor(first == second)
+
+
+def _as_written(labels: Any) -> list[str]:
+    """Labels as texts; pandas writes 1.0 for 1 where a column has gaps, and True for 1."""
+    texts = as_texts(labels)
+    if texts is None:
+        texts = [str(each) for each in labels.tolist()]
+    return [_WORDS.get(text.lower(), _WHOLE.sub(r"\1", text)) for text in texts]
 
 
 def _unused_note(chosen: Chosen, *, labelled: bool) -> tuple[str, ...]:
@@ -225,7 +216,7 @@ def _unused_note(chosen: Chosen, *, labelled: bool) -> tuple[str, ...]:
     remedy = ""
     for name in () if labelled else chosen.unused:
         suffix = next((part for part in chosen.suffixes if name.endswith(part)), None)
-        if suffix is not None and name.removesuffix(suffix).lower() in TARGETS:
+        if suffix is not None and name.removesuffix(suffix).lower() in {"label", "labels", *LABELS}:
             remedy = f"; if `{name}` holds the true classes, name it `labels{suffix}`"
             break
     return (f"Not used: {listing(chosen.unused)}{remedy}.",)

@@ -14,9 +14,10 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant._math.shapes import Float
+from calibrant.predictions.formats.arrays import fields_of_arrays, known_arrays
 from calibrant.predictions.formats.contents import UNSAFE, FileContents, damaged
 from calibrant.predictions.formats.names import Chosen, choose, fields_of
-from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
+from calibrant.predictions.formats.top_k import holds_top_k
 
 SCORES = {"logits": "logits", "logit": "logits", "probs": "probs", "prob": "probs"}
 COMPANIONS = ("labels", "split", "weights", "groups", "clusters", "class_names")
@@ -79,16 +80,19 @@ def find_arrays(path: Path, labels: Path | None = None) -> dict[str, Path]:
 def read(path: Path, labels: Path | None = None) -> FileContents:
     """Read all arrays that go with a file, or of a folder, into memory."""
     files = find_arrays(path, labels)
-    if holds_top_k(files):
-        fields = fields_of_top_k(list(files), lambda name: _array(files[name]))
-        return FileContents(fields=fields, paths=tuple(files[name] for name in sorted(files)))
-    chosen = choose(files)
-    return _contents(files, chosen, {name: _array(files[name]) for name in chosen.used})
+    used: set[Path] = set()
+
+    def one(name: str) -> Any:
+        used.add(files[name])
+        return _array(files[name])
+
+    fields = fields_of_arrays(list(files), one)
+    return FileContents(fields=fields, paths=tuple(sorted(used)))
 
 
 def stream(path: Path, labels: Path | None = None) -> FileContents:
     """The same as ``read``, with the scores left in their file."""
-    files = find_arrays(path, labels)
+    files = _by_known_names(find_arrays(path, labels))
     chosen = choose(files)
     if len(chosen.suffixes) > 1:
         raise InputError(
@@ -105,6 +109,9 @@ def size_of_scores(path: Path, labels: Path | None = None) -> int:
     """Bytes of the scores, or 0 where they can only be read whole (an event, several labels per sample)."""
     files = find_arrays(path, labels)
     if holds_top_k(files):
+        return 0
+    files = _by_known_names(files)
+    if not {"logits", "probs"} & files.keys():
         return 0
     chosen = choose(files)
     if len(chosen.suffixes) > 1:
@@ -134,6 +141,11 @@ def _array(path: Path) -> Any:
     """A ``.npy`` file as a whole."""
     mapped = _mapped(path)  # for its checks
     return np.load(path, allow_pickle=False) if mapped.size else np.empty(mapped.shape, mapped.dtype)
+
+
+def _by_known_names(files: Mapping[str, Path]) -> dict[str, Path]:
+    given, _ = known_arrays(list(files))
+    return {name: files[own] for name, own in given.items()}
 
 
 def _contents(files: Mapping[str, Path], chosen: Chosen, arrays: dict[str, Any]) -> FileContents:

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
+from calibrant.predictions.formats.arrays import fields_of_arrays
 from calibrant.predictions.formats.contents import UNSAFE, Arrays, FileContents, damaged
-from calibrant.predictions.formats.names import choose, fields_of, known_names
-from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
+from calibrant.predictions.labels import labels_by_name
 
 BY = "numpy.savez(path, logits=..., labels=...)"
 
@@ -36,18 +36,13 @@ def read(path: Path) -> FileContents:
         twice = [name for name, number in Counter(archive.files).items() if number > 1]
         if twice:
             raise InputError(f"it holds `{twice[0]}` twice; write it by {BY}.")
-        if holds_top_k(archive.files):
-            return FileContents(fields=fields_of_top_k(archive.files, lambda name: _member(archive, name)))
-        given = known_names(archive.files)
-        chosen = choose(given)
-        arrays = {name: _member(archive, given[name]) for name in chosen.used}
-    fields = fields_of(arrays, chosen)
-    read = [f"Read `{own}` as `{name}`." for name, own in given.items() if own != name]
-    return FileContents(fields=fields | {"notes": (*read, *fields["notes"])})
+        return FileContents(fields=fields_of_arrays(archive.files, lambda name: _member(archive, name)))
 
 
 def write(arrays: Arrays, path: Path) -> None:
     """Write tensors, and texts as arrays of texts."""
+    if "class_names" in arrays and "labels" in arrays:
+        arrays = {**arrays, "labels": labels_by_name(arrays["labels"], arrays["class_names"])}
     whole: dict[str, Any] = {
         name: as_numpy(values) if isinstance(values, torch.Tensor) else np.array(values)
         for name, values in arrays.items()

@@ -19,7 +19,6 @@ from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import (
     FAMILIES,
-    SPACES,
     Column,
     Layout,
     columns_of,
@@ -28,7 +27,9 @@ from calibrant.predictions.formats.columns import (
 )
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged
 from calibrant.predictions.formats.json_file import fields_of_lists
+from calibrant.predictions.formats.known import space_of
 from calibrant.predictions.formats.npz import as_numpy
+from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 BUFFER = 1 << 16  # bytes of each column that are read ahead
@@ -55,6 +56,13 @@ def fields_in(file: Any, columns: ColumnNames | None, keys: Iterable[str] = ()) 
     layout, given = layout_in(file, columns, keys)
     found = [given[name] for name in layout.scores]
     schema = file.schema_arrow  # made anew whenever it is asked for
+    if any(_is_text(name, schema) for name in found):
+        with _reading():
+            columns_read = {name: _column(name, file).to_pylist() for name in found}
+        numbers, notes = numbers_in(columns_read, found, layout.space)
+        table = np.column_stack([numbers[name] for name in found])
+        fields = fields_of_columns(layout, table, _other_columns(layout, file, given))
+        return fields | {"notes": (*notes, *fields["notes"])}
     dtypes = [_float_dtype(name, schema) for name in found]
     scores = np.empty((file.metadata.num_rows, len(dtypes)), dtype=np.result_type(*dtypes))
     for index, name in enumerate(found):  # one at a time: memory never holds the table twice
@@ -70,14 +78,19 @@ def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
 
 def write(arrays: Arrays, path: Path) -> None:
     """Write typed columns."""
-    parquet = _parquet()
+    write_table(table_of(arrays), path)
+
+
+def table_of(arrays: Arrays) -> Any:
+    """Typed columns, as pyarrow has them."""
+    needed()
     import pyarrow
 
     table = columns_of(arrays)
     scores = as_numpy(table.scores)
     columns: dict[str, Any] = {name: pyarrow.array(column) for name, column in table.others.items()}
     columns |= {name: pyarrow.array(scores[:, index]) for index, name in enumerate(table.score_names)}
-    parquet.write_table(pyarrow.table(columns), path)
+    return pyarrow.table(columns)
 
 
 def whole_table(path: Path) -> Any:
@@ -88,7 +101,7 @@ def whole_table(path: Path) -> Any:
 
 def write_table(table: Any, path: Path) -> None:
     """Write what pyarrow has."""
-    _parquet().write_table(table, path)
+    needed().write_table(table, path)
 
 
 def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
@@ -106,9 +119,11 @@ def size_of_scores(path: Path, columns: ColumnNames | None = None) -> int:
         if holds_top_k(file.schema_arrow.names) or lists_in(file.schema_arrow, columns) is not None:
             return 0
         layout, given = layout_in(file, columns)
+        schema = file.schema_arrow
         if len(layout.scores) < 2 or len(layout.labels) > 1:
             return 0
-        schema = file.schema_arrow
+        if any(_is_text(given[name], schema) for name in layout.scores):
+            return 0
         return file.metadata.num_rows * sum(
             _float_dtype(given[name], schema).itemsize for name in layout.scores
         )
@@ -184,7 +199,7 @@ def layout_in(
     """What the columns and keys hold, and what each is called in the file; lists count as columns."""
     given: list[str] = file.schema_arrow.names
     if (lists := lists_in(file.schema_arrow, columns)) is not None:
-        place, family = given.index(lists), FAMILIES[lists]
+        place, family = given.index(lists), FAMILIES[space_of(lists) or ""]
         given[place : place + 1] = [f"{family}_{k}" for k in range(length_of_lists(file, lists))]
     keys = list(keys)
     given += [key for key in keys if key not in given]
@@ -224,7 +239,7 @@ def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[
     """All columns in use but those of scores."""
     names = {name: given[name] for name in (*layout.others, *layout.weights)}
     with _reading():
-        found = {name: column_of(file.read(columns=[each]).column(each)) for name, each in names.items()}
+        found = {name: column_of(_column(each, file)) for name, each in names.items()}
     return found | {name: numbers_of(found[name], given[name]) for name in layout.weights}
 
 
@@ -237,39 +252,48 @@ def _float_dtype(name: str, schema: Any) -> np.dtype[Any]:
         given = given.value_type
     if types.is_floating(given):
         return np.dtype(given.to_pandas_dtype())
-    if types.is_integer(given) or types.is_boolean(given):
+    if types.is_integer(given) or types.is_boolean(given) or types.is_decimal(given):
         return np.dtype(np.float64)
     raise InputError(f"`{name}` must hold numbers; its type is {given}.")
 
 
 def _numbers(name: str, file: Any) -> np.ndarray[Any, np.dtype[Any]]:
     """A column of numbers without gaps."""
+    column = _column(name, file)
     with _reading():
-        column = file.read(columns=[name]).column(name)
         if column.null_count > 0:
             row = column.is_null().to_pylist().index(True)
             raise InputError(f"`{name}` must hold a number in every row; row {row} is empty.")
         return column.to_numpy()
 
 
+def _column(name: str, file: Any) -> Any:
+    """A column as pyarrow has it, with an entry in every row."""
+    with _reading():
+        column = file.read(columns=[name]).column(name)
+    if len(column) != file.metadata.num_rows:
+        cut = f"`{name}` holds {len(column)} of {file.metadata.num_rows} rows"
+        raise InputError(damaged("a .parquet file", ValueError(cut)))
+    return column
+
+
 def numbers_of(column: Column, name: str) -> np.ndarray[Any, np.dtype[Any]]:
     """Numbers as they are, or as texts say them, such as 0.5 where folders are named by weight."""
-    if not isinstance(column, list):
-        return column
-    numbers = np.empty(len(column))
-    for row, text in enumerate(column):
-        try:
-            numbers[row] = float(text)
-        except ValueError as error:
-            said = f"holds {text!r}" if text else "is empty"
-            raise InputError(f"`{name}` must hold a number in every row; row {row} {said}.") from error
-    return numbers
+    return numbers_in({name: column}, (), "")[0][name] if isinstance(column, list) else column
+
+
+def _is_text(name: str, schema: Any) -> bool:
+    """Whether a column holds texts, which may be numbers."""
+    from pyarrow import types
+
+    given = schema.field(name).type
+    return types.is_string(given) or types.is_large_string(given) or types.is_string_view(given)
 
 
 def _cells(file: Any, name: str) -> Any:
     """A column of numbers or texts, or of lists that are as long in every row."""
     with _reading():
-        return cells_of(file.read(columns=[name]).column(name).combine_chunks())
+        return cells_of(_column(name, file).combine_chunks())
 
 
 def cells_of(column: Any) -> Any:
@@ -326,15 +350,18 @@ def lists_in(schema: Any, columns: ColumnNames | None) -> str | None:
     """The column whose cells hold the scores of all classes."""
     if columns is not None and (columns.probs or columns.logits):
         return None
-    return next(
-        (name for name in SPACES.values() if name in schema.names and _is_list(schema.field(name).type)), None
-    )
+    named = (name for name in schema.names if space_of(name) and schema.names.count(name) == 1)
+    return next((name for name in named if _is_list(schema.field(name).type)), None)
 
 
 def column_of(column: Any) -> Column:
     """Numbers as an array; everything else, and what has gaps, as texts."""
     from pyarrow import types
 
+    if types.is_decimal(column.type) and column.null_count == 0:
+        numbers = np.array([float(each) for each in column.to_pylist()])
+        whole = numbers.astype(np.int64)  # as labels of a database are
+        return whole if (whole == numbers).all() else numbers
     numeric = types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)
     if numeric and column.null_count == 0:
         return column.to_numpy(zero_copy_only=False)  # booleans are bits
@@ -346,7 +373,7 @@ def opened(path: Any, read_ahead: int = 0, *, footer: Any = None) -> Any:
 
     Where its ``footer`` is known it is not read again: that of a thousand columns takes a while.
     """
-    parquet = _parquet()
+    parquet = needed()
     with _reading():
         return parquet.ParquetFile(path, metadata=footer, buffer_size=read_ahead, pre_buffer=False)
 
@@ -362,8 +389,8 @@ def _reading() -> Generator[None]:
         raise InputError(damaged("a .parquet file", error)) from error
 
 
-def _parquet() -> Any:
-    """The module of pyarrow, which not every installation has."""
+def needed() -> Any:
+    """Pyarrow's module for Parquet; not every installation has pyarrow."""
     try:
         from pyarrow import parquet
     except ImportError as error:

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
+from calibrant.predictions.formats.arrays import fields_of_arrays
 from calibrant.predictions.formats.contents import UNSAFE, Arrays, FileContents, damaged, disk_errors
-from calibrant.predictions.formats.names import choose, fields_of
-from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 BY = "torch.save({'logits': logits, 'labels': labels}, path)"
 
@@ -34,10 +33,7 @@ def read(path: Path) -> FileContents:
     if not isinstance(loaded, dict):
         raise InputError(f"it holds a {type(loaded).__name__}; write it by {BY}.")
     arrays = {str(name): values for name, values in loaded.items()}
-    if holds_top_k(arrays):
-        return FileContents(fields=fields_of_top_k(list(arrays), arrays.__getitem__))
-    chosen = choose(arrays)
-    return FileContents(fields=fields_of({name: arrays[name] for name in chosen.used}, chosen))
+    return FileContents(fields=fields_of_arrays(list(arrays), arrays.__getitem__))
 
 
 def write(arrays: Arrays, path: Path) -> None:

@@ -13,6 +13,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
 from calibrant.predictions.formats import (
     csv_file,
+    feather,
     json_file,
     npy,
     npz,
@@ -54,6 +55,7 @@ def npy_format(labels: Path | None = None) -> Format:
 MANY_PARQUET = Format(read=parquet_files.read, records=parquet_files.records_of)
 """A folder of Parquet files, or an address; they are read part by part elsewhere."""
 _TEXT = Format(read=csv_file.read, write=csv_file.write, records=csv_file.records_of)
+_ARROW = Format(read=feather.read, write=feather.write, records=feather.records_of)
 _JSON, _LINES = (
     Format(
         read=partial(json_file.read, whole=whole),
@@ -76,6 +78,8 @@ FORMATS = {
         size_of_scores=parquet.size_of_scores,
         records=parquet.records_of,
     ),
+    ".feather": _ARROW,
+    ".arrow": _ARROW,
     ".jsonl": _LINES,
     ".ndjson": _LINES,
     ".json": _JSON,

@@ -10,9 +10,8 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
+from calibrant.predictions.formats.arrays import fields_of_arrays
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged, disk_errors
-from calibrant.predictions.formats.names import choose, fields_of
-from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 
 
 def read(path: Path) -> FileContents:
@@ -25,20 +24,15 @@ def read(path: Path) -> FileContents:
             named = ("class_names", "groups", "clusters", "kind")
             texts = {name: metadata[name] for name in named if name in metadata}
             names = [*file.keys(), *texts]
-            if holds_top_k(names):
 
-                def one(name: str) -> Any:
-                    return _from_json(name, texts[name]) if name in texts else file.get_tensor(name)
+            def one(name: str) -> Any:
+                return _from_json(name, texts[name]) if name in texts else file.get_tensor(name)
 
-                return FileContents(fields=fields_of_top_k(names, one))
-            chosen = choose(names)
-            tensors = {name: file.get_tensor(name) for name in chosen.used if name not in texts}
+            return FileContents(fields=fields_of_arrays(names, one))
     except InputError:
         raise
     except (SafetensorError, *DAMAGE) as error:
         raise InputError(damaged("a .safetensors file", error)) from error
-    lists = {name: _from_json(name, text) for name, text in texts.items() if name in chosen.used}
-    return FileContents(fields=fields_of(tensors | lists, chosen))
 
 
 def write(arrays: Arrays, path: Path) -> None:

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import atomic_write
-from calibrant.predictions.formats import csv_file, json_file, lm_eval, parquet, parquet_files
+from calibrant.predictions.formats import csv_file, feather, json_file, lm_eval, parquet, parquet_files
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import layout_of
+from calibrant.predictions.formats.known import space_of
 
 Scores: TypeAlias = NDArray[np.float64]  # (N, k)
 _FORMULA = re.compile(r"\s*[=@]|\s*[+-](?!\s*[\d.,]+(e[+-]?\d+)?\s*%?\s*$)", flags=re.IGNORECASE)
@@ -28,7 +29,7 @@ _TEXT, _JSON, _PARQUET = "text", "json", "parquet"
 _FAMILIES = {
     ".csv": _TEXT, ".csv.gz": _TEXT, ".tsv": _TEXT, ".tsv.gz": _TEXT,
     ".jsonl": _JSON, ".ndjson": _JSON, ".json": _JSON,
-    ".parquet": _PARQUET,
+    ".parquet": _PARQUET, ".feather": _PARQUET, ".arrow": _PARQUET,
 }  # fmt: skip
 
 
@@ -110,6 +111,11 @@ def _places(given: Sequence[str], columns: ColumnNames | None) -> dict[int, str]
     return found
 
 
+def _probs(lists: str) -> str:
+    """The name of a column of lists, which hold probabilities then."""
+    return lists if space_of(lists) == "probs" else "probs"
+
+
 def _check_rows(count: int, scores: Scores) -> None:
     if count != len(scores):
         raise InputError(f"the file had {len(scores)} rows when it was read and now has {count}.")
@@ -125,7 +131,7 @@ def _write_text(
     places = _places(header, columns)
     _check_rows(len(rows) - 1, scores)
     old = [row[place] for row in rows[1:] for place in places]
-    commas = delimiter != "," and any("," in cell for cell in old)
+    commas = any("," in cell for cell in old)
     sign = "%" if any(cell.strip().endswith("%") for cell in old) else ""
     for row, values in zip(rows[1:], scores.tolist(), strict=True):
         for place, value in zip(places, values, strict=True):
@@ -187,7 +193,7 @@ def _records(
     form, name = json_file.form_of(records, columns)
     pairs = zip(records, scores, strict=True)
     if form == "pipelines":
-        classes = sorted(str(each["label"]) for each in records[0][name])
+        classes = json_file.pipeline_classes(str(each["label"]) for each in records[0][name])
         return [
             {
                 **record,
@@ -196,8 +202,9 @@ def _records(
             for record, values in pairs
         ]
     if form == "lists":
+        title = _probs(name)
         return [
-            {"probs" if key == name else key: values if key == name else value for key, value in each.items()}
+            {title if key == name else key: values if key == name else cell for key, cell in each.items()}
             for each, values in pairs
         ]
     names = json_file.names_of(records)
@@ -214,12 +221,12 @@ def _records(
 def _write_parquet(
     source: Path, ending: str, new_ending: str, scores: Scores, columns: ColumnNames | None
 ) -> _Write:
-    del ending, new_ending
-    table = parquet_files.whole_table(source)
+    table = (parquet_files if ending == ".parquet" else feather).whole_table(source)
+    write = (parquet if new_ending == ".parquet" else feather).write_table
     _check_rows(table.num_rows, scores)
     if (lists := parquet.lists_in(table.schema, columns)) is not None:
-        table = table.set_column(table.column_names.index(lists), "probs", [list(scores)])
-        return lambda path: parquet.write_table(table, path)
+        table = table.set_column(table.column_names.index(lists), _probs(lists), [list(scores)])
+        return lambda path: write(table, path)
     for column, (place, title) in enumerate(_places(table.column_names, columns).items()):
         table = table.set_column(place, title, [scores[:, column]])
-    return lambda path: parquet.write_table(table, path)
+    return lambda path: write(table, path)

@@ -17,7 +17,7 @@ _MOST_LISTED = 12
 
 
 def names_stated(columns: ColumnNames | None) -> list[str]:
-    """What the caller says labels, clusters, groups and bands are called.
+    """What the caller says labels, weights, clusters, groups and bands are called.
 
     Example:
         >>> names_stated(ColumnNames(label="who", bands=("place:0:9",)))
@@ -26,11 +26,12 @@ def names_stated(columns: ColumnNames | None) -> list[str]:
     if columns is None:
         return []
     bands = (name for name, _ in map(named_bands, columns.bands))
-    return [each for each in (columns.label, columns.cluster, *columns.groups, *bands) if each is not None]
+    named = (columns.label, columns.weight, columns.cluster, *columns.groups, *bands)
+    return [each for each in named if each is not None]
 
 
 def stated_fields(records: Records, columns: ColumnNames | None, *, within: str = "") -> dict[str, Any]:
-    """Labels, groups and clusters, as far as the caller says what they are called.
+    """Labels, weights, groups and clusters, as far as the caller says what they are called.
 
     Args:
         records: The records.
@@ -49,6 +50,8 @@ def stated_fields(records: Records, columns: ColumnNames | None, *, within: str 
     found: dict[str, Any] = {}
     if columns.label is not None:
         found["labels"] = _values(records, columns.label, within)
+    if columns.weight is not None:
+        found["weights"] = _values(records, columns.weight, within)
     groups = {name: [_text(each) for each in _values(records, name, within)] for name in columns.groups}
     alone = len(groups) == 1 and not columns.bands
     for name, starts in map(named_bands, columns.bands):

@@ -11,10 +11,12 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK, top_k_of
 from calibrant.predictions.bands import bands_of, named_bands
-from calibrant.predictions.checks import as_labels, as_texts
-from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, LABELS, ColumnNames
+from calibrant.predictions.checks import as_texts
+from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames
 from calibrant.predictions.formats.columns import Layout, groups_together
+from calibrant.predictions.formats.known import LABELS, WEIGHTS
 from calibrant.predictions.formats.names import listing
+from calibrant.predictions.labels import as_labels
 
 LOGITS = ("top_k_logits", "top_logits")
 LOG_PROBS = ("top_logprobs", "top_k_logprobs", "top_log_probs")
@@ -34,7 +36,7 @@ IMPLIED = frozenset({"confidence", "correct"})
 FEWEST_DRAWN, NEARLY_ALL = 20, 0.98
 """How many samples, and what share of them, make it a matter to be said that `token` is the most probable."""
 
-_SINGULAR = {"weights": "weight", "groups": "group", "clusters": "cluster"}
+_OTHERS = {"weights": ("weight", *WEIGHTS), "groups": ("group",), "clusters": ("cluster",)}
 
 
 def holds_top_k(found: Collection[str]) -> bool:
@@ -84,12 +86,12 @@ def columns_of_top_k(found: Sequence[str], columns: ColumnNames) -> tuple[Layout
     labels = (columns.label,) if columns.label else first(TRUTH)
     given = {name: name for name in (*scores, *labels)}
     for name in COMPANIONS:
-        stated = columns.cluster if name == "clusters" else None
+        stated = {"clusters": columns.cluster, "weights": columns.weight}.get(name)
         if name == "groups" and (columns.group or columns.bands):
             given |= {GROUP_OF + each: each for each in columns.groups}
             given |= {BANDS_OF + each: named_bands(each)[0] for each in columns.bands}
             continue
-        for each in (stated,) if stated else first((name, _SINGULAR.get(name, name))):
+        for each in (stated,) if stated else first((name, *_OTHERS.get(name, ()))):
             given[name] = each
     singles = tuple(name for name in given if name not in {*scores, *labels})
     unused = tuple(name for name in found if name not in {*given.values(), *IMPLIED})
@@ -149,10 +151,10 @@ def _fields(
     )
     fields: dict[str, Any] = {"top_k": top_k, "labels": true, "truth": labels}
     for name in COMPANIONS:
-        stated = columns.cluster if name == "clusters" else None
+        stated = {"clusters": columns.cluster, "weights": columns.weight}.get(name)
         if name == "groups" and (columns.group or columns.bands):
             fields[name] = _groups(columns, lambda each: one_of((), each))
-        elif (values := one_of((name, _SINGULAR.get(name, name)), stated)) is not None:
+        elif (values := one_of((name, *_OTHERS.get(name, ())), stated)) is not None:
             fields[name] = values
     unused = [name for name in found if name not in {*used, *IMPLIED}]
     return fields, [f"Not used: {listing(unused)}."] if unused else [], left_out, by_token

@@ -1,0 +1,214 @@
+"""True classes as numbers: by their place, by their name, or by words with a plain meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from calibrant._math.arrays import ArrayLike, as_label_tensor
+from calibrant._math.errors import InputError
+from calibrant.predictions.checks import as_texts, refuse_beyond_one, shown
+
+NAMES_OF_CLASSES = "; to use names give `class_names` (in a table: name the columns, as in `prob_cat`)"
+NAMES_OF_AN_EVENT = (
+    "; which word is class 1 is not guessed: name it by `positive_class` (--positive-class), name both in "
+    "`class_names`, or write 1 and 0"
+)
+PROBABILITIES_AS_LABELS = "; these look like probabilities (are --label-column and --prob-columns swapped?)"
+YES_OR_NO = {"yes": "1", "no": "0"}
+OPPOSITES = {"yes": "no", "y": "n", "positive": "negative", "pos": "neg"}  # class 1 and class 0
+OPPOSITE_NAMES = OPPOSITES | {"true": "false"}
+"""The same of names in headers; in cells, these two are numbers."""
+MISSING = frozenset({"", "<na>", "nan", "null"})
+"""What stands in a cell of which nothing is known."""
+MISSING_AMONG_NUMBERS = MISSING | {"na", "n/a", "none", "?"}
+"""Among words, these could be the name of a class."""
+
+
+def as_correct(values: ArrayLike, num_samples: int) -> Tensor:
+    """Right or wrong, one per sample, as bool; the words yes and no will do."""
+    texts = as_texts(values)
+    if texts is not None:
+        values = whole_numbers([YES_OR_NO.get(text.lower(), text) for text in texts], "correct")
+    tensor = as_label_tensor(values, name="correct").cpu()
+    if tensor.shape != (num_samples,):
+        raise InputError(
+            f"`correct` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
+        )
+    refuse_beyond_one(tensor, "`correct` must be 0 or 1")
+    return tensor.to(torch.bool)
+
+
+def as_labels(values: ArrayLike, class_names: tuple[str, ...] | None, *, binary: bool = False) -> Tensor:
+    """Labels as int64; texts are the names of classes, or whole numbers.
+
+    Numbers are names where all names are numbers, unless they are no names and can be places, which tensors
+    always hold.
+    """
+    texts = as_texts(values)
+    if texts is None and class_names is not None and _all_numbers(class_names):
+        texts = _numbers_as_names(values, class_names)
+    if texts is not None:
+        remedy = NAMES_OF_AN_EVENT if binary else NAMES_OF_CLASSES
+        values = (
+            whole_numbers(texts, "labels", remedy) if class_names is None else _indices(texts, class_names)
+        )
+    return as_label_tensor(values, name="labels").cpu()
+
+
+def labels_by_name(labels: Tensor, class_names: tuple[str, ...]) -> Tensor:
+    """Labels as arrays hold them, where numbers are names if all names are numbers."""
+    if labels.ndim > 1 or not _all_numbers(class_names):
+        return labels
+    return torch.tensor([whole_number(name) for name in class_names])[labels]
+
+
+def event_names(labels: ArrayLike, positive: str | None) -> list[str] | None:
+    """The names of class 0 and class 1 where labels are words, of which one is said to be positive."""
+    words = list(dict.fromkeys(as_texts(labels) or ()))
+    if positive is None or positive not in words or len(words) > 2:
+        return None
+    others = [word for word in words if word != positive] or [opposite_of(positive) or f"not {positive}"]
+    return [*others, positive]
+
+
+def yes_and_no(labels: ArrayLike) -> tuple[str, str] | None:
+    """The names of class 0 and class 1 where all labels are one of two words such as yes and no."""
+    words = set(as_texts(labels) or ())
+    for positive, negative in OPPOSITES.items():
+        if words and {word.lower() for word in words} <= {positive, negative}:
+            forms = [
+                next((word for word in words if word.lower() == name), None) for name in (negative, positive)
+            ]
+            names = (
+                forms[0] or _in_the_form_of(negative, forms[1]),
+                forms[1] or _in_the_form_of(positive, forms[0]),
+            )
+            return names if words <= set(names) else None
+    return None
+
+
+def as_true_classes(values: ArrayLike, num_samples: int) -> Tensor:
+    """True classes for top-label confidences, int64; names are numbered in alphabetical order."""
+    texts = as_texts(values)
+    if texts is not None:
+        numbers = [whole_number(text) for text in texts]
+        if None in numbers:
+            order = {name: number for number, name in enumerate(sorted(set(texts)))}
+            numbers = [order[text] for text in texts]
+        values = numbers
+    tensor = as_label_tensor(values, name="labels").cpu()
+    if tensor.shape != (num_samples,):
+        raise InputError(
+            f"`labels` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
+        )
+    return tensor
+
+
+def opposite_of(word: str) -> str | None:
+    """The other of two words such as yes and no, in the same capitals; None where there is none."""
+    pairs = OPPOSITE_NAMES | {negative: positive for positive, negative in OPPOSITE_NAMES.items()}
+    return _in_the_form_of(pairs[word.lower()], word) if word.lower() in pairs else None
+
+
+def refuse_missing(texts: Sequence[str], name: str, classes: Sequence[str] = ()) -> None:
+    """Refuse texts of which one says that nothing is known, unless a class is called so."""
+    others = [text for text in texts if text.lower() not in MISSING_AMONG_NUMBERS]
+    numbers = all(whole_number(text) is not None for text in others)
+    words = MISSING_AMONG_NUMBERS if numbers else MISSING
+    missing = [row for row, text in enumerate(texts) if text.lower() in words and text not in classes]
+    if missing:
+        row, held = missing[0], len(missing)
+        raise InputError(
+            f"`{name}` is missing in {held} of {len(texts)} rows; row {row} holds {shown(texts[row])}; "
+            f"leave such rows out (pandas: `frame.dropna(subset=[{name!r}])`)."
+        )
+
+
+def whole_number(text: str) -> int | None:
+    """The whole number that a text says; pandas writes True for 1, and 1.0 where a column has gaps."""
+    word = {"true": 1, "false": 0}.get(text.lower())
+    if word is not None:
+        return word
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else None
+
+
+def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
+    """Texts as whole numbers, one per row; ``remedy`` is for words."""
+    numbers: list[int] = []
+    for row, text in enumerate(texts):
+        number = whole_number(text)
+        if number is None:
+            remedy = remedy if text else "; leave out rows where it is not known"
+            if name == "labels" and 2 * sum(map(_is_fraction, texts)) > len(texts):
+                remedy = PROBABILITIES_AS_LABELS
+            raise InputError(f"`{name}` must be whole numbers; row {row} holds {shown(text)}{remedy}.")
+        numbers.append(number)
+    return numbers
+
+
+def _all_numbers(class_names: tuple[str, ...]) -> bool:
+    """Whether classes are called by numbers, other than their places."""
+    numbers = [None if name.isalpha() else whole_number(name) for name in class_names]
+    return None not in numbers and len({*numbers}) == len(numbers) and numbers != [*range(len(numbers))]
+
+
+def _numbers_as_names(values: ArrayLike, class_names: tuple[str, ...]) -> list[str] | None:
+    """Numbers as the names of classes; None where they are places: in tensors, or if they cannot be names."""
+    if isinstance(values, Tensor):
+        return None
+    numbers = as_label_tensor(values, name="labels")
+    if numbers.ndim != 1:
+        return None
+    strangers = {*numbers.unique().tolist()} - {whole_number(name) for name in class_names}
+    if strangers and int(numbers.min()) >= 0 and int(numbers.max()) < len(class_names):
+        return None
+    return [str(number) for number in numbers.tolist()]
+
+
+def _is_fraction(text: str) -> bool:
+    """Whether it says a number between 0 and 1."""
+    try:
+        return 0 < float(text) < 1
+    except ValueError:
+        return False
+
+
+def _in_the_form_of(word: str, model: str | None) -> str:
+    """In capitals as the other word is."""
+    return word.title() if model and model.istitle() else word.upper() if model and model.isupper() else word
+
+
+def _indices(texts: list[str], class_names: tuple[str, ...]) -> list[int]:
+    """Names of classes as their numbers; plain numbers will do where no class is called by a number."""
+    index = {name: number for number, name in enumerate(class_names)}
+    if _all_numbers(class_names):  # 2.0 is 2
+        index = {str(whole_number(name)): number for name, number in index.items()}
+        plain = (whole_number(text) for text in texts)
+        texts = [text if each is None else str(each) for text, each in zip(texts, plain, strict=True)]
+    strangers = [row for row, text in enumerate(texts) if text not in index]
+    if not strangers:
+        repeated = [name for name in class_names if index[name] != class_names.index(name)]
+        if repeated:
+            raise InputError(
+                f"`labels` must be numbers where two classes have one name; {repeated[0]!r} has two."
+            )
+        return [index[text] for text in texts]
+    no_names = len(strangers) == len(texts) and not any(name.isdigit() for name in class_names)
+    if no_names and all(whole_number(text) is not None for text in texts):
+        return whole_numbers(texts, "labels")
+    row = strangers[0]
+    classes = ", ".join(class_names[:10]) + (", …" if len(class_names) > 10 else "")
+    raise InputError(
+        f"`labels` must name one of the classes ({classes}); row {row} holds {shown(texts[row])}."
+    )

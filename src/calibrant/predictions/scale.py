@@ -1,0 +1,131 @@
+"""Probabilities on another scale than 0 to 1, such as percentages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant._math.arrays import as_float_tensor, first_row
+from calibrant._math.errors import InputError
+
+Scale: TypeAlias = tuple[float, float]
+"""What stands for 0, and what for 1."""
+PERCENT = (0.0, 100.0)
+LARGEST_GUESSED = 50.0
+"""Of a single column: what no scale of stars, words or grades reaches."""
+DIVIDED = "holds percentages and was divided by 100."
+"""Said of probabilities that were percentages."""
+_BROUGHT = re.compile(r" from (\S+) to (\S+) was brought to the scale from 0 to 1\.$")
+SPACES = ("probs", "confidence")
+
+
+def scale_of(text: str) -> Scale:
+    """What a text such as 1:5 says.
+
+    Raises:
+        InputError: If it is not two different numbers.
+
+    Example:
+        >>> scale_of("1:5")
+        (1.0, 5.0)
+    """
+    try:
+        low, high = (float(part) for part in text.split(":"))
+    except ValueError:
+        low = high = 0.0
+    if low == high or not np.isfinite([low, high]).all():
+        raise InputError(f"--scale must be the two ends of the scale, as in 1:5; got {text!r}.")
+    return low, high
+
+
+def as_shares(
+    fields: dict[str, Any], scale: Scale | None = None, *, percent: bool | None = None
+) -> dict[str, Any]:
+    """The fields with probabilities between 0 and 1, which a note says where they had another scale.
+
+    Args:
+        fields: The arguments of ``Predictions``.
+        scale: What stands for 0 and for 1, where that is known.
+        percent: Whether they are percentages; by default where they can be nothing else.
+
+    Raises:
+        InputError: If there are no probabilities, one lies beyond the ends of the scale, or it is said twice.
+    """
+    if percent:
+        if scale is not None:
+            raise InputError("percentages have a scale of their own; leave out `scale` (--scale).")
+        scale = PERCENT
+    space = next((name for name in SPACES if name in fields), None)
+    if space is None:
+        if scale is not None:
+            raise InputError("it holds logits, which have no scale; leave out `scale` (--scale, --percent).")
+        return fields
+    if scale_before(fields.get("notes", ())) == PERCENT:  # they had percent signs
+        if scale not in {None, PERCENT}:
+            raise InputError("percentages have a scale of their own; leave out `scale` (--scale).")
+        return fields
+    values = fields[space]
+    if isinstance(values, list | tuple):
+        values = np.asarray(values)
+    if not isinstance(values, np.ndarray | torch.Tensor):
+        return fields
+    if scale is None:
+        if percent is False or not _are_percentages(values):
+            return fields
+        scale = PERCENT
+    low, high = scale
+    if scale == PERCENT:
+        note, shares = f"`{space}` {DIVIDED}", values / 100
+    else:
+        note = f"`{space}` from {low:g} to {high:g} was brought to the scale from 0 to 1."
+        shares = (values - low) / (high - low)
+        _refuse_beyond(values, space, scale)
+    return fields | {space: shares, "notes": (*fields.get("notes", ()), note)}
+
+
+def holds_percentages(fields: dict[str, Any]) -> bool:
+    """Whether the fields hold what is divided by 100."""
+    return scale_before(as_shares(fields).get("notes", ())) == PERCENT
+
+
+def scale_before(notes: Iterable[str]) -> Scale:
+    """The scale that probabilities had in their file, by the notes on predictions."""
+    for note in notes:
+        if note.endswith(DIVIDED):
+            return PERCENT
+        if found := _BROUGHT.search(note):
+            return float(found[1]), float(found[2])
+    return 0.0, 1.0
+
+
+def _refuse_beyond(values: Any, space: str, scale: Scale) -> None:
+    """Refuse what lies beyond the ends of the scale."""
+    table = as_float_tensor(values, name=space)
+    bad = (table < min(scale)) | (table > max(scale))
+    if bool(bad.any()):
+        row = first_row(bad)
+        value = float(table[row][bad[row]].reshape(-1)[0])
+        raise InputError(
+            f"`{space}` must lie on the scale from {min(scale):g} to {max(scale):g} (--scale); "
+            f"row {row} holds {value:g}."
+        )
+
+
+def _are_percentages(values: np.ndarray[Any, np.dtype[Any]] | Tensor) -> bool:
+    """Whether rows sum to 100, or a column goes far beyond 1 and holds nothing that a share could be."""
+    try:
+        table = as_float_tensor(values, name="probs")
+    except TypeError:  # texts; what is wrong with other values is said where they are read
+        return False
+    if not table.numel() or table.ndim not in {1, 2} or not bool(torch.isfinite(table).all()):
+        return False
+    if not (float(table.min()) >= 0 and 1 < float(table.max()) <= 100):
+        return False
+    if table.ndim == 2:
+        return bool(((table.to(torch.float64).sum(dim=1) - 100).abs() <= 1).all())
+    return float(table.max()) > LARGEST_GUESSED and not bool(((table > 0) & (table < 1)).any())

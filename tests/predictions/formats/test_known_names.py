@@ -1,0 +1,151 @@
+"""One table of names serves every format: each known name, walked through each of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant.predictions import ColumnNames, Predictions, load_predictions, predictions_from_frame
+from calibrant.predictions.formats.known import (
+    CONFIDENCES,
+    DECISIONS,
+    FAMILIES,
+    LABELS,
+    OUTCOMES,
+    PREDICTED,
+    SINGLE,
+    WEIGHTS,
+)
+
+TABLES = ("csv", "csv.gz", "tsv", "json", "jsonl", "parquet", "feather", "pandas", "polars")
+ARRAYS = ("npz", "npy", "pt", "safetensors", "json of arrays", "json of pandas")
+LABELLED, PROBS, WEIGHTS_GIVEN = [1, 0, 1], [0.75, 0.5, 0.25], [1.0, 2.0, 0.5]
+
+
+def given_as(folder: Path, ending: str, cells: dict[str, list[Any]], **options: Any) -> Predictions:
+    """Columns as a file of a format, or as a frame, read."""
+    path = folder / f"p.{ending}"
+    rows = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
+    if ending in {"pandas", "polars"}:
+        return predictions_from_frame(pytest.importorskip(ending).DataFrame(cells), **options)
+    if ending in {"csv", "tsv", "csv.gz"}:
+        mark = "\t" if ending == "tsv" else ","
+        text = "".join(f"{mark.join(map(str, each))}\n" for each in [cells, *(row.values() for row in rows)])
+        path.write_bytes(gzip.compress(text.encode()) if ending == "csv.gz" else text.encode())
+    elif ending in {"parquet", "feather"}:
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import feather, parquet
+
+        write = parquet.write_table if ending == "parquet" else feather.write_feather
+        write(pyarrow.table(cells), path)
+    elif ending == "npy":
+        path = folder / "arrays"
+        path.mkdir()
+        for name, values in cells.items():
+            np.save(path / f"{name}.npy", np.array(values))
+    elif ending == "npz":
+        np.savez(path, **{name: np.array(values) for name, values in cells.items()})
+    elif ending == "pt":
+        torch.save({name: torch.tensor(values) for name, values in cells.items()}, path)
+    elif ending == "safetensors":
+        from safetensors.torch import save_file
+
+        save_file({name: torch.tensor(values) for name, values in cells.items()}, path)
+    elif ending == "jsonl":
+        path.write_text("\n".join(map(json.dumps, rows)))
+    else:
+        path = folder / "p.json"
+        whole: Any = {"json": rows, "json of arrays": cells}.get(ending)
+        if whole is None:
+            whole = {name: {str(k): each for k, each in enumerate(values)} for name, values in cells.items()}
+        path.write_text(json.dumps(whole))
+    return load_predictions(path, **options)
+
+
+@pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
+@pytest.mark.parametrize("name", ["label", "labels", "Y_True", *LABELS])
+def test_every_name_of_true_classes(tmp_path, ending, name) -> None:
+    """The same labels in every format."""
+    found = given_as(tmp_path, ending, {name: LABELLED, "prob": PROBS})
+    assert (found.kind, found.labels.tolist(), found.probs.tolist()) == ("binary", LABELLED, PROBS)
+
+
+@pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
+@pytest.mark.parametrize("name", ["prob", "logit", *SINGLE, *DECISIONS])
+def test_every_name_of_a_single_score(tmp_path, ending, name) -> None:
+    """Fractions are probabilities, also under a name that decisions often have."""
+    found = given_as(tmp_path, ending, {"y": LABELLED, name: PROBS})
+    assert (found.kind, found.labels.tolist(), found.values.tolist()) == ("binary", LABELLED, PROBS)
+    assert found.space == ("logits" if name == "logit" else "probs")
+
+
+@pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
+@pytest.mark.parametrize("name", DECISIONS)
+def test_decisions_are_told_by_their_values(tmp_path, ending, name) -> None:
+    """Whole numbers under such a name are what the model decided."""
+    with pytest.raises(InputError, match=rf"it holds decisions \(`{name}`\), and no probabilities"):
+        given_as(tmp_path, ending, {"y": LABELLED, name: [1, 0, 0]})
+
+
+@pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
+@pytest.mark.parametrize("name", ["weight", "weights", "Sample_Weight", *WEIGHTS])
+def test_every_name_of_weights(tmp_path, ending, name) -> None:
+    """Weights are weights in every format, and a note says which column they are."""
+    found = given_as(tmp_path, ending, {"y": LABELLED, "prob": PROBS, name: WEIGHTS_GIVEN})
+    assert found.weights.tolist() == WEIGHTS_GIVEN
+    assert name in {"weight", "weights"} or any(f"`{name}` as `weight" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("ending", TABLES)
+def test_weights_of_another_name_are_named(tmp_path, ending) -> None:
+    """An option for names that are not known, and for two that are."""
+    columns = {"y": LABELLED, "prob": PROBS, "w": [1, 1, 1], "exposure": WEIGHTS_GIVEN, "n": [3, 2, 1]}
+    remedy = "say so by `columns`" if ending in {"pandas", "polars"} else r"\(--weight-column\)"
+    with pytest.raises(InputError, match=rf"holds the weights, `exposure` or `w`\? .*{remedy}"):
+        given_as(tmp_path, ending, columns)
+    for name in ("exposure", "n"):
+        found = given_as(tmp_path, ending, columns, columns=ColumnNames(weight=name))
+        assert found.weights.tolist() == columns[name]
+
+
+@pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
+@pytest.mark.parametrize("prefix", ["prob_", "logit_", *FAMILIES["prob"], *FAMILIES["logit"]])
+def test_every_name_of_scores_by_class(tmp_path, ending, prefix) -> None:
+    """A column, or an array, for each class."""
+    family = next(name for name, known in FAMILIES.items() if prefix in {f"{name}_", *known})
+    scores = {f"{prefix}{k}": [p if k else 1 - p for p in PROBS] for k in range(2)}
+    found = given_as(tmp_path, ending, {"y": LABELLED, **scores})
+    assert (found.kind, found.num_classes, found.labels.tolist()) == ("multiclass", 2, LABELLED)
+    assert (found.space, found.values[:, 1].tolist()) == ({"prob": "probs"}.get(family, "logits"), PROBS)
+
+
+@pytest.mark.parametrize("ending", [*TABLES, *ARRAYS])
+@pytest.mark.parametrize("confidence", ["confidence", *CONFIDENCES])
+def test_every_name_of_confidences(tmp_path, ending, confidence) -> None:
+    """With whether each was right, or with what was true and what was predicted."""
+    for number, outcome in enumerate(["correct", *OUTCOMES]):
+        (folder := tmp_path / str(number)).mkdir()
+        found = given_as(folder, ending, {confidence: PROBS, outcome: LABELLED})
+        assert (found.kind, found.confidence.tolist()) == ("top_label", PROBS)
+        assert found.correct.tolist() == [True, False, True]
+    for number, predicted in enumerate(PREDICTED):
+        (folder := tmp_path / f"predicted{number}").mkdir()
+        found = given_as(folder, ending, {confidence: PROBS, "y_true": [1, 0, 2], predicted: [1, 1, 2]})
+        assert (found.kind, found.correct.tolist()) == ("top_label", [True, False, True])
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json", "json of arrays", "parquet", "feather"])
+@pytest.mark.parametrize("name", ["probs", "prob", *SINGLE, *DECISIONS])
+def test_lists_in_cells_have_the_same_names(tmp_path, ending, name) -> None:
+    """The probabilities of all classes in one cell, in every format whose cells can be lists."""
+    lists = [[1 - p, p] for p in PROBS]
+    found = given_as(tmp_path, ending, {"target": LABELLED, name: lists, "sample_weight": WEIGHTS_GIVEN})
+    assert (found.kind, found.labels.tolist(), found.probs.tolist()) == ("multiclass", LABELLED, lists)
+    assert found.weights.tolist() == WEIGHTS_GIVEN
