@@ -54,9 +54,8 @@ def reliability_curve(
         share = min(1.0, outcome[b] / mass[b])
         expected = np.quantile(null_outcomes[b] / mass[b], tails).tolist()
         number = mass[b] ** 2 / squares[b]
-        if events.clusters is not None:
-            inside = np.sort(matrix[[b]].indices)
-            part = events.part(inside)
+        part = None if events.clusters is None else events.part(np.sort(matrix[[b]].indices))
+        if part is not None and part.clusters is not None:
             number = effective_share_number(part.outcomes, part.weights, part.clusters, part.numbers)
         interval = wilson_interval(share, float(number), level)
         bins.append((float(confidence[b] / mass[b]), float(share), *interval, *expected))

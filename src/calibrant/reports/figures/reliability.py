@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
@@ -266,8 +265,8 @@ def _square(ax: Axes, curves: Sequence[Curve]) -> None:
     drawing.unit_square(ax, _stated(curves[0]), found)
     low, high, log = _shown(curves)
     ax.set(xlim=(low, high), ylim=(low, high))
-    for axis in (ax.xaxis, ax.yaxis):
-        _tick_along(axis, low, high, log=log)
+    _tick_along(ax, "x", low, high, log=log)
+    _tick_along(ax, "y", low, high, log=log)
 
 
 def _across(ax: Axes, curves: Sequence[Curve]) -> None:
@@ -275,7 +274,7 @@ def _across(ax: Axes, curves: Sequence[Curve]) -> None:
     ax.set_xlabel(_stated(curves[0]))
     low, high, log = _shown(curves)
     ax.set_xlim(low, high)
-    _tick_along(ax.xaxis, low, high, log=log)
+    _tick_along(ax, "x", low, high, log=log)
 
 
 def _shown(curves: Sequence[Curve]) -> tuple[float, float, bool]:
@@ -291,16 +290,17 @@ def _shown(curves: Sequence[Curve]) -> tuple[float, float, bool]:
     )
 
 
-def _tick_along(axis: Axis, low: float, high: float, *, log: bool) -> None:
+def _tick_along(ax: Axes, which: Literal["x", "y"], low: float, high: float, *, log: bool) -> None:
     """Six ticks from 0 to 1, or a few round numbers."""
+    axis = ax.xaxis if which == "x" else ax.yaxis
     if (low, high) == (0.0, 1.0):
         axis.set_ticks(np.linspace(0, 1, 6))
         return
     if not log:
         axis.set_ticks(MaxNLocator(5).tick_values(low, high))
-        axis.axes.set(**{f"{axis.axis_name}lim": (low, high)})
+        ax.set(**{f"{which}lim": (low, high)})
         return
-    axis.axes.set(**{f"{axis.axis_name}scale": "log", f"{axis.axis_name}lim": (low, high)})
+    ax.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     digits = (1, 2, 5) if high / low < 100 else (1, 3) if high / low < 1000 else (1,)
     ticks = [digit * 10.0**power for power in powers for digit in digits]
