@@ -19,7 +19,7 @@ from calibrant.calibrators.fitting.doubts import CONSTANT, few
 from calibrant.calibrators.fitting.regression import Fitted, Regression, regress
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.temperatures import fit_temperature
+from calibrant.calibrators.fitting.units import likeliest_temperature
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +46,7 @@ class LinearScaling(Calibrator):
 
     kinds: ClassVar[tuple[Task, ...]] = ("multiclass",)
     for_other_kinds = "for those platt fits slope and intercept"
+    unit_powers: ClassVar = {"weight": -1}
     parameter_ranges: ClassVar = {"weight": (-math.inf, math.inf), "bias": (-math.inf, math.inf)}
     objective = "nll"
     weight: Tensor
@@ -67,9 +68,6 @@ class LinearScaling(Calibrator):
         if weight.shape[1] == 1:
             weight = weight[:, 0] if self.parameter_shapes["weight"] == ("C",) else weight[:, 0].diag()
         tables = {"weight": weight.contiguous(), "bias": bias - bias.mean()}
-        if not fitted.converged:
-            stopped = f"the descent stopped at a gradient of {fitted.gradient:.1e}"
-            trouble = f"{trouble}; {stopped}" if trouble else stopped
         after = _log_loss(data.samples, _affine(logits, **tables))
         return Solution(
             converged=fitted.converged,
@@ -100,9 +98,10 @@ def _affine(logits: Tensor, weight: Tensor, bias: Tensor) -> Float[Tensor, "N C"
 
 def standardise(samples: Samples, logits: Float[Tensor, "N C"]) -> Standardised:
     """Divide by the root mean square, and fit a temperature."""
-    scale = float((logits.square().mean(dim=1) @ samples.shares).sqrt())
+    largest = float(logits.abs().max()) or 1.0  # divided first: squares of huge numbers are infinite
+    scale = largest * float(((logits / largest).square().mean(dim=1) @ samples.shares).sqrt())
     scale = scale if scale > 0 else 1.0
-    return Standardised(samples, logits / scale, scale, fit_temperature(samples, "nll", "continuous"))
+    return Standardised(samples, logits / scale, scale, likeliest_temperature(samples))
 
 
 def per_class(logits: Float[Tensor, "N C"]) -> Float[Tensor, "2 N C"]:

@@ -58,6 +58,7 @@ class DirichletCalibration(LinearScaling):
     name = "dirichlet"
     title = "Dirichlet calibration"
     named_after_person = True
+    unit_powers: ClassVar = {}
     parameter_shapes: ClassVar = {"weight": ("C", "C"), "bias": ("C",)}
 
     def __init__(self, *, off_diagonal: float = 1e-3, intercept: float = 1e-3) -> None:
@@ -77,7 +78,7 @@ class DirichletCalibration(LinearScaling):
     def _fit(self, data: Standardised) -> tuple[Fitted, str | None]:
         num_classes = data.logits.shape[1]
         ridge = torch.full((num_classes, num_classes + 1), 2 * self.intercept / num_classes).to(data.logits)
-        ridge[:, :-1] = 2 * self.off_diagonal / (num_classes * (num_classes - 1)) / data.scale**2
+        ridge[:, :-1] = 2 * self.off_diagonal / (num_classes * (num_classes - 1)) / data.scale / data.scale
         ridge[:, :-1].fill_diagonal_(0)
         centre = torch.zeros_like(ridge)
         centre[:, :-1].fill_diagonal_(data.slope)
