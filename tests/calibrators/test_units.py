@@ -207,3 +207,18 @@ def test_scores_that_rank_the_wrong_way_are_told_by_every_calibrator(
     assert len(told) == (2 if kind == "multilabel" else 1)
     calibrator, _ = fitted(searching_entry, scores, labels)
     assert not any(text.endswith(SILENT) for text in calibrator.fit_result_.warnings)
+
+
+def test_weights_that_sum_to_one_count_as_many_samples(
+    searching_entry: Any, kind: str, calibrated: Make
+) -> None:
+    """Shares of 1 / N are no counts: with them a fit is that without weights, and it says so."""
+    scores, labels = lenient(calibrated(kind, 300))
+    usual, _ = fitted(searching_entry, scores, labels)
+    with pytest.warns(
+        CalibrantWarning, match="all `weights` are below 1, so they were divided by their mean"
+    ):
+        shared = searching_entry.build().fit(scores, labels, weights=torch.full((300,), 1 / 300))
+    found, wanted = shared.predict_proba(scores), usual.predict_proba(scores)
+    assert_alike(searching_entry, found, wanted, labels)
+    assert (found - wanted).abs().mean() < _ABOUT

@@ -355,7 +355,7 @@ def test_each_label_is_fitted_on_its_own(calibrated: Callable[..., Any]) -> None
 def test_weights_reach_binned_objectives(calibrated: Callable[..., Any], objective: Any) -> None:
     """The objective reported is the weighted metric, not the plain one."""
     scores, labels = calibrated("multiclass", 200)
-    weights = torch.rand(200, dtype=torch.float64, generator=torch.Generator().manual_seed(5)) ** 4
+    weights = 2 * torch.rand(200, dtype=torch.float64, generator=torch.Generator().manual_seed(5)) ** 4
     calibrator = TemperatureScaling(objective=objective).fit(3 * scores, labels, weights=weights)
     probs = calibrator.predict_proba(3 * scores)
     metric = {

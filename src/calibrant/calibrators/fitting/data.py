@@ -22,6 +22,7 @@ _HEAD = 256  # rows
 _SUM_SLACK = 1e-3
 _SURE = 0.05
 _SURE_EVENTS = "0 or 1 were counted as 1e-12 or 1 - 1e-12"
+_BELOW_ONE = 0.999
 _FEWEST = 10  # numbers, by which logits are taken for probabilities
 
 
@@ -59,8 +60,9 @@ class CalibrationData:
         digest = self._digest.copy()
         for part in _content(weights):
             digest.update(part)
-        whole = replace(self, weights=weights, sha256=digest.hexdigest())
         kept = weights > 0
+        weights, note = _counted(weights, kept)
+        whole = replace(self, weights=weights, notes=(*self.notes, *note), sha256=digest.hexdigest())
         return whole if bool(kept.all()) else whole.part(kept)
 
     def part(self, chosen: Tensor) -> Self:
@@ -97,6 +99,17 @@ def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
             "`logits[:, k]` with `labels[:, k]`."
         )
     return next(CalibrationData.of(checked).weighted(checked.weights).problems())
+
+
+def _counted(weights: Tensor, kept: Tensor) -> tuple[Tensor, tuple[str, ...]]:
+    """Weights that count copies; importances, which are all below one, divided by their mean."""
+    if float(weights.max()) > _BELOW_ONE:
+        return weights, ()
+    mean = float(weights[kept].mean())
+    told = (
+        f"all `weights` are below 1, so they were divided by their mean, {mean:.2g}, to count whole samples"
+    )
+    return weights / mean, (told,)
 
 
 def _finite(checked: Checked) -> tuple[Tensor, tuple[str, ...]]:
