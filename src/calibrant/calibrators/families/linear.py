@@ -16,7 +16,7 @@ from calibrant._math.simplex import log_softmax
 from calibrant.calibrators.affine import Affine
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.doubts import CONSTANT, few
-from calibrant.calibrators.fitting.regression import Fitted, Regression, regress
+from calibrant.calibrators.fitting.regression import Fitted, Regression
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.units import likeliest_temperature
@@ -124,24 +124,6 @@ def around_temperature(
     else:
         centre[:, :-1].fill_diagonal_(data.slope)
     return Regression(features, data.samples.labels, data.samples.shares, ridge, centre), centre
-
-
-def most_likely(data: Standardised, features: Tensor) -> tuple[Fitted, str | None]:
-    """Without penalty, or where the likelihood then has no maximum, with the weight of one sample."""
-    num_classes, width = data.logits.shape[1], features.shape[1 if features.ndim == 2 else 0]
-    free = torch.zeros(num_classes, width, dtype=torch.float64, device=data.logits.device)
-    weak = torch.full_like(free, 1 / data.samples.total_weight)
-    if free.numel() > data.samples.total_weight:
-        trouble = f"there are more parameters, {free.numel()}, than samples"
-    elif len(data.samples.labels.unique()) < num_classes:
-        trouble = "the likelihood has no maximum (a class that never occurs)"
-    else:
-        fitted = regress(*around_temperature(data, features, free))
-        if not fitted.unbounded:
-            return fitted, None
-        trouble = "the likelihood has no maximum (separable data)"
-    fitted = regress(*around_temperature(data, features, weak))
-    return fitted, f"{trouble}, so departures from temperature scaling were penalised"
 
 
 def _trouble_with(samples: Samples) -> tuple[str, ...]:

@@ -106,9 +106,7 @@ def _counted(weights: Tensor, kept: Tensor) -> tuple[Tensor, tuple[str, ...]]:
     if float(weights.max()) > _BELOW_ONE:
         return weights, ()
     mean = float(weights[kept].mean())
-    told = (
-        f"all `weights` are below 1, so they were divided by their mean, {mean:.2g}, to count whole samples"
-    )
+    told = f"all `weights` are below 1, so they were divided by their mean, {mean:.2g}, to count samples"
     return weights / mean, (told,)
 
 
