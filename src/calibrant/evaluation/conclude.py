@@ -80,6 +80,7 @@ def _verdict(judged: Judged) -> Verdict:
         recommendation=fitted.recommendation,
         level=level,
         num_calibration=split.num_calibration,
+        effective_calibration=split.effective_calibration,
         num_test=judged.num_test,
         cross_fitted=split.folds is not None,
         one_class=prepared.one_class,

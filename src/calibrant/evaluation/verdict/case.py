@@ -32,6 +32,7 @@ class Case:
     cross_fitted: bool
     warnings: tuple[str, ...] = ()  # what looks wrong with the data
     tolerance: float | None = None  # of calibration errors; None: the default
+    effective_calibration: float | None = None  # by their weights; None: as many as there are
     one_class: bool  # whether the calibration samples hold a single class
 
     @property
@@ -98,7 +99,11 @@ class Case:
     @property
     def fitted_on(self) -> str:
         """``1 calibration sample``."""
-        return f"{self.num_calibration:,} calibration sample{'' if self.num_calibration == 1 else 's'}"
+        told = f"{self.num_calibration:,} calibration sample{'' if self.num_calibration == 1 else 's'}"
+        effective = self.effective_calibration
+        if effective is None or effective >= self.num_calibration - 0.05:
+            return told
+        return f"{told} of an effective size of {effective:.1f}"
 
     @property
     def repaired(self) -> bool:
