@@ -215,9 +215,7 @@ def test_weights_that_sum_to_one_count_as_many_samples(
     """Shares of 1 / N are no counts: with them a fit is that without weights, and it says so."""
     scores, labels = lenient(calibrated(kind, 300))
     usual, _ = fitted(searching_entry, scores, labels)
-    with pytest.warns(
-        CalibrantWarning, match="all `weights` are below 1, so they were divided by their mean"
-    ):
+    with pytest.warns(CalibrantWarning, match="the `weights` sum to 1, so they were divided by"):
         shared = searching_entry.build().fit(scores, labels, weights=torch.full((300,), 1 / 300))
     found, wanted = shared.predict_proba(scores), usual.predict_proba(scores)
     assert_alike(searching_entry, found, wanted, labels)

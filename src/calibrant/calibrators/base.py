@@ -96,7 +96,7 @@ class Calibrator(FittedModule):
             logits: Logits ``(N, C)`` (segmentation: ``(N, C, d1, ...)``), or log-odds ``(N,)`` of class 1.
             labels: Classes ``(N,)`` or ``(N, d1, ...)``, or zeros and ones of the shape of the logits with
                 one column per label.
-            weights: Sample weights ``(N,)``, or ``(N, d1, ...)``: numbers of copies, or shares below 1.
+            weights: Sample weights ``(N,)``, or ``(N, d1, ...)``: numbers of copies, or shares of one.
             folds: Number of cross-validation folds; 0 for none. ``fit_result_.held_out`` then tells how
                 calibrators fitted on the other folds do on each fold, and a warning says where
                 over-confidence became under-confidence by more than two standard errors.

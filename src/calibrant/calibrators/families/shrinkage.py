@@ -53,7 +53,7 @@ def pull(data: Standardised, features: Tensor) -> Float[Tensor, "C F"]:
 def cross_validated(data: Standardised, features: Tensor) -> tuple[Fitted, str]:
     """As near to temperature scaling as held-out folds ask for, from the nearest on as long as it pays."""
     number, copies = _width(features) * data.logits.shape[1], _copies(data)
-    numbers = fold_numbers(*copies.unique.T, _FOLDS)[copies.inverse]
+    numbers = fold_numbers(copies.unique[:, 0], copies.unique[:, 1], _FOLDS)[copies.inverse]
     folds = [_Fold(data, features, numbers == fold) for fold in range(1 if number > _LARGE else _FOLDS)]
     tried = numbers < len(folds)
     shares = torch.where(tried, data.samples.shares, 0)

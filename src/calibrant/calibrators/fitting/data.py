@@ -22,7 +22,7 @@ _HEAD = 256  # rows
 _SUM_SLACK = 1e-3
 _SURE = 0.05
 _SURE_EVENTS = "0 or 1 were counted as 1e-12 or 1 - 1e-12"
-_BELOW_ONE = 0.999
+_SHARE = 0.1  # mean weight, up to which they are no counts
 _FEWEST = 10  # numbers, by which logits are taken for probabilities
 
 
@@ -102,11 +102,13 @@ def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
 
 
 def _counted(weights: Tensor, kept: Tensor) -> tuple[Tensor, tuple[str, ...]]:
-    """Weights that count copies; importances, which are all below one, divided by their mean."""
-    if float(weights.max()) > _BELOW_ONE:
+    """Weights that count copies; shares, which are small or sum to one, divided by their mean."""
+    mean, total = float(weights[kept].mean()), float(weights.sum())
+    if float(weights.max()) >= 1 or (mean > _SHARE and total > 1 + _SUM_SLACK):
         return weights, ()
-    mean = float(weights[kept].mean())
-    told = f"all `weights` are below 1, so they were divided by their mean, {mean:.2g}, to count samples"
+    told = (
+        f"the `weights` sum to {total:.3g}, so they were divided by their mean, {mean:.2g}, to count samples"
+    )
     return weights / mean, (told,)
 
 

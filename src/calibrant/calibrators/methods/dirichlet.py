@@ -69,11 +69,11 @@ class DirichletCalibration(LinearScaling):
 
     def __init__(self, *, off_diagonal: Penalty = "auto", intercept: Penalty = "auto") -> None:
         for name, value in (("off_diagonal", off_diagonal), ("intercept", intercept)):
-            if value != "auto" and not 0 <= value < math.inf:
-                raise InputError(f"`{name}` must be at least 0 and finite; got {value!r}.")
+            if value != "auto" and (isinstance(value, str) or not 0 <= value < math.inf):
+                raise InputError(f'`{name}` must be at least 0 and finite, or "auto"; got {value!r}.')
         super().__init__()
-        self.off_diagonal = off_diagonal if off_diagonal == "auto" else float(off_diagonal)
-        self.intercept = intercept if intercept == "auto" else float(intercept)
+        self.off_diagonal: Penalty = "auto" if isinstance(off_diagonal, str) else float(off_diagonal)
+        self.intercept: Penalty = "auto" if isinstance(intercept, str) else float(intercept)
 
     def affine(self) -> None:
         """None: log-probabilities are not an affine function of logits."""
@@ -86,7 +86,7 @@ class DirichletCalibration(LinearScaling):
         if self.off_diagonal == self.intercept == "auto" and is_overfitted(data, features):
             return cross_validated(data, features)
         off_diagonal, intercept = (
-            _USUAL if each == "auto" else each for each in (self.off_diagonal, self.intercept)
+            _USUAL if isinstance(each, str) else each for each in (self.off_diagonal, self.intercept)
         )
         num_classes = data.logits.shape[1]
         ridge = torch.full((num_classes, num_classes + 1), 2 * intercept / num_classes).to(data.logits)
