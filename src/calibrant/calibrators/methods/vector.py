@@ -35,8 +35,8 @@ class VectorScaling(LinearScaling):
 
     Example:
         >>> import torch
-        >>> logits = torch.log(torch.tensor([[0.5, 0.25, 0.25]])).expand(10, 3)
-        >>> labels = torch.tensor([0, 0, 1, 1, 1, 1, 1, 2, 2, 2])
+        >>> logits = torch.log(torch.tensor([[0.5, 0.25, 0.25]])).expand(100, 3)
+        >>> labels = torch.tensor([0, 0, 1, 1, 1, 1, 1, 2, 2, 2] * 10)
         >>> import warnings
         >>> with warnings.catch_warnings():
         ...     warnings.simplefilter("ignore")  # the logits of all samples are the same
