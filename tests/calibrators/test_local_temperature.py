@@ -92,7 +92,7 @@ def test_temperatures_end_at_the_bounds_of_temperature_scaling() -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (lambda logits, _x: logits.argmin(axis=1), "the best temperature is a bound, T = 10000"),
+        (lambda logits, _x: logits.argmin(axis=1), "the best temperature is a bound of the search"),
         (lambda logits, _x: logits.argmax(axis=1), "every sample is classified correctly"),
         (
             lambda logits, x: np.where(x > 0, logits.argmax(axis=1), logits.argmin(axis=1)),

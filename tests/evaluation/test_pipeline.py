@@ -607,3 +607,19 @@ def test_where_nothing_is_fitted_all_samples_are_judged(made: Maker) -> None:
     other = evaluate(made("binary", 1200), calibration=made("binary", 60, seed=1, split=marked[:60]), **few)
     assert (other.num_calibration, other.num_test) == (0, 1200)
     assert not any("fitted" in note for note in other.notes)
+
+
+@pytest.mark.parametrize("weights", ["one", "beta"])
+def test_uneven_weights_make_no_slope_and_no_choice(weights: str) -> None:
+    """Calibrated data of an effective size near one are not called miscalibrated, and nothing is chosen."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        probs = 1 / (1 + np.exp(-2 * rng.normal(size=200)))
+        labels = (rng.random(200) < probs).astype(int)
+        mass = np.r_[1e6, np.ones(199)] if weights == "one" else 1 / rng.beta(0.2, 2, size=200)
+        found = evaluate(Predictions(probs=probs, labels=labels, weights=mass), **QUICKER)
+        slope = found.arms[0].metrics["event_slope"]
+        assert slope.low is None
+        assert "the weights leave an effective size of " in (slope.reason or "")
+        assert found.verdict.recommended == "uncalibrated"
+        assert "200 calibration samples of an effective size of " in str(found.verdict)

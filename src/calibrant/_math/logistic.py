@@ -19,7 +19,10 @@ ALIKE = "undefined: all outcomes are alike"
 NO_SPREAD = "undefined: all probabilities are alike"
 SEPARATED = "infinite: the probabilities separate the outcomes"
 
+LEAST_EFFECTIVE = 10.0
+"""Of weighted samples: with a smaller effective size an interval means nothing."""
 _TOLERANCE = 1e-13  # of derivatives
+_MOST_LEVERAGE = 0.999
 _FAR = 1e6  # no bound of an interval is looked for beyond
 
 
@@ -62,12 +65,18 @@ class LogisticFit:
     loss: float  # mean log loss in nats
     influence: Matrix  # (N, parameters) of each row on each
     information: Matrix  # per unit of weight
+    leverage: Vector  # (N,) by how much a row's own fitted probability follows its outcome
+
+    @property
+    def influence_held_out(self) -> Matrix:
+        """Influences as by a line that each row had no part in (HC3), which rows of large weight bend."""
+        return self.influence / (1 - np.minimum(self.leverage, _MOST_LEVERAGE))[:, None]
 
     def covariance(self, shares: Vector | None = None) -> Matrix:
-        """Covariance of the parameters: by the information, or (sandwich) by influences of weighted rows."""
+        """Covariance of the parameters: by the information, or (sandwich, HC3) by weighted rows."""
         if shares is None:
             return np.linalg.inv(self.information) / len(self.influence)
-        spread = self.influence * shares[:, None]
+        spread = self.influence_held_out * shares[:, None]
         return spread.T @ spread
 
 
@@ -88,7 +97,7 @@ def fit(sample: Sample, *, slope: float | None = None, intercept: float | None =
         return Expansion(loss, -(columns.T @ (sample.shares * residuals)), information)
 
     if not free:
-        return LogisticFit(start[:0], expansion(start[:0]).value, columns, np.empty((0, 0)))
+        return LogisticFit(start[:0], expansion(start[:0]).value, columns, np.empty((0, 0)), columns[:, :0])
     unbounded = np.full(len(free), math.inf)
     found = minimise_in_box(
         expansion, start[free], -unbounded, unbounded, tolerance=_TOLERANCE, longest_step=math.inf
@@ -98,7 +107,17 @@ def fit(sample: Sample, *, slope: float | None = None, intercept: float | None =
     residuals, information = _derivatives(sample, design @ place, columns)
     right: Matrix = (columns * residuals[:, None]).T
     influence: Any = np.linalg.lstsq(information, right, rcond=None)[0].T
-    return LogisticFit(found.point, found.value, influence, information)
+    spread: Any = np.linalg.lstsq(information, columns.T, rcond=None)[0].T
+    fitted = sample.outcomes - residuals
+    leverage = sample.shares * fitted * (1 - fitted) * (spread * columns).sum(axis=1)
+    return LogisticFit(found.point, found.value, influence, information, leverage)
+
+
+def reach_of(effective: float, level: float) -> float:
+    """Half an interval, in standard errors: Student's quantile by the effective size, less a line's two."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(max(1.0, effective - 2), (1 + level) / 2))
 
 
 def profile_bounds(

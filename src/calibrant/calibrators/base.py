@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -20,12 +21,13 @@ from calibrant._math.threads import threads_for
 from calibrant.calibrators.affine import Affine, folded
 from calibrant.calibrators.fitting.cross_validation import held_out, over_correction
 from calibrant.calibrators.fitting.data import CalibrationData, zeros_said
-from calibrant.calibrators.fitting.doubts import with_degeneracy
+from calibrant.calibrators.fitting.doubts import with_doubts_of_data
 from calibrant.calibrators.fitting.passes import Search
 from calibrant.calibrators.fitting.results import FitResult, Solution, join
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.stored import ScoreRows, StoredSamples
 from calibrant.calibrators.fitting.tables import stack_tables
+from calibrant.calibrators.fitting.units import solved_at_ordinary_size
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities, floored
 from calibrant.calibrators.inputs import (
     at_positions,
@@ -54,6 +56,8 @@ class Calibrator(FittedModule):
 
     for_other_kinds: ClassVar[str] = ""
     """What to use instead, where it is not for all kinds of predictions."""
+    unit_powers: ClassVar[Mapping[str, int]] = {}
+    """With which power of the scores' unit parameters grow; empty if scores must be logits or log-odds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +96,7 @@ class Calibrator(FittedModule):
             logits: Logits ``(N, C)`` (segmentation: ``(N, C, d1, ...)``), or log-odds ``(N,)`` of class 1.
             labels: Classes ``(N,)`` or ``(N, d1, ...)``, or zeros and ones of the shape of the logits with
                 one column per label.
-            weights: Sample weights ``(N,)``, or ``(N, d1, ...)``; a weight of k counts like k copies.
+            weights: Sample weights ``(N,)``, or ``(N, d1, ...)``: numbers of copies, or shares of one.
             folds: Number of cross-validation folds; 0 for none. ``fit_result_.held_out`` then tells how
                 calibrators fitted on the other folds do on each fold, and a warning says where
                 over-confidence became under-confidence by more than two standard errors.
@@ -160,10 +164,7 @@ class Calibrator(FittedModule):
         num_samples, num_classes = samples.stored.shape
         held = samples.held() if samples.is_small else None
         with threads_for(num_samples * num_classes):
-            if held is None:
-                solution = samples.solved(self.in_passes)
-            else:
-                solution = with_degeneracy(self._solve(held), held)
+            solution = samples.solved(self.in_passes) if held is None else self._solve_in_unit(held, None)
         profile = samples.profile(held)
         result = join(
             [replace(solution, message=f"{solution.message}; {samples.told}")],
@@ -224,11 +225,30 @@ class Calibrator(FittedModule):
         count = data.scores.shape[1] if data.kind == "multilabel" else 1
         starts = self._starts if len(self._starts) == count else [None] * count
         return [
-            with_degeneracy(
-                self._solve(samples) if start is None else self._solve_near(start, samples), samples
-            )
+            self._solve_in_unit(samples, start)
             for start, samples in zip(starts, data.problems(), strict=True)
         ]
+
+    def _solve_in_unit(self, samples: Samples, start: Mapping[str, float] | None) -> Solution:
+        """The solution whatever the unit of the scores, with what is doubtful about the data."""
+        powers = self.unit_powers
+
+        def solve(inside: Samples, exponent: int) -> Solution:
+            if start is None:
+                return self._solve(inside)
+            near = {name: math.ldexp(value, -exponent * powers.get(name, 0)) for name, value in start.items()}
+            return self._solve_near(near, inside)
+
+        return with_doubts_of_data(
+            solved_at_ordinary_size(samples, solve, powers, self.objective),
+            samples,
+            in_any_unit=self._in_any_unit(samples),
+        )
+
+    def _in_any_unit(self, samples: Samples) -> bool:
+        """Whether logits, divided by whatever number, lead to the same probabilities."""
+        del samples
+        return bool(self.unit_powers)
 
     def _with_held_out(self, result: FitResult, data: CalibrationData, *, folds: int, seed: int) -> FitResult:
         """The result, with what cross-validation tells."""

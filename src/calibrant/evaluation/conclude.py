@@ -82,6 +82,7 @@ def _verdict(judged: Judged) -> Verdict:
         recommendation=None if useless else fitted.recommendation,
         level=level,
         num_calibration=split.num_calibration,
+        effective_calibration=split.effective_calibration,
         num_test=judged.num_test,
         cross_fitted=split.folds is not None,
         one_class=prepared.one_class,

@@ -40,7 +40,7 @@ def fit(prepared: Prepared) -> Fitted:
     request, split, wanted = prepared.request, prepared.split, list(prepared.templates)
     prepared.steps.next("choosing among the calibrators")
     recommendation = None
-    enough = split.num_calibration >= LEAST_TO_CHOOSE and not prepared.one_class
+    enough = split.effective_calibration >= LEAST_TO_CHOOSE and not prepared.one_class
     if split.calibration is not None and wanted and enough:
         others = [] if request.calibrators is not None else further(split.calibration, wanted)
         recommendation = recommend([*wanted, *others], split.calibration, request.seed)

@@ -12,7 +12,7 @@ import numpy as np
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_choice, check_level
 from calibrant._math.errors import InputError
-from calibrant._math.logistic import LogisticFit, Sample, fit, profile_bounds
+from calibrant._math.logistic import LEAST_EFFECTIVE, LogisticFit, Sample, fit, profile_bounds, reach_of
 from calibrant.metrics._events import one_event
 
 __all__ = ["CalibrationSlope", "SlopeEstimate", "calibration_slope"]
@@ -60,9 +60,9 @@ def calibration_slope(
     Args:
         probs: Probabilities of an event ``(N,)`` or of classes ``(N, C)``.
         labels: Outcomes in {0, 1}, or classes, shape ``(N,)``.
-        interval: ``"wald"``, from the Fisher information, or with weights from the sandwich of it; or
-            ``"profile"``, where the likelihood has fallen by the quantile of its chi-squared law (without
-            weights only).
+        interval: ``"wald"``, from the Fisher information, or with weights from the sandwich of it (HC3, with
+            Student's quantile by their effective size; none if that is below 10); or ``"profile"``, where the
+            likelihood has fallen by the quantile of its chi-squared law (without weights only).
         level: Level of the intervals.
         weights: Weights of the samples, shape ``(N,)``, not negative.
         ignore_index: Samples or positions with this label are left out.
@@ -101,10 +101,16 @@ def calibration_slope(
     scores, outcomes, mass = one_event(probs, labels, weights, ignore_index)
     sample = Sample.of(scores, outcomes, mass)
     shares = None if mass is None else sample.shares
-    z = NormalDist().inv_cdf((1 + level) / 2)
+    effective = len(sample.shares) if shares is None else 1 / float(shares @ shares)
+    z = NormalDist().inv_cdf((1 + level) / 2) if shares is None else reach_of(effective, level)
+    few = None
+    if shares is not None and effective < LEAST_EFFECTIVE:
+        few = f"no interval: the weights leave an effective size of {effective:.1f} of {len(shares)}"
 
     def estimate(found: LogisticFit, place: int, loss_at: Callable[[float], float]) -> SlopeEstimate:
         value = float(found.parameters[place])
+        if few:
+            return SlopeEstimate(value, reason=few)
         if interval == "profile":
             return SlopeEstimate(value, *profile_bounds(loss_at, value, z * z, len(scores)))
         reach = z * float(np.sqrt(found.covariance(shares)[place, place]))

@@ -35,6 +35,18 @@ def test_a_fit_in_pieces_is_the_fit(made: Calibrator, weights, monkeypatch) -> N
     assert found.profile == wanted.profile
 
 
+@pytest.mark.parametrize("made", [TemperatureScaling(), FocalTemperatureScaling()])
+def test_pieces_may_be_of_any_unit(made: Calibrator, monkeypatch) -> None:
+    """As the fit to scores that are held."""
+    monkeypatch.setattr(stored, "PIECE", 12 * 37)
+    large = Predictions(logits=1e7 * SHARP.scores.numpy().astype(np.float64), labels=LABELS)
+    found = made.unfitted().fit_in_pieces(large, LABELS).fit_result_
+    wanted = made.unfitted().fit(large.scores, LABELS).fit_result_
+    assert found.parameters == pytest.approx(wanted.parameters, rel=1e-6)
+    assert found.before == pytest.approx(wanted.before, rel=1e-9)
+    assert found.after == pytest.approx(wanted.after, abs=1e-9)
+
+
 def test_what_the_data_look_like_is_kept_unless_the_classes_are_very_many(monkeypatch) -> None:
     """So that a shift is noticed; otherwise ``shift_of`` says what is not known."""
     wide = Predictions(logits=np.tile(SHARP.scores.numpy(), (3, 1)), labels=LABELS.repeat(3))

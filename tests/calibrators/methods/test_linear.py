@@ -53,7 +53,7 @@ def test_matrix_agrees_with_logistic_regression(skewed: tuple[Tensor, Tensor], w
 def test_vector_agrees_with_a_general_optimiser(skewed: tuple[Tensor, Tensor], weighted: bool) -> None:
     """No other factors and shifts are likelier: L-BFGS with derivatives by autograd ends there too."""
     scores, labels = skewed
-    weights = torch.rand(600, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    weights = 2 * torch.rand(600, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     weights = weights if weighted else torch.ones(600, dtype=torch.float64)
     centred = scores - scores.mean(dim=1, keepdim=True)
 
@@ -187,8 +187,42 @@ def test_missing_class_is_said_and_survived(skewed: tuple[Tensor, Tensor], kind:
 
 def test_more_parameters_than_samples_are_said(calibrated: Callable[..., Any]) -> None:
     """Twenty numbers from fifteen samples need a penalty."""
-    with pytest.warns(CalibrantWarning, match="more parameters, 20, than samples"):
+    with pytest.warns(CalibrantWarning, match="20 parameters are many for 15 samples"):
         MatrixScaling().fit(*calibrated("multiclass", 15))
+
+
+@pytest.mark.parametrize("kind", [VectorScaling, MatrixScaling, DirichletCalibration])
+@pytest.mark.parametrize(("num_classes", "num_samples"), [(10, 100), (40, 400), (100, 1000)])
+@pytest.mark.filterwarnings("ignore:.*never occur")
+def test_many_classes_are_no_worse_than_uncalibrated(kind: Any, num_classes: int, num_samples: int) -> None:
+    """Held-out log-loss where the truth is a temperature: that of temperature scaling, up to noise."""
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(num_samples + 2000, num_classes, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(torch.softmax(logits, dim=1), 1, generator=generator)[:, 0]
+    fitting, held = slice(num_samples), slice(num_samples, None)
+    with pytest.warns(CalibrantWarning, match=f"parameters are many for {num_samples} samples"):
+        calibrator = kind().fit(1.8 * logits[fitting], labels[fitting])
+    probs = calibrator.predict_proba(1.8 * logits[held])
+    uncalibrated = torch.nn.functional.cross_entropy(1.8 * logits[held], labels[held])
+    best = torch.nn.functional.cross_entropy(logits[held], labels[held])
+    loss = -probs.gather(1, labels[held, None]).log().mean()
+    assert loss < uncalibrated
+    assert loss < best + 0.03  # three standard errors of the fall of the log-loss, by 2000 samples
+
+
+@pytest.mark.parametrize("kind", [VectorScaling, MatrixScaling, DirichletCalibration])
+@pytest.mark.filterwarnings("ignore:.*parameters are many:calibrant.CalibrantWarning")
+def test_what_many_parameters_are_for_is_found(kind: Any) -> None:
+    """Class frequencies that differ from those stated are mended though parameters are many."""
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(2600, 10, generator=generator, dtype=torch.float64)
+    shifts = torch.randn(10, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(torch.softmax(logits + shifts, dim=1), 1, generator=generator)[:, 0]
+    calibrator = kind().fit(logits[:180], labels[:180])
+    probs = calibrator.predict_proba(logits[180:])
+    loss = -probs.gather(1, labels[180:, None]).log().mean()
+    tempered = TemperatureScaling().fit(logits[:180], labels[:180])(logits[180:])
+    assert loss < torch.nn.functional.nll_loss(tempered, labels[180:]) - 0.1
 
 
 @pytest.mark.parametrize("kind", ALL)

@@ -144,7 +144,7 @@ def test_separable_data_stop_at_the_bound_and_say_so(calibrated: Callable[..., A
         result = TemperatureScaling().fit(scores, scores.argmax(dim=1)).fit_result_
     assert result.parameters["temperature"] == 1e-4
     assert result.converged
-    assert "the best temperature is a bound, T = 0.0001" in result.warnings
+    assert "the best temperature is a bound of the search" in result.warnings
 
 
 @pytest.mark.parametrize("margin", [0.1, 5.0, 40.0])
@@ -229,7 +229,8 @@ def test_brier_is_as_good_as_the_grid_where_descents_miss_it(monkeypatch: pytest
     honest = TemperatureScaling(objective="brier").fit(logits, labels).fit_result_
     monkeypatch.setattr("calibrant.calibrators.fitting.temperatures._STARTS", (100.0,))
     monkeypatch.setattr("calibrant._math.newton.MAX_STEPS", 1)
-    stopped = TemperatureScaling(objective="brier").fit(logits, labels).fit_result_
+    with pytest.warns(CalibrantWarning, match="stopped before it arrived"):
+        stopped = TemperatureScaling(objective="brier").fit(logits, labels).fit_result_
     samples = Samples(logits, labels, None)
     assert stopped.after <= min(objective_value(samples, "brier", value) for value in PAPER_GRID) + 1e-12
     assert stopped.after >= honest.after
@@ -266,15 +267,7 @@ def test_misleading_logits_stop_at_the_other_bound(calibrated: Callable[..., Any
     with pytest.warns(CalibrantWarning, match="or the opposite"):
         result = TemperatureScaling().fit(-scores, labels).fit_result_
     assert result.parameters["temperature"] == 1e4
-    assert "the best temperature is a bound, T = 10000" in result.warnings
-
-
-def test_bound_of_scale_is_not_called_misleading(calibrated: Callable[..., Any]) -> None:
-    """Logits on a huge scale end at the bound too, but tell of the labels."""
-    scores, labels = calibrated("multiclass", 400)
-    with pytest.warns(CalibrantWarning, match="bound, T = 10000"):
-        result = TemperatureScaling().fit(1e6 * scores, labels).fit_result_
-    assert len(result.warnings) == 1
+    assert "the best temperature is a bound of the search" in result.warnings
 
 
 @pytest.mark.parametrize("objective", ["nll", "brier", "ece"])
@@ -294,14 +287,14 @@ def test_logits_on_any_usual_scale_are_mended(
     assert scaled.after == pytest.approx(once.after, rel=0.05 if objective == "ece" else 1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e-158, 1e-160, 1e-200])
-def test_tiny_logits_are_no_trouble(scale: float) -> None:
-    """Where second derivatives underflow, the search still ends on a bound, and says so."""
-    scores = scale * torch.randn(50, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
+def test_tiny_and_huge_logits_are_no_trouble(scale: float) -> None:
+    """Where squares underflow or overflow, the temperature is found as well."""
+    scores = torch.randn(50, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     labels = scores.argmax(dim=1)
     labels[:10] = scores[:10].argmin(dim=1)
-    with pytest.warns(CalibrantWarning, match="is a bound"):
-        TemperatureScaling().fit(scores, labels)
+    found = [float(TemperatureScaling().fit(factor * scores, labels).temperature) for factor in (1.0, scale)]
+    assert found[1] == pytest.approx(scale * found[0], rel=1e-6)
 
 
 def test_constant_logits_keep_temperature_one() -> None:
@@ -365,7 +358,7 @@ def test_each_label_is_fitted_on_its_own(calibrated: Callable[..., Any]) -> None
 def test_weights_reach_binned_objectives(calibrated: Callable[..., Any], objective: Any) -> None:
     """The objective reported is the weighted metric, not the plain one."""
     scores, labels = calibrated("multiclass", 200)
-    weights = torch.rand(200, dtype=torch.float64, generator=torch.Generator().manual_seed(5)) ** 4
+    weights = 2 * torch.rand(200, dtype=torch.float64, generator=torch.Generator().manual_seed(5)) ** 4
     calibrator = TemperatureScaling(objective=objective).fit(3 * scores, labels, weights=weights)
     probs = calibrator.predict_proba(3 * scores)
     metric = {

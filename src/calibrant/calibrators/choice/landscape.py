@@ -27,7 +27,7 @@ from calibrant.calibrators.choice.ridge import TemperatureRidge, ridge_of
 from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.data import single_problem
 from calibrant.calibrators.fitting.descent import smooth_minimum
-from calibrant.calibrators.fitting.doubts import CONSTANT, degenerate
+from calibrant.calibrators.fitting.doubts import CONSTANT, absent_classes, degenerate
 from calibrant.calibrators.fitting.focal_searches import line_through
 from calibrant.calibrators.fitting.grid import Place, best_on_grid, best_on_line, table_of_values
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, JUDGED, OBJECTIVES, Objective, in_effect
@@ -227,7 +227,10 @@ def _fitted(samples: Samples, objective: Objective) -> tuple[Place, tuple[str, .
 
 def _trouble(samples: Samples) -> tuple[str, ...]:
     """Why the samples determine little."""
-    return (CONSTANT,) if samples.is_constant else degenerate(samples)
+    if samples.is_constant:
+        return (CONSTANT,)
+    width = 2 if samples.is_event else samples.scores.shape[1]
+    return degenerate(samples) or absent_classes(samples.labels, width)
 
 
 def _at_end(places: Float[ndarray, "R 2"]) -> NDArray[np.bool_]:

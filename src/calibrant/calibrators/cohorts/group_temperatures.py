@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -16,11 +17,12 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.fitting.data import CalibrationData
-from calibrant.calibrators.fitting.doubts import with_degeneracy, with_doubts_of_temperature
+from calibrant.calibrators.fitting.doubts import with_doubts_of_data, with_doubts_of_temperature
 from calibrant.calibrators.fitting.likelihood import likelihood_terms
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Block, Samples
 from calibrant.calibrators.fitting.temperatures import LARGE, likeliest_of_some, of_likeliest
+from calibrant.calibrators.fitting.units import divided, exponent_of, rescaled
 from calibrant.calibrators.methods.temperature import TemperatureScaling
 
 
@@ -77,7 +79,7 @@ def fit_group_temperatures(data: GroupedData) -> dict[str, TemperatureScaling]:
         for number, name in enumerate(data.rows):
             own = given.weighted(data.weights(name))
             solutions = [
-                with_degeneracy(with_doubts_of_temperature(of_groups[number], samples, "nll"), samples)
+                with_doubts_of_data(with_doubts_of_temperature(of_groups[number], samples, "nll"), samples)
                 for of_groups, samples in zip(found, own.problems(), strict=True)
             ]
             result = own.result(solutions, "nll")
@@ -105,6 +107,8 @@ def _refuse_weightless(data: GroupedData) -> None:
 
 def _solve(data: GroupedData, samples: Samples) -> list[Solution]:
     """Every group's fit to one problem."""
+    exponent = exponent_of(samples)
+    samples = replace(samples, scores=divided(samples.scores, exponent))
     start = torch.ones(len(data.rows), dtype=torch.float64, device=samples.scores.device)
     if samples.scores.numel() > LARGE:
         for number, name in enumerate(data.rows):
@@ -112,10 +116,13 @@ def _solve(data: GroupedData, samples: Samples) -> list[Solution]:
     slopes = _GroupLikelihoods(data, samples)
     roots = best_temperatures(slopes, start, bracket=True)
     before = start.new_tensor([root.at_start for root in roots])
-    moved = (start != 1).nonzero()[:, 0]
+    moved = (start != math.ldexp(1, -exponent)).nonzero()[:, 0]
     if len(moved):
-        before[moved] = slopes(moved, torch.ones_like(start[moved]))[:, 0]
-    return [of_likeliest(*found) for found in zip(roots, before.tolist(), start.tolist(), strict=True)]
+        before[moved] = slopes(moved, torch.full_like(start[moved], math.ldexp(1, exponent)))[:, 0]
+    return [
+        rescaled(of_likeliest(*found), {"temperature": 1}, exponent)
+        for found in zip(roots, before.tolist(), start.tolist(), strict=True)
+    ]
 
 
 class _GroupLikelihoods:

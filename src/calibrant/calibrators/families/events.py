@@ -67,6 +67,10 @@ class EventCalibrator(Calibrator):
         """Whether all classes have the same function."""
         return False
 
+    def _in_any_unit(self, samples: Samples) -> bool:
+        """Steps are found by the order of log-odds; those of classes depend on the other classes' logits."""
+        return samples.is_event
+
     def _share_of_original(self, total_weight: float) -> float:
         """How much of the probabilities as they came is mixed in."""
         del total_weight

@@ -16,10 +16,10 @@ from calibrant._math.simplex import log_softmax
 from calibrant.calibrators.affine import Affine
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.doubts import CONSTANT, few
-from calibrant.calibrators.fitting.regression import Fitted, Regression, regress
+from calibrant.calibrators.fitting.regression import Fitted, Regression
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.temperatures import fit_temperature
+from calibrant.calibrators.fitting.units import likeliest_temperature
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +46,7 @@ class LinearScaling(Calibrator):
 
     kinds: ClassVar[tuple[Task, ...]] = ("multiclass",)
     for_other_kinds = "for those platt fits slope and intercept"
+    unit_powers: ClassVar = {"weight": -1}
     parameter_ranges: ClassVar = {"weight": (-math.inf, math.inf), "bias": (-math.inf, math.inf)}
     objective = "nll"
     weight: Tensor
@@ -67,9 +68,6 @@ class LinearScaling(Calibrator):
         if weight.shape[1] == 1:
             weight = weight[:, 0] if self.parameter_shapes["weight"] == ("C",) else weight[:, 0].diag()
         tables = {"weight": weight.contiguous(), "bias": bias - bias.mean()}
-        if not fitted.converged:
-            stopped = f"the descent stopped at a gradient of {fitted.gradient:.1e}"
-            trouble = f"{trouble}; {stopped}" if trouble else stopped
         after = _log_loss(data.samples, _affine(logits, **tables))
         return Solution(
             converged=fitted.converged,
@@ -100,9 +98,10 @@ def _affine(logits: Tensor, weight: Tensor, bias: Tensor) -> Float[Tensor, "N C"
 
 def standardise(samples: Samples, logits: Float[Tensor, "N C"]) -> Standardised:
     """Divide by the root mean square, and fit a temperature."""
-    scale = float((logits.square().mean(dim=1) @ samples.shares).sqrt())
+    largest = float(logits.abs().max()) or 1.0  # divided first: squares of huge numbers are infinite
+    scale = largest * float(((logits / largest).square().mean(dim=1) @ samples.shares).sqrt())
     scale = scale if scale > 0 else 1.0
-    return Standardised(samples, logits / scale, scale, fit_temperature(samples, "nll", "continuous"))
+    return Standardised(samples, logits / scale, scale, likeliest_temperature(samples))
 
 
 def per_class(logits: Float[Tensor, "N C"]) -> Float[Tensor, "2 N C"]:
@@ -125,24 +124,6 @@ def around_temperature(
     else:
         centre[:, :-1].fill_diagonal_(data.slope)
     return Regression(features, data.samples.labels, data.samples.shares, ridge, centre), centre
-
-
-def most_likely(data: Standardised, features: Tensor) -> tuple[Fitted, str | None]:
-    """Without penalty, or where the likelihood then has no maximum, with the weight of one sample."""
-    num_classes, width = data.logits.shape[1], features.shape[1 if features.ndim == 2 else 0]
-    free = torch.zeros(num_classes, width, dtype=torch.float64, device=data.logits.device)
-    weak = torch.full_like(free, 1 / data.samples.total_weight)
-    if free.numel() > data.samples.total_weight:
-        trouble = f"there are more parameters, {free.numel()}, than samples"
-    elif len(data.samples.labels.unique()) < num_classes:
-        trouble = "the likelihood has no maximum (a class that never occurs)"
-    else:
-        fitted = regress(*around_temperature(data, features, free))
-        if not fitted.unbounded:
-            return fitted, None
-        trouble = "the likelihood has no maximum (separable data)"
-    fitted = regress(*around_temperature(data, features, weak))
-    return fitted, f"{trouble}, so departures from temperature scaling were penalised"
 
 
 def _trouble_with(samples: Samples) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 _HEAD = 256  # rows
 _SUM_SLACK = 1e-3
 _SURE = 0.05
+_SHARE = 0.1  # mean weight, up to which they are no counts
 _FEWEST = 10  # numbers, by which logits are taken for probabilities
 
 
@@ -58,8 +59,9 @@ class CalibrationData:
         digest = self._digest.copy()
         for part in _content(weights):
             digest.update(part)
-        whole = replace(self, weights=weights, sha256=digest.hexdigest())
         kept = weights > 0
+        weights, note = _counted(weights, kept)
+        whole = replace(self, weights=weights, notes=(*self.notes, *note), sha256=digest.hexdigest())
         return whole if bool(kept.all()) else whole.part(kept)
 
     def part(self, chosen: Tensor) -> Self:
@@ -102,6 +104,17 @@ def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | No
             "`logits[:, k]` with `labels[:, k]`."
         )
     return next(CalibrationData.of(checked).weighted(checked.weights).problems())
+
+
+def _counted(weights: Tensor, kept: Tensor) -> tuple[Tensor, tuple[str, ...]]:
+    """Weights that count copies; shares, which are small or sum to one, divided by their mean."""
+    mean, total = float(weights[kept].mean()), float(weights.sum())
+    if float(weights.max()) >= 1 or (mean > _SHARE and total > 1 + _SUM_SLACK):
+        return weights, ()
+    told = (
+        f"the `weights` sum to {total:.3g}, so they were divided by their mean, {mean:.2g}, to count samples"
+    )
+    return weights / mean, (told,)
 
 
 def _finite(checked: Checked) -> tuple[Tensor, tuple[str, ...]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import row_slices
 from calibrant._math.binning import width_bin_index
 from calibrant._math.shapes import Int
 from calibrant.calibrators.fitting.likelihood import likelihood_slopes
@@ -18,12 +19,19 @@ from calibrant.calibrators.fitting.samples import Samples
 ALL_RIGHT = "every sample is classified correctly, so nothing tells how often errors are to be expected"
 CONSTANT = "the logits of every sample are all equal"
 _CONSTANT = f"{CONSTANT}, which no temperature changes"
-_SILENT = "the logits say nothing about the labels, or the opposite: the likeliest temperature is infinite"
+SILENT = "the logits say nothing about the labels, or the opposite: the higher they are, the rarer the class"
 
+_ANOTHER_UNIT = (
+    "these logits are hardly log-probabilities, as which they are read here; divide them by a temperature"
+)
+_MORE_DIGITS = "pass them as float64, or first subtract what they have in common"
 _FEW = 10  # samples; with fewer, parameters mean little
 _HEAD = 256  # rows
 _NEARLY_INFINITE = 1e-12  # inverse of a temperature, for logits about 1
 _LEAST = 1e-28  # with which a class that is ruled out still is
+_NAMED = 5  # classes
+_LARGEST = 50.0  # temperature, or its inverse, that networks need
+_MOST, _COARSE = 4096, 0.05  # rows looked at, and steps as a share of the spread
 _COLLAPSED = 0.9  # share of the confidences in one bin
 
 
@@ -42,8 +50,6 @@ def degenerate_labels(labels: Int[Tensor, " N"], num_right: int) -> tuple[str, .
     """The same by the labels, and how many of the samples are classified correctly."""
     if len(labels) < _FEW:
         return few(len(labels))
-    if bool((labels == labels[0]).all()):
-        return (f"only class {int(labels[0])} occurs among the labels",)
     if 0 < num_right < len(labels):
         return ()
     return (ALL_RIGHT,) if num_right else ("no sample is classified correctly",)
@@ -54,9 +60,80 @@ def _is_mixed(samples: Samples) -> bool:
     return bool(samples.correct.any()) and not bool(samples.correct.all())
 
 
-def with_degeneracy(solution: Solution, samples: Samples) -> Solution:
-    """The solution; where it warns of nothing though its data are degenerate, that is said."""
-    return solution if solution.warnings else replace(solution, warnings=degenerate(samples))
+def with_doubts_of_data(solution: Solution, samples: Samples, *, in_any_unit: bool = True) -> Solution:
+    """The solution with what makes its data tell little; ``in_any_unit`` if logits may be of any size."""
+    width = 2 if samples.is_event else samples.scores.shape[1]
+    told = [*absent_classes(samples.labels, width), *_rounded(samples)]
+    if _is_misleading(samples):
+        told.append(SILENT)
+    elif not in_any_unit and not samples.is_constant:
+        told.extend(_of_another_unit(samples))
+    told.extend(solution.warnings or degenerate(samples))
+    return replace(solution, warnings=tuple(dict.fromkeys(told)))
+
+
+def absent_classes(labels: Int[Tensor, " N"], num_classes: int) -> tuple[str, ...]:
+    """What to say of classes without a sample."""
+    absent = (torch.bincount(labels, minlength=num_classes) == 0).nonzero()[:, 0].tolist()
+    if not absent:
+        return ()
+    named = ", ".join(map(str, absent[:_NAMED]))
+    more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
+    one = len(absent) == 1
+    who, occur, how = ("class", "occurs", "it is") if one else ("classes", "occur", "they are")
+    return (f"{who} {named}{more} never {occur} among the labels, so nothing tells how probable {how}",)
+
+
+def _is_misleading(samples: Samples) -> bool:
+    """Whether labels have, on average, the lower logits."""
+    if samples.is_event:
+        scores, outcomes = samples.scores.to(torch.float64), samples.outcomes
+        scores = scores / (scores.abs().max() or 1)
+        # Sums by outcome: of scores that are all alike the difference is exactly zero.
+        rate = float(samples.shares @ outcomes)
+        means = [
+            (samples.shares * part) @ scores / max(float(part @ samples.shares), _LEAST)
+            for part in (outcomes, 1 - outcomes)
+        ]
+        return 0 < rate < 1 and float(means[0]) < float(means[1])
+    gaps = torch.cat(
+        [
+            samples.scores[rows].gather(1, samples.labels[rows, None])[:, 0].to(torch.float64)
+            - samples.scores[rows].mean(dim=1, dtype=torch.float64)
+            for rows in row_slices(samples.scores)
+        ]
+    )
+    return float(gaps @ samples.shares) < 0
+
+
+def _of_another_unit(samples: Samples) -> tuple[str, ...]:
+    """What to say of logits that are no log-probabilities, whatever temperature of usual size they have."""
+    if bool(samples.correct.all()):
+        return ()
+    if likelihood_slopes(samples, 1 / _LARGEST).first > 0:
+        likeliest = f"above {_LARGEST:g}"
+    elif likelihood_slopes(samples, _LARGEST).first < 0:
+        likeliest = f"below {1 / _LARGEST:g}"
+    else:
+        return ()
+    return (f"the likeliest temperature is {likeliest}: {_ANOTHER_UNIT}",)
+
+
+def _rounded(samples: Samples) -> tuple[str, ...]:
+    """What to say where an offset leaves few digits to the differences between logits."""
+    if samples.scores.dtype == torch.float64:
+        return ()
+    rows = samples.scores[:: -(-samples.num_samples // _MOST)].to(torch.float64)
+    size = float(rows.abs().median())
+    if samples.is_event:
+        spread = float((rows - rows.median()).abs().mean())
+    else:
+        spread = float((rows.amax(dim=1) - rows.amin(dim=1)).mean())
+    step = torch.finfo(samples.scores.dtype).eps * size
+    if not spread or step <= spread * _COARSE:
+        return ()
+    name = str(samples.scores.dtype).removeprefix("torch.")
+    return (f"the logits differ by about {spread:.2g}, but {name} rounds them to {step:.2g}; {_MORE_DIGITS}",)
 
 
 def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: Objective) -> Solution:
@@ -67,7 +144,7 @@ def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: 
     elif bool(samples.correct.all()):
         trouble = (ALL_RIGHT,)
     elif "bracket" not in solution.certificate and _is_silent(samples):
-        trouble = (_SILENT,)
+        trouble = (SILENT,)
     if not trouble and objective not in DIFFERENTIABLE:
         return replace(solution, warnings=(*solution.warnings, *_collapse(samples, solution)))
     return replace(solution, warnings=(*trouble, *solution.warnings))
@@ -88,7 +165,7 @@ def with_doubts_of_passes(solution: Solution, facts: Facts) -> Solution:
     elif facts.num_right == facts.num_samples:
         trouble = (ALL_RIGHT,)
     elif "bracket" not in solution.certificate and facts.flat_slope >= 0:
-        trouble = (_SILENT,)
+        trouble = (SILENT,)
     return replace(solution, warnings=(*trouble, *solution.warnings))
 
 

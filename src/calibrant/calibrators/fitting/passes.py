@@ -72,7 +72,7 @@ def solved(search: Search[Found], sums: Callable[[Wanted], Vector]) -> tuple[Fou
     facts: Facts | None = None
     wanted = next(search)._replace(likelihoods=True)
     for passes in count(1):
-        found = _looks(wanted, sums(wanted))
+        found = looks_of(wanted, sums(wanted))
         facts = facts or found.facts
         try:
             wanted = search.send(found._replace(facts=facts))
@@ -81,7 +81,7 @@ def solved(search: Search[Found], sums: Callable[[Wanted], Vector]) -> tuple[Fou
     raise AssertionError  # it counts on for ever
 
 
-def _looks(wanted: Wanted, sums: Vector) -> Looks:
+def looks_of(wanted: Wanted, sums: Vector) -> Looks:
     """What the sums of all rows say."""
     mass = float(sums[_COUNTS])
     means = sums[_COUNTS + 1 :] / mass

@@ -86,7 +86,7 @@ class Fitted:
         return self.gradient <= _NEARLY and not self.unbounded
 
 
-def regress(problem: Regression, start: Float[Tensor, "C F"]) -> Fitted:
+def regress(problem: Regression, start: Float[Tensor, "C F"], *, tolerance: float = TOLERANCE) -> Fitted:
     """Newton's method with steps halved: never above the start."""
     theta, value = start, problem.value(start)
     steps, largest, unbounded = 0, math.inf, False
@@ -95,6 +95,8 @@ def regress(problem: Regression, start: Float[Tensor, "C F"]) -> Fitted:
         probs = torch.softmax(problem.logits(theta), dim=1)
         gradient = _gradient(problem, theta, probs)
         before, largest = largest, float(gradient.abs().max())
+        if largest <= tolerance > TOLERANCE:
+            break
         step = -_newton_step(problem, probs, gradient)
         # Small enough; or nearly, and as small as conjugate gradients get it.
         if largest <= TOLERANCE or before / 2 < largest <= _NEARLY:

@@ -79,6 +79,12 @@ class Solution:
     tables: Mapping[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     """Parameters that are more than one number; the calibrator keeps them, the result does not."""
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What to warn of; a fit that did not arrive never stays silent."""
+        stopped = f"the fit stopped before it arrived ({self.message})"
+        return self.warnings if self.converged else (*self.warnings, stopped)
+
 
 def join(
     solutions: Sequence[Solution],
@@ -94,7 +100,7 @@ def join(
     warnings = tuple(
         f"label {column}: {warning}" if several else warning
         for column, solution in enumerate(solutions)
-        for warning in solution.warnings
+        for warning in solution.said
     )
     message = first.message
     if several:

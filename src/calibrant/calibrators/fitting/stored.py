@@ -17,11 +17,12 @@ from calibrant._math.errors import InputError
 from calibrant._math.newton import Vector
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import top_class
-from calibrant.calibrators.fitting.doubts import degenerate_labels, with_doubts_of_passes
-from calibrant.calibrators.fitting.passes import Search, Wanted, nothing, solved, sums_of
+from calibrant.calibrators.fitting.doubts import absent_classes, degenerate_labels, with_doubts_of_passes
+from calibrant.calibrators.fitting.passes import Search, Wanted, looks_of, nothing, solved, sums_of
 from calibrant.calibrators.fitting.profile import Profile, profile_of_some, rows_looked_at
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples, block_of, some_rows
+from calibrant.calibrators.fitting.units import divided, exponent_of, rescaled
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 
 PIECE = 1 << 22  # entries read at a time
@@ -113,6 +114,7 @@ class StoredSamples:
         self.num_sampled = 0
         """Rows read beside the passes over all: where to begin, and what the data look like."""
         self.num_passes = 0
+        self._exponent = 0
         self.num_zeros = 0
         self.sha256 = ""
 
@@ -140,11 +142,17 @@ class StoredSamples:
 
     def solved(self, search: Callable[[Samples], Search[Solution]]) -> Solution:
         """What a search finds that asks for passes."""
-        solution, facts, passes = solved(search(self.some()), self.sums)
-        solution = with_doubts_of_passes(solution, facts)
-        if not solution.warnings:
-            solution = replace(solution, warnings=degenerate_labels(self.labels, facts.num_right))
-        return replace(solution, steps=passes)
+        some = self.some()
+        self._exponent = exponent = exponent_of(some)
+        some = replace(some, scores=divided(some.scores, exponent))
+        solution, facts, passes = solved(search(some), self.sums)
+        solution = with_doubts_of_passes(rescaled(solution, {"temperature": 1}, exponent), facts)
+        if exponent:  # the logits as they came are those of another temperature
+            as_given = Wanted(betas=(math.ldexp(1, exponent),))
+            solution = replace(solution, before=float(looks_of(as_given, self.sums(as_given)).jets[0][0]))
+        said = solution.warnings or degenerate_labels(self.labels, facts.num_right)
+        absent = absent_classes(self.labels, self.stored.shape[1])
+        return replace(solution, steps=passes, warnings=(*absent, *said))
 
     @property
     def told(self) -> str:
@@ -158,6 +166,7 @@ class StoredSamples:
         sums, shares = nothing(wanted), self.shares
         for rows, scores in self._read():
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # half precision is slow
+            scores = divided(scores, self._exponent)
             labels, top = self.labels[rows], top_class(scores)
             masses = shares[rows]
             sums += sums_of(

@@ -10,6 +10,7 @@ from torch import Tensor
 from calibrant._math.shapes import Float
 from calibrant.calibrators.families.bins import Ordered, constant_in_bins, sums_in_bins
 from calibrant.calibrators.families.events import EventCalibrator, EventMap
+from calibrant.calibrators.fitting.samples import Samples
 
 _SPREAD = 10.0  # bins run from N^(1/3) / 10 to 10 N^(1/3)
 _STRENGTH = 2.0  # of the prior, in samples, shared out among the bins
@@ -68,6 +69,10 @@ class BayesianBinning(EventCalibrator):
             inside = constant_in_bins(ends[None], function.places[None], function.values[None])[0]
             values += weight / total * inside
         return EventMap(ends, values.clamp(0, 1))
+
+    def _in_any_unit(self, samples: Samples) -> bool:
+        del samples
+        return False  # bins are expected around the probabilities of their centres
 
     _map_events = staticmethod(constant_in_bins)
 

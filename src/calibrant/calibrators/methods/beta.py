@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.checks import Task
-from calibrant._math.newton import Expansion, Vector, minimise_in_box
+from calibrant._math.newton import Expansion, Matrix, Minimum, Vector, minimise_in_box
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_sigmoid
 from calibrant.calibrators.base import Calibrator
@@ -18,7 +19,9 @@ from calibrant.calibrators.fitting.doubts import few
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 
-_LOW, _HIGH = np.array([0.0, 0.0, -math.inf]), np.full(3, math.inf)
+_IDENTITY: Vector = np.array([1.0, 1.0, 0.0])
+_LOG_2 = math.log(2)
+_HUGE = 1e150  # the square of which is a number
 
 
 class BetaCalibration(Calibrator):
@@ -64,22 +67,20 @@ class BetaCalibration(Calibrator):
     c: Tensor
 
     def _solve(self, samples: Samples) -> Solution:
-        log_odds, outcomes, total = samples.scores.to(torch.float64), samples.outcomes, samples.total_weight
+        log_odds = samples.scores.to(torch.float64)
+        outcomes, total = samples.outcomes, samples.total_weight
         in_the_way = _in_the_way(log_odds, outcomes)
-        loss = _Loss(_features(log_odds), outcomes, samples.masses / total, 1 / total if in_the_way else 0.0)
-        start = min(loss.starts, key=lambda point: loss(point).value)
-        found = minimise_in_box(loss, start, _LOW, _HIGH)
-        before, point = loss(loss.identity).value, found.point
-        after = loss(point).value - loss.penalty(point)
+        loss = _Loss(log_odds, outcomes, samples.masses / total, 1 / total if in_the_way else 0.0)
+        point, found = loss.least()
+        before, after = loss.of(_IDENTITY), loss.of(point)
         if not after <= before:
-            point, after = loss.identity, before
-        parameters = dict(zip("abc", (point / loss.scale).tolist(), strict=True))
+            point, after = _IDENTITY, before
         return Solution(
             converged=found.slope < 1e-8,
             steps=found.steps,
             before=before,
             after=after,
-            parameters=parameters,
+            parameters=dict(zip("abc", point.tolist(), strict=True)),
             certificate={"gradient": found.slope},
             message=f"gradient {found.slope:.1e}",
             warnings=(f"{in_the_way}, so departures from the identity were penalised",)
@@ -93,47 +94,85 @@ class BetaCalibration(Calibrator):
 
 
 class _Loss:
-    """Mean negative log-likelihood of parameters for features of mean square one, and the penalty."""
+    """Mean negative log-likelihood and, if need be, the penalty, of one event's log-odds."""
 
-    def __init__(self, features: Tensor, outcomes: Tensor, shares: Tensor, ridge: float) -> None:
-        scale = (shares @ features.square()).sqrt()
-        scale = torch.where(scale > 0, scale, 1)
-        self.scale: Vector = scale.cpu().numpy()
-        self._features, self._outcomes, self._shares = features / scale, outcomes, shares
-        self._ridge = ridge
-        self.identity: Vector = np.array([1.0, 1.0, 0.0]) * self.scale
-        base = (shares @ outcomes).clamp(1e-12, 1 - 1e-12).logit().item()
-        self.starts = (self.identity, np.array([1.0, 1.0, 0.0]), np.array([0.0, 0.0, base]))
+    def __init__(self, log_odds: Tensor, outcomes: Tensor, shares: Tensor, ridge: float) -> None:
+        # log p = half + even - log 2, and -log(1 - p) = half - even + log 2: apart these keep their digits.
+        self._half, self._even = log_odds / 2, -_log_cosh(log_odds / 2)
+        self._outcomes, self._shares = outcomes, shares
+        near_zero, near_one = self._half + self._even - _LOG_2, self._half - self._even + _LOG_2
+        squares = [
+            float(shares @ feature.clamp(-_HUGE, _HUGE).square()) or 1.0 for feature in (near_zero, near_one)
+        ]
+        self._ridge: Vector = ridge * np.array([*squares, 1.0])
 
-    def penalty(self, point: Vector) -> float:
-        """Half the squared distance from the identity."""
-        return 0.5 * self._ridge * float(np.square(point - self.identity).sum())
+    def least(self) -> tuple[Vector, Minimum]:
+        """Where a and b are free, or where that leaves the quarter that is allowed, on its sides."""
+        both = [(self._half, (0.5, 0.5)), (self._even, (0.5, -0.5))]
+        point, found = self._least_along(both)
+        if point[:2].min() >= 0:
+            return point, found
+        sides = [[(self._half - self._even, (0.0, 1.0))], [(self._half + self._even, (1.0, 0.0))], []]
+        ends = [end for end in map(self._least_along, sides) if end[0][:2].min() >= 0]
+        return min(ends, key=lambda end: end[1].value)
 
-    def __call__(self, point: Vector) -> Expansion:
-        logits = self._features @ torch.as_tensor(point).to(self._features)
+    def of(self, point: Vector) -> float:
+        """Without the penalty."""
+        a, b, c = point.tolist()
+        logits = (a + b) * self._half + (a - b) * (self._even - _LOG_2) + c
+        return float(_losses(logits, self._outcomes) @ self._shares)
+
+    def _least_along(self, columns: Sequence[tuple[Tensor, tuple[float, float]]]) -> tuple[Vector, Minimum]:
+        """Over the intercept and factors of some columns, each of which tells what it adds to a and b."""
+        features, to_abc = [torch.ones_like(self._half)], np.zeros((3, 1 + len(columns)))
+        to_abc[2, 0] = 1
+        for number, (column, sides) in enumerate(columns, 1):
+            middle = float(column.median())
+            size = float((column - middle).abs() @ self._shares) or 1.0
+            features.append((column - middle) / size)
+            to_abc[:, number] = np.array([*sides, (sides[0] - sides[1]) * _LOG_2 - middle]) / size
+        design = torch.stack(features, dim=1)
+
+        def function(place: Vector) -> Expansion:
+            return self._expansion(design, to_abc, place)
+
+        base = (self._shares @ self._outcomes).clamp(1e-12, 1 - 1e-12).logit().item()
+        starts = [np.array([base, *[0.0] * len(columns)]), np.linalg.pinv(to_abc) @ _IDENTITY]
+        start = min(starts, key=lambda place: function(place).value)
+        free = np.full(len(start), math.inf)
+        found = minimise_in_box(function, start, -free, free, longest_step=math.inf)
+        return to_abc @ found.point, found
+
+    def _expansion(self, design: Tensor, to_abc: Matrix, place: Vector) -> Expansion:
+        logits = design @ torch.as_tensor(place).to(design)
         probs = logits.sigmoid()
-        losses = torch.nn.functional.softplus(logits) - self._outcomes * logits
-        gradient = (self._shares * (probs - self._outcomes)) @ self._features
+        gradient = (self._shares * (probs - self._outcomes)) @ design
         spread = self._shares * probs * (1 - probs)
-        hessian = self._features.T @ (spread[:, None] * self._features)
+        hessian = design.T @ (spread[:, None] * design)
+        away = to_abc @ place - _IDENTITY
         return Expansion(
-            float(losses @ self._shares) + self.penalty(point),
-            gradient.cpu().numpy() + self._ridge * (point - self.identity),
-            hessian.cpu().numpy() + self._ridge * np.eye(3),
+            float(_losses(logits, self._outcomes) @ self._shares) + 0.5 * float(self._ridge @ away**2),
+            gradient.cpu().numpy() + to_abc.T @ (self._ridge * away),
+            hessian.cpu().numpy() + to_abc.T @ (self._ridge[:, None] * to_abc),
         )
 
 
-def _features(log_odds: Tensor) -> Float[Tensor, "N 3"]:
-    """Log p, -log(1 - p) and 1."""
-    near_zero, near_one = torch.nn.functional.logsigmoid(log_odds), torch.nn.functional.logsigmoid(-log_odds)
-    return torch.stack([near_zero, -near_one, torch.ones_like(log_odds)], dim=1)
+def _losses(logits: Tensor, outcomes: Tensor) -> Float[Tensor, " N"]:
+    return torch.nn.functional.softplus(logits) - outcomes * logits
+
+
+def _log_cosh(values: Tensor) -> Tensor:
+    """With all digits where it is small."""
+    size = values.abs()
+    small = 2 * (size.clamp(max=1) / 2).sinh().square()
+    return torch.where(size < 1, small.log1p(), size - _LOG_2 + (-2 * size).exp().log1p())
 
 
 def _in_the_way(log_odds: Tensor, outcomes: Tensor) -> str | None:
     """What leaves parameters undetermined, so that a penalty is needed."""
     happened = outcomes == 1
     if bool(happened.all()) or not bool(happened.any()):
-        return f"only class {int(happened[0])} occurs"
+        return "only one class occurs"
     if bool((log_odds == log_odds[0]).all()):
         return "all log-odds are equal"
     if bool(log_odds[happened].min() >= log_odds[~happened].max()):

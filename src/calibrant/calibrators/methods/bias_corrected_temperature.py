@@ -69,7 +69,8 @@ def _likeliest(data: Standardised, ridge: float) -> Fitted:
     """Slope and shifts of standardised logits, from those of temperature scaling."""
     loss, count = _Loss(data, ridge), data.logits.shape[1]
     low = np.array([0.0, *[-math.inf] * count])
-    found = minimise_in_box(loss, loss.start, low, np.full(count + 1, math.inf))
+    high = np.full(count + 1, math.inf)
+    found = minimise_in_box(loss, loss.start, low, high, longest_step=math.inf)
     point = torch.from_numpy(found.point).to(data.logits)
     theta = torch.stack([point[:1].expand(count), point[1:] - point[1:].mean()], dim=1)
     return Fitted(theta, found.value, found.slope, found.steps, unbounded=False)

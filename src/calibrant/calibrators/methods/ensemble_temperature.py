@@ -11,14 +11,13 @@ from torch import Tensor
 
 from calibrant._math.arrays import row_slices
 from calibrant._math.checks import Task
-from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant._math.newton import Expansion, Vector, minimise_in_box
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.families.mixtures import log_probs_of, mixed
 from calibrant.calibrators.fitting.doubts import with_doubts_of_temperature
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.temperatures import fit_temperature
+from calibrant.calibrators.fitting.units import ANY_TEMPERATURE, likeliest_temperature
 
 _SHARES = ("tempered", "plain", "uniform")
 
@@ -53,7 +52,7 @@ class EnsembleTemperatureScaling(Calibrator):
     tried_unasked: ClassVar[tuple[Task, ...]] = ("multiclass",)
     mends_frequencies = False
     parameter_ranges: ClassVar = {
-        "temperature": (LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE),
+        "temperature": ANY_TEMPERATURE,
         **dict.fromkeys(_SHARES, (0.0, 1.0)),
     }
     objective = "nll"
@@ -63,7 +62,7 @@ class EnsembleTemperatureScaling(Calibrator):
     uniform: Tensor
 
     def _solve(self, samples: Samples) -> Solution:
-        base = with_doubts_of_temperature(fit_temperature(samples, "nll", "continuous"), samples, "nll")
+        base = with_doubts_of_temperature(likeliest_temperature(samples), samples, "nll")
         loss = _Loss(samples, base.parameters["temperature"])
         # The shares are free; the sum of them, added to the mean loss, makes them sum to one at the optimum.
         found = minimise_in_box(loss, np.full(3, 1 / 3), np.zeros(3), np.full(3, math.inf))

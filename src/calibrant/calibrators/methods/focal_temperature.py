@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from calibrant._math.checks import Task, check_choice
-from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
 from calibrant._math.folds import out_of_fold
 from calibrant.calibrators.affine import Affine, scaling
@@ -36,6 +35,7 @@ from calibrant.calibrators.fitting.pass_searches import focal_temperature_in_pas
 from calibrant.calibrators.fitting.passes import Search
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.units import ANY_TEMPERATURE
 
 GammaSelection: TypeAlias = Literal["none", "cross_validated"]
 
@@ -92,8 +92,9 @@ class FocalTemperatureScaling(Calibrator):
     title = "Focal temperature scaling"
     tried_unasked: ClassVar[tuple[Task, ...]] = ("multiclass",)
     mends_frequencies = False
+    unit_powers: ClassVar = {"temperature": 1}
     parameter_ranges: ClassVar = {
-        "temperature": (LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE),
+        "temperature": ANY_TEMPERATURE,
         "gamma": (LOWEST_GAMMA, HIGHEST_GAMMA),
     }
     temperature: Tensor

@@ -13,6 +13,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators.families.bins import Ordered, constant_in_bins, sums_in_bins
 from calibrant.calibrators.families.events import EventCalibrator, EventMap
+from calibrant.calibrators.fitting.samples import Samples
 
 HistogramBins: TypeAlias = Literal["mass", "width"]
 
@@ -78,6 +79,9 @@ class HistogramBinning(EventCalibrator):
         count = masses + self.prior
         values = torch.where(full, (hits + self.prior * means) / torch.where(full, count, 1), centres)
         return EventMap(ends, values.clamp(0, 1))
+
+    def _in_any_unit(self, samples: Samples) -> bool:
+        return self.binning == "mass" and super()._in_any_unit(samples)
 
     def _bins(self, samples: Ordered) -> tuple[Int[Tensor, " G"], Float[Tensor, " M"], Float[Tensor, " M"]]:
         """The bin of each point, where bins end, and their centres."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from calibrant.calibrators.families.linear import LinearScaling, Standardised, most_likely, shared
+from calibrant.calibrators.families.linear import LinearScaling, Standardised, shared
+from calibrant.calibrators.families.shrinkage import most_likely
 from calibrant.calibrators.fitting.regression import Fitted
 
 
@@ -17,8 +18,10 @@ class MatrixScaling(LinearScaling):
     there are many more samples than that: :class:`StructuredMatrixScaling` is the safe form. The predicted
     class may change.
 
-    Where the likelihood has no maximum (separable data, a class that never occurs, fewer samples than
-    parameters) departures from temperature scaling cost as much as one sample would, and a warning says so.
+    With more parameters than a tenth of the samples, departures from temperature scaling are penalised as in
+    :class:`StructuredMatrixScaling`, by as much as three-fold cross-validation asks for. If the likelihood
+    has no maximum (separable data, a class that never occurs), they cost as much as one sample. A warning
+    says so.
 
     Raises:
         InputError: On ``fit``, for binary and multilabel log-odds; see :class:`PlattScaling`.

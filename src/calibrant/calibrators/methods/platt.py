@@ -57,35 +57,14 @@ class PlattScaling(Calibrator):
     kinds: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
     for_other_kinds = "for two classes pass `logits[:, 1] - logits[:, 0]`, for more use temperature scaling"
     tried_unasked: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
+    unit_powers: ClassVar = {"slope": -1}
     parameter_ranges: ClassVar = {"slope": (-math.inf, math.inf), "intercept": (-math.inf, math.inf)}
     objective = "nll"
     slope: Tensor
     intercept: Tensor
 
     def _solve(self, samples: Samples) -> Solution:
-        log_odds, outcomes = samples.scores.to(torch.float64), samples.outcomes
-        shares = samples.masses / samples.masses.sum()
-        targets, free_slope, trouble = _attainable(log_odds, outcomes, samples.masses)
-        before = _log_loss(log_odds, outcomes, shares)
-        slope, intercept, found = _most_likely_line(log_odds, targets, shares, free_slope=free_slope)
-        after = _log_loss(slope * log_odds + intercept, outcomes, shares)
-        if after >= before:
-            slope, intercept, after = 1.0, 0.0, before
-        warnings = [trouble] if trouble else []
-        if slope < 0:
-            warnings.append(
-                "the slope is negative: the higher the score, the lower the probability of class 1"
-            )
-        return Solution(
-            converged=found.slope < 1e-8,
-            steps=found.steps,
-            before=before,
-            after=after,
-            parameters={"slope": slope, "intercept": intercept},
-            certificate={"gradient": found.slope},
-            message=f"gradient {found.slope:.1e}",
-            warnings=tuple(warnings),
-        )
+        return likeliest_line(samples)
 
     def affine(self) -> Affine:
         """Slope and intercept."""
@@ -93,6 +72,28 @@ class PlattScaling(Calibrator):
 
     def _transform(self, scores: Tensor) -> Tensor:
         return scores * self.slope.to(scores) + self.intercept.to(scores)
+
+
+def likeliest_line(samples: Samples) -> Solution:
+    """Slope and intercept, and how they were found."""
+    log_odds, outcomes = samples.scores.to(torch.float64), samples.outcomes
+    shares = samples.masses / samples.masses.sum()
+    targets, free_slope, trouble = _attainable(log_odds, outcomes, samples.masses)
+    before = _log_loss(log_odds, outcomes, shares)
+    slope, intercept, found = _most_likely_line(log_odds, targets, shares, free_slope=free_slope)
+    after = _log_loss(slope * log_odds + intercept, outcomes, shares)
+    if after >= before:
+        slope, intercept, after = 1.0, 0.0, before
+    return Solution(
+        converged=found.slope < 1e-8,
+        steps=found.steps,
+        before=before,
+        after=after,
+        parameters={"slope": slope, "intercept": intercept},
+        certificate={"gradient": found.slope},
+        message=f"gradient {found.slope:.1e}",
+        warnings=(trouble,) if trouble else (),
+    )
 
 
 def _attainable(log_odds: Tensor, outcomes: Tensor, weights: Tensor) -> tuple[Tensor, bool, str | None]:
@@ -105,7 +106,7 @@ def _attainable(log_odds: Tensor, outcomes: Tensor, weights: Tensor) -> tuple[Te
         return (
             smooth,
             False,
-            f"only class {int(positives > 0)} occurs, so the slope stays 1 and targets are smoothed",
+            "the slope stays 1 and targets are smoothed, as only one class occurs",
         )
     if bool((log_odds == log_odds[0]).all()):
         return outcomes, False, "all log-odds are equal, so the slope stays 1"
@@ -123,9 +124,9 @@ def _log_loss(logits: Tensor, targets: Tensor, shares: Tensor) -> float:
 def _most_likely_line(
     log_odds: Tensor, targets: Tensor, shares: Tensor, *, free_slope: bool
 ) -> tuple[float, float, Minimum]:
-    """Slope and intercept, found on standardised log-odds from the identity."""
-    centre = float(log_odds @ shares)
-    scale = float(((log_odds - centre).square() @ shares).sqrt()) if free_slope else 1.0
+    """Slope and intercept, found on log-odds that are 1 from their median, mostly; some may be far out."""
+    centre = float(log_odds.median())
+    scale = float((log_odds - centre).abs() @ shares) if free_slope else 1.0
     standard = (log_odds - centre) / scale
 
     def function(point: Vector) -> Expansion:
@@ -141,6 +142,9 @@ def _most_likely_line(
 
     bounds = np.array([math.inf if free_slope else scale, math.inf])
     low = np.array([-math.inf if free_slope else scale, -math.inf])
-    found = minimise_in_box(function, np.array([scale, centre]), low, bounds)
+    base = float((targets @ shares).logit())
+    starts = [np.array([scale, centre]), np.array([0.0 if free_slope else scale, base])]
+    start = min(starts, key=lambda point: function(point).value)
+    found = minimise_in_box(function, start, low, bounds, longest_step=math.inf)
     slope = float(found.point[0]) / scale
     return slope, float(found.point[1]) - slope * centre, found

@@ -54,6 +54,7 @@ class QuadraticScaling(Calibrator):
     title = "Quadratic scaling"
     kinds: ClassVar[tuple[Task, ...]] = ("binary", "multilabel")
     for_other_kinds = "for two classes pass `logits[:, 1] - logits[:, 0]`"
+    unit_powers: ClassVar = {"a": -2, "b": -1}
     parameter_ranges: ClassVar = dict.fromkeys("abc", (-math.inf, math.inf))
     objective = "nll"
     a: Tensor
@@ -63,13 +64,14 @@ class QuadraticScaling(Calibrator):
     def _solve(self, samples: Samples) -> Solution:
         base = fit_temperature(samples, "nll", "continuous")
         log_odds = samples.scores.to(torch.float64)
-        scale = float((log_odds.square() @ samples.shares).sqrt()) or 1.0
-        standard = log_odds / scale
+        middle = float(log_odds @ samples.shares)
+        scale = float(((log_odds - middle).square() @ samples.shares).sqrt()) or 1.0
+        standard = (log_odds - middle) / scale
         # Class 0 has no features, so that class 1 has the log-odds for its logit.
         own = torch.stack([standard.square(), standard, torch.ones_like(standard)])
         features = torch.stack([torch.zeros_like(own), own], dim=2)  # (3, N, 2)
         centre = standard.new_zeros(2, 3)
-        centre[1, 1] = scale / base.parameters["temperature"]
+        centre[1, 1:] = standard.new_tensor([scale, middle]) / base.parameters["temperature"]
         ridge = torch.zeros_like(centre)
         fitted = regress(Regression(features, samples.labels, samples.shares, ridge, centre), centre)
         warnings: list[str] = []
@@ -80,10 +82,13 @@ class QuadraticScaling(Calibrator):
                 "the likelihood has no maximum (one class only, or an interval separates the classes), so "
                 "departures from temperature scaling were penalised"
             )
-        if not fitted.converged:
-            warnings.append(f"the descent stopped at a gradient of {fitted.gradient:.1e}")
         first, second, third = fitted.theta[1].tolist()
-        parameters = {"a": first / scale / scale, "b": second / scale, "c": third}
+        first, second = first / scale / scale, second / scale
+        parameters = {
+            "a": first,
+            "b": second - 2 * middle * first,
+            "c": third + (middle * first - second) * middle,
+        }
         after = _log_loss(_parabola(log_odds, *parameters.values()), samples)
         return Solution(
             converged=fitted.converged,
@@ -93,7 +98,11 @@ class QuadraticScaling(Calibrator):
             parameters=parameters,
             certificate={"gradient": fitted.gradient},
             message=f"gradient {fitted.gradient:.1e}",
-            warnings=(*warnings, *_trouble(standard, first, second), *few(samples.num_samples)),
+            warnings=(
+                *warnings,
+                *_trouble(log_odds, first, parameters["b"]),
+                *few(samples.num_samples),
+            ),
             compared={"temperature": base.after},
         )
 
@@ -109,12 +118,10 @@ def _log_loss(logits: Tensor, samples: Samples) -> float:
     return float((torch.nn.functional.softplus(logits) - samples.labels * logits) @ samples.shares)
 
 
-def _trouble(standard: Float[Tensor, " N"], first: float, second: float) -> list[str]:
+def _trouble(log_odds: Float[Tensor, " N"], a: float, b: float) -> list[str]:
     """What about the data or the parabola needs saying."""
-    notes: list[str] = []
-    slopes = 2 * first * standard + second
-    if bool((slopes < 0).any()) and not bool((standard == standard[0]).all()):
-        notes.append("the parabola falls for some samples: the higher their score, the lower the probability")
-    if bool((standard == standard[0]).all()):
-        notes.append("all log-odds are equal")
-    return notes
+    if bool((log_odds == log_odds[0]).all()):
+        return ["all log-odds are equal"]
+    if bool((2 * a * log_odds + b < 0).any()):
+        return ["the parabola falls for some samples: the higher their score, the lower the probability"]
+    return []

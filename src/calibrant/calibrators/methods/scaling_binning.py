@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from calibrant._math.checks import check_num_bins
-from calibrant._math.errors import without_warnings
+from calibrant._math.scores import steady_sigmoid
 from calibrant._math.shapes import Float
 from calibrant.calibrators.families.bins import Ordered, constant_in_bins, sums_in_bins
 from calibrant.calibrators.families.events import EventCalibrator, EventMap
-from calibrant.calibrators.methods.platt import PlattScaling
+from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.methods.platt import likeliest_line
 
 
 class ScalingBinning(EventCalibrator):
@@ -56,13 +58,13 @@ class ScalingBinning(EventCalibrator):
     def _fit_event(
         self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]
     ) -> EventMap:
-        with without_warnings():  # handed on below
-            platt = PlattScaling().fit(log_odds, outcomes, weights=weights)
+        line = likeliest_line(Samples(log_odds, outcomes.to(torch.int64), weights))
         samples = Ordered(log_odds, outcomes, weights)
         bins = samples.equal_mass(self.num_bins)
         ends = samples.ends(bins)
-        scaled = samples.masses * platt.predict_proba(samples.points)
+        slope, intercept = line.parameters.values()
+        scaled = samples.masses * steady_sigmoid(slope * samples.points + intercept)
         values = sums_in_bins(scaled, bins, len(ends)) / sums_in_bins(samples.masses, bins, len(ends))
-        return EventMap(ends, values.clamp(0, 1), platt.fit_result_.warnings)
+        return EventMap(ends, values.clamp(0, 1), line.said)
 
     _map_events = staticmethod(constant_in_bins)

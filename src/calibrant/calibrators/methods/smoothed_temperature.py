@@ -8,7 +8,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant._math.simplex import log_softmax
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.families.mixtures import log_probs_of, mixed
@@ -16,6 +15,7 @@ from calibrant.calibrators.fitting.doubts import with_doubts_of_temperature
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import fit_temperature
+from calibrant.calibrators.fitting.units import ANY_TEMPERATURE
 
 
 class SmoothedTemperatureScaling(Calibrator):
@@ -50,8 +50,9 @@ class SmoothedTemperatureScaling(Calibrator):
     name = "smoothed-temperature"
     title = "Temperature scaling with Laplace smoothing"
     mends_frequencies = False
+    unit_powers: ClassVar = {"temperature": 1}
     parameter_ranges: ClassVar = {
-        "temperature": (LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE),
+        "temperature": ANY_TEMPERATURE,
         "uniform": (0.0, 1.0),
     }
     objective = "nll"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Literal, TypeAlias, get_args
 
-import torch
-
 from calibrant._math.checks import Task, check_choice
 from calibrant._math.errors import InputError
 from calibrant.calibrators.families.linear import (
@@ -16,6 +14,7 @@ from calibrant.calibrators.families.linear import (
     per_class,
     shared,
 )
+from calibrant.calibrators.families.shrinkage import pull
 from calibrant.calibrators.fitting.regression import Fitted, regress
 
 Structure: TypeAlias = Literal["matrix", "diagonal"]
@@ -80,13 +79,6 @@ class StructuredMatrixScaling(LinearScaling):
         self.strength = float(strength)
 
     def _fit(self, data: Standardised) -> tuple[Fitted, str | None]:
-        num_classes = data.logits.shape[1]
-        full = self.structure == "matrix"
-        ridge = torch.full((num_classes, num_classes + 1 if full else 2), float(num_classes))
-        if full:
-            ridge[:, :-1] = num_classes**1.5
-            ridge[:, :-1].fill_diagonal_(num_classes)
-        ridge = ridge.to(data.logits) * (self.strength / data.samples.total_weight)
-        features = shared(data.logits) if full else per_class(data.logits)
-        problem, start = around_temperature(data, features, ridge)
+        features = shared(data.logits) if self.structure == "matrix" else per_class(data.logits)
+        problem, start = around_temperature(data, features, self.strength * pull(data, features))
         return regress(problem, start), None

@@ -7,7 +7,6 @@ from typing import ClassVar, get_args
 from torch import Tensor
 
 from calibrant._math.checks import Task, check_choice
-from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant._math.simplex import log_softmax
 from calibrant.calibrators.affine import Affine, scaling
 from calibrant.calibrators.base import Calibrator
@@ -18,6 +17,7 @@ from calibrant.calibrators.fitting.passes import Search
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import TemperatureSearch, fit_temperature
+from calibrant.calibrators.fitting.units import ANY_TEMPERATURE
 
 
 class TemperatureScaling(Calibrator):
@@ -69,7 +69,8 @@ class TemperatureScaling(Calibrator):
     title = "Temperature scaling"
     tried_unasked: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "multilabel")
     mends_frequencies = False
-    parameter_ranges: ClassVar = {"temperature": (LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE)}
+    unit_powers: ClassVar = {"temperature": 1}
+    parameter_ranges: ClassVar = {"temperature": ANY_TEMPERATURE}
     temperature: Tensor
 
     def __init__(self, *, objective: Objective = "nll", search: TemperatureSearch = "continuous") -> None:

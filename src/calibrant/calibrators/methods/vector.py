@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from calibrant._math.checks import Task
-from calibrant.calibrators.families.linear import LinearScaling, Standardised, most_likely, per_class
+from calibrant.calibrators.families.linear import LinearScaling, Standardised, per_class
+from calibrant.calibrators.families.shrinkage import most_likely
 from calibrant.calibrators.fitting.regression import Fitted
 
 
@@ -18,8 +19,10 @@ class VectorScaling(LinearScaling):
     this is temperature scaling, so it is never less likely; the shifts mend class frequencies that differ
     from those in training. The predicted class may change.
 
-    Where the likelihood has no maximum (separable data, a class that never occurs, fewer samples than
-    parameters) departures from temperature scaling cost as much as one sample would, and a warning says so.
+    With more parameters than a tenth of the samples, departures from temperature scaling are penalised as in
+    :class:`StructuredMatrixScaling`, by as much as three-fold cross-validation asks for. If the likelihood
+    has no maximum (separable data, a class that never occurs), they cost as much as one sample. A warning
+    says so.
 
     Raises:
         InputError: On ``fit``, for binary and multilabel log-odds; there it is :class:`PlattScaling`.
@@ -32,8 +35,8 @@ class VectorScaling(LinearScaling):
 
     Example:
         >>> import torch
-        >>> logits = torch.log(torch.tensor([[0.5, 0.25, 0.25]])).expand(10, 3)
-        >>> labels = torch.tensor([0, 0, 1, 1, 1, 1, 1, 2, 2, 2])
+        >>> logits = torch.log(torch.tensor([[0.5, 0.25, 0.25]])).expand(100, 3)
+        >>> labels = torch.tensor([0, 0, 1, 1, 1, 1, 1, 2, 2, 2] * 10)
         >>> import warnings
         >>> with warnings.catch_warnings():
         ...     warnings.simplefilter("ignore")  # the logits of all samples are the same

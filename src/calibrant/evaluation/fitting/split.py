@@ -13,6 +13,7 @@ from calibrant._math.top_k import joined
 from calibrant.evaluation.arguments import as_judged, no_labels
 from calibrant.evaluation.resampling.clusters import cluster_codes
 from calibrant.evaluation.resampling.events import Indices
+from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.result import Kind
 from calibrant.evaluation.thresholds import WIDE
@@ -43,6 +44,14 @@ class Split:
         """How many samples calibrators are fitted on."""
         given = self.in_pieces or self.calibration
         return 0 if given is None else given.num_samples
+
+    @property
+    def effective_calibration(self) -> float:
+        """As how many equally weighted ones these are."""
+        given = self.in_pieces or self.calibration
+        if given is None or given.weights is None:
+            return self.num_calibration
+        return effective_number(np.asarray(given.weights, dtype=np.float64))
 
     def judged(self, positive_class: int | str | None) -> Split:
         """The same samples in the form in which they are judged, those to fit on in that of calibrators."""

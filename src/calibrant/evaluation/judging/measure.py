@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from calibrant._math.logistic import LEAST_EFFECTIVE, reach_of
 from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.judging.parts import parts_of, with_p_values
@@ -122,7 +123,7 @@ def measure(
             metrics[name] = Estimate(value=None, reason=reduced.reasons[name])
         elif name in reduced.influences:
             error = standard_error(reduced.influences[name], reduced.weights, reduced.clusters)
-            metrics[name] = _influence_estimate(value, error, procedure.level, bounds)
+            metrics[name] = _influence_estimate(value, error, procedure.level, bounds, reduced)
         elif name in inverted:
             metrics[name] = inverted[name].estimate(value, bounds)
         elif name in reduced.no_interval:
@@ -174,7 +175,8 @@ def change(after: Measured, before: Measured, level: float, *, paired: bool = Tr
             changes[name] = Estimate(value=value, reason="no interval: too few samples")
         elif name in after.reduced.influences:
             error = _error_of_change(name, after.reduced, before.reduced, paired=paired)
-            changes[name] = _influence_estimate(value, error, level, ANYTHING)
+            fewest = min((after.reduced, before.reduced), key=lambda each: each.effective_samples)
+            changes[name] = _influence_estimate(value, error, level, ANYTHING, fewest)
         elif estimate.without_chance is not None and other.without_chance is not None:
             changes[name] = _change_of_errors(value, name, after, before, paired=paired)
         else:
@@ -256,9 +258,20 @@ def _resampled_estimate(
     return Estimate(value=value, reason=reason)
 
 
-def _influence_estimate(value: float, error: float, level: float, bounds: Bounds) -> Estimate:
-    low, high = normal_interval(value, error, level, bounds)
-    return Estimate(value=value, low=low, high=high)
+def _influence_estimate(
+    value: float, error: float, level: float, bounds: Bounds, reduced: Reduced
+) -> Estimate:
+    """With the normal quantile; with weights by their effective size, and none if that is very small."""
+    effective = reduced.effective_samples
+    even = reduced.weights is None or np.isclose(effective, np.count_nonzero(reduced.weights), rtol=1e-9)
+    if even or reduced.clusters is not None:
+        low, high = normal_interval(value, error, level, bounds)
+        return Estimate(value=value, low=low, high=high)
+    if effective < LEAST_EFFECTIVE:
+        told = f"no interval: the weights leave an effective size of {effective:.1f} of {reduced.num_samples}"
+        return Estimate(value=value, reason=told)
+    reach = reach_of(effective, level) * error
+    return Estimate(value=value, low=max(bounds[0], value - reach), high=min(bounds[1], value + reach))
 
 
 def _error_of_change(name: str, after: Reduced, before: Reduced, *, paired: bool) -> float:

@@ -33,6 +33,7 @@ class Case:
     warnings: tuple[str, ...] = ()  # what looks wrong with the data
     tolerance: float | None = None  # of calibration errors; None: the default
     useless: bool = False  # whether the probabilities tell no more than the class frequencies
+    effective_calibration: float | None = None  # by their weights; None: as many as there are
     one_class: bool  # whether the calibration samples hold a single class
 
     @property
@@ -99,7 +100,11 @@ class Case:
     @property
     def fitted_on(self) -> str:
         """``1 calibration sample``."""
-        return f"{self.num_calibration:,} calibration sample{'' if self.num_calibration == 1 else 's'}"
+        told = f"{self.num_calibration:,} calibration sample{'' if self.num_calibration == 1 else 's'}"
+        effective = self.effective_calibration
+        if effective is None or effective >= self.num_calibration - 0.05:
+            return told
+        return f"{told} of an effective size of {effective:.1f}"
 
     @property
     def repaired(self) -> bool:
