@@ -253,7 +253,7 @@ def _for_other_frequencies(
             f"--label-shift em needs a calibrator with a shift for every class, and {fitted.name} has none: "
             f"the errors it leaves would be taken for other class frequencies; fit with --method {better}."
         )
-    found = estimate_prior(probs, source_prior=source)
+    found = estimate_prior(probs, source_prior=source, num_source=fitted.fit_result_.num_samples)
     names = fitted.class_names_ or tuple(f"class {number}" for number in range(len(source)))
     rows = list(zip(names, found.source_prior, found.prior, found.standard_errors, strict=True))
     rows.sort(key=lambda row: abs(row[1] - row[2]), reverse=True)

@@ -26,7 +26,8 @@ class PriorEstimate:
     prior: tuple[float, ...]
     """Estimated share of each class; both classes of a binary problem."""
     standard_errors: tuple[float, ...]
-    """Their standard errors, from the curvature of the likelihood, if the probabilities are right."""
+    """Their standard errors, from the curvature of the likelihood and, if ``num_source`` was given, from what
+    the calibrator's own fit leaves uncertain."""
     source_prior: tuple[float, ...]
     """The shares that the probabilities were calibrated for."""
     converged: bool
@@ -40,6 +41,7 @@ def estimate_prior(
     probs: ArrayLike,
     *,
     source_prior: ArrayLike | float,
+    num_source: int | None = None,
     weights: ArrayLike | None = None,
     max_steps: int = _MAX_STEPS,
 ) -> PriorEstimate:
@@ -59,6 +61,8 @@ def estimate_prior(
             without shifts of its own leaves a bias that is taken for a shift.
         source_prior: The class frequencies of the calibration data, ``(C,)``, or one number for class 1;
             ``calibrator.fit_result_.profile.class_prior`` tells them.
+        num_source: How many samples the calibrator was fitted on; the standard errors then contain those of
+            its slope and its shifts, by the delta method. Without it they hold for known probabilities.
         weights: Sample weights ``(N,)``.
         max_steps: The most steps of the iteration.
 
@@ -104,7 +108,7 @@ def estimate_prior(
     prior, steps, gap = _climb(ratios, shares, source, total, max_steps)
     return PriorEstimate(
         prior=tuple(prior.tolist()),
-        standard_errors=tuple(_standard_errors(ratios, prior, shares, total).tolist()),
+        standard_errors=tuple(_standard_errors(ratios, source, prior, shares, total, num_source).tolist()),
         source_prior=tuple(source.tolist()),
         converged=gap <= _TOLERANCE,
         steps=steps,
@@ -261,16 +265,48 @@ def _leap(prior: Tensor, once: Tensor, twice: Tensor) -> Float[Tensor, " C"]:
 
 
 def _standard_errors(
-    ratios: Float[Tensor, "N C"], prior: Float[Tensor, " C"], shares: Float[Tensor, " N"], total: float
+    ratios: Float[Tensor, "N C"],
+    source: Float[Tensor, " C"],
+    prior: Float[Tensor, " C"],
+    shares: Float[Tensor, " N"],
+    total: float,
+    num_source: int | None,
 ) -> Float[Tensor, " C"]:
-    """From the observed information on the simplex of the classes that occur."""
+    """From the observed information on the simplex of the classes that occur, and that of the calibrator."""
     present = prior > 1e-12
     found, count = torch.zeros_like(prior), int(present.sum())
     if count < 2:
         return found
-    scores = ratios[:, present] / (ratios @ prior)[:, None].clamp(min=torch.finfo(torch.float64).tiny)
-    information = total * (scores * shares[:, None]).T @ scores
+    density = (ratios @ prior).clamp(min=torch.finfo(torch.float64).tiny)
+    scores = ratios[:, present] / density[:, None]
+    curvature = (scores * shares[:, None]).T @ scores
     centre = torch.eye(count, dtype=torch.float64, device=prior.device) - 1 / count
-    covariance = torch.linalg.pinv(centre @ information @ centre, hermitian=True)
+    inverse = torch.linalg.pinv(centre @ curvature @ centre, hermitian=True)
+    covariance = inverse / total
+    if num_source is not None:
+        moves, fit = _of_the_calibrator(ratios[:, present] * source[present], shares / density)
+        classes = source[present]  # whose shares are those of the fit, so that its shifts vary less
+        fit[1:, 1:] -= torch.diag(1 / classes[1:]) + 1 / classes[0]
+        pulled = (scores * shares[:, None])[:, None, :] * (
+            moves - (moves * prior[present] * scores[:, None]).sum(dim=2, keepdim=True)
+        )  # (N, P, K): how the score of each class moves with each parameter
+        change = inverse @ pulled.sum(dim=0).T
+        covariance = covariance + change @ (fit / num_source) @ change.T
     found[present] = covariance.diagonal().clamp(min=0).sqrt()
     return found
+
+
+def _of_the_calibrator(
+    probs: Float[Tensor, "N K"], source: Float[Tensor, " N"]
+) -> tuple[Float[Tensor, "N P K"], Float[Tensor, "P P"]]:
+    """How log-probabilities move with a calibrator's slope and shifts, and their covariance by one sample.
+
+    ``source`` weighs the new samples as those of the calibration data.
+    """
+    probs = probs / probs.sum(dim=1, keepdim=True)
+    identity = torch.eye(probs.shape[1], dtype=probs.dtype, device=probs.device)[1:]
+    logs = probs.clamp(min=torch.finfo(torch.float64).tiny).log()
+    along = torch.cat([logs[:, None], identity.expand(len(probs), -1, -1)], dim=1)  # (N, P, K)
+    moves = along - (along * probs[:, None]).sum(dim=2, keepdim=True)
+    weighed = moves * (probs * (source / source.sum())[:, None])[:, None]
+    return moves, torch.linalg.pinv(torch.einsum("npk,nqk->pq", weighed, moves), hermitian=True)
