@@ -443,3 +443,21 @@ def test_wrong_arguments_get_a_sentence(changed, said, rng) -> None:
     arguments = {"times": when, "window": 1, **changed}
     with pytest.raises(InputError, match=said):
         monitor(stream, arguments.pop("times"), **arguments)
+
+
+def test_windows_wait_for_their_labels() -> None:
+    """Positives are known at once, negatives three days later: an alarm, a note, and none if windows wait."""
+    rng = np.random.default_rng(0)
+    stream, when = _stream(rng, 8)
+    known = (stream.labels.numpy() == 1) | (when < 5)
+    found = monitor(stream, when, window=1, labelled=known, bootstrap=2)
+    assert not found.passed
+    assert any("Labels are missing in 3 windows" in note and "--label-delay" in note for note in found.notes)
+    waited = monitor(stream, when, window=1, labelled=known, label_delay=3, bootstrap=2)
+    assert waited.passed
+    assert [each.num_labelled for each in waited.windows] == [PER_DAY] * 5 + [0] * 3
+    assert not any("missing" in note for note in waited.notes)
+    with pytest.raises(InputError, match="leaves no labelled sample"):
+        monitor(stream, when, window=1, labelled=known, label_delay=20)
+    with pytest.raises(InputError, match="`label_delay` must be a number where times are numbers"):
+        monitor(stream, when, window=1, labelled=known, label_delay="2d")

@@ -49,6 +49,10 @@ def monitor(
         Literal["stated", "baseline"] | None,
         typer.Option(help="What raises the alarm; by default the baseline where there is one."),
     ] = None,
+    label_delay: Annotated[
+        str | None,
+        typer.Option(metavar="SPAN", help="Time until all labels of a window are known; younger ones wait."),
+    ] = None,
     false_alarms: Annotated[
         float,
         typer.Option(min=1e-6, max=0.5, help="Probability of an alarm, ever, where nothing is wrong."),
@@ -91,6 +95,7 @@ def monitor(
             told.times,
             window=_length(window),
             labelled=told.labelled,
+            label_delay=None if label_delay is None else _length(label_delay),
             baseline=None if baseline is None else reading.load_other(baseline),
             against=against,
             false_alarms=false_alarms,

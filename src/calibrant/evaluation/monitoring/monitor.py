@@ -22,7 +22,7 @@ from calibrant.evaluation.monitoring.hanging_together import (
 )
 from calibrant.evaluation.monitoring.questions import Watched, calibration_test, change_tests
 from calibrant.evaluation.monitoring.result import MONITOR_SCHEMA_VERSION, Against, Monitoring, Window
-from calibrant.evaluation.monitoring.windows import Windows, windows_of
+from calibrant.evaluation.monitoring.windows import Windows, ripe, windows_of
 from calibrant.evaluation.pairing import refuse_other_classes
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import Estimate
@@ -39,6 +39,7 @@ def monitor(
     *,
     window: str | float,
     labelled: ArrayLike | None = None,
+    label_delay: str | float | None = None,
     baseline: Predictions | None = None,
     against: Against | None = None,
     false_alarms: float = 0.05,
@@ -69,7 +70,10 @@ def monitor(
         times: When each was made, ``(N,)``: dates, or numbers in any unit.
         window: Length of a window: ``"1d"``, ``"12h"``, ``"30min"``, ``"1w"`` for dates, or a number.
         labelled: Which samples have a label by now, ``(N,)``; by default all. Whether a label is known may
-            depend on the stated probabilities, but not on the label.
+            depend on the stated probabilities, but not on the label: where positives, say, are known first,
+            give a ``label_delay``.
+        label_delay: How long it takes until all labels of a window are known, in the form of ``window``;
+            younger windows wait. Labels that are missing then still get a note.
         baseline: Predictions with labels from before, such as those that the model was accepted on.
         against: ``"stated"`` or ``"baseline"``; by default the baseline where there is one.
         false_alarms: The probability of an alarm, ever, where nothing is wrong.
@@ -117,7 +121,17 @@ def monitor(
     check_predictions(stream, "stream")
     stream = as_judged(in_clusters(stream, cluster), positive_class)
     known = _known(stream, labelled)
-    windows = windows_of(_times(times, stream.num_samples), window)
+    moments = _times(times, stream.num_samples)
+    windows = windows_of(moments, window)
+    notes = stream.notes
+    if label_delay is not None:
+        old = ripe(moments, windows, label_delay)
+        if not (known & old).any():
+            raise InputError("`label_delay` leaves no labelled sample; wait, or give a shorter one.")
+        known &= old
+        notes = (*notes, *_missing_note(windows, known, old))
+    else:
+        notes = (*notes, *_missing_note(windows, known, np.ones_like(known)))
     against = against or ("stated" if baseline is None else "baseline")
     check_choice("against", against, ("stated", "baseline"))
     if not 0 < false_alarms < 1:
@@ -125,7 +139,6 @@ def monitor(
     told = stream.rows(torch.from_numpy(known))
     index = windows.index[known]
     watched = Watched(stream, told, windows, index, false_alarms)
-    notes = stream.notes
     if told.clusters is not None:
         watched, single = whole_clusters(watched), one_of_each(watched, seed)
         notes = (*notes, CLUSTERS_NOTE)
@@ -186,6 +199,18 @@ def _known(stream: Predictions, labelled: ArrayLike | None) -> NDArray[np.bool_]
     if not known.any():
         raise InputError("there is nothing to judge: no sample has a label yet.")
     return known
+
+
+def _missing_note(windows: Windows, known: NDArray[np.bool_], awaited: NDArray[np.bool_]) -> tuple[str, ...]:
+    """What to say of windows in which some samples have a label and others do not."""
+    some = set(windows.index[known].tolist()) & set(windows.index[awaited & ~known].tolist())
+    if not some:
+        return ()
+    number = "1 window" if len(some) == 1 else f"{len(some)} windows"
+    said = (
+        f"Labels are missing in {number}. If some classes get theirs earlier, that looks like miscalibration"
+    )
+    return (f"{said}: let windows wait until all labels are there (`label_delay`, --label-delay).",)
 
 
 def _in_clusters_too(baseline: Predictions, cluster: Cluster) -> Predictions:

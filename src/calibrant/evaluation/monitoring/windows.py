@@ -63,6 +63,22 @@ def windows_of(times: NDArray[np.generic], window: str | float) -> Windows:
     return Windows(index, tuple(f"{each:g}" for each in starts))
 
 
+def ripe(times: NDArray[np.generic], windows: Windows, delay: str | float) -> NDArray[np.bool_]:
+    """The samples ``(N,)`` of windows that were over ``delay`` before the latest sample.
+
+    Raises:
+        InputError: If the delay does not go with the times.
+    """
+    if np.issubdtype(times.dtype, np.datetime64):
+        numbers, length = times.astype("datetime64[s]").astype(np.int64), _seconds(delay, "label_delay")
+    elif isinstance(delay, str) or not 0 <= delay < math.inf:
+        raise InputError(f"`label_delay` must be a number where times are numbers; got {delay!r}.")
+    else:
+        numbers, length = times.astype(np.float64), delay
+    young = numbers > numbers.max() - length
+    return windows.index < windows.index[young].min(initial=len(windows))
+
+
 def _indices(
     times: NDArray[np.int64] | NDArray[np.float64], length: float, origin: float
 ) -> tuple[int, NDArray[np.int64]]:
@@ -76,11 +92,11 @@ def _indices(
     return first, numbers - first
 
 
-def _seconds(window: object) -> int:
+def _seconds(window: object, name: str = "window") -> int:
     match = _SPAN.fullmatch(window.strip().lower()) if isinstance(window, str) else None
     if match is None or int(match[1]) == 0:
         raise InputError(
-            "`window` must be a span such as '1d', '12h', '30min' or '1w' where times are dates; "
+            f"`{name}` must be a span such as '1d', '12h', '30min' or '1w' where times are dates; "
             f"got {window!r}."
         )
     return int(match[1]) * int(np.timedelta64(1, _UNITS[match[2]]) / np.timedelta64(1, "s"))
