@@ -5,7 +5,7 @@ VENV := .venv
 PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := $(VENV)/$(PROGRAMS)
 
-.PHONY: demo test test-slow test-all lint lint-style lint-types format bench-check docs docs-serve docs-check mutants wheel wheel-check wheel-test package-check clean
+.PHONY: demo fuzz test test-slow test-all lint lint-style lint-types format bench-check docs docs-serve docs-check mutants wheel wheel-check wheel-test package-check clean
 .DEFAULT_GOAL := test
 # A process per core, up to four, and one thread in each.
 TEST := $(BIN)/python -m pytest -q -n auto --maxprocesses=4 --dist=worksteal
@@ -23,6 +23,9 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 demo: $(VENV)/installed  ## train on the bundled digits, evaluate, repair, write demo/report.html
 	$(BIN)/calibrant demo
+
+fuzz: $(VENV)/installed  ## damaged files of every format, read beside strict readers
+	$(BIN)/python tools/fuzz.py --files 5000
 
 test: $(VENV)/installed  ## the suite, without what is marked slow
 	$(TEST) -m "not slow"
