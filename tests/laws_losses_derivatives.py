@@ -135,7 +135,7 @@ def maps_over_models(loss: Loss) -> None:
         torch.testing.assert_close(gradients[k], gradient(loss, one, labels), **CLOSED)
 
 
-@law(transforms=True, maps_labels=True)
+@law(transforms=True)
 def maps_over_labels(loss: Loss) -> None:
     """A batch of labels gives the loss under each."""
     logits, labels = problem(loss)

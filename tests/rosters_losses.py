@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -36,8 +36,8 @@ class Loss:
     """Options that make it cross-entropy."""
     distance: tuple[int, float] | None = None
     """Order and weight of a distance from the probabilities to the label; with targets, to the targets."""
-    without_a_class: Literal["as if absent", "finite", "infinite"] = "as if absent"
-    """The value where a class is masked out by a logit of -inf."""
+    masked_is_absent: bool = True
+    """A class masked by -inf in every row is as if absent (not: one of the C that it divides by)."""
     proper: bool = False
     """Strictly: its expectation is least at the true probabilities, and only there."""
     multilabel: bool = False
@@ -52,8 +52,6 @@ class Loss:
     twice_differentiable: bool = True
     transforms: bool = True
     """Works under torch.func and torch.compile."""
-    maps_labels: bool = True
-    """torch.func.vmap maps it over labels."""
     one_graph: bool = True
     """torch.compile captures it whole."""
     looks: bool = False
@@ -165,8 +163,6 @@ LOSSES = (
         hand=([[0.8, 0.2]], [0], 0.95 * _LOG + 0.05 * np.log(5)),
         limit={"smoothing": 0.0},
         scales=False,
-        without_a_class="infinite",
-        maps_labels=False,
     ),
     Loss(
         "label_smoothing_others",
@@ -176,8 +172,6 @@ LOSSES = (
         hand=([[0.8, 0.2]], [0], 0.9 * _LOG + 0.1 * np.log(5)),
         limit={"smoothing": 0.0},
         scales=False,
-        without_a_class="infinite",
-        maps_labels=False,
     ),
     Loss(
         "margin_label_smoothing",
@@ -186,7 +180,6 @@ LOSSES = (
         options={"margin": 1.5, "penalty": 0.3},
         hand=([[0.9, 0.1]], [0], -np.log(0.9) + 0.3 * (np.log(9) - 1.5) / 2),
         limit={"penalty": 0.0},
-        without_a_class="infinite",
     ),
     Loss(
         "mmce",
@@ -236,7 +229,7 @@ LOSSES = (
         limit={"penalty": 0.0, "gamma": 0.0},
         batch=True,
         soft=False,
-        without_a_class="finite",
+        masked_is_absent=False,
     ),
     Loss(
         "smooth_calibration",
