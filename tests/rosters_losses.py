@@ -50,10 +50,6 @@ class Loss:
     scales: bool = True
     """A class's weight multiplies the value of its samples (not: that class's part of a smoothed label)."""
     twice_differentiable: bool = True
-    transforms: bool = True
-    """Works under torch.func and torch.compile."""
-    one_graph: bool = True
-    """torch.compile captures it whole."""
     looks: bool = False
     """Looks at values, so that it needs a device that has some."""
     function: Callable[..., Tensor] = field(default=None, kw_only=True)  # type: ignore[assignment]
@@ -242,8 +238,6 @@ LOSSES = (
         soft=False,
         solved=True,
         twice_differentiable=False,
-        transforms=False,
-        one_graph=False,
         looks=True,
         proper=True,
     ),
@@ -270,7 +264,6 @@ LOSSES = (
         losses.ProperFocalLoss,
         references.proper_focal,
         options={"gamma": 2.0},
-        one_graph=False,
         hand=([[0.25, 0.25, 0.25, 0.25]], [2], 0.75**2 * np.log(4)),
         limit={"gamma": 0.0},
         solved=True,

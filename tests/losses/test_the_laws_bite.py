@@ -294,8 +294,8 @@ FAULTS: list[tuple[str, Loss, Change | dict[str, Any]]] = [
     ("maps_over_labels", FOCAL, _looks_at_labels),
     ("has_gradients_per_sample", FOCAL, _looks),
     ("has_many_gradients_at_once", FOCAL, _on_logits(_Spoils)),
-    ("is_captured", replace(FOCAL, one_graph=False), _other_when_compiled),
-    ("is_captured_whole", FOCAL, _capture_broken),
+    ("is_captured", FOCAL, _other_when_compiled),
+    ("is_captured", FOCAL, _capture_broken),
     ("looks_at_no_value", FOCAL, _looks),
     ("leaves_its_inputs_alone", FOCAL, _writes_into_its_logits),
 ]
