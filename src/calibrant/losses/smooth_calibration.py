@@ -16,12 +16,6 @@ from calibrant.losses._rows import as_labelled_rows, check_mean, check_not_negat
 __all__ = ["SmoothCalibrationLoss", "smooth_calibration_loss", "smooth_calibration_penalty"]
 
 
-_REFUSAL = (
-    "the smooth calibration error is differentiable once: it has a gradient, but no Hessian. Measure the "
-    "curvature of the loss it is added to."
-)
-
-
 def smooth_calibration_penalty(
     confidences: Float[Tensor, " N"],
     outcomes: Float[Tensor, " N"],
@@ -77,6 +71,14 @@ def _pull_back(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
     return grad_outputs[0] * _Once.apply(*ctx.saved_tensors), None, None
 
 
+def _refuse(ctx: Any, *_: object) -> Any:
+    del ctx
+    raise DerivativeError(
+        "the smooth calibration error is differentiable once: it has a gradient, but no Hessian. Measure the "
+        "curvature of the loss it is added to."
+    )
+
+
 class _Once(torch.autograd.Function):
     """A gradient that must not pass for a constant: differentiating it is refused."""
 
@@ -90,13 +92,7 @@ class _Once(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
         """Nothing is kept."""
 
-    @staticmethod
-    def backward(*_: Any) -> None:
-        raise DerivativeError(_REFUSAL)
-
-    @staticmethod
-    def jvp(*_: Any) -> None:
-        raise DerivativeError(_REFUSAL)
+    backward = jvp = staticmethod(_refuse)
 
 
 class _Solved(torch.autograd.Function):
