@@ -281,6 +281,7 @@ FAULTS: list[tuple[str, Loss, Change | dict[str, Any]]] = [
     ("is_computed_in_single", FOCAL, _in_half),
     ("is_its_module", FOCAL, {"module": _Half}),
     ("is_its_module_with_soft_targets", FOCAL, {"module": _Half}),
+    ("refuses_soft_targets", MMCE, {"module": _Half}),
     ("passes_its_reduction_on", FOCAL, {"module": _Half}),
     ("takes_settings_by_name_only", FOCAL, {"module": _with_any_setting}),
     ("has_the_gradient_of_finite_differences", FOCAL, _without_the_factor_s_gradient),

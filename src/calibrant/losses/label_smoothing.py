@@ -10,7 +10,7 @@ from torch import Tensor
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer
-from calibrant.losses._module import SoftLossModule, properness
+from calibrant.losses._module import LossModule, properness
 from calibrant.losses._rows import Reduction, SoftRows, allowed_classes, as_rows, check_number
 
 __all__ = ["LabelSmoothingLoss", "label_smoothing_loss"]
@@ -104,7 +104,7 @@ def _check(*, smoothing: float, spread: str) -> None:
     check_choice("spread", spread, ("all", "others"))
 
 
-class LabelSmoothingLoss(SoftLossModule, function=label_smoothing_loss, check=_check):
+class LabelSmoothingLoss(LossModule, function=label_smoothing_loss, check=_check):
     """Module of :func:`label_smoothing_loss`."""
 
     smoothing: float = 0.05

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
-from calibrant.losses._module import SoftLossModule, properness
+from calibrant.losses._module import LossModule, properness
 from calibrant.losses._rows import Reduction, SoftRows, allowed_classes, as_rows, check_not_negative
 
 __all__ = ["MarginLabelSmoothingLoss", "margin_label_smoothing_loss"]
@@ -79,9 +79,7 @@ def margin_label_smoothing_loss(
     return rows.reduce(rows.cross_entropies() + penalty * price)
 
 
-class MarginLabelSmoothingLoss(
-    SoftLossModule, function=margin_label_smoothing_loss, check=check_not_negative
-):
+class MarginLabelSmoothingLoss(LossModule, function=margin_label_smoothing_loss, check=check_not_negative):
     """Module of :func:`margin_label_smoothing_loss`."""
 
     margin: float = 10.0

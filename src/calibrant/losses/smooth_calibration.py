@@ -11,7 +11,7 @@ from torch import Tensor
 from calibrant._math.errors import DerivativeError
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
-from calibrant.losses._rows import as_labelled_rows, check_mean, check_not_negative
+from calibrant.losses._rows import SoftRows, as_rows, check_mean, check_not_negative
 
 __all__ = ["SmoothCalibrationLoss", "smooth_calibration_loss", "smooth_calibration_penalty"]
 
@@ -29,7 +29,7 @@ def smooth_calibration_penalty(
 
     Args:
         confidences: Probabilities in ``[0, 1]``, shape ``(N,)``.
-        outcomes: What happened, 0 or 1, shape ``(N,)``; no gradient.
+        outcomes: What happened, 0 or 1 or the probability of 1, shape ``(N,)``; no gradient.
         weights: Weights of the samples, shape ``(N,)``; no gradient.
 
     Returns:
@@ -147,9 +147,10 @@ _opaque.register_autograd(_pull_back, setup_context=_keep)
 @properness("cross-entropy plus a penalty that is zero at the truth: strictly proper")
 def smooth_calibration_loss(
     logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
-    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""] | None = None,
     *,
     penalty: float = 1.0,
+    targets: Float[Tensor, "N C *d"] | Float[Tensor, " C"] | None = None,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Literal["mean"] = "mean",
@@ -165,6 +166,8 @@ def smooth_calibration_loss(
         logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
         labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         penalty: Weight of the calibration error, not negative; 0 is cross-entropy.
+        targets: Distributions over the classes in place of ``labels``; a prediction is then right with the
+            probability of its class.
         weight: Weight of each class in the cross-entropy, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
         reduction: ``"mean"`` only: the error is one of the batch.
@@ -190,13 +193,17 @@ def smooth_calibration_loss(
     """
     check_mean("the smooth calibration error", reduction)
     check_not_negative(penalty=penalty)
-    rows = as_labelled_rows(logits, labels, weight, ignore_index, reduction)
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     entropy = rows.cross_entropy()
     if penalty == 0:
         return rows.layout.finish(entropy)
-    confidences = torch.softmax(rows.logits, -1).amax(-1).masked_fill(rows.ignored(), 0)
-    right = (rows.logits.argmax(-1) == rows.labels).to(confidences.dtype)
-    counted = (~rows.ignored()).to(confidences.dtype)
+    confidences, predicted = torch.softmax(rows.logits, -1).amax(-1), rows.logits.argmax(-1, keepdim=True)
+    if isinstance(rows, SoftRows):
+        right, counted = rows.targets.gather(-1, predicted).squeeze(-1), torch.ones_like(confidences)
+    else:
+        confidences = confidences.masked_fill(rows.ignored(), 0)
+        right = (predicted.squeeze(-1) == rows.labels).to(confidences.dtype)
+        counted = (~rows.ignored()).to(confidences.dtype)
     error = smooth_calibration_penalty(confidences, right, weights=counted)
     return rows.layout.finish(entropy + penalty * error)
 
