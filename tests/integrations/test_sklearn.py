@@ -231,3 +231,14 @@ def test_prefit_must_know_the_classes(events: Any) -> None:
     fitted = GaussianNB().fit(X, y)
     with pytest.raises(InputError, match=r"classes that the estimator knows; got \[2\]"):
         CalibratedClassifier(fitted, cv="prefit").fit(X, y + 1)
+
+
+def test_masked_labels_and_weights_are_refused(events: Any) -> None:
+    """Masked classes and weights are refused, not counted."""
+    X, y, *_ = events
+    masked = np.ma.array(y, mask=np.arange(len(y)) == 2)
+    with pytest.raises(InputError, match="`y` must hold a value in every row; row 2 is masked"):
+        CalibratedClassifier(method="platt").fit(X, masked)
+    weights = np.ma.array(np.ones(len(y)), mask=np.arange(len(y)) == 3)
+    with pytest.raises(InputError, match="`sample_weight` must hold a value in every row; row 3 is masked"):
+        CalibratedClassifier(method="platt").fit(X, y, sample_weight=weights)

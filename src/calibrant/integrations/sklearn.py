@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
+from calibrant._math.arrays import refuse_masked
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator, Selection, build, select
@@ -118,6 +119,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         estimator = LogisticRegression() if self.estimator is None else self.estimator
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        refuse_masked(y, name="y")
         data, y = indexable(X, y)
         check_classification_targets(y)
         labels = column_or_1d(y, warn=True)
@@ -285,6 +287,7 @@ def _weights(given: Any, count: int) -> NDArray[np.float64]:
     """One weight per sample; a single number is that of all."""
     if isinstance(given, Real):
         return np.full(count, float(given))
+    refuse_masked(given, name="sample_weight")
     weights: NDArray[np.float64] = check_array(
         given, ensure_2d=False, dtype="float64", input_name="sample_weight"
     )
