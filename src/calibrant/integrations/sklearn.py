@@ -120,8 +120,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 class has fewer samples than there are folds.
         """
         check_choice("response", self.response, get_args(Response))
-        if self.method != "auto":
-            kinds = build(self.method).kinds  # an unknown one is refused before anything is fitted
+        # An unknown method is refused before anything is fitted.
+        kinds = {"multiclass"} if self.method == "auto" else build(self.method).kinds
         prefit = self._is_prefit()
         estimator = LogisticRegression() if self.estimator is None else self.estimator
         if y is None:
@@ -137,7 +137,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.classes_, targets = np.unique(labels, return_inverse=True)
         if prefit:
             targets = self._targets_of_prefit(estimator, labels)
-        if self.method != "auto" and len(self.classes_) > 2 and "multiclass" not in kinds:
+        if len(self.classes_) > 2 and "multiclass" not in kinds:
             raise InputError(
                 f'`method` must be for several classes, as "temperature" is; {self.method} is for two, and '
                 f"there are {len(self.classes_)}."

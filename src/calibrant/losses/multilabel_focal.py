@@ -33,8 +33,8 @@ def multilabel_focal_loss(
         labels: 0 or 1, of the shape of ``logits``; integers, booleans or floating-point (a fraction is taken
             as the probability of 1).
         gamma: Exponent, greater than -1; 0 is binary cross-entropy.
-        alpha: Weight of labels that are 1, in ``[0, 1]``; those that are 0 have ``1 - alpha``. Without it both
-            count fully. The mean divides by the number of entries, as torchvision's.
+        alpha: Weight of labels that are 1, in ``[0, 1]``; those that are 0 have ``1 - alpha``. Without it,
+            both count fully. The mean divides by the number of entries, as torchvision's.
         weight: Weight of each label, shape ``(C,)``.
         ignore_index: Value of entries that do not count.
         reduction: ``"mean"`` divides by the weights of the entries that count, ``"sum"`` adds up, ``"none"``

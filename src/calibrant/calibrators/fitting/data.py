@@ -108,7 +108,8 @@ def _suspicions(checked: Checked) -> Iterator[str]:
     multiclass = checked.task == "multiclass"
     seen = seem_probabilities(checked.scores, multiclass=multiclass)
     if seen:
-        yield f"{seen}: pass their " + ("logarithms, log(p)" if multiclass else "log-odds, log(p / (1 - p))")
+        remedy = "logarithms, log(p)" if multiclass else "log-odds, log(p / (1 - p))"
+        yield f"{seen}: pass their {remedy}"
     if checked.num_samples >= _FEWEST_ROWS and are_one_hot(checked.target):
         yield (
             "every row of `labels` holds one 1, and each column was fitted as a label of its own: for classes "
