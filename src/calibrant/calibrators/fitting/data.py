@@ -112,8 +112,8 @@ def _suspicions(checked: Checked) -> Iterator[str]:
         yield f"{seen}: pass their {remedy}"
     if checked.num_samples >= _FEWEST_ROWS and are_one_hot(checked.target):
         yield (
-            "every row of `labels` holds one 1, and each column was fitted as a label of its own: for classes "
-            "pass `labels.argmax(1)`"
+            "every row of `labels` holds one 1, and each column was fitted as a label of its own: for "
+            "classes pass `labels.argmax(1)`"
         )
 
 
