@@ -250,22 +250,61 @@ def lets_nan_through(loss: Loss) -> None:
     assert loss(logits, labels).isnan()
 
 
-@law(multilabel=False)
+@law(multilabel=False, masked_is_absent=True)
 def takes_masked_classes(loss: Loss) -> None:
-    """A class with a logit of -inf is as if absent, or counts as the entry of the loss says."""
+    """A class with a logit of -inf in every row is as if absent, and has no gradient."""
     logits, labels = problem(loss, num_samples=8, num_classes=4)
     labels = labels.clamp(max=2)
     masked = logits.clone()
     masked[:, 3] = -math.inf
-    if loss.without_a_class == "infinite":
-        assert loss(masked, labels).isinf()
-        return
     value, gradient = value_and_gradient(loss, masked, labels)
-    absent = loss(logits[:, :3], labels)
-    assert value.isfinite()
+    expected, expected_gradient = value_and_gradient(loss, logits[:, :3], labels)
+    torch.testing.assert_close(value, expected, **OTHER)
+    torch.testing.assert_close(gradient[:, :3], expected_gradient, **OTHER)
     assert (gradient[:, 3] == 0).all()
-    same = torch.isclose(value, absent, **OTHER)
-    assert same == (loss.without_a_class == "as if absent"), (value, absent)
+
+
+@law(multilabel=False)
+def takes_rows_with_one_class_left(loss: Loss) -> None:
+    """Each row has its own mask; one in which only the true class is left has loss and gradient zero."""
+    for dtype, tolerance in ((torch.float64, OTHER), (torch.float32, SINGLE)):
+        logits, labels = problem(loss, num_samples=8, num_classes=4)
+        logits = logits.to(dtype)
+        logits[:4].masked_fill_(torch.arange(4) != labels[:4, None], -math.inf)
+        logits[4, (labels[4] + 1) % 4] = -math.inf
+        value, gradient = value_and_gradient(loss, logits, labels)
+        assert value.isfinite()
+        assert gradient.isfinite().all()
+        assert (gradient[logits == -math.inf] == 0).all()
+        if not loss.batch:
+            values = loss(logits, labels, reduction="none")
+            torch.testing.assert_close(values[:4], torch.zeros(4, dtype=dtype), **tolerance)
+            torch.testing.assert_close(
+                values[4:], loss(logits[4:], labels[4:], reduction="none"), **tolerance
+            )
+            torch.testing.assert_close(gradient[:4], torch.zeros(4, 4, dtype=dtype), **tolerance)
+        if loss.twice_differentiable:
+            leaf = logits.requires_grad_()
+            (graph,) = torch.autograd.grad(loss(leaf, labels), leaf, create_graph=True)
+            torch.testing.assert_close(graph.detach(), gradient, **tolerance)
+
+
+@law(soft=True, masked_is_absent=True)
+def takes_masked_classes_without_a_share(loss: Loss) -> None:
+    """A masked class of which the targets have nothing is as if absent: 0 times infinity is 0."""
+    for dtype, tolerance in ((torch.float64, OTHER), (torch.float32, SINGLE)):
+        logits, _ = problem(loss, num_samples=8, num_classes=4)
+        logits = logits.to(dtype)
+        shares = torch.softmax(logits[:, :3].flip(0), 1)
+        targets = torch.nn.functional.pad(shares, (0, 1))
+        masked = logits.clone()
+        masked[:, 3] = -math.inf
+        leaf, fewer = masked.requires_grad_(), logits[:, :3].clone().requires_grad_()
+        value, expected = loss(leaf, None, targets=targets), loss(fewer, None, targets=shares)
+        torch.testing.assert_close(value, expected, **tolerance)
+        (gradient,) = torch.autograd.grad(value, leaf)
+        torch.testing.assert_close(gradient[:, :3], torch.autograd.grad(expected, fewer)[0], **tolerance)
+        assert (gradient[:, 3] == 0).all()
 
 
 @law(multilabel=False)

@@ -71,6 +71,8 @@ def takes_soft_targets(loss: Loss) -> None:
     logits, labels = problem(loss)
     hot = functional.one_hot(labels, 5).double()
     torch.testing.assert_close(loss(logits, None, targets=hot), loss(logits, labels), **CLOSED)
+    if loss.batch:
+        return
     targets = torch.softmax(torch.randn(24, 5, generator=torch.Generator().manual_seed(3)).double(), 1)
     for more in ({}, {"weight": class_weights()}):
         values = loss(logits, None, targets=targets, reduction="none", **more)
@@ -79,7 +81,7 @@ def takes_soft_targets(loss: Loss) -> None:
         torch.testing.assert_close(total, values.sum(), **CLOSED)
 
 
-@law(soft=True, expects=True)
+@law(soft=True, batch=False, expects=True)
 def is_its_expectation_under_soft_targets(loss: Loss) -> None:
     """Targets are weights of labels, each with the weight of its class."""
     logits, targets, per_class = _by_class(loss)
@@ -169,6 +171,15 @@ def is_its_module_with_soft_targets(loss: Loss) -> None:
     logits, _ = problem(loss)
     targets = torch.softmax(logits.flip(1), 1)
     assert torch.equal(loss.build()(logits, targets=targets), loss(logits, None, targets=targets))
+
+
+@law(soft=False)
+def refuses_soft_targets(loss: Loss) -> None:
+    """A module whose function takes none says so, and what to pass instead."""
+    logits, _ = problem(loss)
+    targets = torch.softmax(logits.flip(1), 1)
+    with pytest.raises(TypeError, match=rf"^{loss.module.__name__} takes no `targets`; pass .*`labels`"):
+        loss.build()(logits, targets=targets)
 
 
 @law(batch=False)

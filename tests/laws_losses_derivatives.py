@@ -91,7 +91,7 @@ def has_one_gradient_with_and_without_a_graph(loss: Loss) -> None:
     assert torch.autograd.grad(plain.square().sum(), leaf)[0].any()
 
 
-@law(transforms=True)
+@law()
 def has_its_gradient_by_func_grad(loss: Loss) -> None:
     """torch.func.grad gives the gradient."""
     logits, labels = problem(loss)
@@ -99,7 +99,7 @@ def has_its_gradient_by_func_grad(loss: Loss) -> None:
     torch.testing.assert_close(torch.func.grad(loss)(logits, labels), expected, **CLOSED)
 
 
-@law(transforms=True)
+@law()
 def has_its_gradient_by_forward_mode(loss: Loss) -> None:
     """Forward mode gives the gradient's product with the direction, by torch.func and by dual numbers."""
     logits, labels = problem(loss)
@@ -112,7 +112,7 @@ def has_its_gradient_by_forward_mode(loss: Loss) -> None:
         torch.testing.assert_close(forward_ad.unpack_dual(value).tangent, expected, **CLOSED)
 
 
-@law(transforms=True)
+@law(twice_differentiable=True)
 def has_one_hessian(loss: Loss) -> None:
     """Forward over reverse, reverse over reverse and vectorised reverse give one Hessian."""
     logits, labels = problem(loss, num_samples=3, num_classes=3)
@@ -122,7 +122,7 @@ def has_one_hessian(loss: Loss) -> None:
     torch.testing.assert_close(vectorised, expected, **CLOSED)
 
 
-@law(transforms=True)
+@law()
 def maps_over_models(loss: Loss) -> None:
     """A batch of models' logits gives each one's loss and gradient."""
     logits, labels = problem(loss)
@@ -135,7 +135,7 @@ def maps_over_models(loss: Loss) -> None:
         torch.testing.assert_close(gradients[k], gradient(loss, one, labels), **CLOSED)
 
 
-@law(transforms=True, maps_labels=True)
+@law()
 def maps_over_labels(loss: Loss) -> None:
     """A batch of labels gives the loss under each."""
     logits, labels = problem(loss)
@@ -173,24 +173,17 @@ def has_many_gradients_at_once(loss: Loss) -> None:
     torch.testing.assert_close(vectorised, torch.autograd.functional.jacobian(values, logits), **CLOSED)
 
 
-@law(transforms=True)
+@law()
 def is_captured(loss: Loss) -> None:
-    """The loss is captured, in pieces at least, forward and backward; whole is tested below."""
-    if not loss.one_graph:
-        compiles(loss, fullgraph=False, backend="aot_eager")
-
-
-@law(transforms=True, one_graph=True)
-def is_captured_whole(loss: Loss) -> None:
     """The loss is captured in one graph, forward and backward."""
-    compiles(loss, fullgraph=True, backend="aot_eager")
+    compiles(loss, backend="aot_eager")
 
 
-def compiles(loss: Loss, *, fullgraph: bool, backend: str) -> None:
+def compiles(loss: Loss, *, backend: str) -> None:
     """Compiled code gives the eager value and gradient."""
     logits, labels = problem(loss)
     torch.compiler.reset()  # every loss is a case of its own, not one more variant of the last
-    compiled = torch.compile(lambda z, t: loss(z, t), fullgraph=fullgraph, backend=backend)
+    compiled = torch.compile(lambda z, t: loss(z, t), fullgraph=True, backend=backend)
     leaf = logits.clone().requires_grad_()
     value = compiled(leaf, labels)
     torch.testing.assert_close(value.detach(), loss(logits, labels), **CLOSED)

@@ -51,7 +51,7 @@ def same(metric: Metric, ours: float, expected: float) -> bool:
 def law_perfect(metric: Metric) -> None:
     """A predictor that is certain and always right has the declared value."""
     labels, event = np.array([0, 1, 2, 0, 2, 1, 1]), np.array([0, 1, 1, 0, 1])
-    columns = np.stack([event, 1 - event], axis=1)
+    columns = np.stack([event, event[::-1]], axis=1)
     for problem in (
         Problem("multiclass", np.eye(3)[labels], labels),
         Problem("binary", event.astype(float), event),

@@ -183,12 +183,16 @@ def proper_focal(logits: Tensor, labels: Tensor) -> Tensor:
     return torch.tensor(values, dtype=logits.dtype)
 
 
-def multilabel(gamma: float, calibration_weight: float) -> Callable[[Tensor, Tensor], Tensor]:
+def multilabel(
+    gamma: float, calibration_weight: float, *, alpha: float | None = None
+) -> Callable[[Tensor, Tensor], Tensor]:
     """Label by label."""
+    ones, zeros = (1.0, 1.0) if alpha is None else (alpha, 1 - alpha)
 
     def values(logits: Tensor, labels: Tensor) -> Tensor:
         s = torch.sigmoid(logits)
-        focal = -labels * (1 - s) ** gamma * s.log() - (1 - labels) * s**gamma * (1 - s).log()
+        focal = -ones * labels * (1 - s) ** gamma * s.log()
+        focal = focal - zeros * (1 - labels) * s**gamma * (1 - s).log()
         return focal + calibration_weight * (s - labels) ** 2
 
     return values

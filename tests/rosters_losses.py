@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -36,8 +36,8 @@ class Loss:
     """Options that make it cross-entropy."""
     distance: tuple[int, float] | None = None
     """Order and weight of a distance from the probabilities to the label; with targets, to the targets."""
-    without_a_class: Literal["as if absent", "finite", "infinite"] = "as if absent"
-    """The value where a class is masked out by a logit of -inf."""
+    masked_is_absent: bool = True
+    """A class masked by -inf in every row is as if absent (not: one of the C that it divides by)."""
     proper: bool = False
     """Strictly: its expectation is least at the true probabilities, and only there."""
     multilabel: bool = False
@@ -50,12 +50,6 @@ class Loss:
     scales: bool = True
     """A class's weight multiplies the value of its samples (not: that class's part of a smoothed label)."""
     twice_differentiable: bool = True
-    transforms: bool = True
-    """Works under torch.func and torch.compile."""
-    maps_labels: bool = True
-    """torch.func.vmap maps it over labels."""
-    one_graph: bool = True
-    """torch.compile captures it whole."""
     looks: bool = False
     """Looks at values, so that it needs a device that has some."""
     function: Callable[..., Tensor] = field(default=None, kw_only=True)  # type: ignore[assignment]
@@ -165,8 +159,6 @@ LOSSES = (
         hand=([[0.8, 0.2]], [0], 0.95 * _LOG + 0.05 * np.log(5)),
         limit={"smoothing": 0.0},
         scales=False,
-        without_a_class="infinite",
-        maps_labels=False,
     ),
     Loss(
         "label_smoothing_others",
@@ -176,8 +168,6 @@ LOSSES = (
         hand=([[0.8, 0.2]], [0], 0.9 * _LOG + 0.1 * np.log(5)),
         limit={"smoothing": 0.0},
         scales=False,
-        without_a_class="infinite",
-        maps_labels=False,
     ),
     Loss(
         "margin_label_smoothing",
@@ -186,7 +176,6 @@ LOSSES = (
         options={"margin": 1.5, "penalty": 0.3},
         hand=([[0.9, 0.1]], [0], -np.log(0.9) + 0.3 * (np.log(9) - 1.5) / 2),
         limit={"penalty": 0.0},
-        without_a_class="infinite",
     ),
     Loss(
         "mmce",
@@ -235,8 +224,7 @@ LOSSES = (
         hand=([[0.8, 0.2]], [0], 0.2 * _LOG + 0.8 * 0.2),
         limit={"penalty": 0.0, "gamma": 0.0},
         batch=True,
-        soft=False,
-        without_a_class="finite",
+        masked_is_absent=False,
     ),
     Loss(
         "smooth_calibration",
@@ -246,11 +234,8 @@ LOSSES = (
         hand=([[0.8, 0.2]], [0], _LOG + 0.7 * 0.2),
         limit={"penalty": 0.0},
         batch=True,
-        soft=False,
         solved=True,
         twice_differentiable=False,
-        transforms=False,
-        one_graph=False,
         looks=True,
         proper=True,
     ),
@@ -277,7 +262,6 @@ LOSSES = (
         losses.ProperFocalLoss,
         references.proper_focal,
         options={"gamma": 2.0},
-        one_graph=False,
         hand=([[0.25, 0.25, 0.25, 0.25]], [2], 0.75**2 * np.log(4)),
         limit={"gamma": 0.0},
         solved=True,
@@ -299,6 +283,16 @@ LOSSES = (
         options={"gamma": 0.5},
         hand=([[0.8]], [[1]], 0.2**0.5 * _LOG),
         limit={"gamma": 0.0},
+        multilabel=True,
+        soft=False,
+    ),
+    Loss(
+        "multilabel_focal_alpha",
+        losses.MultilabelFocalLoss,
+        references.multilabel(2.0, 0.0, alpha=0.25),
+        options={"gamma": 2.0, "alpha": 0.25},
+        hand=([[0.8, 0.4]], [[1, 0]], (0.25 * 0.04 * _LOG - 0.75 * 0.16 * np.log(0.6)) / 2),
+        limit={"gamma": 0.0, "alpha": None},
         multilabel=True,
         soft=False,
     ),

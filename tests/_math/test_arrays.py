@@ -93,3 +93,16 @@ def test_row_slices_cover_every_row_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert torch.equal(torch.cat(pieces), table)
     assert {len(piece) for piece in pieces[:-1]} == {3}
     assert len(list(row_slices(torch.zeros(2, 50)))) == 2  # a row wider than the limit is one slice
+
+
+@pytest.mark.parametrize("convert", [as_float_tensor, as_label_tensor])
+def test_masked_values_are_refused(convert: object) -> None:
+    """The mask would be dropped and the value below it counted; a mask of nothing is no matter."""
+    for shape, mask in (((3,), [0, 1, 0]), ((3, 2), [[0, 0], [0, 1], [0, 0]])):
+        values = np.ma.array(np.ones(shape), mask=mask)
+        words = (
+            r"^`x` must hold a value in every row; row 1 is masked; leave masked rows out of every argument"
+        )
+        with pytest.raises(InputError, match=words):
+            convert(values, name="x")
+    assert convert(np.ma.array([1, 0], mask=[0, 0]), name="x").tolist() == [1, 0]

@@ -9,34 +9,56 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, ShuffleSplit
+from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from calibrant import InputError, load_calibrator
-from calibrant.calibrators import CalibratedModel, PlattScaling, TemperatureScaling
+from calibrant import CalibrantWarning, InputError, load_calibrator
+from calibrant.calibrators import (
+    CalibratedModel,
+    PlattScaling,
+    TemperatureScaling,
+    available,
+    build,
+)
 from calibrant.integrations.sklearn import CalibratedClassifier
 
 # Fits on little data have reason to warn; what they warn of is tested where it belongs.
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 
+SEVERAL = [name for name in available() if "multiclass" in build(name).kinds]
+"""Methods for any number of classes; scikit-learn's checks have two and three."""
+TRIED = ["temperature", "isotonic", "vector"]
 
-@parametrize_with_checks(
-    [
-        CalibratedClassifier(LogisticRegression(C=1), cv=3),
-        CalibratedClassifier(GaussianNB(), method="isotonic", cv=2),
-    ]
-)
+
+@parametrize_with_checks([CalibratedClassifier(LogisticRegression(C=1), cv=3, method=name) for name in TRIED])
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::RuntimeWarning")
 def test_sklearns_own_checks(estimator: Any, check: Any) -> None:
     """Every check that scikit-learn has for classifiers passes; none is excused."""
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
+        CalibratedClassifier(GaussianNB(), cv=3, method=name)
+        for name in (*SEVERAL, "auto")
+        if name not in TRIED
+    ]
+)
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::RuntimeWarning")
+def test_sklearns_own_checks_of_the_others(estimator: Any, check: Any) -> None:
+    """The same of every other method that takes two and three classes."""
     check(estimator)
 
 
@@ -218,11 +240,20 @@ def test_bad_settings_are_said(settings: dict[str, Any], message: str) -> None:
         CalibratedClassifier(**settings).fit(X, y)
 
 
+class _NeverFitted(GaussianNB):
+    """Fails at the first fold."""
+
+    def fit(self, *_: Any, **__: Any) -> Any:
+        """It must not come to this."""
+        raise AssertionError
+
+
 def test_platt_is_not_for_ten_classes(digits: Any) -> None:
-    """A calibrator of events refuses classes, in its own words."""
+    """A calibrator of two classes refuses ten, before any fold is fitted."""
     X, y, _, _ = digits
-    with pytest.raises(InputError, match="must be log-odds"):
-        CalibratedClassifier(GaussianNB(), method="platt", cv=3).fit(X, y)
+    for method in ("platt", "beta", "quadratic"):
+        with pytest.raises(InputError, match=f"{method} is for two, and there are 10"):
+            CalibratedClassifier(_NeverFitted(), method=method, cv=3).fit(X, y)
 
 
 def test_prefit_must_know_the_classes(events: Any) -> None:
@@ -231,3 +262,99 @@ def test_prefit_must_know_the_classes(events: Any) -> None:
     fitted = GaussianNB().fit(X, y)
     with pytest.raises(InputError, match=r"classes that the estimator knows; got \[2\]"):
         CalibratedClassifier(fitted, cv="prefit").fit(X, y + 1)
+
+
+def test_masked_labels_and_weights_are_refused(events: Any) -> None:
+    """Masked classes and weights are refused, not counted."""
+    X, y, *_ = events
+    masked = np.ma.array(y, mask=np.arange(len(y)) == 2)
+    with pytest.raises(InputError, match="`y` must hold a value in every row; row 2 is masked"):
+        CalibratedClassifier(method="platt").fit(X, masked)
+    weights = np.ma.array(np.ones(len(y)), mask=np.arange(len(y)) == 3)
+    with pytest.raises(InputError, match="`sample_weight` must hold a value in every row; row 3 is masked"):
+        CalibratedClassifier(method="platt").fit(X, y, sample_weight=weights)
+
+
+MODELS: dict[str, Any] = {
+    "tree": DecisionTreeClassifier(random_state=0),
+    "forest": RandomForestClassifier(10, random_state=0),
+    "neighbours": KNeighborsClassifier(),
+    "naive Bayes": GaussianNB(),
+    "SGD": SGDClassifier(random_state=0),
+    "huber": SGDClassifier(loss="modified_huber", random_state=0),
+    "SVC": SVC(),
+    "SVC by pairs": SVC(decision_function_shape="ovo"),
+    "pipeline": make_pipeline(StandardScaler(), SVC()),
+}
+
+
+@pytest.mark.parametrize("num_classes", [2, 4])
+@pytest.mark.parametrize("model", MODELS)
+def test_every_classifier_with_every_method(model: str, num_classes: int) -> None:
+    """Nothing raises at fit or predict, far rows included; scores by pairs of several classes are refused."""
+    X, y = make_classification(240, 8, n_informative=6, n_classes=num_classes, random_state=0)
+    new = np.vstack([X[200:], X[:2] * 1e6])
+    for method in SEVERAL if num_classes > 2 else available():
+        classifier = CalibratedClassifier(MODELS[model], method=method, cv=3)
+        if model == "SVC by pairs" and num_classes > 2:
+            with pytest.raises(InputError, match=r'SVC gives one per pair .* decision_function_shape="ovr"'):
+                classifier.fit(X[:200], y[:200])
+            continue
+        probs = classifier.fit(X[:200], y[:200]).predict_proba(new)
+        assert np.isfinite(probs).all(), method
+        np.testing.assert_allclose(probs.sum(axis=1), 1, atol=1e-9)
+        assert set(classifier.predict(new)) <= set(classifier.classes_)
+
+
+def test_scores_by_pairs_of_three_classes_are_refused() -> None:
+    """Three classes have three pairs: the number of columns does not tell."""
+    X, y = make_classification(120, 8, n_informative=6, n_classes=3, random_state=0)
+    by_pairs = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo"))
+    with pytest.raises(InputError, match="Pipeline gives one per pair of classes"):
+        CalibratedClassifier(by_pairs, cv=3).fit(X, y)
+
+
+def test_no_rows_are_no_probabilities(events: Any) -> None:
+    """Nothing in, nothing out."""
+    X, y, *_ = events
+    model = CalibratedClassifier(GaussianNB()).fit(X, y)
+    assert model.predict_proba(X[:0]).shape == (0, 2)
+    assert model.predict(X[:0]).shape == (0,)
+
+
+def test_votes_of_none_are_half_a_vote(events: Any) -> None:
+    """Zeros of a forest do not decide the slope: Platt scaling is as good as scikit-learn's on the votes."""
+    X, y, new, truth = events
+    forest = RandomForestClassifier(20, random_state=0)
+    ours = CalibratedClassifier(forest, method="platt").fit(X, y)
+    theirs = CalibratedClassifierCV(forest, ensemble=False).fit(X, y)
+    assert log_loss(truth, ours.predict_proba(new)) < log_loss(truth, theirs.predict_proba(new)) + 0.01
+
+
+def test_weights_reach_the_end_of_a_pipeline(events: Any) -> None:
+    """Weights of a pipeline or a search over one are those of its last step, as of the step alone."""
+    X, y, new, _ = events
+    weights = np.where(y == 1, 3.0, 1.0)
+    alone = CalibratedClassifier(GaussianNB()).fit(X, y, sample_weight=weights).predict_proba(new)
+    piped = make_pipeline(FunctionTransformer(), GaussianNB())
+    searched = GridSearchCV(piped, {"gaussiannb__var_smoothing": [1e-9]}, cv=2)
+    for estimator in (piped, searched):
+        found = CalibratedClassifier(estimator).fit(X, y, sample_weight=weights).predict_proba(new)
+        np.testing.assert_allclose(found, alone, atol=1e-12)
+
+
+def test_weights_that_an_estimator_does_not_take_are_said(events: Any) -> None:
+    """The estimator is fitted without, and a warning says so."""
+    X, y, *_ = events
+    with pytest.warns(CalibrantWarning, match="KNeighborsClassifier takes no `sample_weight`"):
+        CalibratedClassifier(KNeighborsClassifier()).fit(X, y, sample_weight=np.ones(len(y)))
+
+
+def test_groups_reach_the_splitter(events: Any) -> None:
+    """With GroupKFold no group is on both sides: the same as its pairs of indices."""
+    X, y, new, _ = events
+    groups = np.arange(len(y)) % 7
+    model = CalibratedClassifier(GaussianNB(), cv=GroupKFold(3)).fit(X, y, groups=groups)
+    pairs = list(GroupKFold(3).split(X, y, groups))
+    other = CalibratedClassifier(GaussianNB(), cv=pairs).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(new), other.predict_proba(new))

@@ -100,3 +100,20 @@ def test_smooth_penalty_passes_nan_through() -> None:
     confidences = torch.tensor([0.5, float("nan")])
     assert losses.smooth_calibration_penalty(confidences, torch.ones(2)).isnan()
     assert losses.smooth_calibration_penalty(torch.rand(2), torch.ones(2), weights=torch.zeros(2)).isnan()
+
+
+def test_mixed_labels_are_compared_with_the_mean_confidence() -> None:
+    """MDCA under soft targets: the frequency of a class is the mean of its shares, and ours is worked out."""
+    logits = torch.tensor([[0.8, 0.2], [0.6, 0.4]], dtype=torch.float64).log()
+    targets = torch.tensor([[0.7, 0.3], [0.1, 0.9]], dtype=torch.float64)  # frequencies (0.4, 0.6)
+    found = losses.mdca_loss(logits, targets=targets) - losses.cross_entropy_loss(logits, targets=targets)
+    assert found.item() == pytest.approx(0.3, abs=1e-12)
+
+
+def test_mixed_labels_are_right_with_a_probability() -> None:
+    """The smooth calibration error under soft targets: the top class is right with its share."""
+    logits = torch.tensor([[0.75, 0.25], [0.75, 0.25]], dtype=torch.float64).log()
+    targets = torch.tensor([[0.7, 0.3], [0.4, 0.6]], dtype=torch.float64)  # 0.55 on average
+    found = losses.smooth_calibration_loss(logits, targets=targets)
+    found = found - losses.cross_entropy_loss(logits, targets=targets)
+    assert found.item() == pytest.approx(0.2, abs=1e-12)

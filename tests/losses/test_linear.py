@@ -137,11 +137,13 @@ def test_autocast_multiplies_in_its_type(layer, labels) -> None:
 
 
 def test_no_row_that_counts(layer) -> None:
-    """The mean of nothing is NaN, its sum zero, as of cross-entropy; so it is without any row."""
+    """The mean of nothing is NaN, its gradient and sum zero, as cross-entropy's; so it is without any row."""
     hidden, weight, _ = layer
     for rows in (NUM_ROWS, 0):
         nothing = torch.full((rows,), -100)
-        assert linear_focal_loss(hidden[:rows], weight, nothing).isnan()
+        mean = linear_focal_loss(hidden[:rows], weight, nothing)
+        assert mean.isnan()
+        assert not any(each.any() for each in torch.autograd.grad(mean, (hidden, weight)))
         total = linear_focal_loss(hidden[:rows], weight, nothing, reduction="sum")
         assert total == 0
         assert linear_focal_loss(hidden[:rows], weight, nothing, reduction="none").tolist() == [0.0] * rows

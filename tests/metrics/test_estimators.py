@@ -267,7 +267,7 @@ def test_top_k_says_no() -> None:
     """There are k classes to choose from, and labels are classes."""
     with pytest.raises(InputError, match=r"`k` must lie in 1\.\.2, the number of classes; got 3"):
         metrics.top_k_calibration_error([[0.5, 0.5]], [0], k=3)
-    for probs, labels in (([0.5], [1]), ([[0.5, 0.5]], [[1, 0]])):
+    for probs, labels in (([0.5], [1]), ([[0.5, 0.5]], [[1, 1]])):
         with pytest.raises(InputError, match="with one class"):
             metrics.top_k_calibration_error(probs, labels, k=1)
     with pytest.raises(InputError, match='`judge` must be one of "set", "rank"'):

@@ -141,7 +141,7 @@ def test_bad_options_are_refused() -> None:
     with pytest.raises(InputError, match='`interval` must be "wald" with weights'):
         calibration_slope([0.5], [1], interval="profile", weights=[1.0])
     with pytest.raises(InputError, match="pass one column"):
-        calibration_slope([[0.5, 0.5]], [[1, 0]])
+        calibration_slope([[0.5, 0.5]], [[1, 1]])
 
 
 @pytest.mark.parametrize(("spread", "num_samples"), [(1.5, 500), (0.7, 300)])

@@ -52,10 +52,10 @@ def test_classwise_is_one_event_per_class(measure: Any) -> None:
 def test_several_labels_are_one_event_per_column(measure: Any) -> None:
     """(N, C) with (N, C): one value per column, or their mean."""
     probs, labels = table()
-    outcomes = torch.nn.functional.one_hot(labels, 4)
-    each = measure(probs, outcomes, average="none")
-    assert each.tolist() == measure(probs, labels, classwise=True, average="none").tolist()
-    assert measure(probs, outcomes).item() == pytest.approx(each.mean().item(), abs=1e-15)
+    some, outcomes = probs[:, :3], torch.nn.functional.one_hot(labels, 4)[:, :3]
+    each = measure(some, outcomes, average="none")
+    assert each.tolist() == measure(probs, labels, classwise=True, average="none")[:3].tolist()
+    assert measure(some, outcomes).item() == pytest.approx(each.mean().item(), abs=1e-15)
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -122,9 +122,9 @@ def test_witness_shows_the_direction() -> None:
 
 def test_witness_is_of_one_event() -> None:
     """Several labels per sample are refused with the remedy."""
-    probs, labels = table()
+    probs, _ = table()
     with pytest.raises(ValueError, match=r"pass one column: `probs\[:, k\], labels\[:, k\]`"):
-        smooth_calibration_witness(probs, torch.nn.functional.one_hot(labels, 4))
+        smooth_calibration_witness(probs, torch.ones_like(probs))
 
 
 @pytest.mark.real_data

@@ -45,8 +45,9 @@ def test_sign_and_columns(rng: np.random.Generator) -> None:
     sharp = true**3 / (true**3).sum(axis=1, keepdims=True)
     assert spiegelhalter_test(sharp, labels).statistic > 4
     columns = spiegelhalter_test(sharp, labels, classwise=True)
-    many = spiegelhalter_test(sharp, np.eye(3, dtype=int)[labels])
-    for k in range(3):
+    many = spiegelhalter_test(sharp[:, :2], np.eye(3, dtype=int)[labels][:, :2])
+    assert columns.statistic.shape == (3,)
+    for k in range(2):
         alone = spiegelhalter_test(sharp[:, k], (labels == k).astype(int))
         assert columns.statistic[k] == many.statistic[k] == alone.statistic
     top = spiegelhalter_test(sharp.max(axis=1), (sharp.argmax(axis=1) == labels).astype(int))

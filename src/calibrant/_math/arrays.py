@@ -77,8 +77,19 @@ def _as_tensor(values: ArrayLike, *, name: str) -> Tensor:
     return torch.from_numpy(_as_native_array(values, name=name))
 
 
+def refuse_masked(values: Any, *, name: str) -> None:
+    """Refuse an array of which some values are masked: every conversion would drop the mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        row = first_row(torch.from_numpy(np.ma.getmaskarray(values)))
+        raise InputError(
+            f"`{name}` must hold a value in every row; row {row} is masked; leave masked rows out of every "
+            "argument."
+        )
+
+
 def _as_native_array(values: Any, *, name: str) -> np.ndarray[Any, np.dtype[Any]]:
     """Array in a dtype and memory layout that ``torch.from_numpy`` takes without a warning."""
+    refuse_masked(values, name=name)
     try:
         array = np.asarray(values)
     except ValueError as error:  # a ragged list

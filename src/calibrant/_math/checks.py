@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -12,10 +13,11 @@ import torch
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
-from calibrant._math.errors import InputError
+from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.large_tables import is_large, read_table
 from calibrant._math.positions import counted, positions_of
 from calibrant._math.shapes import Bool, Float, Int
+from calibrant._math.suspicions import are_one_hot, sum_to_one
 from calibrant._math.table_rows import read_rows
 
 Task: TypeAlias = Literal["binary", "multiclass", "multilabel"]
@@ -191,6 +193,8 @@ def _check_shapes(
         )
     num_samples = scores.shape[0]
     target = None if labels is None else as_label_tensor(labels, name="labels").to(scores.device)
+    if task is None and target is not None:
+        target = _as_classes(name, scores, target)
     found = _task(name, scores, target)
     if task is not None and task != found:
         if target is not None or {task, found} != {"multiclass", "multilabel"}:
@@ -207,6 +211,21 @@ def _check_shapes(
         task=found,
         num_classes=num_classes,
     )
+
+
+def _as_classes(name: str, scores: Tensor, labels: Tensor) -> Tensor:
+    """One-hot labels beside rows that sum to one are classes; others stay as they are."""
+    if labels.shape != scores.shape or not are_one_hot(labels):
+        return labels
+    if not sum_to_one(scores, logarithms=name == "logits"):
+        return labels
+    warnings.warn(
+        "`labels` are one-hot beside rows that sum to one and are read as classes; for several labels per "
+        f"sample pass one column at a time, `{name}[:, k]` with `labels[:, k]`.",
+        CalibrantWarning,
+        stacklevel=4,
+    )
+    return labels.argmax(dim=1)
 
 
 def _task(name: str, scores: Tensor, labels: Tensor | None) -> Task:

@@ -156,33 +156,43 @@ def _solve_rows(logits: Float[Tensor, "*N C"], gamma: Tensor, steps: int) -> Flo
     return normalise_gaps(top, gaps)
 
 
+def _solve(logits: Tensor, gamma: Tensor, steps: int) -> Tensor:
+    if gamma.ndim > 0:
+        return _solve_rows(logits, gamma, steps)
+    return in_blocks(lambda rows: _solve_rows(rows, gamma, steps), logits)
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
+    ctx.save_for_backward(output, inputs[1])
+
+
+def _pull_back(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor | None, None]:
+    (grad,) = grad_outputs
+    log_probs, gamma = ctx.saved_tensors
+    at = _linearise(split_top(log_probs), gamma)
+    top = at.split.top
+    others, of_top = _undo_transposed(at, grad.scatter(-1, top, 0), grad.gather(-1, top))
+    by_gamma = None
+    if ctx.needs_input_grad[1]:
+        by_others, by_top = _by_gamma(at, gamma)
+        per_row = (others * by_others).sum(-1, keepdim=True) + of_top * by_top
+        by_gamma = -per_row.sum_to_size(gamma.shape)
+    return others.scatter(-1, top, of_top), by_gamma, None
+
+
 class _InverseRows(torch.autograd.Function):
     """Rows of logits to log-probabilities, with the derivatives of the implicit function."""
 
     @staticmethod
     def forward(logits: Tensor, gamma: Tensor, steps: int) -> Tensor:
-        if gamma.ndim > 0:
-            return _solve_rows(logits, gamma, steps)
-        return in_blocks(lambda rows: _solve_rows(rows, gamma, steps), logits)
+        return _solve(logits, gamma, steps)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
-        ctx.save_for_backward(output, inputs[1])
+        _keep(ctx, inputs, output)
         ctx.save_for_forward(output, inputs[1])
 
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor | None, None]:
-        (grad,) = grad_outputs
-        log_probs, gamma = ctx.saved_tensors
-        at = _linearise(split_top(log_probs), gamma)
-        top = at.split.top
-        others, of_top = _undo_transposed(at, grad.scatter(-1, top, 0), grad.gather(-1, top))
-        by_gamma = None
-        if ctx.needs_input_grad[1]:
-            by_others, by_top = _by_gamma(at, gamma)
-            per_row = (others * by_others).sum(-1, keepdim=True) + of_top * by_top
-            by_gamma = -per_row.sum_to_size(gamma.shape)
-        return others.scatter(-1, top, of_top), by_gamma, None
+    backward = staticmethod(_pull_back)
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Tensor | None) -> Tensor:
@@ -211,11 +221,26 @@ class _InverseRows(torch.autograd.Function):
         return _InverseRows.apply(logits, gamma, steps), 0
 
 
+@torch.library.custom_op("calibrant::inverse_focal_map", mutates_args=())
+def _opaque(logits: Tensor, gamma: Tensor, steps: int) -> Tensor:
+    """For ``torch.compile``, which would trace the solver."""
+    return _solve(logits, gamma, steps)
+
+
+@_opaque.register_fake
+def _(logits: Tensor, *_: object) -> Tensor:
+    return torch.empty_like(logits)
+
+
+_opaque.register_autograd(_pull_back, setup_context=_keep)
+
+
 def inverse_focal_map_logits(logits: Float[Tensor, "*N C"], gamma: float | Tensor) -> Float[Tensor, "*N C"]:
     """Log-probabilities whose focal map is the softmax of ``logits``; differentiable in both arguments."""
     wide, exponent = widen(logits, gamma)
     exponent = exponent if isinstance(exponent, Tensor) else wide.new_full((), exponent)
-    return back_to(_InverseRows.apply(wide, exponent, _steps_unseen(gamma)), logits.dtype)
+    solve = _opaque if torch.compiler.is_compiling() else _InverseRows.apply
+    return back_to(solve(wide, exponent, _steps_unseen(gamma)), logits.dtype)
 
 
 def inverse_focal_map_log_odds(log_odds: Float[Tensor, "*N"], gamma: float | Tensor) -> Float[Tensor, "*N"]:

@@ -9,7 +9,6 @@ network is sure. :math:`-\log p_t` is softplus(-s), :math:`-\log(1 - p_t)` is so
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -26,7 +25,7 @@ class TrueClass(NamedTuple):
     """Rows of logits seen from the true class; every field can carry gradients."""
 
     logit: Float[Tensor, " N"]  # of the true class
-    others: Float[Tensor, "N C"]  # the logits, -inf in place of the true class
+    others: Float[Tensor, "N C"]  # the logits, a number near the lowest in place of the true class
     log_sum: Float[Tensor, " N"]  # log-sum-exp of the others
 
     @property
@@ -38,7 +37,8 @@ class TrueClass(NamedTuple):
 def see_true_class(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> TrueClass:
     """Separate the true class of each row from the others."""
     index = labels.unsqueeze(-1)
-    others = logits.scatter(-1, index, -math.inf)
+    # Not -inf: where every other class is masked, the sum, twice the sum and their gradients stay finite.
+    others = logits.scatter(-1, index, torch.finfo(logits.dtype).min / 4)
     return TrueClass(logits.gather(-1, index).squeeze(-1), others, torch.logsumexp(others, -1))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, Literal, Self, TypeAlias, get_args
@@ -9,20 +10,26 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, indexable
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import (
+    _num_samples,  # pyright: ignore[reportPrivateUsage]
     check_is_fitted,
     column_or_1d,
     has_fit_parameter,
 )
 
+from calibrant._math.arrays import refuse_masked
 from calibrant._math.checks import check_choice
-from calibrant._math.errors import InputError
+from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant.calibrators import Calibrator, Selection, build, select
 
 Scores: TypeAlias = NDArray[np.float64]
@@ -96,29 +103,31 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.response = response
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Fit the estimator, unless it was fitted before, and the calibrator.
 
         Args:
             X: Whatever the estimator takes.
             y: Classes ``(N,)``, numbers or words; at least two different ones.
             sample_weight: Weights ``(N,)``.
+            groups: Groups ``(N,)`` for a splitter that keeps them together, such as ``GroupKFold``.
 
         Returns:
             The classifier itself.
 
         Raises:
-            InputError: If a setting is unknown, there is only one class, or a class has fewer samples than
-                there are folds.
+            InputError: If a setting is unknown or not for the classes of ``y``, there is only one class, or a
+                class has fewer samples than there are folds.
         """
         check_choice("response", self.response, get_args(Response))
-        if self.method != "auto":
-            build(self.method)  # an unknown one is refused before anything is fitted
+        # An unknown method is refused before anything is fitted.
+        kinds = {"multiclass"} if self.method == "auto" else build(self.method).kinds
         prefit = self._is_prefit()
         estimator = LogisticRegression() if self.estimator is None else self.estimator
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        data, y = indexable(X, y)
+        refuse_masked(y, name="y")
+        data, y, groups = indexable(X, y, groups)
         check_classification_targets(y)
         labels = column_or_1d(y, warn=True)
         weights = None
@@ -128,6 +137,12 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.classes_, targets = np.unique(labels, return_inverse=True)
         if prefit:
             targets = self._targets_of_prefit(estimator, labels)
+        if len(self.classes_) > 2 and "multiclass" not in kinds:
+            raise InputError(
+                f'`method` must be for several classes, as "temperature" is; {self.method} is for two, and '
+                f"there are {len(self.classes_)}."
+            )
+        if prefit:
             self.estimator_ = estimator
             scores = self._scores(estimator, data)
         else:
@@ -136,11 +151,19 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 raise InputError(
                     f"`y` must hold at least two classes to calibrate; got one class, {present}."
                 )
-            rows, scores = self._cross_fitted(estimator, data, labels, targets, weights)
+            if weights is not None and _weight_name(estimator) is None:
+                warnings.warn(
+                    f"{type(estimator).__name__} takes no `sample_weight` and is fitted without: only the "
+                    "calibrator is weighted.",
+                    CalibrantWarning,
+                    stacklevel=2,
+                )
+            rows, scores = self._cross_fitted(estimator, data, labels, targets, weights, groups)
             targets = targets[rows]
             self.estimator_ = _fitted(clone(estimator), data, labels, weights)
             weights = None if weights is None else weights[rows]
-        self._fit_calibrator(scores, targets, weights)
+        self._limit = _limit(scores)
+        self._fit_calibrator(self._within_limit(scores), targets, weights)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
@@ -156,7 +179,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Shape ``(N, C)``, columns in the order of ``classes_``.
         """
         check_is_fitted(self, "estimator_")
-        scores = torch.from_numpy(np.ascontiguousarray(self._scores(self.estimator_, X)))
+        if _num_samples(X) == 0:
+            return np.empty((0, len(self.classes_)))
+        found = self._within_limit(self._scores(self.estimator_, X))
+        scores = torch.from_numpy(np.ascontiguousarray(found))
         if self.calibrator_ is None:
             probs = torch.sigmoid(scores) if scores.ndim == 1 else torch.softmax(scores, dim=1)
         elif scores.ndim == 1 and self.calibrator_.kind_ == "multiclass":
@@ -215,6 +241,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         labels: NDArray[Any],
         targets: NDArray[np.int64],
         weights: NDArray[np.float64] | None,
+        groups: Any,
     ) -> tuple[NDArray[np.int64], Scores]:
         """Rows, and their scores by clones that were not fitted on them."""
         splitter: Any = check_cv(self.cv, labels, classifier=True)
@@ -225,7 +252,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                     f"`cv` must be at most {fewest}, the number of samples of the rarest class, or have "
                     f"that class removed; got {self.cv}."
                 )
-        splits = list(splitter.split(X, labels))
+        splits = list(splitter.split(X, labels, groups))
 
         def one(train: NDArray[np.int64], test: NDArray[np.int64]) -> Scores:
             inside = None if weights is None else weights[train]
@@ -250,12 +277,17 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
         respond: Callable[[Any], Any] = getattr(estimator, name)
         given = np.asarray(respond(X), dtype=np.float64)
+        _check_scores(name, given, estimator, len(self.classes_))
         if name == "predict_proba":
             with np.errstate(divide="ignore"):
                 given = np.log(given)
             if given.shape[1] == 2:
                 return given[:, 1] - given[:, 0]
         return given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
+
+    def _within_limit(self, scores: Scores) -> Scores:
+        """The scores, with a number for those of probabilities of exactly zero and one."""
+        return np.where(np.isinf(scores), np.sign(scores) * self._limit, scores)
 
     def _fit_calibrator(
         self, scores: Scores, targets: NDArray[np.int64], weights: NDArray[np.float64] | None
@@ -285,6 +317,7 @@ def _weights(given: Any, count: int) -> NDArray[np.float64]:
     """One weight per sample; a single number is that of all."""
     if isinstance(given, Real):
         return np.full(count, float(given))
+    refuse_masked(given, name="sample_weight")
     weights: NDArray[np.float64] = check_array(
         given, ensure_2d=False, dtype="float64", input_name="sample_weight"
     )
@@ -295,9 +328,64 @@ def _weights(given: Any, count: int) -> NDArray[np.float64]:
 
 def _fitted(estimator: Any, X: Any, labels: NDArray[Any], weights: NDArray[np.float64] | None) -> Any:
     """The estimator, fitted with weights if it takes them."""
-    if weights is None or not has_fit_parameter(estimator, "sample_weight"):
-        return estimator.fit(X, labels)
-    return estimator.fit(X, labels, sample_weight=weights)
+    name = None if weights is None else _weight_name(estimator)
+    return estimator.fit(X, labels, **({} if name is None else {name: weights}))
+
+
+def _weight_name(estimator: Any) -> str | None:
+    """What ``fit`` calls sample weights: in pipelines they are the last step's; None if it takes none."""
+    if has_fit_parameter(estimator, "sample_weight"):
+        return "sample_weight"
+    if get_config()["enable_metadata_routing"]:
+        consumed = get_routing_for_object(estimator).consumes("fit", {"sample_weight"})
+        return "sample_weight" if consumed else None
+    if isinstance(estimator, BaseSearchCV):
+        return _weight_name(estimator.estimator)
+    if not isinstance(estimator, Pipeline):
+        return None
+    step, last = estimator.steps[-1]
+    inner = _weight_name(last)
+    return None if inner is None else f"{step}__{inner}"
+
+
+def _innermost(estimator: Any) -> Any:
+    """The classifier that a pipeline or a search ends in."""
+    if isinstance(estimator, Pipeline):
+        return _innermost(estimator.steps[-1][1])
+    if isinstance(estimator, BaseSearchCV):
+        return _innermost(estimator.best_estimator_)
+    return estimator
+
+
+def _check_scores(name: str, given: NDArray[np.float64], estimator: Any, num_classes: int) -> None:
+    """Refuse scores that are not one per class, and NaN."""
+    by_pairs = getattr(_innermost(estimator), "decision_function_shape", "ovr") == "ovo"
+    if name == "decision_function" and num_classes > 2 and by_pairs:
+        raise InputError(
+            f"`estimator` must give one score per class; {type(estimator).__name__} gives one per pair of "
+            'classes: set decision_function_shape="ovr".'
+        )
+    num_scores = given.shape[1] if given.ndim == 2 else 1
+    if num_scores != num_classes and (num_classes, num_scores) != (2, 1):
+        raise InputError(
+            f"`estimator` must give one score per class; `{name}` of {type(estimator).__name__} gives "
+            f"{num_scores} for {num_classes} classes: choose another `response`."
+        )
+    if np.isnan(given).any():
+        row = int(np.isnan(given.reshape(len(given), -1)).any(axis=1).argmax())
+        raise InputError(
+            f"`estimator` must give numbers; `{name}` of {type(estimator).__name__} gives nan for row {row}."
+        )
+
+
+def _limit(scores: Scores) -> float:
+    """What stands for an infinite score: a probability of half the smallest one that is not zero.
+
+    Votes of trees or neighbours have no digits below one vote; without any other value it is one of the rows.
+    """
+    finite = scores[np.isfinite(scores)]
+    sizes = np.abs(finite) if scores.ndim == 1 else -finite[finite < 0]  # logarithms; that of one is zero
+    return float(max(sizes, default=np.log(len(scores)))) + float(np.log(2))
 
 
 def _two_logits(log_odds: torch.Tensor) -> torch.Tensor:

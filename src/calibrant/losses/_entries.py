@@ -38,6 +38,11 @@ class Entries(NamedTuple):
         outcomes = self.labels.to(self.logits.dtype)
         return outcomes * focal_value(self.logits, gamma) + (1 - outcomes) * focal_value(-self.logits, gamma)
 
+    def share(self, alpha: float) -> Float[Tensor, "*N"]:
+        """``alpha`` of what happened, the rest of what did not."""
+        outcomes = self.labels.to(self.logits.dtype)
+        return alpha * outcomes + (1 - alpha) * (1 - outcomes)
+
     def squared_distance(self) -> Float[Tensor, "*N"]:
         """Squared difference of probability and outcome."""
         if self.certain:

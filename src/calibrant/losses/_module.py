@@ -44,6 +44,10 @@ class _Bound(nn.Module):
     _checked: ClassVar[tuple[str, ...]] = ()  # settings that the check takes
     _settings: ClassVar[dict[str, Parameter]] = {}
     _passed: ClassVar[tuple[str, ...]] = ()  # attributes that the function takes as keywords
+    _soft: ClassVar[bool] = False  # whether the function takes distributions for labels
+    _instead: ClassVar[str] = (
+        "pass one class per sample as `labels`, or choose a loss of soft targets, such as `FocalLoss`"
+    )
 
     def __init_subclass__(
         cls, *, function: Callable[..., Tensor] | None = None, check: Callable[..., None] = _accept
@@ -51,8 +55,9 @@ class _Bound(nn.Module):
         super().__init_subclass__()
         if function is not None:
             takes = signature(function).parameters.values()
-            names = (each.name for each in takes if each.kind is each.KEYWORD_ONLY)
+            names = [each.name for each in takes if each.kind is each.KEYWORD_ONLY]
             cls._passed = tuple(dict.fromkeys([*(name for name in names if name != "targets"), *_COMMON]))
+            cls._soft = "targets" in names
             cls._checked = tuple(get_annotations(cls))
             cls.function, cls._check = staticmethod(function), staticmethod(check)
             if "properness" not in vars(cls):
@@ -97,9 +102,16 @@ class _Bound(nn.Module):
     def _start(self) -> None:
         """Make what follows from the settings, which have been checked."""
 
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+    def forward(
+        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
+    ) -> Tensor:
         """The loss; see the function of that name."""
-        return self.function(logits, labels, **{name: getattr(self, name) for name in self._passed})
+        settings = {name: getattr(self, name) for name in self._passed}
+        if targets is None:
+            return self.function(logits, labels, **settings)
+        if not self._soft:
+            raise TypeError(f"{type(self).__name__} takes no `targets`; {self._instead}.")
+        return self.function(logits, labels, targets=targets, **settings)
 
     def extra_repr(self) -> str:
         """The settings, as ``print`` shows them."""
@@ -121,16 +133,7 @@ class LossModule(_Bound):
 class MultilabelLossModule(LossModule):
     """A loss of one logit per label."""
 
-
-class SoftLossModule(LossModule):
-    """A loss that also takes distributions for labels."""
-
-    def forward(
-        self, logits: Tensor, labels: Tensor | None = None, *, targets: Tensor | None = None
-    ) -> Tensor:
-        """The loss; see the function of that name."""
-        settings = {name: getattr(self, name) for name in self._passed}
-        return self.function(logits, labels, targets=targets, **settings)
+    _instead = "pass fractions as floating-point `labels`"
 
 
 class BatchLossModule(_Bound):

@@ -15,7 +15,7 @@ from torch.nn import functional
 from calibrant._math.checks import check_is_number
 from calibrant._math.errors import InputError, LabelError
 from calibrant._math.shapes import Bool, Float, Int
-from calibrant._math.simplex import working_dtype
+from calibrant._math.simplex import LOG_OF_ZERO, working_dtype
 from calibrant._math.true_class import TrueClass, see_true_class
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
@@ -64,7 +64,7 @@ class Rows(NamedTuple):
             self.name_wrong_label()
             raise
 
-    def cross_entropy(self, *, smoothing: float = 0.0) -> Tensor:
+    def cross_entropy(self) -> Tensor:
         """Torch's own, reduced, in the type that is computed in."""
         try:
             return functional.cross_entropy(
@@ -73,9 +73,16 @@ class Rows(NamedTuple):
                 weight=self.weight,
                 ignore_index=self.ignore_index,
                 reduction=self.layout.reduction,
-                label_smoothing=smoothing,
             )
         except IndexError:
+            self.name_wrong_label()
+            raise
+
+    def of_true_class(self, scores: Float[Tensor, "R C"]) -> Float[Tensor, " R"]:
+        """The entry of each row's label, of class 0 where a row does not count."""
+        try:
+            return scores.gather(-1, self.classes().unsqueeze(-1)).squeeze(-1)
+        except (RuntimeError, IndexError):
             self.name_wrong_label()
             raise
 
@@ -84,14 +91,16 @@ class Rows(NamedTuple):
         each = self.layout._replace(reduction="none")
         return self._replace(labels=self.classes(), weight=None, layout=each).cross_entropy()
 
-    def reduce(self, values: Float[Tensor, " R"]) -> Tensor:
-        """The result, from a value per row that is not yet weighted."""
+    def reduce(self, values: Float[Tensor, " R"], *, weighted: bool = False) -> Tensor:
+        """The result, from a value per row that is not yet weighted, or is."""
         weights = self.weights()
         # Filled, not only multiplied by zero: a row that does not count may hold NaN.
-        weighted = values.masked_fill(self.ignored(), 0) * weights
+        counted = values.masked_fill(self.ignored(), 0)
+        if not weighted:
+            counted = counted * weights
         if self.layout.reduction == "none":
-            return self.layout.finish(weighted)
-        total = weighted.sum()
+            return self.layout.finish(counted)
+        total = counted.sum()
         return self.layout.finish(total / weights.sum() if self.layout.reduction == "mean" else total)
 
     def name_wrong_label(self) -> None:
@@ -112,6 +121,11 @@ class Rows(NamedTuple):
                 f"Target {found[0]} is out of bounds: `labels` must lie in 0..{num_classes - 1}, or be "
                 f"`ignore_index`, {self.ignore_index}."
             )
+
+
+def allowed_classes(logits: Float[Tensor, "R C"]) -> Bool[Tensor, "R C"]:
+    """Which classes of each row are not masked by a logit of -inf."""
+    return logits > LOG_OF_ZERO
 
 
 def weights_of(
@@ -136,14 +150,13 @@ class SoftRows(NamedTuple):
         """The targets, each times the weight of its class."""
         return self.targets if self.weight is None else self.targets * self.weight
 
-    def cross_entropy(self, *, smoothing: float = 0.0) -> Tensor:
+    def cross_entropy(self) -> Tensor:
         """Torch's own, reduced, in the type that is computed in."""
         return functional.cross_entropy(
             self.logits,
             self.targets,
             weight=self.weight,
             reduction=self.layout.reduction,
-            label_smoothing=smoothing,
         )
 
     def cross_entropies(self) -> Float[Tensor, " R"]:
@@ -183,7 +196,10 @@ def as_rows(
         return as_labelled_rows(logits, labels, weight, ignore_index, reduction)
     wide, layout = _lay_out(logits, reduction)
     _check_targets(targets, labels, logits)
-    return SoftRows(wide, _rows_of(targets).to(wide.dtype), _class_weight(weight, wide), layout)
+    shares = _rows_of(targets).to(wide.dtype)
+    # A class that is masked and has no share of the label counts for nothing: 0 times infinity is 0.
+    wide = wide.masked_fill((wide == -math.inf) & (shares == 0), LOG_OF_ZERO)
+    return SoftRows(wide, shares, _class_weight(weight, wide), layout)
 
 
 def _check_labels(labels: object, logits: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -12,7 +12,7 @@ from calibrant._math.binning import mukhoti_bin_sums
 from calibrant._math.checks import check_at_least, check_is_number
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer, Shaped
-from calibrant.losses._module import SoftLossModule, properness
+from calibrant.losses._module import LossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows
 
@@ -142,7 +142,7 @@ def _check(*, num_bins: int, initial_gamma: float, **_rest: float) -> None:
     check_at_least("num_bins", num_bins, 1)
 
 
-class AdaFocalLoss(_Bins, SoftLossModule, function=adafocal_loss, check=_check):
+class AdaFocalLoss(_Bins, LossModule, function=adafocal_loss, check=_check):
     """Module of :func:`adafocal_loss`, with its bins; call :meth:`update` after each epoch.
 
     It starts as focal loss with ``initial_gamma`` everywhere, in bins of equal width. Exponents and edges are

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
-from calibrant.losses._module import SoftLossModule, properness
+from calibrant.losses._module import LossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows
 
@@ -58,5 +58,5 @@ def brier_loss(
     return row_loss(rows, Terms(None, l2=1.0))
 
 
-class BrierLoss(SoftLossModule, function=brier_loss):
+class BrierLoss(LossModule, function=brier_loss):
     """Module of :func:`brier_loss`."""

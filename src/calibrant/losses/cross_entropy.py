@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
-from calibrant.losses._module import SoftLossModule, properness
+from calibrant.losses._module import LossModule, properness
 from calibrant.losses._rows import Reduction, as_rows
 
 __all__ = ["CrossEntropyLoss", "cross_entropy_loss"]
@@ -60,5 +60,5 @@ def cross_entropy_loss(
     return rows.layout.finish(rows.cross_entropy())
 
 
-class CrossEntropyLoss(SoftLossModule, function=cross_entropy_loss):
+class CrossEntropyLoss(LossModule, function=cross_entropy_loss):
     """Module of :func:`cross_entropy_loss`."""

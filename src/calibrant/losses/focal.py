@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
-from calibrant.losses._module import SoftLossModule, properness
+from calibrant.losses._module import LossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows, check_gamma
 
@@ -74,7 +74,7 @@ def focal_loss(
     return row_loss(rows, Terms(gamma))
 
 
-class FocalLoss(SoftLossModule, function=focal_loss, check=check_gamma):
+class FocalLoss(LossModule, function=focal_loss, check=check_gamma):
     """Module of :func:`focal_loss`."""
 
     gamma: float = 3.0

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from calibrant._math.checks import check_choice
 from calibrant._math.shapes import Float, Integer
-from calibrant.losses._module import SoftLossModule, properness
+from calibrant.losses._module import LossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows, check_not_negative
 
@@ -84,7 +84,7 @@ def _check(*, gamma: float, calibration_weight: float, norm: str) -> None:
     check_choice("norm", norm, ("l1", "l2"))
 
 
-class FocalCalibrationLoss(SoftLossModule, function=focal_calibration_loss, check=_check):
+class FocalCalibrationLoss(LossModule, function=focal_calibration_loss, check=_check):
     """Module of :func:`focal_calibration_loss`."""
 
     gamma: float = 3.0

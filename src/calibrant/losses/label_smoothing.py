@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+import torch
 from torch import Tensor
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer
-from calibrant.losses._module import SoftLossModule, properness
-from calibrant.losses._rows import Reduction, as_rows, check_number
+from calibrant.losses._module import LossModule, properness
+from calibrant.losses._rows import Reduction, SoftRows, allowed_classes, as_rows, check_number
 
 __all__ = ["LabelSmoothingLoss", "label_smoothing_loss"]
 
@@ -35,7 +36,8 @@ def label_smoothing_loss(
 
     With ``spread="all"`` (Szegedy et al., torch) the part goes to all classes alike,
     :math:`y = (1 - \alpha) 1[k = t] + \alpha / C`; with ``"others"`` to the wrong ones only,
-    :math:`y_t = 1 - \alpha` and :math:`\alpha / (C - 1)` elsewhere.
+    :math:`y_t = 1 - \alpha` and :math:`\alpha / (C - 1)` elsewhere. Classes masked by a logit of -inf get no
+    part of it, and C counts the others.
 
     Args:
         logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
@@ -71,17 +73,30 @@ def label_smoothing_loss(
     """
     _check(smoothing=smoothing, spread=spread)
     rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
-    part = smoothing
+    num_classes = rows.logits.shape[1]
+    if spread == "others" and smoothing > (num_classes - 1) / num_classes:
+        raise InputError(
+            f"`smoothing` must be at most (C - 1) / C = {(num_classes - 1) / num_classes:.4g} "
+            f"to go to the other classes; got {smoothing}."
+        )
+    if smoothing == 0:
+        return rows.layout.finish(rows.cross_entropy())
+    allowed = allowed_classes(rows.logits)
+    count = allowed.sum(-1, dtype=rows.logits.dtype)  # (R,)
+    share, part = smoothing / count, torch.full_like(count, smoothing)
     if spread == "others":
-        # Giving part to all classes leaves part / C with the true one.
-        num_classes = rows.logits.shape[1]
-        part = smoothing * num_classes / (num_classes - 1)
-        if part > 1:
-            raise InputError(
-                f"`smoothing` must be at most (C - 1) / C = {(num_classes - 1) / num_classes:.4g} "
-                f"to go to the other classes; got {smoothing}."
-            )
-    return rows.layout.finish(rows.cross_entropy(smoothing=part))
+        # Giving a part to all classes leaves part / C with the true one.
+        share = smoothing / (count - 1).clamp(min=1)
+        part = share * count
+    if isinstance(rows, SoftRows):
+        smoothed = (1 - part).unsqueeze(-1) * rows.targets + share.unsqueeze(-1) * allowed
+        return rows.layout.finish(rows._replace(targets=smoothed).cross_entropy())
+    log_probs = torch.log_softmax(rows.logits, -1)
+    given = log_probs.masked_fill(~allowed, 0)
+    if rows.weight is not None:
+        given = given * rows.weight
+    kept = (1 - part) * rows.weights() * -rows.of_true_class(log_probs)
+    return rows.reduce(kept - share * given.sum(-1), weighted=True)
 
 
 def _check(*, smoothing: float, spread: str) -> None:
@@ -89,7 +104,7 @@ def _check(*, smoothing: float, spread: str) -> None:
     check_choice("spread", spread, ("all", "others"))
 
 
-class LabelSmoothingLoss(SoftLossModule, function=label_smoothing_loss, check=_check):
+class LabelSmoothingLoss(LossModule, function=label_smoothing_loss, check=_check):
     """Module of :func:`label_smoothing_loss`."""
 
     smoothing: float = 0.05

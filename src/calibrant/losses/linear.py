@@ -199,7 +199,9 @@ def linear_loss(
         return values.reshape(labels.shape).to(answered)
     if reduction == "mean":
         wide = None if class_weight is None else class_weight.to(values.dtype)
-        values = values / weights_of(classes.long(), wide, ignore_index, values.dtype).sum()
+        total = weights_of(classes.long(), wide, ignore_index, values.dtype).sum()
+        # The mean of nothing is NaN, its gradient zero: not the quotient's infinity times the sum's zero.
+        values = torch.where(total == 0, torch.nan, values / torch.where(total == 0, 1, total))
     return values.to(answered)
 
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
-from calibrant.losses._module import SoftLossModule, properness
-from calibrant.losses._rows import Reduction, SoftRows, as_rows, check_not_negative
+from calibrant.losses._module import LossModule, properness
+from calibrant.losses._rows import Reduction, SoftRows, allowed_classes, as_rows, check_not_negative
 
 __all__ = ["MarginLabelSmoothingLoss", "margin_label_smoothing_loss"]
 
@@ -29,7 +29,7 @@ def margin_label_smoothing_loss(
     .. math:: \ell = -\log p_t + \frac{\alpha}{C} \sum_k \max\big(0, \max_j z_j - z_k - m\big)
 
     with m = ``margin`` and :math:`\alpha` = ``penalty``. The price is a mean over the classes, as in the
-    authors' code.
+    authors' code; classes masked by a logit of -inf have none and are not counted.
 
     Args:
         logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
@@ -72,15 +72,14 @@ def margin_label_smoothing_loss(
     if penalty == 0:
         return rows.layout.finish(rows.cross_entropy())
     gaps = rows.logits.amax(-1, keepdim=True) - rows.logits
-    price = torch.relu(gaps - margin).mean(-1)  # (R,)
+    allowed = allowed_classes(rows.logits)
+    price = torch.relu(gaps - margin).masked_fill(~allowed, 0).sum(-1) / allowed.sum(-1)  # (R,)
     if isinstance(rows, SoftRows):
         price = rows.weighted_targets().sum(-1) * price
     return rows.reduce(rows.cross_entropies() + penalty * price)
 
 
-class MarginLabelSmoothingLoss(
-    SoftLossModule, function=margin_label_smoothing_loss, check=check_not_negative
-):
+class MarginLabelSmoothingLoss(LossModule, function=margin_label_smoothing_loss, check=check_not_negative):
     """Module of :func:`margin_label_smoothing_loss`."""
 
     margin: float = 10.0

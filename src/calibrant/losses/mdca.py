@@ -9,8 +9,8 @@ from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
-from calibrant.losses._rows import as_labelled_rows, check_mean, check_not_negative
-from calibrant.losses.focal import focal_loss
+from calibrant.losses._row_loss import Terms, row_loss
+from calibrant.losses._rows import SoftRows, as_rows, check_mean, check_not_negative
 
 __all__ = ["MDCALoss", "mdca_loss"]
 
@@ -18,10 +18,11 @@ __all__ = ["MDCALoss", "mdca_loss"]
 @properness("cross-entropy plus a penalty that is zero at the truth: strictly proper")
 def mdca_loss(
     logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
-    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""] | None = None,
     *,
     penalty: float = 1.0,
     gamma: float = 0.0,
+    targets: Float[Tensor, "N C *d"] | Float[Tensor, " C"] | None = None,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Literal["mean"] = "mean",
@@ -39,6 +40,7 @@ def mdca_loss(
         labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         penalty: Weight of the difference, not negative.
         gamma: Exponent of the first term, not negative.
+        targets: Distributions over the classes in place of ``labels``; the frequencies are their means.
         weight: Weight of each class in the first term, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
         reduction: ``"mean"`` only: the difference is one of the batch.
@@ -67,14 +69,20 @@ def mdca_loss(
     """
     check_mean("MDCA", reduction)
     check_not_negative(penalty=penalty, gamma=gamma)
-    rows = as_labelled_rows(logits, labels, weight, ignore_index, reduction)
-    loss = focal_loss(rows.logits, rows.labels, gamma=gamma, weight=weight, ignore_index=ignore_index)
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
+    unrounded = rows.layout._replace(dtype=rows.logits.dtype)
+    loss = row_loss(rows._replace(layout=unrounded), Terms(gamma))
     if penalty == 0:
         return rows.layout.finish(loss)
-    counted = (~rows.ignored()).to(rows.logits.dtype)
-    probs = torch.softmax(rows.logits, -1).masked_fill(rows.ignored().unsqueeze(-1), 0)
-    occurrences = probs.new_zeros(probs.shape[1]).scatter_add(0, rows.classes(), counted)
-    difference = (probs.sum(0) - occurrences).abs().mean() / counted.sum()
+    probs = torch.softmax(rows.logits, -1)
+    if isinstance(rows, SoftRows):
+        occurrences, count = rows.targets.sum(0), len(probs)
+    else:
+        counted = (~rows.ignored()).to(probs.dtype)
+        probs = probs.masked_fill(rows.ignored().unsqueeze(-1), 0)
+        occurrences = probs.new_zeros(probs.shape[1]).scatter_add(0, rows.classes(), counted)
+        count = counted.sum()
+    difference = (probs.sum(0) - occurrences).abs().mean() / count
     return rows.layout.finish(loss + penalty * difference)
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from calibrant._math.shapes import Float, Shaped
 from calibrant.losses._entries import as_entries
 from calibrant.losses._module import MultilabelLossModule, properness
-from calibrant.losses._rows import Reduction, check_gamma
+from calibrant.losses._rows import Reduction, check_gamma, check_number
 
 __all__ = ["MultilabelFocalLoss", "multilabel_focal_loss"]
 
@@ -18,6 +18,7 @@ def multilabel_focal_loss(
     labels: Shaped[Tensor, "*N"],
     *,
     gamma: float = 2.0,
+    alpha: float | None = None,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
@@ -32,6 +33,8 @@ def multilabel_focal_loss(
         labels: 0 or 1, of the shape of ``logits``; integers, booleans or floating-point (a fraction is taken
             as the probability of 1).
         gamma: Exponent, greater than -1; 0 is binary cross-entropy.
+        alpha: Weight of labels that are 1, in ``[0, 1]``; those that are 0 have ``1 - alpha``. Without it,
+            both count fully. The mean divides by the number of entries, as torchvision's.
         weight: Weight of each label, shape ``(C,)``.
         ignore_index: Value of entries that do not count.
         reduction: ``"mean"`` divides by the weights of the entries that count, ``"sum"`` adds up, ``"none"``
@@ -58,12 +61,20 @@ def multilabel_focal_loss(
         >>> [round(value, 5) for value in values[0].tolist()]  # 0.2 ** 2 * -log 0.8, 0.4 ** 2 * -log 0.6
         [0.00893, 0.08173]
     """
-    check_gamma(gamma)
+    _check(gamma=gamma, alpha=alpha)
     entries = as_entries(logits, labels, weight=weight, ignore_index=ignore_index, reduction=reduction)
-    return entries.reduce(entries.focal(gamma))
+    values = entries.focal(gamma)
+    return entries.reduce(values if alpha is None else entries.share(alpha) * values)
 
 
-class MultilabelFocalLoss(MultilabelLossModule, function=multilabel_focal_loss, check=check_gamma):
+def _check(*, gamma: float, alpha: float | None) -> None:
+    check_gamma(gamma)
+    if alpha is not None:
+        check_number("alpha", alpha, at_most=1)
+
+
+class MultilabelFocalLoss(MultilabelLossModule, function=multilabel_focal_loss, check=_check):
     """Module of :func:`multilabel_focal_loss`."""
 
     gamma: float = 2.0
+    alpha: float | None = None

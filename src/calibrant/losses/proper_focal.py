@@ -6,7 +6,7 @@ from torch import Tensor
 
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
 from calibrant._math.shapes import Float, Integer
-from calibrant.losses._module import SoftLossModule, properness
+from calibrant.losses._module import LossModule, properness
 from calibrant.losses._row_loss import Terms, row_values, soft_values
 from calibrant.losses._rows import Reduction, SoftRows, as_rows, check_not_negative
 
@@ -72,7 +72,7 @@ def proper_focal_loss(
     return rows.reduce(row_values(rows._replace(logits=mapped), Terms(gamma)))
 
 
-class ProperFocalLoss(SoftLossModule, function=proper_focal_loss, check=check_not_negative):
+class ProperFocalLoss(LossModule, function=proper_focal_loss, check=check_not_negative):
     """Module of :func:`proper_focal_loss`."""
 
     gamma: float = 3.0

@@ -13,7 +13,7 @@ from torch import Tensor
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer
-from calibrant.losses._module import SoftLossModule, properness
+from calibrant.losses._module import LossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
 from calibrant.losses._rows import Reduction, as_rows, check_number
 
@@ -111,7 +111,7 @@ def _check(*, thresholds: Sequence[float], gammas: Sequence[float], closed: str)
     check_choice("closed", closed, ("left", "right"))
 
 
-class SampleFocalLoss(SoftLossModule, function=sample_focal_loss, check=_check):
+class SampleFocalLoss(LossModule, function=sample_focal_loss, check=_check):
     """Module of :func:`sample_focal_loss`."""
 
     thresholds: Sequence[float] = (0.2, 1.0)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from calibrant._math.errors import InputError
-from calibrant.losses._module import SoftLossModule
+from calibrant.losses._module import LossModule
 from calibrant.losses._rows import check_number
 from calibrant.losses.focal import focal_loss
 
@@ -56,7 +56,7 @@ def scheduled_gamma(
     return gammas[bisect_right(milestones, epoch)]
 
 
-class ScheduledFocalLoss(SoftLossModule, function=focal_loss):
+class ScheduledFocalLoss(LossModule, function=focal_loss):
     """Focal loss with the exponent of :func:`scheduled_gamma`; call :meth:`step` when an epoch begins.
 
     The epoch is part of ``state_dict``.

@@ -11,7 +11,7 @@ from torch import Tensor
 from calibrant._math.errors import DerivativeError
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
-from calibrant.losses._rows import as_labelled_rows, check_mean, check_not_negative
+from calibrant.losses._rows import SoftRows, as_rows, check_mean, check_not_negative
 
 __all__ = ["SmoothCalibrationLoss", "smooth_calibration_loss", "smooth_calibration_penalty"]
 
@@ -29,7 +29,7 @@ def smooth_calibration_penalty(
 
     Args:
         confidences: Probabilities in ``[0, 1]``, shape ``(N,)``.
-        outcomes: What happened, 0 or 1, shape ``(N,)``; no gradient.
+        outcomes: What happened, 0 or 1 or the probability of 1, shape ``(N,)``; no gradient.
         weights: Weights of the samples, shape ``(N,)``; no gradient.
 
     Returns:
@@ -47,53 +47,110 @@ def smooth_calibration_penalty(
         >>> round(smooth_calibration_penalty(torch.tensor([0.75, 0.75]), torch.tensor([1.0, 0.0])).item(), 4)
         0.25
     """
-    return _WitnessGradient.apply(confidences, outcomes, weights)
+    solve = _opaque if torch.compiler.is_compiling() else _Solved.apply
+    return solve(confidences, outcomes, weights)[0]
 
 
-class _WitnessGradient(torch.autograd.Function):
-    """The programme is solved once: its witness and multipliers are the derivative."""
+def _solve(confidences: Tensor, outcomes: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The error and its gradient: the programme is solved once, and its witness is the derivative."""
+    from calibrant._math.lipschitz import smooth_calibration_gradient  # compiled
 
-    @staticmethod
-    def forward(ctx: Any, confidences: Tensor, outcomes: Tensor, weights: Tensor | None) -> Tensor:
-        from calibrant._math.lipschitz import smooth_calibration_gradient  # compiled
-
-        scores = confidences.detach().to("cpu", torch.float64)
-        shares = torch.ones_like(scores) if weights is None else weights.detach().to(scores)
-        if shares.sum() > 0 and not scores.isnan().any():
-            solved = smooth_calibration_gradient(
-                scores.numpy(), outcomes.detach().to(scores).numpy(), shares.numpy()
-            )
-            value, gradient = solved.value, torch.from_numpy(solved.gradient)
-        else:
-            value, gradient = math.nan, torch.full_like(scores, math.nan)
-        ctx.save_for_backward(gradient.to(confidences), confidences)
-        return confidences.new_tensor(value)
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
-        (grad,) = grad_outputs
-        gradient, confidences = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            # It must not pass for a constant: differentiating it calls the hook.
-            link = 0 * confidences
-            link.register_hook(_refuse)
-            gradient = gradient + link
-        return grad * gradient, None, None
+    scores = confidences.detach().to("cpu", torch.float64)
+    shares = torch.ones_like(scores) if weights is None else weights.detach().to(scores)
+    if not shares.sum() > 0 or scores.isnan().any():
+        return confidences.new_tensor(math.nan), torch.full_like(confidences, math.nan)
+    solved = smooth_calibration_gradient(scores.numpy(), outcomes.detach().to(scores).numpy(), shares.numpy())
+    return confidences.new_tensor(solved.value), torch.from_numpy(solved.gradient).to(confidences)
 
 
-def _refuse(_: Tensor) -> None:
+def _keep(ctx: Any, inputs: tuple[Tensor | None, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(output[1], inputs[0])
+
+
+def _pull_back(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+    return grad_outputs[0] * _Once.apply(*ctx.saved_tensors), None, None
+
+
+def _refuse(ctx: Any, *_: object) -> Any:
+    del ctx
     raise DerivativeError(
         "the smooth calibration error is differentiable once: it has a gradient, but no Hessian. Measure the "
         "curvature of the loss it is added to."
     )
 
 
+class _Once(torch.autograd.Function):
+    """A gradient that must not pass for a constant: differentiating it is refused."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(gradient: Tensor, _confidences: Tensor) -> Tensor:
+        return gradient.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        """Nothing is kept."""
+
+    backward = jvp = staticmethod(_refuse)
+
+
+class _Solved(torch.autograd.Function):
+    """The error and its gradient, for autograd and the transforms of ``torch.func``."""
+
+    @staticmethod
+    def forward(confidences: Tensor, outcomes: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        return _solve(confidences, outcomes, weights)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor | None, ...], output: tuple[Tensor, Tensor]) -> None:
+        _keep(ctx, inputs, output)
+        ctx.save_for_forward(output[1])
+        ctx.mark_non_differentiable(output[1])
+
+    backward = staticmethod(_pull_back)
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Tensor | None) -> tuple[Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return (gradient * grad_inputs[0]).sum(), None
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], *args: Tensor | None
+    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        each = [
+            [
+                arg if at is None or arg is None else arg.select(at, k)
+                for arg, at in zip(args, in_dims, strict=True)
+            ]
+            for k in range(info.batch_size)
+        ]
+        values, gradients = zip(*(_Solved.apply(*one) for one in each), strict=True)
+        return (torch.stack(values), torch.stack(gradients)), (0, 0)
+
+
+@torch.library.custom_op("calibrant::smooth_calibration", mutates_args=())
+def _opaque(confidences: Tensor, outcomes: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """For ``torch.compile``, which would trace the solver."""
+    return _solve(confidences, outcomes, weights)
+
+
+@_opaque.register_fake
+def _(confidences: Tensor, *_: Tensor | None) -> tuple[Tensor, Tensor]:
+    return confidences.new_empty(()), torch.empty_like(confidences)
+
+
+_opaque.register_autograd(_pull_back, setup_context=_keep)
+
+
 @properness("cross-entropy plus a penalty that is zero at the truth: strictly proper")
 def smooth_calibration_loss(
     logits: Float[Tensor, "N C *d"] | Float[Tensor, " C"],
-    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""],
+    labels: Integer[Tensor, " N *d"] | Integer[Tensor, ""] | None = None,
     *,
     penalty: float = 1.0,
+    targets: Float[Tensor, "N C *d"] | Float[Tensor, " C"] | None = None,
     weight: Float[Tensor, " C"] | None = None,
     ignore_index: int = -100,
     reduction: Literal["mean"] = "mean",
@@ -109,6 +166,8 @@ def smooth_calibration_loss(
         logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.
         labels: True classes, integers of shape ``(N,)``, ``(N, d1, ...)`` or ``()``.
         penalty: Weight of the calibration error, not negative; 0 is cross-entropy.
+        targets: Distributions over the classes in place of ``labels``; a prediction is then right with the
+            probability of its class.
         weight: Weight of each class in the cross-entropy, shape ``(C,)``.
         ignore_index: Label of samples that do not count.
         reduction: ``"mean"`` only: the error is one of the batch.
@@ -121,8 +180,8 @@ def smooth_calibration_loss(
         TypeError: If ``labels`` are not integers.
 
     Note:
-        The one loss here that waits for the device: the error is solved on the CPU. Differentiable once, not
-        under the transforms of ``torch.func``. O(N C + N log N) time.
+        The one loss here that waits for the device: the error is solved on the CPU. Differentiable once.
+        O(N C + N log N) time.
 
     Example:
         >>> import torch
@@ -134,13 +193,17 @@ def smooth_calibration_loss(
     """
     check_mean("the smooth calibration error", reduction)
     check_not_negative(penalty=penalty)
-    rows = as_labelled_rows(logits, labels, weight, ignore_index, reduction)
+    rows = as_rows(logits, labels, targets, weight, ignore_index, reduction)
     entropy = rows.cross_entropy()
     if penalty == 0:
         return rows.layout.finish(entropy)
-    confidences = torch.softmax(rows.logits, -1).amax(-1).masked_fill(rows.ignored(), 0)
-    right = (rows.logits.argmax(-1) == rows.labels).to(confidences.dtype)
-    counted = (~rows.ignored()).to(confidences.dtype)
+    confidences, predicted = torch.softmax(rows.logits, -1).amax(-1), rows.logits.argmax(-1, keepdim=True)
+    if isinstance(rows, SoftRows):
+        right, counted = rows.targets.gather(-1, predicted).squeeze(-1), torch.ones_like(confidences)
+    else:
+        confidences = confidences.masked_fill(rows.ignored(), 0)
+        right = (predicted.squeeze(-1) == rows.labels).to(confidences.dtype)
+        counted = (~rows.ignored()).to(confidences.dtype)
     error = smooth_calibration_penalty(confidences, right, weights=counted)
     return rows.layout.finish(entropy + penalty * error)
 

@@ -209,7 +209,7 @@ class DensePredictions:
             wrong = int(target[(target < 0) | (target >= self.num_classes)][0])
             raise InputError(
                 f"`labels` must lie in 0..{self.num_classes - 1}; image {name!r} holds {wrong}: if it means "
-                f"that nothing is known there, pass ignore_index={wrong}."
+                f"that nothing is known there, pass ignore_index={wrong} (--ignore-index {wrong})."
             )
         return Image(name=name, scores=flat, labels=target)
 

@@ -13,16 +13,15 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, Task, check_logits
 from calibrant._math.errors import InputError
+from calibrant._math.suspicions import are_one_hot, seem_probabilities
 from calibrant.calibrators.fitting.profile import profile_of
 from calibrant.calibrators.fitting.results import FitResult, Solution, join
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 
-_HEAD = 256  # rows
 _SUM_SLACK = 1e-3
-_SURE = 0.05
 _SHARE = 0.1  # mean weight, up to which they are no counts
-_FEWEST = 10  # numbers, by which logits are taken for probabilities
+_FEWEST_ROWS = 20  # of labels that exclude each other by chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +118,22 @@ def _counted(weights: Tensor, kept: Tensor) -> tuple[Tensor, tuple[str, ...]]:
 
 def _finite(checked: Checked) -> tuple[Tensor, tuple[str, ...]]:
     """Scores without probabilities of exactly zero, and what is to be said of the scores as they came."""
-    suspected = _seem_probabilities(checked.scores, checked.task)
-    notes = [suspected] if suspected else []
+    notes = list(_suspicions(checked))
     scores, num_zeros = floor_zero_probabilities(checked.scores, checked.task)
     return scores, (*notes, *zeros_said(num_zeros, checked.task))
+
+
+def _suspicions(checked: Checked) -> Iterator[str]:
+    multiclass = checked.task == "multiclass"
+    seen = seem_probabilities(checked.scores, multiclass=multiclass)
+    if seen:
+        remedy = "logarithms, log(p)" if multiclass else "log-odds, log(p / (1 - p))"
+        yield f"{seen}: pass their {remedy}"
+    if checked.num_samples >= _FEWEST_ROWS and are_one_hot(checked.target):
+        yield (
+            "every row of `labels` holds one 1, and each column was fitted as a label of its own: for "
+            "classes pass `labels.argmax(1)`"
+        )
 
 
 def zeros_said(num_zeros: int, task: Task) -> tuple[str, ...]:
@@ -130,21 +141,6 @@ def zeros_said(num_zeros: int, task: Task) -> tuple[str, ...]:
     value, counted = ("zero", "1e-12") if task == "multiclass" else ("0 or 1", "1e-12 or 1 - 1e-12")
     noun, verb = ("probability", "was") if num_zeros == 1 else ("probabilities", "were")
     return (f"{num_zeros} {noun} of exactly {value} {verb} counted as {counted}",) if num_zeros else ()
-
-
-def _seem_probabilities(scores: Tensor, kind: Task) -> str | None:
-    """What to say where logits look like probabilities."""
-    for rows in (slice(_HEAD), slice(None)):  # the first ones mostly settle it
-        part = scores[rows]
-        if part.numel() < _FEWEST or bool((part < 0).any()) or bool((part > 1).any()):
-            return None
-    if kind == "multiclass":
-        if bool(((scores.to(torch.float64).sum(dim=1) - 1).abs() > _SUM_SLACK).any()):
-            return None
-        return "every row of `logits` sums to one, as probabilities do: pass their logarithms, log(p)"
-    if not bool((scores < _SURE).any()) or not bool((scores > 1 - _SURE).any()):
-        return None  # weak log-odds may well lie there
-    return "all `logits` lie in 0..1, as probabilities do: pass their log-odds, log(p / (1 - p))"
 
 
 def _content(tensor: Tensor) -> tuple[bytes, memoryview]:

@@ -16,6 +16,7 @@ from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor
 from calibrant._math.checks import Checked, Task, check_at_least, check_choice, check_logits, check_probs
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.shapes import Float
+from calibrant._math.suspicions import seem_probabilities
 from calibrant.metrics._common import Average, columns
 from calibrant.metrics.streaming.rows import as_event
 
@@ -273,9 +274,10 @@ class StreamingMetric(Metric, ABC):
         elif scores.ndim == 0:
             raise InputError(f"`{name}` must have shape (N,); got one number.")
         if labels.shape != shape:
+            table = self.task == "multiclass" and labels.shape == scores.shape
             raise InputError(
                 f'`labels` must have shape {tuple(shape)} to go with `{name}` and task="{self.task}"; '
-                f"got {tuple(labels.shape)}."
+                f"got {tuple(labels.shape)}{_TABLE if table else ''}."
             )
 
     def _check(self, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Checked | None:
@@ -289,6 +291,12 @@ class StreamingMetric(Metric, ABC):
             checked = check_probs(scores, labels, weights, task=self.task, takes_logits=True)
         else:
             checked = check_logits(scores, labels, weights, task=self.task)
+            seen = seem_probabilities(checked.scores, multiclass=self.task == "multiclass")
+            if seen:
+                name = type(self).__name__
+                warnings.warn(
+                    f"{name}: {seen}: leave `from_logits=True` out.", CalibrantWarning, stacklevel=4
+                )
             wide = checked.scores.to(torch.float64)
             chance = wide.softmax(dim=1) if self.task == "multiclass" else wide.sigmoid()
             checked = replace(checked, scores=chance)
@@ -306,6 +314,9 @@ class StreamingMetric(Metric, ABC):
             weights = None if checked.weights is None else checked.weights[chosen]
             problems.append(as_event(scores[chosen], outcomes[chosen], weights))
         return problems
+
+
+_TABLE = '; for one-hot labels pass `labels.argmax(1)`, for several labels per sample set task="multilabel"'
 
 
 def _spread(weights: Tensor, shape: torch.Size) -> Tensor:

@@ -45,9 +45,13 @@ def lines_named(lines: Sequence[int]) -> Generator[None]:
         raise InputError(message[: row.start()] + place + message[row.end() :]) from error
 
 
+MOST_SAID = 200  # characters of a library's own message
+
+
 def damaged(what: str, error: BaseException) -> str:
     """One sentence for bytes that cannot be read."""
     said = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+    said = f"{said[:MOST_SAID]}…" if len(said) > MOST_SAID else said  # some libraries quote the bytes
     return f"it cannot be read as {what}, perhaps it was cut off or has the wrong ending ({said})."
 
 
