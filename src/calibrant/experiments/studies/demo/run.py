@@ -105,7 +105,7 @@ def run_demo(
 
 def repair_sentences(before: Arm, after: Arm, num_test: int) -> str:
     """What the repair did to one network, beside what noise alone would give."""
-    errors = [arm.metrics["ece"].value for arm in (before, after)]
+    errors = [arm.metrics["ece"].value or 0.0 for arm in (before, after)]
     floor = next(null.mean for null in before.null if null.metric == "ece")
     done = "lowered" if errors[1] < errors[0] else "raised"
     return (
