@@ -5,11 +5,11 @@ VENV := .venv
 PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := $(VENV)/$(PROGRAMS)
 
-.PHONY: demo fuzz test test-slow test-all lint lint-style lint-types format bench-check docs docs-serve docs-check mutants wheel wheel-check wheel-test package-check clean
+.PHONY: demo fuzz test test-slow test-all lint lint-style lint-types format bench-check docs docs-serve docs-output docs-check mutants wheel wheel-check wheel-test package-check clean
 .DEFAULT_GOAL := test
 # A process per core, up to four, and one thread in each.
 TEST := $(BIN)/python -m pytest -q -n auto --maxprocesses=4 --dist=worksteal
-test test-slow test-all docs-check mutants wheel-test: export OMP_NUM_THREADS := 1
+test test-slow test-all docs-output docs-check mutants wheel-test: export OMP_NUM_THREADS := 1
 # Hundreds of fresh processes read what the first one compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -59,8 +59,12 @@ docs: $(VENV)/installed  ## build the site into build/site; a dead link fails it
 docs-serve: $(VENV)/installed  ## show the site at http://localhost:8000 and build it anew at every change
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
+docs-output: $(VENV)/installed  ## fill in what the commands of README and docs/start print
+	$(BIN)/python tools/output_blocks.py
+
 docs-check: bench-check  ## run what the pages show, and look that their links and paths lead somewhere
-	$(BIN)/python -m pytest -q $(wildcard tests/test_readme.py tests/test_how_to.py tests/test_explanation.py tests/test_contributing.py tests/test_site.py)
+	$(BIN)/python tools/output_blocks.py --check
+	$(BIN)/python -m pytest -q $(wildcard tests/test_readme.py tests/test_output_blocks.py tests/test_how_to.py tests/test_explanation.py tests/test_contributing.py tests/test_site.py)
 
 mutants: $(VENV)/installed  ## change 500 places of the source and see whether a test notices; takes hours, resumes
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'cosmic-ray>=8.4' 'coverage>=7.6'

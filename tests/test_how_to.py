@@ -333,7 +333,7 @@ def test_the_numbers_of_efficientnet_are_those_of_its_evaluation() -> None:
     assert made["commands_of"](page) == kept["commands"]
     first = next(iter(kept["arms"].values()))
     gap = round(100 * (first["mean_confidence"][0] - first["accuracy"][0]))
-    assert f"over-confident by {gap} points" in page
+    assert f"overconfident by {gap} points" in page
     for number in (kept["num_test"], kept["num_calibration"], kept["settings"]["bootstrap"]):
         assert str(number) in page
 

@@ -22,7 +22,6 @@ import calibrant
 from pages import DOCS, run_blocks
 
 ROOT = Path(__file__).parents[1]
-QUICK = ("start/which-metric.md",)
 MOVING = sorted(path.relative_to(DOCS).as_posix() for path in (DOCS / "moving").glob("*.md"))
 TUTORIALS = sorted(path.name for path in (DOCS / "tutorials").glob("*.md") if path.name != "index.md")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -38,7 +37,7 @@ def tool(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("page", [*QUICK, *MOVING])
+@pytest.mark.parametrize("page", MOVING)
 def test_page_runs(page: str, tmp_path, monkeypatch) -> None:
     """Its blocks run one after the other in an empty folder."""
     run_blocks(page, tmp_path, monkeypatch)
@@ -50,14 +49,6 @@ def test_files_of_the_cookbook_are_read(tmp_path, monkeypatch) -> None:
     files = sorted(tmp_path.iterdir())
     assert len(files) == 4
     assert [calibrant.load_predictions(path).num_samples for path in files] == [75, 128, 4, 50]
-
-
-@pytest.mark.slow
-def test_ten_minutes(tmp_path, monkeypatch, capsys) -> None:
-    """The first page for a stranger: over-confidence is found, and the repaired file passes the gate."""
-    run_blocks("start/ten-minutes.md", tmp_path, monkeypatch)
-    assert capsys.readouterr().out.startswith("Over-confident")
-    assert {"report.html", "numbers.json"} <= {path.name for path in tmp_path.iterdir()}
 
 
 @pytest.mark.slow

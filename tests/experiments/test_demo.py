@@ -23,30 +23,32 @@ BRIEF = Setting(side=4, num_training=60, num_calibration=50, num_epochs=3, batch
 
 @pytest.mark.slow
 def test_demo_shows_both_halves_and_repairs_a_network(tmp_path) -> None:
-    """Cross-entropy is over-confident in the first half and not in the second; every file can be read."""
+    """Cross-entropy is overconfident in the first half and not in the second; every file can be read."""
     stages = []
     result = run_demo(
         tmp_path / "demo", num_seeds=3, progress=lambda stage, done: stages.append((stage, done))
     )
     evaluation, few, everything = result.evaluation, result.few, result.everything
-    assert direction(few.mean("cross-entropy", "gap", "trained")) == "over-confident"
+    assert direction(few.mean("cross-entropy", "gap", "trained")) == "overconfident"
     assert few.change("focal(gamma=3)", "gap", "trained").high < 0
     assert direction(everything.mean("cross-entropy", "gap", "trained")) == "neither"
-    assert direction(everything.mean("focal(gamma=3)", "gap", "trained")) == "under-confident"
-    assert evaluation.verdict.direction == "over-confident"
+    assert direction(everything.mean("focal(gamma=3)", "gap", "trained")) == "underconfident"
+    assert evaluation.verdict.direction.replace("-", "") == "overconfident"
     after = evaluation.arm(evaluation.verdict.recommended)
     assert after.name != "uncalibrated"
     assert after.change["nll"].value < 0
     assert calibrant.load_predictions(result.predictions).num_samples == 1397
-    assert calibrant.load_calibrator(result.calibrator).name == "focal-temperature"
+    assert calibrant.load_calibrator(result.calibrator).name == after.name
     assert calibrant.Evaluation.from_json(result.json.read_text(encoding="utf-8")) == evaluation
     page = result.report.read_text(encoding="utf-8")
     assert len(page) < 2_000_000
     assert page.count("n = 3 seeds") == 2
     for name in LOSSES.values():
         assert page.count(f'<th scope="row">{name}</th>') == 2
-    verdict = page.replace("\u00a0", " ").index(evaluation.verdict.headline[:30])
-    assert page.index("All the data") < page.index("What follows") < verdict
+    assert page.index('class="verdict"') < page.index("Ten losses") < page.index("What the ten losses show")
+    before = evaluation.arm("uncalibrated")
+    for arm in (before, after):
+        assert f"{arm.metrics['ece'].value:.3f}" in result.repair.splitlines()[0]
     shares = [done for _, done in stages]
     assert shares == sorted(shares)
 
@@ -121,7 +123,7 @@ def test_intervals_are_students() -> None:
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=1e-9)
     assert mean_of([0.5]).half_width is None
     assert direction(mean_of([0.5])) == "neither"
-    assert direction(mean_of([-0.5, -0.51])) == "under-confident"
+    assert direction(mean_of([-0.5, -0.51])) == "underconfident"
 
 
 def test_networks_are_judged_on_samples_that_fitted_no_repair(rng) -> None:
@@ -156,6 +158,6 @@ def test_what_the_demo_concludes_follows_from_its_numbers() -> None:
     found, other = (sections(half(each), half(each))[-1].points for each in (gaps, turned))
     assert "the gap by −30.0 ± 0.0 points" in found[0]
     assert "the gap by +30.0 ± 0.0 points" in other[0]
-    assert "first half cross-entropy ends over-confident and γ = 3 under-confident" in found[0]
-    assert "first half cross-entropy ends under-confident and γ = 3 over-confident" in other[0]
-    assert "is clearly lower for 0 and higher for 0 in the first half" in found[2]
+    assert "first setting cross-entropy is overconfident and γ = 3 is underconfident" in found[1]
+    assert "first setting cross-entropy is underconfident and γ = 3 is overconfident" in other[1]
+    assert "is then clearly lower for 0 and higher for 0 in the first setting" in found[3]

@@ -13,7 +13,7 @@ from PIL import Image
 
 from calibrant.reports.html import report_text
 from calibrant.reports.run_panel import Answer, PanelRow, panel_section
-from calibrant.reports.run_sections import Opening, Section, SectionTable
+from calibrant.reports.run_sections import Section, SectionTable
 
 
 @pytest.fixture
@@ -51,20 +51,6 @@ def test_sections_stand_before_and_after_and_are_escaped(section, evaluation_of,
         assert '<td class="words"><b>2</b></td>' in text
         assert '<th scope="colgroup" colspan="2">both</th>' in text
         assert "<dt>data</dt><dd>digits</dd>" in text
-
-
-def test_an_opening_comes_first_and_the_verdict_after_what_it_opens(section, evaluation_of) -> None:
-    """One heading of the first order; the verdict keeps its words and its mark."""
-    found = evaluation_of("multiclass")
-    opening = Opening(
-        about="Study", heading="A question?", lead=("One.", "Two."), verdict_title="One in full"
-    )
-    text = report_text(found, opening=opening, before=(section,))
-    assert re.findall(r"<h1>(.*?)</h1>", text) == ["A question?"]
-    assert "<title>A question?</title>" in text
-    assert text.index("Two.") < text.index("small print") < text.index("<h2>One in full</h2>")
-    assert text.index("<h2>One in full</h2>") < text.index('<h3 class="verdict">')
-    assert len(re.findall(r"<h1", report_text(found))) == 1
 
 
 @pytest.mark.parametrize("channels", [1, 3])

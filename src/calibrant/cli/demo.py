@@ -15,7 +15,7 @@ def demo(
     seed: Seed = 0,
     force: Force = False,
 ) -> None:
-    """Train with ten losses on the bundled digits, compare them, evaluate and repair one network."""
+    """Try calibrant on bundled data: evaluate and repair a network, compare ten losses."""
     from rich.console import Console
 
     from calibrant.experiments.studies.demo.run import MARK, run_demo
@@ -24,9 +24,9 @@ def demo(
     refuse_folder_of_others(out, MARK, option="--out", what="demo", force=force)
     with progress("training on the digits") as tell:
         result = run_demo(out, seed=seed, command=command_line(), progress=tell)
-    typer.echo(result.findings)
-    typer.echo(result.setting)
+    typer.echo(f"{result.repair}\n")
     render(result.evaluation, Console())
+    typer.echo(f"\n{result.losses}\n")
     typer.echo(f"predictions: {result.predictions}")
     typer.echo(f"calibrator:  {result.calibrator}")
     typer.echo(f"report:      {result.report}")

@@ -8,6 +8,7 @@ from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.fitting.templates import FittedCalibrator, fit_summary
+from calibrant.evaluation.judging.cross_fitted import widened
 from calibrant.evaluation.judging.groups import group_rows, with_groups
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
@@ -86,13 +87,17 @@ def arm_of(
     procedure, test = prepared.procedure, prepared.split.test
     names = tuple(str(name) for name in test.class_names or range(test.num_classes or 0))
     chance = against_chance(measured.noise, names)
+    changes = {} if uncalibrated is None else change(measured, uncalibrated, procedure.level)
+    if fitted is not None and fitted.in_turn is not None:
+        number, result = measured.reduced.effective_samples, fitted.calibrator.fit_result_
+        changes = widened(changes, measured.metrics, result, number, procedure.level)
     arm = Arm(
         name=UNCALIBRATED if fitted is None else fitted.name,
         title="Uncalibrated" if fitted is None else fitted.title,
         parameters={} if fitted is None else dict(fitted.calibrator.fit_result_.parameters),
         fit=None if fitted is None else fit_summary(fitted.calibrator),
         metrics=measured.metrics,
-        change={} if uncalibrated is None else change(measured, uncalibrated, procedure.level),
+        change=changes,
         null=chance.null,
         curves=chance.curves,
         classes=chance.classes,

@@ -26,7 +26,7 @@ from calibrant.reports.commands import mark_of_files, with_commands
 from calibrant.reports.dates import report_date
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.groups import group_pairs
-from calibrant.reports.run_sections import Opening, Section
+from calibrant.reports.run_sections import Section
 from calibrant.reports.sharing import to_share
 
 MONTHS = (
@@ -43,7 +43,6 @@ def write_report(
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
-    opening: Opening | None = None,
     before: Sequence[Section] = (),
     after: Sequence[Section] = (),
     files: Sequence[str | os.PathLike[str]] = (),
@@ -59,7 +58,6 @@ def write_report(
             :func:`calibrant.evaluation.monitor` returned.
         path: A file name that ends in ``.html``, in a folder that exists.
         title: What the page is about, as the name of the model; by default the name of the file.
-        opening: Begin with this in place of the verdict, which then follows ``before`` (evaluations only).
         before: Further sections before those of the evaluation or comparison.
         after: Further sections after them.
         files: What it is made from; the page then carries a mark (no path) by which commands know it again.
@@ -71,7 +69,7 @@ def write_report(
     if Path(path).suffix.lower() != ".html":
         msg = f"`path` must end in .html; got {Path(path).name!r}."
         raise InputError(msg)
-    text = report_text(found, title=title, opening=opening, before=before, after=after, files=files)
+    text = report_text(found, title=title, before=before, after=after, files=files)
     write_text(path, text)
 
 
@@ -79,7 +77,6 @@ def report_text(
     found: object,
     *,
     title: str | None = None,
-    opening: Opening | None = None,
     before: Sequence[Section] = (),
     after: Sequence[Section] = (),
     files: Sequence[str | os.PathLike[str]] = (),
@@ -93,7 +90,6 @@ def report_text(
         "title": title,
         "date": report_date(),
         "made_by": mark_of_files(files) if files else "",
-        "opening": opening,
         "before": before,
         "after": after,
     }

@@ -39,14 +39,3 @@ class Section:
     table: SectionTable | None = None
     note: str = ""
     """Small print below all of it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opening:
-    """How a page begins that is about more than one set of predictions."""
-
-    about: str
-    heading: str
-    lead: tuple[str, ...]
-    verdict_title: str
-    """Above the verdict, which then follows ``before``."""

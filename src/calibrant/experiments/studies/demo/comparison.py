@@ -36,7 +36,7 @@ LOSSES: Mapping[str, str] = {
 
 State: TypeAlias = Literal["trained", "temperature", "focal-temperature"]
 STATES: Mapping[State, str] = {
-    "trained": "as trained",
+    "trained": "uncalibrated",
     "temperature": "temperature",
     "focal-temperature": "focal temperature",
 }
@@ -48,7 +48,7 @@ class Seen:
     """What one network shows on its test samples in one state."""
 
     gap: float
-    """Mean confidence minus accuracy: above zero where it is over-confident."""
+    """Mean confidence minus accuracy: above zero if it is overconfident."""
     ece: float
     nll: float
 
@@ -92,12 +92,12 @@ class Half:
             [getattr(a.seen[state], quantity) - getattr(b.seen[state], quantity) for a, b in pairs]
         )
 
-    def means(self, quantity: Literal["gap", "ece", "nll"], state: State) -> list[float]:
-        """The mean of every loss."""
-        return [self.mean(loss, quantity, state).value for loss in self.networks]
+    def ordered(self, quantity: Literal["gap", "ece", "nll"], state: State) -> list[str]:
+        """The losses, the one with the lowest mean first."""
+        return sorted(self.networks, key=lambda loss: self.mean(loss, quantity, state).value)
 
     def changed(self, quantity: Literal["gap", "ece", "nll"], state: State) -> tuple[list[str], list[str]]:
-        """The losses that are lower and those that are higher than cross-entropy, beyond chance."""
+        """The losses that are lower and those that are higher than cross-entropy, beyond noise."""
         changes = {LOSSES[loss]: self.change(loss, quantity, state) for loss in self.networks}
         lower = [title for title, change in changes.items() if change.high < 0]
         return lower, [title for title, change in changes.items() if change.low > 0]

@@ -16,20 +16,10 @@ from calibrant.experiments.studies.demo.comparison import LOSSES, STATES, Half
 from calibrant.reports.figures import BLUE, GREY, VERMILLION, series
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.pictures import Picture
-from calibrant.reports.run_sections import Opening, Section, SectionTable
+from calibrant.reports.run_sections import Section, SectionTable
 from calibrant.reports.svg import to_svg
 
-TITLE = "What does the loss do to a network's confidence?"
-
-
-def opening(num_seeds: int) -> Opening:
-    """The top of the page."""
-    return Opening(
-        about="Demo · scikit-learn's 1797 handwritten digits",
-        heading=TITLE,
-        lead=_said("opening", num_seeds),
-        verdict_title="One of these networks in full",
-    )
+TITLE = "Demo: a small network on handwritten digits"
 
 
 def _said(macro: str, *of: object) -> tuple[str, ...]:
@@ -44,20 +34,20 @@ def sections(few: Half, everything: Half) -> tuple[Section, ...]:
     """Both halves, and what to make of them."""
     with drawing_style():
         return (
-            _half(few, title="1. Little data, much training", name="few"),
-            _half(everything, title="2. All the data, little training", name="all"),
+            _half(few, title="Ten losses: little data, much training", name="few"),
+            _half(everything, title="Ten losses: more data, little training", name="all"),
             Section(
-                title="What follows from this, and what does not",
+                title="What the ten losses show",
                 points=_said("conclusions", few, everything),
             ),
         )
 
 
 def direction(gap: Mean) -> str:
-    """Over-confident, under-confident, or neither beyond the chance of the seeds."""
+    """Overconfident, underconfident, or neither beyond the noise between seeds."""
     if gap.low > 0:
-        return "over-confident"
-    return "under-confident" if gap.high < 0 else "neither"
+        return "overconfident"
+    return "underconfident" if gap.high < 0 else "neither"
 
 
 def findings(half: Half) -> tuple[str, ...]:
@@ -68,7 +58,7 @@ def findings(half: Half) -> tuple[str, ...]:
 def _half(half: Half, *, title: str, name: str) -> Section:
     return Section(
         title=title,
-        text=_said(name, half.setting),
+        text=_said(name, half.setting, half.num_seeds),
         points=findings(half),
         pictures=(_gaps(half, name), _errors(half, name)),
         table=_table(half),
@@ -92,7 +82,7 @@ def _table(half: Half) -> SectionTable:
         )
     return SectionTable(
         label="Losses before and after repair",
-        groups=(("", 3), ("ECE", len(STATES)), ("NLL", len(STATES)), ("", 1)),
+        groups=(("", 3), ("ECE", len(STATES)), ("Log loss", len(STATES)), ("", 1)),
         columns=("Loss", "Error,\u00a0%", "Gap", *STATES.values(), *STATES.values(), "T"),
         rows=tuple(rows),
     )
@@ -104,34 +94,34 @@ def _shown(mean: Mean, *, digits: int = 3) -> Markup:
 
 
 def _marked(gap: Mean) -> Markup:
-    """The gap with its sign, and a colour and an arrow where it is more than chance."""
+    """The gap with its sign, and a colour and an arrow if it is more than noise."""
     kind = direction(gap)
     if kind == "neither":
         return _shown(gap)
-    place, arrow = ("high", "▸") if kind == "over-confident" else ("low", "◂")
+    place, arrow = ("high", "▸") if kind == "overconfident" else ("low", "◂")
     return Markup('<span class="{}">{}</span> {}').format(place, arrow, _shown(gap))
 
 
 def _gaps(half: Half, name: str) -> Picture:
-    """Over- or under-confidence of every loss as trained."""
+    """Over- or underconfidence of every loss before repair."""
     figure, ax = _figure()
     ax.axvline(0, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     for row, loss in enumerate(LOSSES):
         gap = half.mean(loss, "gap", "trained")
-        colour = {"over-confident": VERMILLION, "under-confident": BLUE, "neither": GREY}[direction(gap)]
-        shape = {"over-confident": ">", "under-confident": "<", "neither": "o"}[direction(gap)]
+        colour = {"overconfident": VERMILLION, "underconfident": BLUE, "neither": GREY}[direction(gap)]
+        shape = {"overconfident": ">", "underconfident": "<", "neither": "o"}[direction(gap)]
         ax.plot([gap.low, gap.high], [row, row], color=colour, linewidth=1.4)
         ax.plot([gap.value], [row], color=colour, marker=shape, markersize=6, linestyle="none")
     ax.locator_params(axis="x", nbins=5)
-    ax.set_xlabel("under-confident   ←   gap   →   over-confident", fontsize=8)
+    ax.set_xlabel("underconfident   ←   gap   →   overconfident", fontsize=8)
     spoken = "; ".join(
         f"{title}: {half.mean(loss, 'gap', 'trained').value:+.3f}" for loss, title in LOSSES.items()
     )
-    return Picture(to_svg(figure, label=f"Gap by loss. {spoken}.", name=f"gap-{name}"), "Gap, as trained")
+    return Picture(to_svg(figure, label=f"Gap by loss. {spoken}.", name=f"gap-{name}"), "Gap before repair")
 
 
 def _errors(half: Half, name: str) -> Picture:
-    """Calibration error of every loss in every state, against chance."""
+    """Calibration error of every loss in every state, with the noise floor."""
     figure, ax = _figure()
     ax.axvline(half.chance, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     for place, (state, title) in enumerate(STATES.items()):
@@ -143,7 +133,7 @@ def _errors(half: Half, name: str) -> Picture:
         values = [mean.value for mean in means]
         ax.plot(values, rows, color=colour, marker=shape, markersize=4.5, linestyle="none", label=title)
     ax.set_xlim(left=0)
-    ax.set_xlabel("ECE; dashed: what chance alone makes", fontsize=8)
+    ax.set_xlabel("ECE (dashed: noise floor)", fontsize=8)
     ax.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.4, 1.12), ncols=3)
     spoken = "; ".join(
         f"{title}: "
@@ -168,7 +158,6 @@ def _figure() -> tuple[Figure, Axes]:
 
 def summary(halves: Sequence[tuple[str, Half]]) -> str:
     """The findings as text for a terminal."""
-    lines: list[str] = []
-    for title, half in halves:
-        lines += [title, *(f"  {each}" for each in findings(half)), ""]
-    return "\n".join(lines)
+    return "\n\n".join(
+        "\n".join((title, *(f"  {each}" for each in findings(half)))) for title, half in halves
+    )
