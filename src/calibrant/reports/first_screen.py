@@ -54,18 +54,11 @@ def three_numbers(evaluation: Evaluation, after: Arm | None) -> list[Number]:
         if after is not None and later is not None:
             mark = words.mark_of_change(key, evaluation.kind, later, after.change.get(key))
             mark = mark_above_trivial(key, mark, later.value, trivial)
-        nulls = [nulls_of([arm], key) for arm in (first, after) if arm is not None]
-        before, *rest = (next(iter(each), None) for each in nulls)
-        return Number(
-            key,
-            described.title,
-            described.meaning,
-            first.metrics[key],
-            later,
-            mark,
-            before,
-            *(rest or [None]),
+        before, later_null = (
+            next(iter(nulls_of([] if arm is None else [arm], key)), None) for arm in (first, after)
         )
+        title, meaning = described.title, described.meaning
+        return Number(key, title, meaning, first.metrics[key], later, mark, before, later_null)
 
     return [shown(key) for key in known[:NUMBERS] if key]
 

@@ -29,8 +29,8 @@ from calibrant.reports.groups import groups_down
 from calibrant.reports.labels import labels_down
 from calibrant.reports.words import MARK_OF, brief, metric, number, percent, plural, shortened
 
-CELL = 16  # of a comparison's table
-ONE_LINE = 90  # columns: narrower terminals show intervals below their values
+CELL = 19  # of a comparison's table
+ONE_LINE = 96  # columns: narrower terminals show intervals below their values
 MOST_WARNINGS = 3  # of one calibrator
 NAME = 28  # of a model, with two blanks
 STYLE_OF: dict[Direction, str] = {
@@ -150,9 +150,9 @@ def _metrics_down(evaluation: Evaluation, width: int, *, verbose: bool) -> Itera
     samples = plural(evaluation.num_test, "sample")
     grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
     grid.add_column(Text(samples, style="dim"))
-    grid.add_column("before" if len(arms) > 1 else "value")
+    grid.add_column("before" if len(arms) > 1 else "value", no_wrap=True)
     for arm in arms[1:]:
-        grid.add_column(f"after {title_within(arm)}" if width >= ONE_LINE else "after")
+        grid.add_column(f"after {title_within(arm)}" if width >= ONE_LINE else "after", no_wrap=True)
     grid.add_column("noise floor")
     between = " " if width >= ONE_LINE else "\n"
     rows = found.rows if verbose else found.main(evaluation.verdict.about, most=None)

@@ -107,6 +107,11 @@ def slope_key(case: Case) -> str:
     return SLOPE.event_key if case.kind == "binary" else SLOPE.key
 
 
+def where_of(finding: Finding) -> Range | None:
+    """Where on the scale the event is furthest off, if it is off at all."""
+    return next((part.where for part in finding.parts if not part.holds), None)
+
+
 def range_of(where: Range) -> str:
     """``between 40% and 70%: 52.3% predicted, 41.0% actual``."""
     place = f"at {percent(where.low)}"

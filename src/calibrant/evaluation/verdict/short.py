@@ -21,6 +21,7 @@ from calibrant.evaluation.verdict.checks import (
     range_of,
     slope_off,
     verb,
+    where_of,
 )
 from calibrant.evaluation.verdict.finding import MAIN, Finding
 from calibrant.evaluation.verdict.group_sentence import bad_groups
@@ -47,8 +48,8 @@ def short_of(case: Case, finding: Finding) -> str:
     if finding.direction == "calibrated":
         return f"Calibrated: no error above noise on {case.num_test:,} samples."
     if finding.doubt and not finding.failing:
-        hidden = f"{case.num_test:,} could hide an error of {points(TOLERABLE_GAP)}"
-        reason = hidden if finding.doubt == "few samples" else "the average is off, but the test passes"
+        hidden = f"{case.num_test:,} could hide a {points(TOLERABLE_GAP).replace(' points', '-point')} error"
+        reason = hidden if finding.doubt == "few samples" else "average off, but the test passes"
         return f"Too few samples to tell: {reason}."
     first = (OF_LABELS if case.kind == "multilabel" else OF_EVENTS) | OF_CONFIDENCE
     word = first.get(finding.direction)
@@ -58,7 +59,8 @@ def short_of(case: Case, finding: Finding) -> str:
     if case.kind == "binary" and finding.direction in OF_CONFIDENCE and slope is not None and not case.on_few:
         way = "extreme" if finding.direction == "over-confident" else "timid"
         return f"{word}: probabilities are too {way} (slope {number(slope.value or 0.0)}; 1 is ideal)."
-    return f"{word}{case.on_few}: {averages(case, finding)}."
+    found = averages(case, finding)
+    return f"{word}{case.on_few}: {found.replace('average ', '') if case.on_few else found}."
 
 
 def _partly(case: Case, finding: Finding) -> str:
@@ -71,9 +73,9 @@ def _partly(case: Case, finding: Finding) -> str:
             bad = bad_groups(case.first.groups, case.level)
             return f"{len(bad)} of {len(case.first.groups)} groups {verb(bad, 'is')} off"
         return f"{_both([PHRASES[name] for name in finding.holding], failing)}"
-    where = next((part.where for part in finding.parts if not part.holds), None)
+    where = where_of(finding)
     if case.kind == "binary" and where is not None:
-        return f"right on average, but {range_of(where)}"
+        return range_of(where)
     shape = "its spread" if slope_off(case, case.first) else "some levels"
     average = "average probability" if finding.subject == "events" else "average confidence"
     return _both([average], [shape, *failing])

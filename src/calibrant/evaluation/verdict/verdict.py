@@ -23,7 +23,16 @@ from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.result import Arm, Kind, Part, PartName, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
 from calibrant.evaluation.verdict.case import Case
-from calibrant.evaluation.verdict.checks import PHRASES, checks_of, left_over, slope_key, slope_off, verb
+from calibrant.evaluation.verdict.checks import (
+    PHRASES,
+    checks_of,
+    left_over,
+    range_of,
+    slope_key,
+    slope_off,
+    verb,
+    where_of,
+)
 from calibrant.evaluation.verdict.finding import MAIN, Finding, count_shifted, find
 from calibrant.evaluation.verdict.naming import (
     class_name,
@@ -102,6 +111,8 @@ def _evidence(case: Case, finding: Finding, about: str) -> Iterator[str]:
         way = "extreme" if slope < 1 else "timid"
         found = with_interval(case.first.metrics[slope_key(case)])
         yield f"The calibration slope is {found}; 1 is ideal: the probabilities are too {way}."
+    if case.kind == "binary" and (where := where_of(finding)):
+        yield f"Furthest off {range_of(where)}."
     yield _parts(finding.parts)
     if finding.doubt == "few samples":
         yield f"With so few samples, an average error of {points(TOLERABLE_GAP)} could have been missed."
