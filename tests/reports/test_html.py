@@ -409,7 +409,7 @@ def test_the_whole_verdict_is_on_the_page(report_on: Any) -> None:
 
 
 def test_the_main_rows_are_open_and_all_are_folded(report_on: Any) -> None:
-    """The rows that matter (a rare event has its AUROC), what the verdict is about first; the full table is one click away."""
+    """What the verdict is about first, and AUROC for a rare event; the full table is one click away."""
     made = report_on("binary")
     (main,) = made.page.all("table", class_="main")
     assert [row.attributes["data-main"] for row in main.all("tbody")[0].all("tr")] == [
@@ -646,10 +646,8 @@ def test_a_table_of_some_classes_says_of_how_many(evaluation_of: Callable[..., E
     with drawing_no_diagrams():
         text = report_text(dataclasses.replace(found, num_classes=100_000))
     listed = len(found.arms[0].classes)
-    assert (
-        f"<p>{listed} of 100,000 classes, those whose average probability is furthest from their actual rate, each"
-        in text
-    )
+    which = "whose average probability is furthest from their actual rate"
+    assert f"<p>{listed} of 100,000 classes, those {which}, each" in text
     assert "Every class against the rest" not in text
 
 

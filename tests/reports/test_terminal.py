@@ -138,7 +138,7 @@ def test_a_comparison_fits_the_terminal(
     assert max(len(line) for line in text.splitlines()) <= width
     assert flat(found.verdict) in flat(text)
     for model in found.models:
-        assert words.shortened(model.name, most=26) in text
+        assert words.shortened(model.name, most=20) in text
         assert words.brief(model.metrics["event_ece" if kind == "binary" else "ece"])[0] in text
     assert "paired differences from" in flat(text)
     apart = flat(printed(comparison_of(kind, paired=False), width))

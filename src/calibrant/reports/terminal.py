@@ -32,7 +32,7 @@ from calibrant.reports.words import MARK_OF, brief, metric, number, percent, plu
 CELL = 19  # of a comparison's table
 ONE_LINE = 96  # columns: narrower terminals show intervals below their values
 MOST_WARNINGS = 3  # of one calibrator
-NAME = 28  # of a model, with two blanks
+NAME = 22  # of a model, with two blanks
 STYLE_OF: dict[Direction, str] = {
     "over-confident": "bold yellow",
     "under-confident": "bold blue",
@@ -157,7 +157,7 @@ def _metrics_down(evaluation: Evaluation, width: int, *, verbose: bool) -> Itera
     between = " " if width >= ONE_LINE else "\n"
     rows = found.rows if verbose else found.main(evaluation.verdict.about, most=None)
     for row in rows:
-        title = row.title if verbose else row.title.partition(", ")[0]
+        title = row.title if verbose else row.title.removesuffix(", positive class")
         floors = [brief(Estimate(value=null.upper))[0] for null in tables.nulls_of(arms, row.key)]
         floor = f"{between}→ ".join(dict.fromkeys(floors))
         cells = (_cell(row.cells[place], row.key, between) for place in range(len(arms)))

@@ -79,12 +79,9 @@ def _right_on_average(finding: Finding) -> bool:
 
 def averages(case: Case, finding: Finding) -> str:
     """``average confidence 79.7%, accuracy 75.3%``."""
-    if finding.subject == "events":
-        words = (("average probability", MEAN_PROBABILITY.key), ("actual rate", PREVALENCE.key))
-    else:
-        words = (("average confidence", MEAN_CONFIDENCE.key), ("accuracy", ACCURACY.key))
-    values = ((word, case.first.metrics.get(key, Estimate(value=None)).value) for word, key in words)
-    return ", ".join(f"{word} {percent(value or 0.0)}" for word, value in values)
+    pair = (MEAN_PROBABILITY, PREVALENCE) if finding.subject == "events" else (MEAN_CONFIDENCE, ACCURACY)
+    values = ((each, case.first.metrics.get(each.key, Estimate(value=None)).value) for each in pair)
+    return ", ".join(f"{each.title.lower()} {percent(value or 0.0)}" for each, value in values)
 
 
 def shape_of(case: Case, where: Range | None) -> str:

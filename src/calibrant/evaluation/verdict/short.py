@@ -118,9 +118,12 @@ def effect(case: Case, metrics: Sequence[str], *, first: str) -> str:
 def course(case: Case, metric: str, arm: Arm) -> str:
     """``log loss falls from 0.180 to 0.135``."""
     before, after = case.first.metrics[metric], arm.metrics[metric]
-    name = {NLL.key: "log loss", ACCURACY.key: "accuracy", BRIER.key: "the Brier score"}.get(
-        metric, error_name(metric)
-    )
+    names = {
+        NLL.key: NLL.title.lower(),
+        ACCURACY.key: ACCURACY.title.lower(),
+        BRIER.key: f"the {BRIER.title}",
+    }
+    name = names.get(metric, error_name(metric))
     if before.value is None or after.value is None:
         way = "falls" if before.value is None else "rises"
         return f"{name} {way} from {value_of(before)} to {value_of(after)}"
