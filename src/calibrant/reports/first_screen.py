@@ -45,7 +45,7 @@ def three_numbers(evaluation: Evaluation, after: Arm | None) -> list[Number]:
     error = about if about in first.metrics else next((key for key in errors if key in first.metrics), None)
     rare = (AUROC.key,) if is_rare(evaluation) else ()
     wanted = (error, NLL.key, *rare, ACCURACY.key, BRIER.key, GAP.key, MEAN_CONFIDENCE.key)
-    known = [key for key in wanted if key in first.metrics and first.metrics[key].value is not None]
+    known = [key for key in wanted if key and key in first.metrics and first.metrics[key].value is not None]
 
     def shown(key: str) -> Number:
         described = words.metric(key, evaluation.kind)
@@ -60,7 +60,7 @@ def three_numbers(evaluation: Evaluation, after: Arm | None) -> list[Number]:
         title, meaning = described.title, described.meaning
         return Number(key, title, meaning, first.metrics[key], later, mark, before, later_null)
 
-    return [shown(key) for key in known[:NUMBERS] if key]
+    return [shown(key) for key in known[:NUMBERS]]
 
 
 def main_diagrams(groups: list[Diagrams], evaluation: Evaluation) -> Diagrams | None:
