@@ -88,7 +88,7 @@ def test_repairs_by_group_are_shown(run, asked, tmp_path) -> None:
     np.savez(tmp_path / "g.npz", logits=rng.normal(size=200), labels=rng.integers(0, 2, 200), groups=groups)
     done = run("evaluate", "g.npz", "--by-group")
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.partition("Stated minus true, and NLL, by group")[2].splitlines()
+    lines = done.stdout.partition("Predicted minus actual rate and log loss by group")[2].splitlines()
     firsts = [line.partition(" ")[0] for line in lines]  # the name, and the count below it
     assert [firsts[firsts.index(name) + 1] for name in ("all", "c")] == ["100", "100"]
     assert "Groups, of 3, whose mean probability is clearly off" in done.stdout
@@ -111,7 +111,7 @@ def test_several_files_one_after_another(run, asked, file, tmp_path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("calibrant: ")
     assert "bad.npz" in done.stderr
-    assert done.stdout.count("Recommended: Temperature scaling") == 2
+    assert done.stdout.count("Best fix: temperature scaling") == 2
     last = done.stdout.rstrip().splitlines()[-4:]  # of each file two: a value, and its interval below
     assert [line.split()[0] for line in last[::2]] == ["part.npz", "p.npz"]
     assert sorted(path.name for path in (tmp_path / "pages").iterdir()) == ["p.html", "part.html"]
@@ -191,7 +191,7 @@ def test_quiet_and_version_before_the_command(run, asked, file) -> None:
     done = run("-q", "evaluate", "p.npz")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert "reading p.npz" in run("-v", "evaluate", "p.npz").stderr
-    assert "Recommended" in run("evaluate", "p.npz").stdout
+    assert "Best fix" in run("evaluate", "p.npz").stdout
 
 
 def test_quiet_prints_nothing_and_verbose_the_stages(run, asked, file) -> None:

@@ -33,8 +33,8 @@ def test_evaluate_says_over_confident_and_writes_report_and_numbers(run, over_co
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "Over-confident" in done.stdout
-    assert "report: r.html" in done.stdout
+    assert "Overconfident" in done.stdout
+    assert "Report: r.html" in done.stdout
     evaluation = calibrant.Evaluation.from_json((tmp_path / "r.json").read_text(encoding="utf-8"))
     assert evaluation.verdict.direction == "over-confident"
     assert evaluation.settings.bootstrap == 100

@@ -210,8 +210,10 @@ def test_nothing_is_fitted_or_chosen_on_test_samples(made: Maker, kind: Kind) ->
     def fits(evaluation: Evaluation) -> list[Any]:
         return [(arm.parameters, arm.fit) for arm in evaluation.arms]
 
-    def choice(evaluation: Evaluation) -> list[str]:
-        return [each for each in evaluation.verdict.sentences if "cross-validated NLL" in each]
+    def choice(evaluation: Evaluation) -> list[Any]:
+        return [each for each in evaluation.verdict.sentences if "cross-validated log loss" in each] + [
+            evaluation.choice
+        ]
 
     other_test = poisoned(1)
     assert fits(other_test) == fits(found)

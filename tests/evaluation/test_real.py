@@ -69,7 +69,7 @@ def test_the_error_in_bins_is_not_all(data_folder: Path) -> None:
     assert null["ece"] > 0.05
     assert [part.name for part in found.arms[0].parts if not part.holds] == ["top label", "classes"]
     assert found.verdict.direction == "miscalibrated"
-    assert "Industrial is stated 8." in found.verdict.headline
+    assert "Industrial: 8." in found.verdict.checks[1].text
 
 
 def test_the_models_of_one_test_set_are_paired(data_folder: Path) -> None:

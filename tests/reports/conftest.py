@@ -244,14 +244,14 @@ def make_evaluation(
         arms=tuple(made),
         verdict=Verdict(
             direction="over-confident",
-            headline="The model is over-confident: it says 80.5 % on average and is right 75.3 %.",
+            headline="Overconfident: average confidence 80.5%, accuracy 75.3%.",
             sentences=(
-                "Its calibration error of 0.0519 is far more than chance would give a calibrated model.",
-                "Temperature scaling lowers it to 0.0156, & the difference is more than chance (<b>).",
+                "ECE is 0.0519, far above the noise floor.",
+                "Temperature scaling lowers it to 0.0156, & the difference is beyond noise (<b>).",
                 NEXT_STEP,
             ),
-            short="Over-confident: says 80.5 %, is right 75.3 % of the time.",
-            line="With temperature scaling the calibration error falls from 0.0519 to 0.0156.",
+            short="Overconfident: average confidence 80.5%, accuracy 75.3%.",
+            line="Best fix: temperature scaling. ECE falls from 0.0519 to 0.0156.",
             recommended=best,
             commands=COMMANDS,
         ),
@@ -298,7 +298,7 @@ def make_comparison(kind: Kind = "multiclass", *, num_models: int = 3, paired: b
         settings=SETTINGS,
         models=tuple(models),
         verdict="_wide_resnet is better calibrated than <resnet> & 50: its ECE is lower by 0.0260.",
-        notes=("The models agree on 81.2 % of the samples.",),
+        notes=("The models agree on 81.2% of the samples.",),
         versions=VERSIONS,
         command="calibrant compare a.npz b.npz c.npz --report comparison.html",
     )

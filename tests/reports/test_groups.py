@@ -10,7 +10,7 @@ from rich.console import Console
 
 from calibrant import Predictions, evaluate
 from calibrant.evaluation import Evaluation
-from calibrant.reports import render
+from calibrant.reports import render, words
 from calibrant.reports.groups import group_pairs
 from calibrant.reports.html import report_text
 
@@ -50,10 +50,10 @@ def test_the_terminal_shows_them(found, width) -> None:
     text = console.file.getvalue()
     assert all(len(line) <= width for line in text.splitlines())
     row = next(line for line in text.splitlines() if line.startswith("<bad>"))
-    assert row.split()[2] == f"{found.arms[0].groups[0].predicted.value:.4f}"
+    assert row.split()[2] == words.brief(found.arms[0].groups[0].predicted, "accuracy")[0]
     flat = " ".join(text.split())
-    assert "*: more than chance, also after Holm's adjustment for 3 groups" in flat
-    assert "?: too few samples to tell a gap of 5 points." in flat
+    assert "*: above noise, corrected for 3 groups (Holm)" in flat
+    assert "?: too few samples to show an error of 5 points." in flat
 
 
 def test_the_report_shows_them(found) -> None:

@@ -228,7 +228,7 @@ def test_the_table_of_metrics_says_what_the_data_say(case: str, report_on: Any) 
                 assert (f"✓ {mark}" in cell.text) == (mark == "better")
                 assert (f"✗ {mark}" in cell.text) == (mark == "worse")
             numbers = [part for part in expected if part]
-            assert re.findall(r"[+−]?\d+\.\d{4}(?: to [+−]?\d+\.\d{4})?", cell.text) == sorted(
+            assert re.findall(r"\[[+−]?\d+\.\d{4}, [+−]?\d+\.\d{4}\]|[+−]?\d+\.\d{4}", cell.text) == sorted(
                 numbers, key=cell.text.index
             )
             assert (estimate.reason or "") in cell.text
@@ -258,7 +258,7 @@ def test_missing_values_say_why(report_on: Any) -> None:
     missing = made.page.all("p", class_="missing")[0].text
     assert missing.startswith("Not computed:")
     assert "needs the probabilities of all classes" in missing
-    for title in ("NLL", "Brier score", "AUROC", "Class-wise ECE"):
+    for title in ("Log loss", "Brier score", "AUROC", "Classwise ECE"):
         assert title in missing
     made = report_on("multiclass")
     assert "infinite: 3 samples have probability 0 for their label" in made.page.text
@@ -376,8 +376,8 @@ def test_chance_is_answered_in_words_and_numbers(case: str, report_on: Any) -> N
     ]
     if case == "multiclass":
         assert (
-            "ECE: a perfectly calibrated model of this size would show 0.0121 on average and stay "
-            "below 0.0173 in 95 % of draws; this one shows 0.0519 (p ≤ 0.001)."
+            "ECE: a perfectly calibrated model would score 0.0121 on this many samples, and "
+            "below 0.0173 in 95% of cases; this one scores 0.0519 (p ≤ 0.001)."
         ) in section.text
 
 
@@ -392,7 +392,7 @@ def test_the_first_screen_answers(report_on: Any) -> None:
     assert captions == ["Before", "After: Temperature scaling"]
     rows = [row.text for row in header.all("table", class_="three")[0].all("tbody")[0].all("tr")]
     assert len(rows) == 3
-    assert "0.0519 0.0467 to 0.0581 0.0156 ✓ better 0.0140 to 0.0174" in rows[0]
+    assert "0.0519 [0.0467, 0.0581] 0.0156 better [0.0140, 0.0174]" in rows[0]
     commands = [code.text for code in header.all("code")]
     assert commands == [
         "calibrant fit model.npz --method temperature --out temperature.safetensors",
@@ -408,17 +408,16 @@ def test_the_whole_verdict_is_on_the_page(report_on: Any) -> None:
         assert " ".join(said.replace("`", " ").split()).replace(" , ", ", ") in text
 
 
-def test_six_rows_stand_open_and_all_are_folded(report_on: Any) -> None:
-    """The rows that matter, what the verdict is about first; the full table is one click away."""
+def test_the_main_rows_are_open_and_all_are_folded(report_on: Any) -> None:
+    """What the verdict is about first, and AUROC for a rare event; the full table is one click away."""
     made = report_on("binary")
     (main,) = made.page.all("table", class_="main")
     assert [row.attributes["data-main"] for row in main.all("tbody")[0].all("tr")] == [
         "event_ece",
-        "ece",
         "nll",
         "accuracy",
         "brier",
-        "event_adaptive_ece",
+        "auroc",
     ]
     assert [head.text for head in main.all("th", scope="col")][1:3] == ["Uncalibrated", "Platt scaling"]
     folded = [row for fold in made.page.all("details", class_="more") for row in fold.all("tr")]
@@ -455,7 +454,7 @@ def test_the_choice_is_a_table(shared: str, page_of: Any) -> None:
     (table,) = page_of(shared).all("table", class_="choice")
     assert [row.text for row in table.all("tbody")[0].all("tr")] == [
         "Uncalibrated 0 0.60000 0.10000 ± 0.00200",
-        "Temperature scaling taken 1 0.50000 best",
+        "Temperature scaling chosen 1 0.50000 best",
     ]
 
 
@@ -647,7 +646,8 @@ def test_a_table_of_some_classes_says_of_how_many(evaluation_of: Callable[..., E
     with drawing_no_diagrams():
         text = report_text(dataclasses.replace(found, num_classes=100_000))
     listed = len(found.arms[0].classes)
-    assert f"<p>{listed} of 100,000 classes, those stated furthest from how often they occur, each" in text
+    which = "whose average probability is furthest from their actual rate"
+    assert f"<p>{listed} of 100,000 classes, those {which}, each" in text
     assert "Every class against the rest" not in text
 
 

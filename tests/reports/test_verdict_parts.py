@@ -32,7 +32,7 @@ def in_part(evaluation_of: Callable[..., Evaluation]) -> Evaluation:
     verdict = dataclasses.replace(
         found.verdict,
         direction="calibrated in part",
-        headline="Its top label is calibrated, its classes are not.",
+        headline="Partly miscalibrated: overall confidence is fine, class probabilities are not.",
     )
     arms = tuple(dataclasses.replace(arm, classes=arm.classes[:2]) for arm in found.arms[1:])
     return dataclasses.replace(found, arms=(dataclasses.replace(first, classes=rows), *arms), verdict=verdict)
@@ -44,9 +44,9 @@ def test_the_report_says_what_holds(in_part: Evaluation) -> None:
     top, _, rest = text.partition("</header>")
     assert '<header class="calibrated-in-part">' in top
     assert "◐</span>" in top
-    assert re.search(r"✓</span> top label <[^>]*>can be chance, p = 0.4<", rest)
-    assert re.search(r"✗</span> classes <[^>]*>more than chance, p ≤ 0.003<", rest)
-    assert re.search(r'title="[^"]*Holm[^"]*">p adjusted for 2 questions<', rest)
+    assert re.search(r"✓</span> top label <[^>]*>passes, p = 0.4<", rest)
+    assert re.search(r"✗</span> classes <[^>]*>fails, p ≤ 0.003<", rest)
+    assert re.search(r'title="[^"]*Holm[^"]*">p adjusted for 2 tests<', rest)
     assert ".calibrated-in-part .mark" in text
 
 
@@ -55,7 +55,7 @@ def test_classes_that_are_off_stand_out(in_part: Evaluation) -> None:
     text = report_text(in_part)
     assert "<td><strong>0.2100</strong></td>" in text
     assert "<td>0.2000</td>" in text
-    assert "Mean probabilities in bold are further from the prevalence than chance explains" in text
+    assert "Average probabilities in bold differ from the actual rate by more than noise" in text
 
 
 def test_the_terminal_has_three_states(in_part: Evaluation) -> None:
@@ -89,11 +89,11 @@ def test_comparisons_say_who_errs_beyond_chance(comparison_of: Callable[..., Com
 
     names = [model.name for model in comparison.models]
     for text in said((HOLDS, FAILS), (HOLDS,)):
-        assert f"Miscalibrated beyond chance: {names[0]} (classes). Not so: {names[1]}." in html.unescape(
+        assert f"Fails the calibration test: {names[0]} (classes). Passes: {names[1]}." in html.unescape(
             text
         ).replace("<wbr>", "")
     for text in said((HOLDS,), (HOLDS,)):
-        assert "No model errs more than chance explains." in text
+        assert "Every model passes the calibration test." in text
     for text in said((), ()):
-        assert "beyond chance err" not in text.lower()
-        assert "more than chance explains." not in text
+        assert "the calibration test:" not in text.lower()
+        assert "passes the calibration test." not in text

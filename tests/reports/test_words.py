@@ -63,7 +63,7 @@ def test_binary_metrics_name_what_they_judge() -> None:
     """Both calibration errors of a binary model say which they are; others have one name in every kind."""
     assert words.metric("adaptive_ece", "binary").title == "Adaptive ECE, top label"
     assert words.metric("event_adaptive_ece", "binary").title == "Adaptive ECE, positive class"
-    assert words.metric("nll", "binary").title == words.metric("nll", "multiclass").title == "NLL"
+    assert words.metric("nll", "binary").title == words.metric("nll", "multiclass").title == "Log loss"
 
 
 def test_an_unknown_metric_is_shown_by_its_key() -> None:
@@ -76,11 +76,10 @@ def test_small_texts() -> None:
     """Counts, plurals, per cent, parameters and long names."""
     assert words.plural(1, "class", "classes") == "1 class"
     assert words.plural(12345, "sample") == "12,345 samples"
-    assert words.percent(0.95) == "95 %"
-    assert words.percent(0.999) == "99.9 %"
-    assert words.unbroken("in 95 % of draws") == "in 95\u00a0% of draws"
+    assert words.percent(0.95) == "95%"
+    assert words.percent(0.999) == "99.9%"
     assert words.parameter(-1.23456) == "−1.235"
-    assert words.parameter_name("original") == "share of the probabilities as they came"
+    assert words.parameter_name("original") == "share of the original probabilities"
     assert words.parameter_name("temperature") == "temperature"
     assert words.parameter(tuple(map(float, range(9)))) == "[0, 1, 2, 3, 4, 5, … 9 values]"
     assert words.shortened("abcdefghij", most=10) == "abcdefghij"

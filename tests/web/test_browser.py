@@ -100,7 +100,7 @@ def test_predictions(width: int, dark: bool, browser: Browser, address: str, fol
     browser.wait("!document.getElementById('status').hidden")
     browser.wait("document.getElementById('report').clientHeight > 1000")
     report = "document.getElementById('report').contentDocument"
-    assert "Over-confident" in browser.run(f"{report}.querySelector('h1').textContent")
+    assert "Overconfident" in browser.run(f"{report}.querySelector('h1').textContent")
     assert browser.run(f"{report}.querySelectorAll('script, img').length") == 0
     assert browser.run(f"{report}.documentElement.scrollWidth <= {report}.documentElement.clientWidth")
     links = browser.run("[...document.querySelectorAll('#downloads a')].map((link) => link.download)")

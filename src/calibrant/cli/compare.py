@@ -11,6 +11,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import common_start
 from calibrant.cli.dense import IgnoreIndex
 from calibrant.cli.file_names import expanded, once
+from calibrant.cli.manner import VERBOSE
 from calibrant.cli.parts import EngineOption, JobsOption, opened_alike, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
@@ -111,7 +112,7 @@ def compare(
         deliver_json(json, found.to_json())
     if to_stdout(json):
         return
-    render_comparison(found, Console())
+    render_comparison(found, Console(), verbose=VERBOSE.get())
     for what, path in (("report", report), ("numbers", json)):
         if path is not None:
             typer.echo(f"{what}: {path}")

@@ -12,7 +12,7 @@ import typer
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
 from calibrant.cli.dense import IgnoreIndex, write_images
 from calibrant.cli.file_names import expanded, named, once, stems
-from calibrant.cli.manner import Quiet
+from calibrant.cli.manner import VERBOSE, Quiet
 from calibrant.cli.parts import (
     EngineOption,
     JobsOption,
@@ -172,11 +172,11 @@ def evaluate(
                 progress=tell,
                 spread=spread,
             )
-            mended = None
+            repaired = None
             if by_group and not isinstance(predictions, DensePredictions):
                 tell("repairing each group", 0.95)
                 rows, said = in_groups(predictions, seed, spread)
-                answer, mended = with_repairs_by_group(answer, rows, level=level, seed=seed)
+                answer, repaired = with_repairs_by_group(answer, rows, level=level, seed=seed)
                 answer = replace(answer, notes=(*answer.notes, *said))
             if isinstance(large, DensePredictions) and images is not None:
                 tell("writing the table of images", 0.97)
@@ -189,9 +189,9 @@ def evaluate(
         if shown:
             if several:
                 Console().rule(escape(str(file)), align="left", style="bold")
-            render(found, Console(), by_group=mended)
+            render(found, Console(), by_group=repaired, verbose=VERBOSE.get())
             if page is not None:
-                typer.echo(f"report: {page}")
+                typer.echo(f"Report: {page}")
         return found
 
     answers, failed = _one_after_another(files, judged)
@@ -281,14 +281,14 @@ def _write_json(json: Path, texts: list[str], *, several: bool, shown: bool) -> 
 
 
 def _table_of(answers: dict[str, Evaluation]) -> None:
-    """A row for each file: what was found, and what mends it."""
+    """A row for each file: what was found, and the repair."""
     from rich import box
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     from calibrant.evaluation.quantities.ece import ECE
-    from calibrant.reports.words import interval, number
+    from calibrant.reports.words import brief
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
     table.add_column("file", overflow="fold")
@@ -299,11 +299,11 @@ def _table_of(answers: dict[str, Evaluation]) -> None:
     for name, answer in answers.items():
         before, after = answer.arms[0], answer.arm(answer.verdict.recommended)
         error = before.metrics[ECE.key]
-        repaired = "" if after is before else number(after.metrics[ECE.key].value)
+        repaired = "" if after is before else brief(after.metrics[ECE.key])[0]
         table.add_row(
             escape(name),
             f"{answer.num_test:,}",
-            f"{number(error.value)}\n{interval(error, between='–')}",
+            "\n".join(brief(error)),
             repaired,
             answer.verdict.direction,
             "none" if after is before else after.name,

@@ -47,7 +47,7 @@ def print_version(wanted: bool) -> None:
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Tell each stage with its time, and where an error arose.")
+    bool, typer.Option("--verbose", "-v", help="Print all metrics, candidates and methods; time each stage.")
 ]
 Version = Annotated[
     bool,

@@ -15,10 +15,10 @@ RARE = 0.5  # where no point lies higher, the diagram ends a little above the hi
 TITLES = {
     "event_ece": "ECE, positive class",
     "ece": "ECE",
-    "nll": "NLL",
+    "nll": "Log loss",
     "accuracy": "Accuracy",
     "brier": "Brier score",
-    "mean_confidence": "Mean confidence",
+    "mean_confidence": "Average confidence",
 }
 """What the table shows, under the titles that the quantities have (those of a binary top label say so)."""
 
@@ -42,7 +42,7 @@ def notebook_html(evaluation: Any) -> str:
         for arm in arms
         if arm.curves
     )
-    level = f"{100 * evaluation.settings.level:g} % intervals. An error that was found contains chance."
+    level = f"{100 * evaluation.settings.level:g}% intervals."
     return (
         '<div style="font-family:sans-serif">'
         f'<p style="margin:4px 0;font-size:1.15em"><b>{escape(verdict.short or verdict.headline)}</b></p>'
@@ -60,7 +60,7 @@ def _cell(tag: str, text: str, align: str = "right") -> str:
 def _value(estimate: Any) -> str:
     if estimate.value is None:
         return "–"
-    span = "" if estimate.low is None else f" ({decimals(estimate.low, 4)} to {decimals(estimate.high, 4)})"
+    span = "" if estimate.low is None else f" [{decimals(estimate.low, 4)}, {decimals(estimate.high, 4)}]"
     return f"{decimals(estimate.value, 4)}{span}"
 
 
@@ -100,7 +100,7 @@ def _svg(title: str, curve: Any) -> str:
             (EDGE, 11, "start", title),
             (EDGE - 4, y(top) + 4, "end", f"{top:.2g}"),
             (EDGE - 4, y(0) + 2, "end", "0"),
-            (x(top), y(0) + 13, "end", "stated → (found ↑)"),
+            (x(top), y(0) + 13, "end", "predicted → (actual ↑)"),
         )
     )
     return (

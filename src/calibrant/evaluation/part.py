@@ -29,3 +29,13 @@ class Part:
     adjusted_p: float  # Holm's, for as many looks as there are parts
     num_draws: int | None  # that the p-value comes from; None: from the normal distribution
     where: Range | None = None  # where on the scale the error of an event stands out most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One test of the verdict, in words."""
+
+    name: str  # "Overall", "Classes"
+    passed: bool
+    text: str  # the measured values
+    metrics: tuple[str, ...] = ()  # the keys of those that the text names

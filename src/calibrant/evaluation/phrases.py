@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from calibrant._math.decimals import decimals
@@ -9,23 +10,23 @@ from calibrant.evaluation.result import Estimate, NullError, Part
 
 SYMBOLS = {"temperature": "T", "gamma": "γ"}
 SMALLEST_P = 0.0001  # of a normal distribution, whose tails are not to be trusted further
-_MOST_DECIMALS = 9
+_MOST_DECIMALS = 6
 
 
 def percent(share: float) -> str:
-    """``82.9 %``; more digits where few would say 0 or 100.
+    """``82.9%``; more digits where few would say 0 or 100.
 
     Example:
         >>> percent(0.829), percent(1.0), percent(0.99991), percent(0.0002)
-        ('82.9 %', '100 %', '99.99 %', '0.02 %')
+        ('82.9%', '100%', '99.99%', '0.02%')
     """
     value = 100 * share
     if value in {0.0, 100.0}:
-        return f"{value:.0f} %"
+        return f"{value:.0f}%"
     digits = 1
     while digits < 6 and round(value, digits) in {0.0, 100.0}:
         digits += 1
-    return f"{value:.{digits}f} %"
+    return f"{value:.{digits}f}%"
 
 
 def points(share: float) -> str:
@@ -40,14 +41,14 @@ def points(share: float) -> str:
 
 
 def number(value: float, digits: int | None = None, *, table: bool = False, signed: bool = False) -> str:
-    """Three decimals, four where the number is small, or as many as are asked for; in a table always four.
+    """Three significant digits, two below 0.01, or the decimals that are asked for; in a table four decimals.
 
     A zero has no decimals in a sentence; in a table what rounds to zero has no sign. From ten million on
     numbers have an exponent.
 
     Example:
-        >>> number(0.0751), number(0.00123), number(-0.0751), number(0.0)
-        ('0.075', '0.0012', '−0.075', '0')
+        >>> number(0.07512), number(0.00123), number(-0.0751), number(0.0), number(12.345)
+        ('0.0751', '0.0012', '−0.0751', '0', '12.3')
         >>> number(0.0751, table=True), number(0.02, table=True, signed=True), number(-0.00001, table=True)
         ('0.0751', '+0.0200', '0.0000')
         >>> number(-3.5e299), number(3.5e299, table=True)
@@ -58,13 +59,16 @@ def number(value: float, digits: int | None = None, *, table: bool = False, sign
     elif value == 0:
         return "0"
     text = decimals(abs(value), _digits(value) if digits is None else digits)
-    if table and float(text) == 0:
-        return text
+    if float(text) == 0:
+        return text if table else "0"
     return ("−" if value < 0 else "+" if signed else "") + text
 
 
 def _digits(value: float) -> int:
-    return 3 if value == 0 or abs(value) >= 0.01 else 4
+    if value == 0:
+        return 3
+    size = math.floor(math.log10(abs(value)))
+    return max(0, min(2 - size, max(4, 1 - size), _MOST_DECIMALS))
 
 
 def decimals_apart(first: float, second: float) -> int | None:
@@ -73,8 +77,8 @@ def decimals_apart(first: float, second: float) -> int | None:
     Also where the numbers are equal, but for rounding.
 
     Example:
-        >>> decimals_apart(0.0521, 0.0534), decimals_apart(0.0521, 0.0522), decimals_apart(0.1, 0.1)
-        (None, 4, None)
+        >>> decimals_apart(0.0521, 0.0534), decimals_apart(0.05211, 0.05214), decimals_apart(0.1, 0.1)
+        (None, 5, None)
     """
     if round(first, _digits(first)) != round(second, _digits(second)):
         return None
@@ -82,30 +86,25 @@ def decimals_apart(first: float, second: float) -> int | None:
     return next(enough, None)
 
 
-def with_interval(estimate: Estimate, digits: int | None = None) -> str:
-    """``0.075 (0.067 to 0.081)``: the value and its interval, which need not lie evenly about it.
-
-    The interval is that of the true error. What is found contains chance, and may lie above it.
+def with_interval(estimate: Estimate) -> str:
+    """``0.0751 [0.0672, 0.0813]``: the value and the interval of the true one, which may leave it out.
 
     Example:
         >>> with_interval(Estimate(value=0.027, low=0.0, high=0.02))
-        '0.027 (0 to 0.020 without chance)'
+        '0.0270 [0, 0.0200]'
     """
     if estimate.value is None:
         return "undefined"
-    if estimate.low is None or estimate.high is None:
-        return number(estimate.value, digits)
-    digits = _digits(estimate.value) if digits is None else digits
-    low, high = (number(end, digits) for end in (estimate.low, estimate.high))
-    ending = " without chance" if estimate.outside else ""
-    return f"{number(estimate.value, digits)} ({low} to {high}{ending})"
+    found = span(estimate)
+    return f"{number(estimate.value)} {found}" if found else number(estimate.value)
 
 
 def span(estimate: Estimate) -> str:
-    """``0.067 to 0.083``."""
+    """``[0.0672, 0.0834]``, with the decimals of the value; nothing without an interval."""
     if estimate.low is None or estimate.high is None:
-        return "no interval"
-    return f"{number(estimate.low)} to {number(estimate.high)}"
+        return ""
+    digits = None if estimate.value is None else _digits(estimate.value)
+    return f"[{number(estimate.low, digits)}, {number(estimate.high, digits)}]"
 
 
 def p_value(null: NullError) -> str:
@@ -136,7 +135,7 @@ def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:
         >>> settings({"temperature": (1.2, 0.8)})
         '(one T for each label)'
         >>> settings({"original": 0.02})
-        '(2.0 % of the probabilities as they came mixed in)'
+        '(2.0% of the original probabilities mixed in)'
         >>> settings({"original": 4e-5})
         ''
     """
@@ -149,7 +148,7 @@ def settings(parameters: Mapping[str, float | tuple[float, ...]]) -> str:
         said.append(
             "which changes nothing"
             if share == 1
-            else f"{percent(share)} of the probabilities as they came mixed in"
+            else f"{percent(share)} of the original probabilities mixed in"
         )
     return f"({', '.join(said)})" if said else ""
 

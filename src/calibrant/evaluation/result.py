@@ -13,6 +13,7 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.choice import Choice
 from calibrant.evaluation.notebook import notebook_html
 from calibrant.evaluation.older_versions import upgraded
+from calibrant.evaluation.part import Check as Check
 from calibrant.evaluation.part import Part as Part
 from calibrant.evaluation.part import PartName as PartName
 from calibrant.evaluation.part import Range as Range
@@ -227,14 +228,15 @@ class Verdict:
     sentences: tuple[str, ...]
     recommended: str  # the name of an arm
     reason: str | None = None  # the sentence that says why that arm, or why none
-    condition: str | None = None  # on what the recommendation depends: "if the lower NLL matters"
+    condition: str | None = None  # on what the recommendation depends: "if the lower log loss matters"
     caution: str | None = None  # the sentence that says what else the recommended arm changes
     repair: Repair | None = None  # None where nothing is to be repaired
     commands: tuple[str, ...] = ()  # that fit and apply the recommended arm; filled in by the command line
     warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
-    short: str = ""  # the headline in at most twelve words
-    line: str = ""  # what helps, or how large the error is, without intervals
-    about: str | None = None  # the metric that headline and line speak of
+    short: str = ""  # the headline, in at most twelve words
+    line: str = ""  # what the best repair does and leaves, or how large the error is
+    about: str | None = None  # the metric that the line names
+    checks: tuple[Check, ...] = ()  # what was tested, before any repair
 
 
 @dataclass(frozen=True, kw_only=True)

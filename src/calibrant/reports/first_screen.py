@@ -8,24 +8,25 @@ from dataclasses import dataclass
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.auroc import AUROC
 from calibrant.evaluation.quantities.brier import BRIER
-from calibrant.evaluation.quantities.brier_skill import BRIER_SKILL
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.gap import GAP
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
 from calibrant.evaluation.quantities.nll import NLL
 from calibrant.evaluation.quantities.quantity import EVENT
 from calibrant.evaluation.result import Arm, Comparison, Estimate, Evaluation, NullError
+from calibrant.evaluation.verdict.naming import title
 from calibrant.reports import words
 from calibrant.reports.pictures import Diagrams
-from calibrant.reports.tables import is_rare, mark_above_trivial, trivial_accuracy
+from calibrant.reports.tables import is_rare, mark_above_trivial, nulls_of, recommended, trivial_accuracy
 
 NUMBERS = 3
 
 
 @dataclass(frozen=True)
 class Number:
-    """A metric as it came and as recommended."""
+    """A metric before and after the recommended repair."""
 
+    key: str
     title: str
     meaning: str
     before: Estimate
@@ -33,40 +34,33 @@ class Number:
     mark: str | None
     """Whether the change is clearly better or worse."""
     null: NullError | None
-    """What chance gives, of the predictions as they came."""
+    """The noise floor before the repair."""
+    null_after: NullError | None
 
 
 def three_numbers(evaluation: Evaluation, after: Arm | None) -> list[Number]:
     """What the verdict is about, then the usual ones that are known."""
-    first, about = evaluation.arms[0], evaluation.verdict.about
+    first, about, trivial = evaluation.arms[0], evaluation.verdict.about, trivial_accuracy(evaluation)
     errors = (ECE.event_key, ECE.key) if evaluation.kind == "binary" else (ECE.key,)
     error = about if about in first.metrics else next((key for key in errors if key in first.metrics), None)
-    rare = (AUROC.key, BRIER_SKILL.key) if is_rare(evaluation) else ()
+    rare = (AUROC.key,) if is_rare(evaluation) else ()
     wanted = (error, NLL.key, *rare, ACCURACY.key, BRIER.key, GAP.key, MEAN_CONFIDENCE.key)
-    found: list[Number] = []
-    trivial = trivial_accuracy(evaluation)
-    for key in wanted:
-        estimate = None if key is None else first.metrics.get(key)
-        if key is None or estimate is None or estimate.value is None:
-            continue
-        later = None if after is None else after.metrics.get(key)
-        change = None if after is None else after.change.get(key)
+    known = [key for key in wanted if key and key in first.metrics and first.metrics[key].value is not None]
+
+    def shown(key: str) -> Number:
         described = words.metric(key, evaluation.kind)
-        found.append(
-            Number(
-                described.title,
-                described.meaning,
-                estimate,
-                later,
-                None
-                if later is None
-                else mark_above_trivial(
-                    key, words.mark_of_change(key, evaluation.kind, later, change), later.value, trivial
-                ),
-                next((null for null in first.null if null.metric == key), None),
-            )
+        later = None if after is None else after.metrics.get(key)
+        mark = None
+        if after is not None and later is not None:
+            mark = words.mark_of_change(key, evaluation.kind, later, after.change.get(key))
+            mark = mark_above_trivial(key, mark, later.value, trivial)
+        before, later_null = (
+            next(iter(nulls_of([] if arm is None else [arm], key)), None) for arm in (first, after)
         )
-    return found[:NUMBERS]
+        title, meaning = described.title, described.meaning
+        return Number(key, title, meaning, first.metrics[key], later, mark, before, later_null)
+
+    return [shown(key) for key in known[:NUMBERS]]
 
 
 def main_diagrams(groups: list[Diagrams], evaluation: Evaluation) -> Diagrams | None:
@@ -79,7 +73,7 @@ def main_diagrams(groups: list[Diagrams], evaluation: Evaluation) -> Diagrams | 
 
 @dataclass(frozen=True)
 class Moved:
-    """A model against the first one: what is better and what worse, beyond chance."""
+    """A model against the first one: what is better and what worse, beyond noise."""
 
     name: str
     numbers: tuple[tuple[Estimate, str | None], ...]
@@ -115,24 +109,30 @@ def moved(comparison: Comparison) -> tuple[tuple[str, ...], list[Moved]]:
 
 
 def advice(evaluation: Evaluation) -> str:
-    """What to do where there is no command: the last sentence of the verdict."""
+    """What to do if there is no command: the last sentence of the verdict."""
     return evaluation.verdict.sentences[-1] if evaluation.verdict.sentences else ""
+
+
+def why_title(evaluation: Evaluation) -> str:
+    """What was chosen, in a heading."""
+    after = recommended(evaluation)
+    return "no repair" if after is None else title(after)
 
 
 def contents(evaluation: Evaluation, **there: object) -> Iterator[tuple[str, str]]:
     """The sections of the page, by identifier; ``there``: what the optional ones would show."""
     noun = "Labels" if evaluation.kind == "multilabel" else "Classes"
     titles = {
-        "numbers": "Numbers",
-        "verdict": "In words",
-        "choice": "Choice",
-        "chance": "Chance",
+        "numbers": "Metrics",
+        "verdict": "Explanation",
+        "choice": f"Why {why_title(evaluation)}",
+        "chance": "Noise",
         "diagrams": "Diagrams",
-        "foreign": "Other samples",
+        "foreign": "Out-of-distribution",
         "labels": "Label diagrams",
         "classes": noun,
         "groups": "Groups",
-        "made": "How it was made",
+        "made": "Method",
     }
     first = ("numbers", "classes", "labels") if evaluation.kind == "multilabel" else ()
     for key in (*first, *(each for each in titles if each not in first)):

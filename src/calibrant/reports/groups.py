@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from calibrant.evaluation.group_repairs import ARMS, ByGroup, said_of
+from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.result import Evaluation, GroupRow
 from calibrant.evaluation.thresholds import beyond_chance
-from calibrant.reports.words import count, interval, number, shortened
+from calibrant.reports.words import brief, count, interval, number, shortened
 
 MOST_SHOWN = 12  # in the terminal
 NAME = 20
@@ -20,12 +21,12 @@ NAME = 20
 
 @dataclass(frozen=True)
 class GroupPair:
-    """A group before and after the recommended calibrator, ``None`` where none is recommended."""
+    """A group before and after the recommended calibrator, ``None`` where none is recomrepaired."""
 
     before: GroupRow
     after: GroupRow | None
     real: bool
-    """Whether its error is more than chance, after adjustment."""
+    """Whether its error is above noise, after adjustment."""
 
     @property
     def p_value(self) -> str:
@@ -42,7 +43,7 @@ class GroupPair:
 
 
 def group_pairs(evaluation: Evaluation) -> list[GroupPair]:
-    """Every group of the predictions as they came, the surest findings first, then the largest gaps."""
+    """Every group of the predictions as they came, the clearest findings first, then the largest gaps."""
     name = evaluation.verdict.recommended
     chosen = None if name == evaluation.arms[0].name else evaluation.arm(name)
     after = {} if chosen is None else {row.name: row for row in chosen.groups}
@@ -59,9 +60,9 @@ def group_pairs(evaluation: Evaluation) -> list[GroupPair]:
 def groups_down(evaluation: Evaluation, repairs: ByGroup | None = None) -> list[Table | Text]:
     """The table in short, and what repairs make of each group; nothing where there are no groups."""
     pairs = group_pairs(evaluation)
-    mended = [] if repairs is None else [Text(), *_repairs_down(repairs)]
+    repaired = [] if repairs is None else [Text(), *_repairs_down(repairs)]
     if not pairs:
-        return mended
+        return repaired
     grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
     grid.add_column("Group", overflow="fold")
     for title in ("Samples", "Predicted", "Actual", "ECE"):
@@ -71,15 +72,15 @@ def groups_down(evaluation: Evaluation, repairs: ByGroup | None = None) -> list[
         grid.add_row(
             Text(shortened(row.name, most=NAME), style="bold" if pair.real else ""),
             count(row.count),
-            number(row.predicted.value),
-            Text(number(row.actual.value)).append(f"\n{interval(row.actual, between='–')}", style="dim"),
-            Text(number(row.ece.value)).append(
+            brief(row.predicted, ACCURACY.key)[0],
+            Text("\n").join(map(Text, brief(row.actual, ACCURACY.key))),
+            Text(brief(row.ece)[0]).append(
                 f"\np {pair.p_value}{' *' if pair.real else ' ?' if pair.before.vague else ''}", style="dim"
             ),
         )
-    hint = "Groups differ: --by-group tells whether a calibrator for each group helps."
+    hint = "Groups differ: --by-group tests whether one calibrator per group helps."
     told = [Text(hint)] if repairs is None and len(pairs) > 1 and any(pair.real for pair in pairs) else []
-    return [Text(), grid, *_below(pairs), *told, *mended]
+    return [Text(), grid, *_below(pairs), *told, *repaired]
 
 
 def _repairs_down(repairs: ByGroup) -> list[Table | Text]:
@@ -91,13 +92,13 @@ def _repairs_down(repairs: ByGroup) -> list[Table | Text]:
     for row in repairs.rows[: MOST_SHOWN + 1]:
         cells = [
             Text(number(gap.value, signed=True))
-            .append(f"\n{interval(gap, between=', ', signed=True)}", style="dim")
-            .append(f"\nNLL {number(loss.value)}")
+            .append(f"\n{interval(gap, signed=True)}", style="dim")
+            .append(f"\nlog loss {brief(loss)[0]}")
             for gap, loss in zip(row.gaps, row.losses, strict=True)
         ]
         name = Text(shortened(row.name or "all", most=NAME)).append(f"\n{count(row.count)}", style="dim")
         grid.add_row(name, *cells)
-    title = f"Stated minus true, and NLL, by group; repairs are {repairs.method}, fitted on other samples:"
+    title = f"Predicted minus actual rate and log loss by group; repairs: {repairs.method}, fitted on others"
     return [Text(title), grid, Text(said_of(repairs.rows), style="dim")]
 
 
@@ -105,10 +106,10 @@ def _below(pairs: Sequence[GroupPair]) -> list[Text]:
     """What the marks mean, and how many groups are left out."""
     said: list[str] = []
     if any(pair.real for pair in pairs[:MOST_SHOWN]):
-        adjusted = f", also after Holm's adjustment for {len(pairs)} groups" if len(pairs) > 1 else ""
-        said.append(f"*: more than chance{adjusted}")
+        adjusted = f", corrected for {len(pairs)} groups (Holm)" if len(pairs) > 1 else ""
+        said.append(f"*: above noise{adjusted}")
     if any(pair.before.vague and not pair.real for pair in pairs[:MOST_SHOWN]):
-        said.append("?: too few samples to tell a gap of 5 points")
+        said.append("?: too few samples to show an error of 5 points")
     if len(pairs) > MOST_SHOWN:
-        said.append(f"{len(pairs) - MOST_SHOWN} more groups stand in the report")
+        said.append(f"{len(pairs) - MOST_SHOWN} more groups are in the report")
     return [Text(f"{'; '.join(said)}.", style="dim")] if said else []

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
 from calibrant.evaluation.monitoring.result import Monitoring
+from calibrant.evaluation.phrases import number as short_number
 from calibrant.evaluation.phrases import p_number, part_p_value
 from calibrant.evaluation.quantities.roster import place
 from calibrant.evaluation.result import Comparison, Evaluation
@@ -129,7 +130,8 @@ def templates() -> Environment:
         "percent": words.percent,
         "parameter": words.parameter,
         "parameter_name": words.parameter_name,
-        "unbroken": words.unbroken,
+        "brief": words.brief,
+        "short_number": short_number,
         "sentence": _sentence,
         "misses": words.misses,
         "breakable": _breakable,
@@ -141,7 +143,7 @@ def templates() -> Environment:
 
 def _sentence(text: str) -> Markup:
     """A sentence of a verdict, what it quotes in backquotes as code."""
-    pieces = words.unbroken(text).split("`")
+    pieces = text.split("`")
     return Markup().join(
         Markup("<code>{}</code>").format(piece) if place % 2 else piece for place, piece in enumerate(pieces)
     )
@@ -149,7 +151,7 @@ def _sentence(text: str) -> Markup:
 
 def _breakable(text: str) -> Markup:
     """A name, or a sentence with names in it, that may be broken after an underscore or a slash."""
-    pieces = re.split(r"(?<=[_/])(?![_/])", words.unbroken(text))
+    pieces = re.split(r"(?<=[_/])(?![_/])", text)
     return Markup("<wbr>").join(Markup.escape(piece) for piece in pieces)
 
 
@@ -188,6 +190,7 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
         "mark": words.MARK_OF[evaluation.verdict.direction],
         "numbers": first_screen.three_numbers(evaluation, after),
         "advice": first_screen.advice(evaluation),
+        "why_title": first_screen.why_title(evaluation),
         "contents": list(
             first_screen.contents(
                 evaluation,
@@ -240,7 +243,7 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
     table, (moved_titles, moved) = tables.metric_table(comparison), first_screen.moved(comparison)
     return {
         "comparison": comparison,
-        "beyond_chance": tables.beyond_chance(comparison),
+        "beyond_chance": tables.tests_sentence(comparison),
         "failing": sum(not all(part.holds for part in model.parts) for model in comparison.models)
         if all(model.parts for model in comparison.models)
         else None,

@@ -28,7 +28,7 @@ def deciding(found: Monitoring) -> SequentialTest:
 def titles(found: Monitoring) -> Sequence[str]:
     """What the columns of windows are called, without the evidence."""
     (_, stated), (_, happened) = means_of(found)
-    return ("window", "labelled", stated, happened, "ECE", "95 %")
+    return ("window", "labelled", stated, happened, "ECE", "95%")
 
 
 def window_cells(window: Window, found: Monitoring) -> tuple[str, ...]:
@@ -38,5 +38,5 @@ def window_cells(window: Window, found: Monitoring) -> tuple[str, ...]:
     error = metrics.get(ECE.key)
     return (
         *means,
-        *((MISSING, "") if error is None else (number(error.value), interval(error, between="–"))),
+        *((MISSING, "") if error is None else (number(error.value), interval(error))),
     )

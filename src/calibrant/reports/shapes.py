@@ -117,7 +117,7 @@ def _roc_csv(curves: dict[str, RocCurve]) -> str:
 
 def _with_interval(estimate: Estimate) -> str:
     between = words.interval(estimate)
-    return words.number(estimate.value) + (f" ({between})" if between else "")
+    return words.number(estimate.value) + (f" {between}" if between else "")
 
 
 def detection_picture(evaluation: Evaluation) -> Picture | None:

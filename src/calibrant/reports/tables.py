@@ -11,7 +11,6 @@ from calibrant.evaluation.choice import ChoiceRow
 from calibrant.evaluation.phrases import p_value
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.auroc import AUROC
-from calibrant.evaluation.quantities.brier_skill import BRIER_SKILL
 from calibrant.evaluation.quantities.prevalence import PREVALENCE
 from calibrant.evaluation.quantities.roster import place
 from calibrant.reports.words import SECTIONS, goodness, mark_of_change, metric, number, percent
@@ -69,14 +68,14 @@ class MetricTable:
         """Those of all groups."""
         return tuple(row for rows in self.groups.values() for row in rows)
 
-    def main(self, about: str | None = None) -> tuple[MetricRow, ...]:
-        """The few rows that matter most: what the verdict is about, then what the terminal shows first."""
+    def main(self, about: str | None = None, *, most: int | None = MAIN_ROWS) -> tuple[MetricRow, ...]:
+        """The rows that matter most: what the verdict is about, then what the terminal shows first."""
         order = sorted(
             (row.key != about, row.rank is None, row.rank or 0, place)
             for place, row in enumerate(self.rows)
-            if row.in_short or row.key == about
+            if row.in_short
         )
-        return tuple(self.rows[place] for *_, place in order[:MAIN_ROWS])
+        return tuple(self.rows[place] for *_, place in order[:most])
 
 
 @dataclass(frozen=True)
@@ -102,8 +101,15 @@ def columns(found: result.Evaluation | result.Comparison) -> tuple[Column, ...]:
 
 
 RARE = 0.1
-"""Share of the rarer class below which an event is rare: ranking and skill tell more than accuracy."""
-OF_RARE = (AUROC.key, BRIER_SKILL.key)
+"""Share of the rarer class below which an event is rare: ranking tells more than accuracy."""
+
+
+def named(found: result.Evaluation | result.Comparison) -> frozenset[str]:
+    """The keys of the metrics that a verdict names."""
+    if isinstance(found, result.Comparison):
+        return frozenset()
+    of_checks = {key for check in found.verdict.checks for key in check.metrics}
+    return frozenset(of_checks | ({found.verdict.about} if found.verdict.about else set()))
 
 
 def is_rare(found: result.Evaluation | result.Comparison) -> bool:
@@ -141,10 +147,11 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
     groups: dict[str, list[MetricRow]] = {group: [] for group in SECTIONS}
     missing: dict[str, list[str]] = {}
     in_short: set[str] = set()
-    rare, trivial = is_rare(found), trivial_accuracy(found)
+    also = named(found) | ({AUROC.key} if is_rare(found) else set())
+    trivial = trivial_accuracy(found)
     for key in sorted({key for part in parts for key in part.metrics}, key=place):
         words = metric(key, found.kind)
-        shown = words.in_short or (rare and key in OF_RARE)
+        shown = words.in_short or key in also
         if shown:
             in_short.add(words.title)
         estimates = [
@@ -179,53 +186,39 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
 
 
 OUTSIDE = (
-    "A calibration error that is found contains what chance adds, and its interval does not: an error can "
-    "lie above its interval."
+    "Sampling noise inflates a measured error. Intervals correct for that, so the measured value can lie "
+    "above its interval."
 )
 
 
 def outside_sentence(parts: Sequence[result.Arm | result.ComparedModel]) -> str:
-    """Why a value lies outside its interval; nothing where none does."""
+    """Why a value is outside its interval; nothing where none is."""
     return OUTSIDE if any(estimate.outside for part in parts for estimate in part.metrics.values()) else ""
 
 
-def coverage_sentence(found: result.Evaluation | result.Comparison, *, in_short: bool = False) -> str:
-    """How often such intervals hold the true value; nothing where that was not measured.
-
-    ``in_short``: of what the terminal shows alone.
-    """
+def coverage_sentence(found: result.Evaluation | result.Comparison) -> str:
+    """How often such intervals contain the true value; nothing where that was not measured."""
     if found.coverage is None:
         return ""
-    kind, changed = found.kind, any(column.change for column in columns(found))
-    parts = [_covered(found.coverage.values, kind, in_short=in_short)]
-    if changed:
-        parts.append(_covered(found.coverage.changes, kind, in_short=in_short))
-    if not parts[0]:
+    values, changes = (_covered(each, found.kind) for each in (found.coverage.values, found.coverage.changes))
+    if not values:
         return ""
-    change = f"; of a change, {parts[1]}" if parts[1:] and parts[1] else ""
-    if in_short:
-        return (
-            f"In simulations, such {percent(found.coverage.level)} intervals held the true value in this "
-            f"share of test sets: {parts[0]}{change}."
-        )
+    changed = changes and any(column.change for column in columns(found))
     return (
-        f"In simulated cells (study coverage), a nominal {percent(found.coverage.level)} interval held the "
-        f"true value in this share of test sets: {parts[0]}{change}."
+        f"In simulations (study coverage), {percent(found.coverage.level)} intervals contained the true "
+        f"value in this share of test sets: {values}{f'; for changes, {changes}' if changed else ''}."
     )
 
 
-def _covered(measured: Mapping[str, result.Coverage], kind: result.Kind, *, in_short: bool) -> str:
-    """``ECE 94–100 %, smCE 92–99 %``: from the lowest cell to the highest."""
+def _covered(measured: Mapping[str, result.Coverage], kind: result.Kind) -> str:
+    """``ECE 94–100%, smCE 92–99%``: from the lowest condition to the highest."""
     shares: dict[str, str] = {}
     for key in sorted(measured, key=place):
-        words, each = metric(key, kind), measured[key]
-        if in_short and not words.in_short:
-            continue
-        title = words.title.partition(", ")[0]
+        title, each = metric(key, kind).title.partition(", ")[0], measured[key]
         if each.lowest is None or each.highest is None:
-            shares[title] = f"{100 * each.average:.0f} % on average"
+            shares[title] = f"{100 * each.average:.0f}% on average"
         else:
-            shares[title] = f"{100 * each.lowest:.0f}–{100 * each.highest:.0f} %"
+            shares[title] = f"{100 * each.lowest:.0f}–{100 * each.highest:.0f}%"
     return ", ".join(f"{title} {share}" for title, share in shares.items())
 
 
@@ -272,13 +265,24 @@ def recommended(evaluation: result.Evaluation) -> result.Arm | None:
     return None if name == evaluation.arms[0].name else evaluation.arm(name)
 
 
+def before_and_after(evaluation: result.Evaluation) -> tuple[result.Arm, ...]:
+    """The predictions before any repair, and after the recommended one if there is one."""
+    after = recommended(evaluation)
+    return evaluation.arms[:1] if after is None else (evaluation.arms[0], after)
+
+
+def nulls_of(arms: Sequence[result.Arm], key: str) -> list[result.NullError]:
+    """The noise floor of an error in each arm."""
+    return [null for arm in arms for null in arm.null if null.metric == key]
+
+
 def shown_second(evaluation: result.Evaluation) -> result.Arm | None:
     """The arm whose diagrams stand beside the uncalibrated ones: the recommended, else the first there is."""
     return recommended(evaluation) or next(iter(evaluation.arms[1:]), None)
 
 
-def beyond_chance(comparison: result.Comparison) -> str:
-    """What does not hold of each model, after adjustment for its parts; nothing where none is known."""
+def tests_sentence(comparison: result.Comparison) -> str:
+    """The tests that each model fails, corrected for their number; nothing where none is known."""
     if not all(model.parts for model in comparison.models):
         return ""
     failing = {
@@ -287,18 +291,17 @@ def beyond_chance(comparison: result.Comparison) -> str:
     off = [f"{name} ({', '.join(parts)})" for name, parts in failing.items() if parts]
     rest = [name for name, parts in failing.items() if not parts]
     if not off:
-        return "No model errs more than chance explains."
-    said = f"Miscalibrated beyond chance: {', '.join(off)}."
-    return f"{said} Not so: {', '.join(rest)}." if rest else said
+        return "Every model passes the calibration test."
+    said = f"Fails the calibration test: {', '.join(off)}."
+    return f"{said} Passes: {', '.join(rest)}." if rest else said
 
 
 def null_sentence(null: result.NullError, observed: float, kind: result.Kind, level: float) -> str:
-    """What chance alone would give, and what was found."""
-    title, found = metric(null.metric, kind).title, number(observed)
+    """The noise floor, and what was measured."""
     return (
-        f"{title}: a perfectly calibrated model of this size would show {number(null.mean)} on average "
-        f"and stay below {number(null.upper)} in {percent(level)} of draws; this one shows {found} "
-        f"({p_value(null)})."
+        f"{metric(null.metric, kind).title}: a perfectly calibrated model would score {number(null.mean)} on "
+        f"this many samples, and below {number(null.upper)} in {percent(level)} of cases; this one scores "
+        f"{number(observed)} ({p_value(null)})."
     )
 
 

@@ -10,16 +10,29 @@ from rich.table import Table
 from rich.text import Text
 
 from calibrant.evaluation.group_repairs import ByGroup
-from calibrant.evaluation.result import Arm, Comparison, Direction, Evaluation, OutOfDistribution
+from calibrant.evaluation.quantities.accuracy import ACCURACY
+from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.nll import NLL
+from calibrant.evaluation.result import (
+    Arm,
+    Check,
+    Comparison,
+    Direction,
+    Estimate,
+    Evaluation,
+    OutOfDistribution,
+)
+from calibrant.evaluation.verdict.naming import title as title_within
 from calibrant.reports import tables
 from calibrant.reports.commands import with_commands
 from calibrant.reports.groups import groups_down
 from calibrant.reports.labels import labels_down
-from calibrant.reports.words import MARK_OF, interval, number, percent, shortened
+from calibrant.reports.words import MARK_OF, brief, metric, number, percent, plural, shortened
 
-CELL = 16  # 0.0412–0.0631 and three blanks
+CELL = 19  # of a comparison's table
+ONE_LINE = 96  # columns: narrower terminals show intervals below their values
 MOST_WARNINGS = 3  # of one calibrator
-NAME = 28  # of a model, with two blanks
+NAME = 22  # of a model, with two blanks
 STYLE_OF: dict[Direction, str] = {
     "over-confident": "bold yellow",
     "under-confident": "bold blue",
@@ -30,15 +43,14 @@ STYLE_OF: dict[Direction, str] = {
     "calibrated": "bold green",
     "undecided": "bold",
 }
-CHOSEN = (
-    "The simplest within one standard error of the best, by cross-validated NLL on {:,} calibration samples."
-)
 ASCII = {
     "–": "-",
     "−": "-",
     "▼": "v",
     "▲": "^",
-    "◆": "*",
+    "✓": "+",
+    "✗": "x",
+    "γ": "gamma",
     "●": "o",
     "◐": "%",
     "…": "...",
@@ -48,67 +60,70 @@ ASCII = {
 }
 
 
-def render(evaluation: Evaluation, console: Console, *, by_group: ByGroup | None = None) -> None:
+def render(
+    evaluation: Evaluation, console: Console, *, by_group: ByGroup | None = None, verbose: bool = False
+) -> None:
     """Print an evaluation in short; it fits 60 columns and needs neither colour nor Unicode.
 
     Args:
         evaluation: What :func:`calibrant.evaluate` returned.
-        console: Where to print; its width decides how many calibrators the table shows.
+        console: Where to print.
         by_group: What repairs make of each group, as ``evaluate --by-group`` finds.
+        verbose: Also print every metric, every candidate and how the numbers were computed.
     """
     evaluation = with_commands(evaluation)
     verdict = evaluation.verdict
-    style = STYLE_OF[verdict.direction]
+    arms = tables.before_and_after(evaluation)
+    headline = f"{MARK_OF[verdict.direction]} {verdict.short or verdict.headline}"
     parts: list[RenderableType] = [
-        Text(f"{MARK_OF[verdict.direction]} {verdict.short or verdict.headline}", style=style),
-        *(Text(line) for line in [verdict.line] if line),
+        Text(headline, style=STYLE_OF[verdict.direction]),
+        *_checks(verdict.checks),
+        *(Text(line) for line in (*verdict.line.splitlines(), verdict.caution or "") if line),
         *_warned(verdict.warnings),
         Text(),
-        _metrics_down(evaluation, console.width),
-        *(Text(sentence) for sentence in verdict.sentences[:1]),
+        *_metrics_down(evaluation, console.width, verbose=verbose),
+        *(Text(said, style="dim") for said in _missing(evaluation, len(arms))),
+        *(Text(said, style="dim") for said in _warnings(evaluation.arms if verbose else arms)),
     ]
-    shown = [tables.ordered_arms(evaluation)[place] for place in _arms_shown(evaluation, console.width)]
-    told = [
-        tables.outside_sentence(shown),
-        tables.coverage_sentence(evaluation, in_short=True),
-        *_left_out(evaluation, console.width),
-    ]
-    parts += [Text(sentence, style="dim") for sentence in told if sentence]
     if evaluation.out_of_distribution is not None:
         parts += _detection(evaluation.out_of_distribution)
     parts += labels_down(evaluation)
     parts += groups_down(evaluation, by_group)
-    parts += _recommendation(evaluation, console.width)
+    if verbose:
+        parts += _candidates(evaluation)
+        parts += [Text(), *(Text(said, style="dim") for said in _method(evaluation))]
+    parts += _commands(evaluation, console.width)
     parts += _notes(evaluation.notes)
     _print(console, parts)
 
 
-def render_comparison(comparison: Comparison, console: Console) -> None:
+def render_comparison(comparison: Comparison, console: Console, *, verbose: bool = False) -> None:
     """Print a comparison in short; it fits 60 columns and needs neither colour nor Unicode.
 
     Args:
         comparison: What :func:`calibrant.compare` returned.
         console: Where to print; its width decides how many metrics the table shows.
+        verbose: Also print how often the intervals contain the true value.
     """
     first = comparison.models[0].name
     paired = (
-        f"Judged on the same samples; paired differences against {first}."
+        f"All on the same samples: paired differences from {first}."
         if comparison.paired
-        else f"Compared with {first}. The samples are not known to be the same, so differences are unpaired."
+        else f"Unpaired differences from {first}: the samples are not known to be the same."
     )
     _print(
         console,
         [
             Text(comparison.verdict, style="bold"),
             *_warned(comparison.warnings),
-            *(Text(said) for said in [tables.beyond_chance(comparison)] if said),
+            *(Text(said) for said in [tables.tests_sentence(comparison)] if said),
             Text(paired),
             Text(),
             _models_down(comparison, console.width),
             *(
                 Text(sentence, style="dim")
                 for sentence in (
-                    tables.coverage_sentence(comparison, in_short=True),
+                    tables.coverage_sentence(comparison) if verbose else "",
                     *_holes(tables.metric_table(comparison), range(len(comparison.models))),
                 )
                 if sentence
@@ -118,21 +133,69 @@ def render_comparison(comparison: Comparison, console: Console) -> None:
     )
 
 
-def _metrics_down(evaluation: Evaluation, width: int) -> Table:
-    """Metrics as rows, as many arms as columns as fit."""
-    found = tables.metric_table(evaluation)
-    shown = _arms_shown(evaluation, width)
+def _checks(checks: Sequence[Check]) -> Iterable[RenderableType]:
+    """A line for each of several tests; a single one is in the headline."""
+    if len(checks) < 2:
+        return
+    grid = Table.grid(padding=(0, 1))
+    for check in checks:
+        mark = Text("✓", style="green") if check.passed else Text("✗", style="red")
+        grid.add_row(" ", mark, Text(check.name), Text(check.text))
+    yield grid
+
+
+def _metrics_down(evaluation: Evaluation, width: int, *, verbose: bool) -> Iterable[RenderableType]:
+    """Metrics as rows: before, after the recommended repair, and the noise floor."""
+    found, arms = tables.metric_table(evaluation), tables.before_and_after(evaluation)
+    samples = plural(evaluation.num_test, "sample")
     grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
-    grid.add_column(Text(f"{percent(evaluation.settings.level)} intervals", style="dim"))
-    for place in shown:
-        grid.add_column(Text(found.columns[place].title), justify="right", min_width=CELL - 3)
-    for row in (row for row in found.rows if row.in_short):
-        grid.add_row(Text(row.title), *(_cell(row.cells[place]) for place in shown))
-        freed = [row.cells[place].estimate.without_chance for place in shown]
-        if any(value is not None for value in freed):
-            values = ("" if value is None else number(value) for value in freed)
-            grid.add_row(*(Text(text, style="dim") for text in ("without chance", *values)))
-    return grid
+    grid.add_column(Text(samples, style="dim"))
+    grid.add_column("before" if len(arms) > 1 else "value", no_wrap=True)
+    for arm in arms[1:]:
+        grid.add_column(f"after {title_within(arm)}" if width >= ONE_LINE else "after", no_wrap=True)
+    grid.add_column("noise floor")
+    between = " " if width >= ONE_LINE else "\n"
+    rows = found.rows if verbose else found.main(evaluation.verdict.about, most=None)
+    for row in rows:
+        title = row.title if verbose else row.title.removesuffix(", positive class")
+        floors = [brief(Estimate(value=null.upper))[0] for null in tables.nulls_of(arms, row.key)]
+        floor = f"{between}→ ".join(dict.fromkeys(floors))
+        cells = (_cell(row.cells[place], row.key, between) for place in range(len(arms)))
+        grid.add_row(Text(title), *cells, Text(floor))
+    yield grid
+    level = percent(evaluation.settings.level)
+    corrected = ", bias-corrected" if evaluation.settings.intervals == "inverted" else ""
+    yield Text(
+        f"Noise floor: a perfectly calibrated model stays below it in {level} of samples of this size. "
+        f"[ ]: {level} intervals{corrected}.",
+        style="dim",
+    )
+
+
+def _candidates(evaluation: Evaluation) -> Iterable[RenderableType]:
+    """What each candidate would give, on one line."""
+    if len(evaluation.arms) < 2:
+        return
+    about, kind = evaluation.verdict.about or ECE.key, evaluation.kind
+    keys = [key for key in (about, NLL.key, ACCURACY.key) if key in evaluation.arms[0].metrics]
+    validated = {each.name: each.nll for each, _ in tables.choice_rows(evaluation)}
+    grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
+    grid.add_column("Candidate", overflow="fold")
+    for key in keys:
+        grid.add_column(metric(key, kind).title.partition(", ")[0], justify="right")
+    grid.add_column("Tests", justify="right")
+    grid.add_column("Cross-validated log loss", justify="right")
+    for arm in tables.ordered_arms(evaluation):
+        passed = f"{sum(part.holds for part in arm.parts)} of {len(arm.parts)}" if arm.parts else ""
+        score = brief(Estimate(value=validated.get(arm.name)))[0]
+        grid.add_row(arm.title, *(brief(arm.metrics[key], key)[0] for key in keys), passed, score)
+    yield from (Text(), grid)
+
+
+def _method(evaluation: Evaluation) -> Iterable[str]:
+    """How the numbers came about, in sentences."""
+    yield from (each for each in evaluation.verdict.sentences if not each.startswith("Next"))
+    yield from filter(None, (tables.outside_sentence(evaluation.arms), tables.coverage_sentence(evaluation)))
 
 
 def _models_down(comparison: Comparison, width: int) -> Table:
@@ -145,51 +208,41 @@ def _models_down(comparison: Comparison, width: int) -> Table:
     for row in rows:
         grid.add_column(Text(row.title), justify="right", width=CELL - 3)
     for place, column in enumerate(found.columns):
-        cells = (_cell(row.cells[place]) for row in rows)
+        cells = (_cell(row.cells[place], row.key, "\n") for row in rows)
         grid.add_row(Text(shortened(column.title, most=NAME - 2)), *cells)
     return grid
 
 
-def _cell(cell: tables.Cell) -> Text:
-    """The value, what became of it, and its interval below."""
-    if cell.estimate.value is None:
-        return Text(number(None), style="dim")
-    text = Text(number(cell.estimate.value), style="bold" if cell.best else "")
-    if cell.mark is not None:
-        text.append(f" {cell.mark}", style="green" if cell.mark == "better" else "red")
-    text.append(f"\n{interval(cell.estimate, between='–')}", style="not bold dim")
-    return text
+def _cell(cell: tables.Cell, key: str, between: str) -> Text:
+    """The value, its interval and whether it is better or worse beyond noise."""
+    value, span = brief(cell.estimate, key)
+    text = Text(value, style="bold" if cell.best else "")
+    before = (cell.estimate.value or 0.0) - ((cell.change and cell.change.value) or 0.0)
+    mark = None if brief(Estimate(value=before), key)[0] == value else cell.mark
+    judged = Text(f" {mark}", style="green" if mark == "better" else "red") if mark else Text()
+    shown = Text(f"{between}{span}" if span else "", style="not bold dim")
+    return text + (shown + judged if between == " " else judged + shown)
 
 
 def _detection(found: OutOfDistribution) -> Iterable[RenderableType]:
-    """How well foreign samples are told apart."""
+    """How well out-of-distribution samples are detected."""
     first = found.arms[0].metrics
     yield Text()
     yield Text(found.sentence)
     yield Text(
-        f"AUPR {number(first['aupr'].value)}; of the test samples {number(first['fpr_at_95'].value)} are "
-        "flagged where 95 % of the foreign ones are.",
+        f"AUPR {number(first['aupr'].value)}; at a threshold that flags 95% of the out-of-distribution "
+        f"samples, {percent(first['fpr_at_95'].value or 0.0)} of the test samples are flagged.",
         style="dim",
     )
 
 
-def _arms_shown(evaluation: Evaluation, width: int) -> list[int]:
-    """The places of the columns that fit."""
-    return list(range(len(evaluation.arms)))[: max(1, (width - 16) // CELL)]
-
-
-def _left_out(evaluation: Evaluation, width: int) -> Iterable[str]:
-    """Names the metrics that are missing, and the arms for which the table has no room."""
+def _missing(evaluation: Evaluation, columns: int) -> Iterable[str]:
+    """The metrics that could not be computed, and why."""
     found = tables.metric_table(evaluation)
     for reason, names in found.missing.items():
-        if found.in_short & set(names):
-            yield f"No {', '.join(name for name in names if name in found.in_short)}: {reason}"
-    shown, arms = _arms_shown(evaluation, width), tables.ordered_arms(evaluation)
-    yield from _holes(found, shown)
-    yield from _warnings([arms[place] for place in shown])
-    titles = [arm.title for place, arm in enumerate(arms) if place not in shown]
-    if titles:
-        yield f"Also tried: {', '.join(titles)}; a wider terminal or the report shows them."
+        if shown := [name for name in names if name in found.in_short]:
+            yield f"Not computed: {', '.join(shown)} ({reason})."
+    yield from _holes(found, range(columns))
 
 
 def _holes(found: tables.MetricTable, shown: Sequence[int]) -> Iterable[str]:
@@ -198,7 +251,7 @@ def _holes(found: tables.MetricTable, shown: Sequence[int]) -> Iterable[str]:
         for place in shown:
             estimate = row.cells[place].estimate
             if estimate.value is None:
-                yield f"No {row.title} ({found.columns[place].title}): {estimate.reason or 'no reason given'}"
+                yield f"{row.title}, {found.columns[place].title}: {estimate.reason or 'not computed'}."
 
 
 def _warnings(arms: Sequence[Arm]) -> Iterable[str]:
@@ -210,52 +263,22 @@ def _warnings(arms: Sequence[Arm]) -> Iterable[str]:
         for warning in warnings[:MOST_WARNINGS]:
             titles.setdefault(warning, []).append(arm.title)
         if len(warnings) > MOST_WARNINGS:
-            left_out.append(
-                f"{arm.title}: {len(warnings) - MOST_WARNINGS} more warnings stand in the report."
-            )
+            left_out.append(f"{arm.title}: {len(warnings) - MOST_WARNINGS} more warnings in the report.")
     yield from (f"{', '.join(names)}: {warning}" for warning, names in titles.items())
     yield from left_out
 
 
-def _recommendation(evaluation: Evaluation, width: int) -> Iterable[RenderableType]:
-    """Which arm to use, and the commands that make it so."""
-    arm, repair = tables.recommended(evaluation), evaluation.verdict.repair
-    if repair is not None and repair.by_group:
+def _commands(evaluation: Evaluation, width: int) -> Iterable[RenderableType]:
+    """The commands that fit and apply the recommended repair."""
+    verdict = evaluation.verdict
+    if verdict.commands:
         yield Text()
-        yield Text(f"Recommended: a calibrator for each group ({repair.method})", style="bold")
-        yield Text(evaluation.verdict.reason or "", style="dim")
-        yield from _commands(evaluation, width)
-        return
-    if arm is None:
-        if len(evaluation.arms) > 1:
-            yield Text()
-            yield Text("Recommended: leave the probabilities as they are.", style="bold")
-            yield from _reason(evaluation)
-        return
-    condition = evaluation.verdict.condition
-    yield Text()
-    yield Text(f"Recommended{f', {condition}' if condition else ''}: {arm.title}", style="bold")
-    yield from _reason(evaluation)
-    if evaluation.verdict.caution is not None:
-        yield Text(evaluation.verdict.caution)
-    yield from _commands(evaluation, width)
-
-
-def _commands(evaluation: Evaluation, width: int) -> Iterable[Text]:
-    """What to type."""
-    for command in evaluation.verdict.commands:
-        line = f"  {command}"  # a long one takes a line per option and is still one command for a shell
+        yield Text(f"Next, {verdict.condition}" if verdict.condition else "Next", style="bold")
+    for command in verdict.commands:
+        line = f"  {command}"
+        # Breaks before an option and is still one command for a shell.
         line = line if len(line) <= width else line.replace(" --", " \\\n      --")
         yield Text(line, no_wrap=True, overflow="ignore")  # still to be pasted whole
-
-
-def _reason(evaluation: Evaluation) -> Iterable[RenderableType]:
-    """Why that is recommended; the candidates stand in the report, and ``fit`` prints them."""
-    choice = evaluation.choice
-    if choice is not None and choice.chosen == evaluation.verdict.recommended:
-        yield Text(CHOSEN.format(choice.num_samples), style="dim")
-    elif evaluation.verdict.reason is not None:
-        yield Text(evaluation.verdict.reason, style="dim")
 
 
 def _warned(warnings: Sequence[str]) -> Iterable[RenderableType]:

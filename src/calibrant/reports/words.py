@@ -7,7 +7,11 @@ from typing import Literal, get_args
 
 from calibrant.evaluation import phrases
 from calibrant.evaluation.quantities import roster
+from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
+from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
+from calibrant.evaluation.quantities.prevalence import PREVALENCE
 from calibrant.evaluation.quantities.quantity import Better, Section
 from calibrant.evaluation.result import Direction, Estimate, Kind
 
@@ -18,7 +22,7 @@ MARK_OF: dict[Direction, str] = {
     "under-confident": "▲",
     "over-predicting": "▼",
     "under-predicting": "▲",
-    "miscalibrated": "◆",
+    "miscalibrated": "◐",
     "calibrated in part": "◐",
     "calibrated": "●",
     "undecided": "?",
@@ -112,17 +116,37 @@ def number(value: float | None, *, signed: bool = False) -> str:
     return MISSING if value is None else phrases.number(value, table=True, signed=signed)
 
 
-def interval(estimate: Estimate, *, between: str = " to ", signed: bool = False) -> str:
-    """``0.0412 to 0.0631``, or nothing where there is no interval."""
+def interval(estimate: Estimate, *, signed: bool = False) -> str:
+    """``[0.0412, 0.0631]``, or nothing where there is no interval."""
     if estimate.low is None or estimate.high is None:
         return ""
-    return f"{number(estimate.low, signed=signed)}{between}{number(estimate.high, signed=signed)}"
+    return f"[{number(estimate.low, signed=signed)}, {number(estimate.high, signed=signed)}]"
+
+
+SHARES = frozenset({ACCURACY.key, MEAN_CONFIDENCE.key, MEAN_PROBABILITY.key, PREVALENCE.key})
+
+
+def brief(estimate: Estimate | None, key: str = "") -> tuple[str, str]:
+    """Value and interval with three significant digits; shares as percentages.
+
+    Example:
+        >>> brief(Estimate(value=0.18003, low=0.1589, high=0.2035))
+        ('0.180', '[0.159, 0.203]')
+        >>> brief(Estimate(value=0.9428, low=0.9356, high=0.9506), "accuracy")
+        ('94.3%', '[93.6, 95.1]')
+    """
+    if estimate is None or estimate.value is None:
+        return MISSING, ""
+    if key not in SHARES:
+        return phrases.number(estimate.value), phrases.span(estimate)
+    ends = [phrases.percent(end)[:-1] for end in (estimate.low, estimate.high) if end is not None]
+    return phrases.percent(estimate.value), f"[{', '.join(ends)}]" if ends else ""
 
 
 def with_interval(estimate: Estimate, *, signed: bool = False) -> str:
     """The value, followed by its interval in brackets where it has one."""
     shown = number(estimate.value, signed=signed)
-    return shown if estimate.low is None else f"{shown} ({interval(estimate, signed=signed)})"
+    return shown if estimate.low is None else f"{shown} {interval(estimate, signed=signed)}"
 
 
 def count(value: int) -> str:
@@ -135,14 +159,9 @@ def plural(value: int, noun: str, nouns: str | None = None) -> str:
     return f"{count(value)} {noun if value == 1 else nouns or noun + 's'}"
 
 
-def unbroken(text: str) -> str:
-    """The text with no line break between a number and its per cent sign."""
-    return text.replace(" %", "\u00a0%")
-
-
 def percent(level: float) -> str:
-    """``95 %``."""
-    return f"{100 * level:.6g} %"
+    """``95%``."""
+    return f"{100 * level:.6g}%"
 
 
 def parameter(value: float | tuple[float, ...], *, most: int = 6) -> str:
@@ -160,7 +179,7 @@ def parameter(value: float | tuple[float, ...], *, most: int = 6) -> str:
 
 def parameter_name(name: str) -> str:
     """A fitted parameter by a name that says what it is."""
-    return {"original": "share of the probabilities as they came"}.get(name, name)
+    return {"original": "share of the original probabilities"}.get(name, name)
 
 
 def shortened(name: str, *, most: int = 28) -> str:
@@ -175,6 +194,6 @@ def misses(curve_name: str) -> tuple[str, str]:
 
     Example:
         >>> misses("top label"), misses("positive class")
-        (('too sure', 'not sure enough'), ('too high', 'too low'))
+        (('overconfident', 'underconfident'), ('too high', 'too low'))
     """
-    return ("too sure", "not sure enough") if curve_name == "top label" else ("too high", "too low")
+    return ("overconfident", "underconfident") if curve_name == "top label" else ("too high", "too low")

@@ -59,8 +59,8 @@ def test_the_bad_group_is_found_and_the_small_one_is_flagged() -> None:
     assert not rows["good"].vague
     assert rows["tiny"].vague
     sentence = found.verdict.sentences[-2]
-    assert sentence.startswith("1 of 3 groups is miscalibrated beyond chance (bad: ")
-    assert sentence.endswith("by Holm's adjustment for 3 looks; 1 is too small to tell a gap of 5.0 %.")
+    assert sentence.startswith("1 of 3 groups is miscalibrated beyond noise (bad: ")
+    assert sentence.endswith("corrected for 3 tests (Holm); 1 is too small to show an error of 5.0%.")
 
 
 def test_calibrated_groups_are_rarely_accused() -> None:
@@ -149,5 +149,5 @@ def test_small_groups_are_judged_as_one() -> None:
     assert [row.name for row in rows] == [*(f"g{k:03}" for k in range(100)), "other (5 groups)"]
     assert (rows[-1].count, sum(row.count for row in rows)) == (4 * 30 + 29, size)
     said = group_sentence(rows, 105, 0.95)
-    assert said.startswith("None of 101 groups is miscalibrated beyond chance")
-    assert said.endswith("; 5 small groups are judged as one.")
+    assert said.startswith("None of 101 groups are miscalibrated beyond noise")
+    assert said.endswith("; 5 small groups are pooled.")

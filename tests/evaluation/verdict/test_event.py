@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -42,7 +43,8 @@ def test_a_bad_group_is_in_the_headline() -> None:
     assert row.actual.value == pytest.approx(given.labels.numpy()[mask].mean())
     assert row.adjusted_p < 0.05
     assert verdict.direction != "calibrated"
-    assert "reseller: 4" in f"{verdict.short} {verdict.line}"
+    assert "1 of 2 groups is off" in verdict.short
+    assert "reseller: 4" in verdict.checks[1].text
     assert "groups" in {part.name for part in found.arms[0].parts if not part.holds}
 
 
@@ -63,7 +65,7 @@ def test_errors_of_two_groups_that_cancel_are_found() -> None:
     groups = np.repeat(["old", "young"], 1500)
     true = stated + np.where(groups == "old", 0.08, -0.08)
     found = evaluate(Predictions(probs=stated, labels=rng.random(3000) < true, groups=groups), **FEW)
-    assert found.verdict.short.startswith("Miscalibrated in 2 of 2 groups: ")
+    assert found.verdict.short.startswith("Partly miscalibrated: 2 of 2 groups are off")
     assert found.verdict.direction == "calibrated in part"
 
 
@@ -77,8 +79,7 @@ def test_a_rare_event_that_is_off_in_places_is_found() -> None:
     where = found.arms[0].parts[0].where
     assert where is not None
     assert 0 < where.low < where.high < 0.5
-    assert "; between " in found.verdict.headline
-    assert " actual; " in found.verdict.headline
+    assert any(re.match(r"Furthest off between .* actual\.$", each) for each in found.verdict.sentences)
 
 
 def test_too_high_and_too_low_are_told_apart() -> None:

@@ -17,7 +17,7 @@ from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.phrases import p_number, p_value
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.result import Arm, Estimate, NullError, Repair, Verdict
+from calibrant.evaluation.result import Arm, Direction, Estimate, NullError, Repair, Verdict
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.verdict import reach_verdict
 from calibrant.predictions import Kind, Predictions
@@ -39,6 +39,18 @@ JARGON = (
 )
 
 
+FIRST_WORDS: dict[Direction, tuple[str, ...]] = {
+    "over-confident": ("Overconfident",),
+    "under-confident": ("Underconfident",),
+    "over-predicting": ("Predicts too many positives", "Overestimates labels"),
+    "under-predicting": ("Predicts too few positives", "Underestimates labels"),
+    "miscalibrated": ("Partly miscalibrated",),
+    "calibrated in part": ("Partly miscalibrated",),
+    "calibrated": ("Calibrated: ", "Nearly calibrated: "),
+    "undecided": ("Too few samples to tell: ",),
+}
+
+
 def judged(predictions: Predictions, **options: Any) -> Evaluation:
     """Evaluated with few resamples and the cheapest calibrator that can help."""
     calibrators = ["temperature", "platt"][: options.pop("most", 2)]
@@ -48,14 +60,12 @@ def judged(predictions: Predictions, **options: Any) -> Evaluation:
 
 
 def in_short(verdict: Verdict) -> None:
-    """At most twelve words that name the direction, and one line without intervals, a sentence each."""
+    """At most twelve words that start with what is wrong, and lines without intervals, sentences each."""
     short = verdict.short
-    assert len(short.replace("\u00a0%", "%").split()) <= 12, short
-    expected = {"calibrated in part": "Calibrated, except"}.get(
-        verdict.direction, verdict.direction.capitalize()
-    )
-    expected = expected.replace("-predicting", "-predicts")
-    assert short.startswith((expected, "Miscalibrated in"))
+    assert len(short.split()) <= 12, short
+    assert short.startswith(FIRST_WORDS[verdict.direction]), short
+    assert short.startswith("Calibrated") == (bool(verdict.checks) and verdict.direction == "calibrated")
+    assert " %" not in short + verdict.line
     assert short.endswith(".")
     assert verdict.line.endswith(".")
     assert not re.search(r"\([^=()]* to [^()]*\)", verdict.line)
@@ -67,11 +77,11 @@ def test_planted_over_confidence_is_named(made: Maker, kind: Kind) -> None:
     found = judged(made(kind, 3000, sharpness=3, split=np.arange(3000) % 2))
     verdict = found.verdict
     assert verdict.direction == "over-confident"
-    assert verdict.headline.startswith("Over-confident: ")
-    assert "the error is real" in verdict.sentences[0]
+    assert verdict.headline.startswith("Overconfident: ")
+    assert "The error is real" in verdict.sentences[0]
     assert verdict.recommended == "temperature"
-    assert "with temperature scaling (" in verdict.headline
-    assert "falls from" in verdict.headline
+    assert "Best fix: temperature scaling (" in verdict.line
+    assert "ECE falls from" in verdict.line
     assert found.arm("temperature").metrics["nll"].value < found.arms[0].metrics["nll"].value
 
 
@@ -93,10 +103,11 @@ def test_honest_models_are_left_alone(made: Maker, kind: Kind) -> None:
 
 
 def test_a_calibrated_headline_says_what_chance_gives(made: Maker) -> None:
-    """As far as the samples can tell, with the error beside what chance alone gives."""
+    """No error above noise, with the noise floor next to the error; and every test passes."""
     found = judged(made("multiclass", 3000, split=np.arange(3000) % 2))
-    assert found.verdict.headline.startswith("Calibrated, as far as 1,500 samples can tell: says ")
-    assert "where chance alone gives up to" in found.verdict.headline
+    assert found.verdict.headline.startswith("Calibrated: no error above noise on 1,500 samples.")
+    assert re.match(r"ECE 0\.\d+, noise floor 0\.\d+\.", found.verdict.line)
+    assert all(check.passed for check in found.verdict.checks)
 
 
 def confused(num_samples: int, *, seed: int = 1, **more: Any) -> Predictions:
@@ -117,34 +128,33 @@ def test_calibrated_means_all_of_it() -> None:
     """Its winners are as likely as it says, its classes are not: calibrated in part, and a class is named."""
     verdict = judged(confused(4000, split=np.arange(4000) % 2)).verdict
     assert verdict.direction == "calibrated in part"
-    assert verdict.headline.startswith("Its top label is calibrated, its classes are not: class 0 is stated ")
-    assert (
-        "the class-wise calibration error moves within noise, from 0." in verdict.headline
-    )  # by temperature
-    assert verdict.sentences[0].startswith("The class-wise calibration error (how far ")
-    assert "the error is real" in verdict.sentences[0]
-    assert verdict.sentences[1].startswith("The calibration error is 0.")
-    assert "the furthest off is class 0: " in verdict.sentences[2]
-    assert "the top label holds (p = " in verdict.sentences[3]
-    assert "the classes do not hold (p ≤ " in verdict.sentences[3]
+    assert verdict.short == "Partly miscalibrated: overall confidence is fine, class probabilities are not."
+    assert [check.passed for check in verdict.checks] == [True, False]
+    assert "most of all class 0: " in verdict.checks[1].text
+    assert "classwise_ece" in verdict.checks[1].metrics
+    assert "lasswise ECE " in verdict.line
+    assert verdict.sentences[0].startswith("Classwise ECE is 0.")
+    assert "The error is real" in verdict.sentences[0]
+    assert verdict.sentences[1].startswith("ECE is 0.")
+    assert "Worst: class 0 gets " in verdict.sentences[2]
+    assert "overall confidence passes (p = " in verdict.sentences[3]
+    assert "class probabilities fail (p ≤ " in verdict.sentences[3]
 
 
 def test_classes_are_called_by_their_names() -> None:
-    """In the headline and where the classes are counted."""
+    """In the test's line and where the classes are counted."""
     names = ["River", "Forest", "Road", "Sea", "Town"]
     verdict = judged(confused(4000, class_names=names, split=np.arange(4000) % 2)).verdict
-    assert "its classes are not: River is stated " in verdict.headline
-    assert verdict.line.startswith("River is stated ")
-    assert "the furthest off is River: " in verdict.sentences[2]
+    assert "most of all River: " in verdict.checks[1].text
+    assert "Worst: River gets " in verdict.sentences[2]
 
 
 def test_few_samples_that_show_a_fault_of_the_classes() -> None:
     """Their classes are off, and of their top label they cannot tell: no part of that is calibrated."""
     verdict = judged(confused(350, seed=0)).verdict
     assert verdict.direction == "miscalibrated"
-    said = "Miscalibrated in its classes, while of its top label 350 samples cannot tell: class "
-    assert verdict.headline.startswith(said)
-    assert verdict.short == "Miscalibrated in its classes."
+    assert verdict.short == "Partly miscalibrated: class probabilities are off; too few samples for the rest."
+    assert "most of all class " in verdict.checks[1].text
     in_short(verdict)
 
 
@@ -162,10 +172,10 @@ def test_a_slope_alone_is_told() -> None:
     assert not found.arms[0].parts[0].holds
     assert found.arms[0].metrics["ece"].low == 0
     assert found.verdict.direction == "miscalibrated"
-    assert (
-        "by itself this can be chance, but the test that decides finds an error" in found.verdict.sentences[0]
-    )
+    assert "This alone could be noise, but the calibration test fails" in found.verdict.sentences[0]
     assert found.verdict.sentences[1].startswith("The calibration slope is 0.")
+    assert "too extreme (slope 0." in found.verdict.checks[0].text
+    assert "slope" in found.verdict.checks[0].metrics
 
 
 def test_where_no_calibrator_is_tried_that_is_said(made: Maker) -> None:
@@ -180,9 +190,11 @@ def test_few_samples_stay_undecided(made: Maker) -> None:
     """60 honest samples could hide a gap of 5 points, and the verdict says so."""
     found = judged(made("multiclass", 60, seed=1))
     assert found.verdict.direction == "undecided"
-    assert found.verdict.headline.startswith("Undecided on 60 samples: ")
-    assert found.verdict.short == "Undecided: 60 samples are too few to tell."
-    assert any("a gap of 5.0 % on average could have been missed" in each for each in found.verdict.sentences)
+    assert found.verdict.headline.startswith("Too few samples to tell: ")
+    assert found.verdict.short == "Too few samples to tell: 60 could hide a 5-point error."
+    assert any(
+        "an average error of 5 points could have been missed" in each for each in found.verdict.sentences
+    )
 
 
 def test_few_certain_samples_are_not_called_calibrated() -> None:
@@ -198,8 +210,8 @@ def test_errors_that_cancel_are_miscalibration(made: Maker) -> None:
     correct = rng.random(4000) < np.repeat([0.7, 0.8], 2000)
     found = judged(Predictions(confidence=confidences, correct=correct))
     assert found.verdict.direction == "miscalibrated"
-    assert "on average, but not at every level of confidence" in found.verdict.headline
-    assert found.verdict.short.endswith(", but not throughout.")
+    assert found.verdict.short == "Partly miscalibrated: average confidence is fine, its spread is not."
+    assert "right on average, but too extreme (slope 0." in found.verdict.checks[0].text
     in_short(found.verdict)
 
 
@@ -211,20 +223,20 @@ def test_a_prior_shift_is_no_matter_of_temperature(made: Maker, kind: Kind) -> N
     verdict = found.verdict
     assert verdict.direction == "over-predicting"
     assert verdict.recommended == "platt"
-    assert verdict.short.startswith("Over-predicts")
     in_short(verdict)
-    assert "Temperature scaling alone takes it from" in " ".join(verdict.sentences)
-    said = "probability of the positive class is" if kind == "binary" else "gives the labels"
-    assert said in verdict.headline
-    assert "with Platt scaling (" in verdict.headline
+    assert "Temperature scaling only changes the ECE from" in " ".join(verdict.sentences)
+    assert re.search(r": average probability \d\d\.\d%, actual rate \d\d\.\d%\.$", verdict.headline)
+    assert {"mean_probability", "prevalence"} <= set(verdict.checks[0].metrics)
+    assert "Best fix: Platt scaling (" in verdict.line
     only = judged(predictions, most=1)
-    assert "What remains" in " ".join(only.verdict.sentences)
+    assert "Not fully repaired: " in only.verdict.line
+    assert "Not fully repaired: " in " ".join(only.verdict.sentences)
 
 
 def test_a_binary_verdict_is_about_the_event(made: Maker) -> None:
     """The positive class has the first sentence, its slope the second; the top label has a row only."""
     verdict = judged(made("binary", 2000, sharpness=3, split=np.arange(2000) % 2)).verdict
-    assert verdict.sentences[0].startswith("The calibration error of the positive class (how far ")
+    assert verdict.sentences[0].startswith("ECE is 0.")
     assert verdict.sentences[1].startswith("The calibration slope is 0.")
     assert not any("top label" in sentence for sentence in verdict.sentences)
 
@@ -235,8 +247,8 @@ def test_a_multilabel_verdict_counts_labels(made: Maker) -> None:
     logits = np.add(honest.scores.numpy(), [0.0, 2.0, 0.0, -0.7])
     given = Predictions(logits=logits, labels=honest.labels, class_names=["a", "b", "c", "d"])
     verdict = judged(given).verdict
-    assert verdict.sentences[1].startswith("1 of 4 labels gets probabilities that are too high on average")
-    assert "and 1 too low; the furthest off is b: " in verdict.sentences[1]
+    assert verdict.sentences[1].startswith("1 of 4 labels is predicted too often and 1 too rarely")
+    assert "Worst: b gets " in verdict.sentences[1]
 
 
 def test_a_repair_that_harms_is_called_that(made: Maker) -> None:
@@ -244,13 +256,12 @@ def test_a_repair_that_harms_is_called_that(made: Maker) -> None:
     elsewhere = made("multiclass", 2000, sharpness=3, seed=1)
     verdict = judged(made("multiclass", 2000), calibration=elsewhere).verdict
     assert verdict.recommended == "uncalibrated"
-    assert "temperature scaling makes the probabilities clearly worse" in verdict.headline
     said = " ".join(verdict.sentences)
     assert (
         "Temperature scaling was chosen on the calibration samples, but is clearly worse on the test" in said
     )
     assert "so it is not recommended; the two splits differ." in said
-    assert "The choice of temperature scaling was made on calibration samples" in said
+    assert "Chosen on 2,000 calibration samples: temperature scaling" in said
     assert "calibrant fit" not in said
 
 
@@ -262,16 +273,17 @@ def test_one_class_to_fit_on_recommends_nothing(made: Maker) -> None:
     logits = np.where(split == 0, predictions.scores.abs(), predictions.scores)
     found = judged(Predictions(logits=logits, labels=labels, split=split))
     assert found.verdict.recommended == "uncalibrated"
-    assert "no calibrator is recommended" in " ".join(found.verdict.sentences)
+    assert "No calibrator is recommended" in " ".join(found.verdict.sentences)
 
 
 def test_too_few_to_choose_is_the_reason_given(made: Maker) -> None:
     """Four calibration samples: not that no calibrator is better, but that none can be chosen."""
     predictions = made("multiclass", 604, sharpness=4, split=np.arange(604) >= 4)
     verdict = judged(predictions).verdict
-    assert "with only 4 calibration samples none is recommended" in verdict.headline
-    assert "no calibrator tried" not in verdict.headline
-    assert verdict.sentences[-1].startswith("With only 4 calibration samples none is recommended")
+    said = "No calibrator is recommended: 4 calibration samples are too few to choose one."
+    assert said in verdict.line
+    assert "No calibrator tried" not in verdict.line
+    assert verdict.sentences[-1] == said
 
 
 def test_a_p_value_at_its_floor_is_a_bound() -> None:
@@ -286,7 +298,7 @@ def test_the_verdict_says_as_data_what_its_sentences_say(made: Maker) -> None:
     """Reason and condition are sentences, or parts of them; what to fit on what is data."""
     verdict = judged(made("multiclass", 2000, sharpness=3, split=np.arange(2000) % 2)).verdict
     assert verdict.reason in verdict.sentences
-    assert "cross-validated NLL" in (verdict.reason or "")
+    assert "cross-validated log loss" in (verdict.reason or "")
     assert verdict.repair == Repair(
         method="temperature", file=None, all_rows=False, format="npz", space="logits"
     )
@@ -311,17 +323,17 @@ def test_accuracy_bought_by_calling_a_class_no_more_is_called_that(sign: int, na
     labels = (happened if sign == 1 else ~happened).astype(int)
     verdict = judged(Predictions(logits=sign * (true + 4), labels=labels)).verdict
     assert verdict.recommended == "platt"
-    assert any(". Accuracy goes from " in sentence for sentence in verdict.sentences)
+    assert any(", accuracy rises from " in sentence for sentence in verdict.sentences)
     assert verdict.caution in verdict.sentences
     assert f"the {name} class is almost never predicted (for" in (verdict.caution or "")
-    assert f"that of always saying {other};" in (verdict.caution or "")
+    assert f"that of always predicting {other}." in (verdict.caution or "")
 
 
 def test_a_repair_that_keeps_decisions_needs_no_caution(made: Maker) -> None:
     """Temperature scaling moves no probability across one half."""
     verdict = judged(made("binary", 3000, sharpness=3)).verdict
     assert (verdict.recommended, verdict.caution) == ("temperature", None)
-    assert any(sentence.endswith("Accuracy stays the same.") for sentence in verdict.sentences)
+    assert any(sentence.endswith("accuracy does not change.") for sentence in verdict.sentences)
 
 
 def test_the_calibration_error_never_chooses() -> None:
@@ -349,8 +361,8 @@ def test_the_headline_is_one_plain_sentence(made: Maker, kind: Kind) -> None:
         assert headline.endswith(".")
         assert ". " not in headline
         if verdict.direction == "over-confident":
-            said = {"binary": "too extreme (slope 0.", "multilabel": "sure of its decisions"}
-            assert said.get(kind, "is right") in verdict.short
+            said = "too extreme (slope 0." if kind == "binary" else "average confidence "
+            assert said in verdict.short
 
 
 def told(
@@ -400,8 +412,8 @@ def _another(arm: Arm, metrics: Mapping[str, Estimate], beside: Mapping[str, flo
 @pytest.mark.parametrize(
     ("beside", "said"),
     [
-        ({"ece": 0.02}, "its calibration error is the highest of those tried, 0.300 against 0.020"),
-        ({"classwise_ece": 0.02}, "its class-wise calibration error is the highest of those tried, 0.200"),
+        ({"ece": 0.02}, "its ECE is the highest of those tried, 0.300 against 0.0200"),
+        ({"classwise_ece": 0.02}, "its classwise ECE is the highest of those tried, 0.200"),
         ({"ece": 0.31}, None),
     ],
 )
@@ -415,32 +427,23 @@ def test_the_highest_error_of_those_tried_is_explained(
     assert said is None or said in found[0]
 
 
-def test_the_headline_names_the_measure_that_moved(made: Maker) -> None:
-    """Where the calibration error stays, the loss by which the calibrator was chosen, with its numbers."""
-    headline = told(made, ece=(0.052, 0.0), nll=(0.786, -0.081)).headline
-    assert (
-        "the negative log-likelihood, by which it was chosen, falls from 0.786 to 0.705, while the "
-        "calibration error moves within noise, from 0.052 to 0.052."
-    ) in headline
-    headline = told(made, ece=(0.052, 0.02), nll=(None, -0.1)).headline
-    assert "falls from infinity (1 sample gives its true class probability 0) to 0.400, while" in headline
-    assert "the calibration error rises from 0.052 to 0.072." in headline
-    headline = told(made, ece=(0.052, 0.0), nll=(0.786, 0.0)).headline
-    assert (
-        "moves within noise, from 0.786 to 0.786, and the calibration error moves within noise," in headline
-    )
-    headline = told(made, ece=(0.052, -0.03), nll=(0.786, -0.081)).headline
-    assert "the calibration error falls from 0.052 to 0.022." in headline
-    assert "log-likelihood" not in headline
+def test_the_line_names_the_measures_that_moved(made: Maker) -> None:
+    """The loss by which the calibrator was chosen and the calibration error, each with its numbers."""
+    line = told(made, ece=(0.052, 0.0), nll=(0.786, -0.081)).line
+    assert "Log loss falls from 0.786 to 0.705, ECE does not change" in line
+    line = told(made, ece=(0.052, 0.02), nll=(None, -0.1)).line
+    assert "falls from infinity (1 sample gives its true class probability 0) to 0.400, " in line
+    assert "ECE rises from 0.0520 to 0.0720" in line
+    line = told(made, ece=(0.052, -0.03), nll=(0.786, -0.081)).line
+    assert "ECE falls from 0.0520 to 0.0220" in line
 
 
 def test_what_is_better_can_be_seen_to_be(made: Maker) -> None:
-    """Numbers that are alike at the usual decimals get as many as it takes to tell them apart."""
+    """Numbers that are alike at three digits get as many as it takes to tell them apart."""
     verdict = told(made, ece=(0.05204, -0.00001), nll=(0.78604, -0.0003))
-    assert "the calibration error falls from 0.05204 to 0.05203." in verdict.headline
+    assert "ECE falls from 0.05204 to 0.05203" in verdict.line
     said = " ".join(verdict.sentences)
-    assert "the calibration error from 0.05204 to 0.05203 (clearly better)" in said
-    assert "the negative log-likelihood (NLL) from 0.7860 to 0.7857 (clearly better)" in said
+    assert "ECE falls from 0.05204 to 0.05203, log loss falls from 0.7860 to 0.7857" in said
 
 
 def test_arrays_are_told_to_be_wrapped(made: Maker) -> None:
@@ -466,5 +469,5 @@ def test_very_few_samples_are_told_first(kind: Kind) -> None:
     verdict = judged(given).verdict
     assert " on 3 samples: " in verdict.short
     assert " on 3 samples: " in verdict.headline
-    assert verdict.line.startswith("Few samples: the true accuracy may lie from 0 % to 70.8 %. The cal")
+    assert verdict.line.startswith("Few samples: the true accuracy is between 0% and 70.8%.\nECE ")
     in_short(verdict)

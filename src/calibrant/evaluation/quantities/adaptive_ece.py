@@ -10,7 +10,7 @@ ADAPTIVE_ECE = Quantity(
     section="Calibration errors",
     better="lower",
     computed=EventError(binned("mass", "l1"), kernel="mass l1", null=True),
-    shown=Shown(terminal=True, comparison=6),
-    event=Shown(terminal=True),
+    shown=Shown(comparison=6),
+    event=Shown(),
     gate=Gate("adaptive calibration error", help="The same over bins of equal mass."),
 )

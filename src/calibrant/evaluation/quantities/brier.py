@@ -5,8 +5,8 @@ from calibrant.evaluation.quantities.quantity import Gate, Quantity, Ratio, Show
 BRIER = Quantity(
     key="brier",
     title="Brier score",
-    meaning="Mean squared distance from the probabilities to what happened: judges accuracy and honesty "
-    "at once.",
+    meaning="Mean squared distance between probabilities and outcomes: scores accuracy and calibration "
+    "together.",
     section="Proper scores",
     better="lower",
     bounds=(0.0, 2.0),

@@ -4,7 +4,7 @@ from calibrant.evaluation.quantities.quantity import ClassErrors, Gate, Quantity
 
 CLASSWISE_ECE = Quantity(
     key="classwise_ece",
-    title="Class-wise ECE",
+    title="Classwise ECE",
     meaning="Calibration error of every class's probability, not only the winner's, averaged over the "
     "classes.",
     section="Calibration errors",

@@ -1,12 +1,11 @@
 """Mean confidence."""
 
-from calibrant.evaluation.quantities.quantity import Quantity, Ratio, Shown
+from calibrant.evaluation.quantities.quantity import Quantity, Ratio
 
 MEAN_CONFIDENCE = Quantity(
     key="mean_confidence",
-    title="Mean confidence",
+    title="Average confidence",
     meaning="Mean probability of the most probable answer; equals the accuracy if honest.",
     section="Accuracy and confidence",
     computed=Ratio(lambda samples: (samples.confidence, samples.every), column=1),
-    shown=Shown(terminal=True),
 )

@@ -4,7 +4,7 @@ from calibrant.evaluation.quantities.quantity import Quantity, Ratio
 
 MEAN_PROBABILITY = Quantity(
     key="mean_probability",
-    title="Mean probability",
+    title="Average probability",
     meaning="Mean stated probability of a positive; equals the prevalence if honest.",
     section="Accuracy and confidence",
     kinds=("binary", "multilabel"),

@@ -6,13 +6,13 @@ from calibrant.evaluation.quantities.quantity import Gate, Quantity, Ratio, Show
 
 NLL = Quantity(
     key="nll",
-    title="NLL",
-    meaning="Negative log-likelihood in nats: judges accuracy and honesty at once, confident mistakes "
-    "hardest.",
+    title="Log loss",
+    meaning="Negative log-likelihood (NLL) in nats: scores accuracy and calibration together, and penalises "
+    "confident mistakes most.",
     section="Proper scores",
     better="lower",
     bounds=(0.0, inf),
     computed=Ratio(lambda samples: (samples.nll, samples.each), column=8),
     shown=Shown(terminal=True, comparison=3, tile=True),
-    gate=Gate("negative log-likelihood", help="The largest negative log-likelihood allowed."),
+    gate=Gate("log loss", help="The largest log loss allowed."),
 )

@@ -4,7 +4,7 @@ from calibrant.evaluation.quantities.quantity import Quantity, Ratio
 
 PREVALENCE = Quantity(
     key="prevalence",
-    title="Prevalence",
+    title="Actual rate",
     meaning="Share of positives in the data.",
     section="Accuracy and confidence",
     kinds=("binary", "multilabel"),

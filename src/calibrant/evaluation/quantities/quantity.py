@@ -178,7 +178,7 @@ class Quantity:
             return ()
         if kind != "binary" or not self.computed.of_events:
             return (self,)
-        short = replace(self.shown, terminal=self.shown.tile)  # the event's row stands for the others
+        short = replace(self.shown, terminal=False)  # the event's row is enough
         top = replace(self, title=f"{self.title}, top label", shown=short)
         if self.event is None:
             return (top,)

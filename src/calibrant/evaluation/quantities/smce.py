@@ -25,7 +25,6 @@ SMCE = Quantity(
     section="Calibration errors",
     better="lower",
     computed=EventError(value, kernel="smooth", null=True),
-    shown=Shown(terminal=True),
-    event=Shown(terminal=True),
+    event=Shown(),
     gate=Gate("smooth calibration error (smCE)", help="The largest smooth calibration error allowed."),
 )

@@ -13,13 +13,13 @@ MOST_NAMED = 3  # in a sentence
 
 
 def bad_groups(rows: Sequence[GroupRow], level: float) -> list[GroupRow]:
-    """The groups that are miscalibrated beyond chance, the largest gap first."""
+    """The groups that are miscalibrated beyond noise, the largest gap first."""
     bad = [row for row in rows if beyond_chance(row.adjusted_p, level)]
     return sorted(bad, key=lambda row: -abs(row.gap.value or 0.0))
 
 
 def named(bad: Sequence[GroupRow]) -> str:
-    """``reseller: 44.0 % predicted, 33.0 % actual``; of many groups the first."""
+    """``reseller: 44.0% predicted, 33.0% actual``; of many groups the first."""
     shares = (
         (row.name, *(percent(each.value or 0.0) for each in (row.predicted, row.actual))) for row in bad
     )
@@ -33,18 +33,19 @@ def named(bad: Sequence[GroupRow]) -> str:
 def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> str:
     """What the table says in short."""
     bad, vague = bad_groups(rows, level), sum(row.vague for row in rows)
-    who = "The only group is" if num_groups == 1 else f"{len(bad) or 'None'} of {len(rows)} groups"
-    are = "" if num_groups == 1 else " are" if len(bad) > 1 else " is"
-    said = f"{who}{are}{'' if bad or num_groups > 1 else ' not'} miscalibrated beyond chance"
+    are = "is" if len(bad) == 1 else "are"
+    said = f"{len(bad) or 'None'} of {len(rows)} groups {are} miscalibrated beyond noise"
+    if num_groups == 1:
+        said = f"The only group is {'' if bad else 'not '}miscalibrated beyond noise"
     if bad:
         said += f" ({named(bad)})"
     if len(rows) > 1:
-        said += f", by Holm's adjustment for {len(rows)} looks"
+        said += f", corrected for {len(rows)} tests (Holm)"
     if vague:
-        verb = "are" if vague > 1 else "is"
-        said += f"; {vague} {verb} too small to tell a gap of {percent(TOLERABLE_GAP)}"
+        small = f"{vague} {'is' if vague == 1 else 'are'} too small"
+        said += f"; {small} to show an error of {percent(TOLERABLE_GAP)}"
     if num_groups > len(rows):
-        said += f"; {num_groups - len(rows) + 1} small groups are judged as one"
+        said += f"; {num_groups - len(rows) + 1} small groups are pooled"
     return f"{said}."
 
 

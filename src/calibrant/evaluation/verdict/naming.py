@@ -1,29 +1,26 @@
-"""How a verdict calls errors, calibrators, classes and parts."""
+"""How a verdict calls errors, calibrators and classes."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from calibrant.calibrators.roster import CALIBRATORS
 from calibrant.evaluation.phrases import number
 from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
 from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.result import Arm, ClassRow, Estimate, Kind, NullError, PartName
+from calibrant.evaluation.result import Arm, ClassRow, Estimate, Kind, NullError
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import Finding, is_shifted
 
-PLURALS: frozenset[PartName] = frozenset({"labels", "classes", "groups"})
+
+def spoken_of(kind: Kind) -> tuple[str, ...]:
+    """The errors that sentences are about."""
+    if kind == "multiclass":
+        return (ECE.key, CLASSWISE_ECE.key)
+    return (ECE.event_key,) if kind == "binary" else (ECE.key,)
 
 
-def error_name(kind: Kind, metric: str) -> str:
-    """``calibration error of the positive class``."""
-    if metric == CLASSWISE_ECE.key:
-        return "class-wise calibration error"
-    if kind == "multilabel":
-        return "calibration error of the labels"
-    if kind == "binary":
-        return f"calibration error of the {'positive class' if metric == ECE.event_key else 'top label'}"
-    return "calibration error"
+def error_name(metric: str) -> str:
+    """As in the table."""
+    return "classwise ECE" if metric == CLASSWISE_ECE.key else "ECE"
 
 
 def title(arm: Arm) -> str:
@@ -35,7 +32,7 @@ def title(arm: Arm) -> str:
 
 
 def null_of(arm: Arm, metric: str) -> NullError | None:
-    """What chance gives, where that is known."""
+    """The noise floor, if it is known."""
     return next((null for null in arm.null if null.metric == metric), None)
 
 
@@ -57,17 +54,6 @@ def furthest_off(case: Case) -> ClassRow:
         case.first.classes,
         key=lambda row: (is_shifted(row, case.level), abs(row.mean_probability - row.prevalence)),
     )
-
-
-def listed(parts: Sequence[PartName], article: str) -> str:
-    """``its top label and its classes``."""
-    *most, last = (f"{article} {part}" for part in parts)
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def are(parts: Sequence[PartName]) -> str:
-    """``is`` or ``are``."""
-    return "are" if len(parts) > 1 or parts[0] in PLURALS else "is"
 
 
 def error_of(case: Case, finding: Finding) -> str:

@@ -1,0 +1,182 @@
+"""What was tested, and how the measured values bear on each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from calibrant.evaluation.phrases import clearly, number, percent
+from calibrant.evaluation.quantities.accuracy import ACCURACY
+from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
+from calibrant.evaluation.quantities.gap import GAP
+from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
+from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
+from calibrant.evaluation.quantities.prevalence import PREVALENCE
+from calibrant.evaluation.quantities.slope import SLOPE
+from calibrant.evaluation.result import Arm, Check, Estimate, Part, PartName, Range
+from calibrant.evaluation.verdict.case import Case
+from calibrant.evaluation.verdict.finding import MAIN, Finding, count_shifted, is_shifted
+from calibrant.evaluation.verdict.group_sentence import bad_groups, named
+from calibrant.evaluation.verdict.naming import class_name, error_name, furthest_off, null_of, spoken_of
+
+TITLES: dict[PartName, str] = {
+    "top label": "Overall",
+    "positive class": "Overall",
+    "labels": "Labels",
+    "classes": "Classes",
+    "groups": "Groups",
+}
+PHRASES: dict[PartName, str] = {
+    "top label": "overall confidence",
+    "positive class": "the predicted probability",
+    "labels": "label probabilities",
+    "classes": "class probabilities",
+    "groups": "single groups",
+}
+WITHIN_NOISE = "differences are within noise"
+
+
+def checks_of(case: Case, finding: Finding) -> tuple[Check, ...]:
+    """One for each part that was tested, of the predictions before any repair."""
+    passing = {part.name for part in finding.parts} - set(finding.failing)
+    return tuple(
+        Check(
+            name=TITLES[part.name],
+            passed=part.name in passing,
+            text=_text(case, finding, part),
+            metrics=tuple(_metrics(case, finding, part)),
+        )
+        for part in finding.parts
+    )
+
+
+def _text(case: Case, finding: Finding, part: Part) -> str:
+    if part.name in MAIN:
+        return _of_average(case, finding, part)
+    if part.holds:
+        return WITHIN_NOISE
+    if part.name == "classes":
+        return off_classes(case)
+    rows = case.first.groups
+    bad = bad_groups(rows, case.level)
+    return f"{len(bad)} of {len(rows)} are off: {named(bad)}"
+
+
+def _of_average(case: Case, finding: Finding, part: Part) -> str:
+    found = averages(case, finding)
+    if part.holds:
+        return found if finding.doubt else f"{found}: the difference is within noise"
+    if not _right_on_average(finding):
+        return found
+    return f"{found}: right on average, but {shape_of(case, part.where) or 'not at every level'}"
+
+
+def _right_on_average(finding: Finding) -> bool:
+    """Whether the error is one of the shape: events that are off on average are over- or under-predicted."""
+    of_shape = {"over-confident", "under-confident"} if finding.subject == "events" else set[str]()
+    return finding.direction in of_shape | {"miscalibrated"}
+
+
+def averages(case: Case, finding: Finding) -> str:
+    """``average confidence 79.7%, accuracy 75.3%``."""
+    pair = (MEAN_PROBABILITY, PREVALENCE) if finding.subject == "events" else (MEAN_CONFIDENCE, ACCURACY)
+    values = ((each, case.first.metrics.get(each.key, Estimate(value=None)).value) for each in pair)
+    return ", ".join(f"{each.title.lower()} {percent(value or 0.0)}" for each, value in values)
+
+
+def shape_of(case: Case, where: Range | None) -> str:
+    """Where on the scale, or in which way, probabilities are off that are right on average."""
+    if slope := slope_off(case, case.first):
+        return f"too {'extreme' if slope < 1 else 'timid'} (slope {number(slope)}; 1 is ideal)"
+    return "" if where is None else f"off {range_of(where)}"
+
+
+def slope_off(case: Case, arm: Arm) -> float | None:
+    """The calibration slope, if it differs from 1 beyond noise."""
+    slope = arm.metrics.get(slope_key(case))
+    if slope is None or slope.low is None or slope.high is None or slope.low <= 1 <= slope.high:
+        return None
+    return slope.value
+
+
+def slope_key(case: Case) -> str:
+    """The slope of what is tested."""
+    return SLOPE.event_key if case.kind == "binary" else SLOPE.key
+
+
+def where_of(finding: Finding) -> Range | None:
+    """Where on the scale the event is furthest off, if it is off at all."""
+    return next((part.where for part in finding.parts if not part.holds), None)
+
+
+def range_of(where: Range) -> str:
+    """``between 40% and 70%: 52.3% predicted, 41.0% actual``."""
+    place = f"at {percent(where.low)}"
+    if where.low != where.high:
+        place = f"between {percent(where.low)} and {percent(where.high)}"
+    return f"{place}: {percent(where.predicted)} predicted, {percent(where.actual)} actual"
+
+
+def off_classes(case: Case) -> str:
+    """How many classes or labels are predicted too often or too rarely, and the worst."""
+    rows, worst = case.first.classes, furthest_off(case)
+    if not is_shifted(worst, case.level):
+        return "off together, no single class stands out"
+    off = sum(count_shifted(rows, case.level))
+    return (
+        f"{off} of {len(rows)} are off, most of all {class_name(worst, 'class')}: "
+        f"{percent(worst.mean_probability)} predicted, {percent(worst.prevalence)} actual"
+    )
+
+
+def _metrics(case: Case, finding: Finding, part: Part) -> Iterator[str]:
+    """The metrics that the text names."""
+    if part.name == "classes":
+        yield CLASSWISE_ECE.key
+    elif part.name in MAIN:
+        events = finding.subject == "events"
+        yield from (MEAN_PROBABILITY.key, PREVALENCE.key) if events else (MEAN_CONFIDENCE.key, ACCURACY.key)
+        named = not part.holds and _right_on_average(finding) and slope_off(case, case.first) is not None
+        if named or _slope_left(case) is not None:
+            yield slope_key(case)
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def verb(subjects: Sequence[object], singular: Literal["is", "fails", "passes"]) -> str:
+    """``is`` or ``are``, by the number of subjects and of the only one."""
+    plural = len(subjects) > 1 or str(subjects[0]).endswith(("ies", "groups", "levels"))
+    return {"is": "are", "fails": "fail", "passes": "pass"}[singular] if plural else singular
+
+
+def _slope_left(case: Case) -> float | None:
+    """The slope that is off after the repair, if the average part fails then."""
+    failing = {part.name for part in case.chosen.parts if not part.holds}
+    return slope_off(case, case.chosen) if case.repaired and MAIN & failing else None
+
+
+def left_over(case: Case) -> str | None:
+    """What the recommended calibrator leaves; ``None`` if every test passes after it."""
+    arm = case.chosen
+    remaining = [PHRASES[part.name] for part in arm.parts if not part.holds]
+    if not case.repaired or not remaining:
+        return None
+    found = [
+        f"{error_name(metric)} {number(value)}, noise floor {number(null.upper)}"
+        for metric in spoken_of(case.kind)
+        if (null := null_of(arm, metric)) and (value := arm.metrics[metric].value or 0.0) > null.upper
+    ]
+    slope = _slope_left(case)
+    if slope is not None:
+        found.append(f"slope {number(slope)}")
+    gap = arm.metrics.get(GAP.key)
+    if case.kind in {"multiclass", "top_label"} and gap is not None and clearly(gap):
+        found.append(
+            f"average confidence {percent(arm.metrics[MEAN_CONFIDENCE.key].value or 0.0)}, "
+            f"accuracy {percent(arm.metrics[ACCURACY.key].value or 0.0)}"
+        )
+    said = f" ({'; '.join(found)})" if found else ""
+    return f"Not fully repaired: {listed(remaining)} still {verb(remaining, 'fails')} the test{said}."
