@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
-from rich.text import Text
 
 import calibrant
 from calibrant._math.errors import InputError
@@ -406,30 +405,12 @@ def test_shells_complete_commands_and_options(tmp_path, monkeypatch, run) -> Non
     assert "_CALIBRANT_COMPLETE" in os.environ
 
 
-def test_helps_show_their_brackets() -> None:
-    """``[small]`` is a table of a recipe and no style: what helps have in brackets is not swallowed."""
-    group = typer.main.get_command(app)
-    commands = {"": group, **group.commands, **group.commands["study"].commands}
-    for name, command in commands.items():
-        texts = [command.help, command.epilog, *(getattr(each, "help", None) for each in command.params)]
-        for text in filter(None, texts):
-            assert Text.from_markup(text).plain == text.replace("\\[", "["), name
-
-
 def test_options_that_images_would_not_heed_are_refused(run, tmp_path) -> None:
     """Segmentation holds its own labels, and images are its clusters."""
     np.savez(tmp_path / "i.npz", logits=np.zeros((3, 2, 4, 4)), labels=np.zeros((3, 4, 4), dtype=int))
-    for options in (("--cluster", "patient"), ("--labels", "i.npz"), ("--percent",)):
+    for options in (("--cluster", "patient"), ("--label-file", "i.npz"), ("--percent",)):
         done = run("evaluate", "i.npz", *options)
         assert done.returncode == 2
         assert f"each image is a cluster; leave out {' '.join(options)}." in done.stderr
     done = run("fit", "i.npz", "-o", "c.safetensors", "--label-column", "y")
     assert "leave out --label-column y." in done.stderr
-
-
-def test_helps_show_no_types_beside_flags(run) -> None:
-    """``<bool>`` beside a flag would have people type one."""
-    for command in ((), ("study", "coverage")):
-        text = run(*command, "--help").stdout
-        assert "--version" in text
-        assert "bool" not in text

@@ -243,17 +243,3 @@ def test_real_files_end_in_a_verdict(run, data_folder: Path, tmp_path, name) -> 
     assert done.returncode == 0, done.stderr
     assert "confident" in done.stdout or "calibrated" in done.stdout
     assert (tmp_path / "r.html").stat().st_size < 2_000_000
-
-
-@pytest.mark.parametrize("command", ["fit", "evaluate"])
-def test_help_names_every_calibrator(run, monkeypatch, command) -> None:
-    """What ``--method`` lists is what the roster holds, a planted one included; the example can be built."""
-    from calibrant.calibrators import available, build, roster
-    from calibrant.cli.terminal import METHODS
-
-    monkeypatch.setitem(roster.CALIBRATORS, "planted-by-a-test", roster.CALIBRATORS["platt"])
-    monkeypatch.setenv("COLUMNS", "300")
-    text = " ".join(run(command, "--help").stdout.replace("│", " ").split())
-    assert "planted-by-a-test" in text
-    assert all(name in text for name in available())
-    build(METHODS.partition(", as ")[2])

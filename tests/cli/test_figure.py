@@ -84,7 +84,7 @@ def test_landscape_of_a_file(tmp_path: Path) -> None:
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     np.savez(tmp_path / "over.npz", logits=3 * logits, labels=labels, split=np.arange(200) % 2)
     path = tmp_path / "landscape.png"
-    arguments = ["figure", "landscape", str(tmp_path / "over.npz"), "-o", str(path), "--resamples", "2"]
+    arguments = ["figure", "landscape", str(tmp_path / "over.npz"), "-o", str(path), "--bootstrap", "2"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert path.read_bytes().startswith(b"\x89PNG")
@@ -123,7 +123,7 @@ def test_landscape_of_one_label(files: Path) -> None:
                 label,
                 "-o",
                 str(path),
-                "--resamples",
+                "--bootstrap",
                 "2",
             ],
         )
@@ -150,7 +150,7 @@ def test_landscape_of_confidences(files: Path) -> None:
                 "-o",
                 str(files / "x.svg"),
                 "--force",
-                "--resamples",
+                "--bootstrap",
                 "2",
             ],
         )

@@ -229,9 +229,7 @@ def test_random_weights_predict_nothing(tmp_path: Path) -> None:
     """A network by its name needs a file of weights."""
     done = call("predict", "mlp", "digits", "-o", "p.npz", folder=tmp_path)
     assert done.returncode == 2
-    assert (
-        "mlp would predict with random weights; give a file of trained ones (--checkpoint, or" in done.stderr
-    )
+    assert "mlp would predict with random weights; give a file of trained ones (--weights, or" in done.stderr
 
 
 def test_an_empty_recipe_is_refused(tmp_path: Path) -> None:

@@ -53,7 +53,9 @@ def folder(tmp_path, rng, monkeypatch):
 
 def test_a_folder_of_images_is_predicted(folder) -> None:
     """Size, mean and deviation are applied; the share for calibration is marked; classes are the folders."""
-    options = "--size 4 --calibration 0.25 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.25 --batch-size 7 --device cpu"
+    options = (
+        "--size 4 --calibration-size 0.25 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.25 --batch-size 7 --device cpu"
+    )
     done = call(
         "predict", "factories_of_test:bright", "images", "-o", "p.npz", *options.split(), folder=folder
     )
@@ -70,10 +72,10 @@ def test_a_folder_of_images_is_predicted(folder) -> None:
 
 
 def test_weights_are_loaded_by_name(folder) -> None:
-    """``--checkpoint`` replaces the weights that the factory made."""
+    """``--weights`` replaces the weights that the factory made."""
     weights = {"1.weight": torch.zeros(2, 288), "1.bias": torch.tensor([3.0, -3.0])}
     torch.save(weights, folder / "w.pt")
-    options = "-o p.npz --checkpoint w.pt --calibration 0 -q"
+    options = "-o p.npz --weights w.pt --calibration-size 0 -q"
     done = call("predict", "factories_of_test:bright", "images", *options.split(), folder=folder)
     assert done.returncode == 0, done.stderr
     found = load_predictions(folder / "p.npz")

@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A grid, and a store with its runs; not to be changed."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "grid.toml").write_text(GRID, encoding="utf-8")
-    done = call("sweep", "grid.toml", "--engine", "serial", "--only", "loss=cross*", folder=folder)
+    done = call("sweep", "grid.toml", "--engine", "serial", "--where", "loss=cross*", folder=folder)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "grid.toml: 2 runs")
     plan = call("sweep", "grid.toml", "--dry-run", "--jobs", "2", folder=folder)
     assert plan.stdout.splitlines()[:2] == ["4 runs", "finished: 2"]
@@ -124,7 +124,7 @@ def test_failed_runs_are_shown_retried_and_pruned(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("sweep", "grid.toml", "--only", "los=brier"), "there is no setting los; did you mean 'loss'?"),
+        (("sweep", "grid.toml", "--where", "los=brier"), "there is no setting los; did you mean 'loss'?"),
         (("sweep", "grid.toml", "--engine", "poool"), "there is no engine 'poool'; did you mean 'pool'?"),
         (("sweep", "digits-loses"), "nor a grid of that name; did you mean 'digits-losses'?"),
         (("runs", "nowhere"), "nowhere holds no store of runs"),

@@ -46,7 +46,7 @@ def test_the_page_works(folder: Path) -> None:
 
 def test_what_is_printed_is_what_the_store_holds(folder: Path) -> None:
     """The CSV's means are those of the store's results, the diverged run is counted, tests are made."""
-    result = call("table", "store", "--format", "csv", "--against", "cross-entropy", folder=folder)
+    result = call("table", "store", "--out-format", "csv", "--against", "cross-entropy", folder=folder)
     rows = list(csv.DictReader(result.stdout.splitlines()))
     found = {row["loss"]: row for row in rows if row["quantity"] == "ECE"}
     values = [each.value("ece") or 0.0 for each in Store(folder / "store").results({"loss": "brier"})]
@@ -68,7 +68,7 @@ def test_the_list_names_every_layout(folder: Path) -> None:
         (["table"], "which store?"),
         (["table", "nowhere"], "nowhere holds no store"),
         (["table", "store", "--layout", "mukhoti-14"], "there is no layout 'mukhoti-14'"),
-        (["table", "store", "--format", "word"], "there is no format 'word'"),
+        (["table", "store", "--out-format", "word"], "there is no format 'word'"),
         (["table", "store", "-o", "table.docx"], "must end in .txt or .md or .tex or .csv or .html"),
         (["table", "store", "--test", "z"], "`--test` must be"),
         (["table", "store", "--where", "los=brier"], "did you mean 'loss'"),

@@ -15,7 +15,7 @@ def test_a_run_predicts_its_test_samples_as_before(whole, recipe, tmp_path) -> N
     """Prepared as its recipe says, its own test samples get the logits that they have in the run."""
     test = read_data(recipe.data).test
     np.savez(tmp_path / "own.npz", x_train=test.inputs[:, 0].numpy(), y_train=test.labels.numpy())
-    options = ["-o", "p.npz", "--calibration", "0", "--batch-size", "512"]
+    options = ["-o", "p.npz", "--calibration-size", "0", "--batch-size", "512"]
     done = call("predict", str(whole), "own.npz", *options, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     found = load_predictions(tmp_path / "p.npz")

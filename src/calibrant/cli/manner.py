@@ -18,6 +18,7 @@ import typer
 
 import calibrant
 from calibrant._math.errors import InputError
+from calibrant.cli.help import metavar
 
 VERBOSE: ContextVar[bool] = ContextVar("VERBOSE", default=False)
 """Whether stages are told with their times, and errors with where they arose."""
@@ -47,7 +48,7 @@ def print_version(wanted: bool) -> None:
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Tell each stage with its time, and where an error arose.")
+    bool, typer.Option("--verbose", "-v", help="Print each stage with its time, and tracebacks of errors.")
 ]
 Version = Annotated[
     bool,
@@ -61,6 +62,11 @@ def mannered(command: Callable[..., None]) -> Callable[..., None]:
     own_quiet = "quiet" in signature.parameters
     added = {"quiet": Quiet, "verbose": Verbose, "version_wanted": Version}
     parameters = list(signature.parameters.values())
+    for parameter in parameters:
+        kind, *declared = get_args(parameter.annotation) or (None,)
+        for each in declared:
+            if isinstance(each, typer.models.OptionInfo) and each.metavar is None:
+                each.metavar = metavar(kind) or None
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
         for name, annotation in added.items()

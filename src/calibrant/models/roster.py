@@ -122,7 +122,7 @@ def build_trained(
         load_weights(model, weights)
     elif not _ELSEWHERE.fullmatch(text):
         raise InputError(
-            f"{text} would predict with random weights; give a file of trained ones (--checkpoint, or "
+            f"{text} would predict with random weights; give a file of trained ones (--weights, or "
             "--weights in `serve`)."
         )
     return model

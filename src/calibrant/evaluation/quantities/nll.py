@@ -14,5 +14,5 @@ NLL = Quantity(
     bounds=(0.0, inf),
     computed=Ratio(lambda samples: (samples.nll, samples.each), column=8),
     shown=Shown(terminal=True, comparison=3, tile=True),
-    gate=Gate("negative log-likelihood", help="The largest negative log-likelihood allowed."),
+    gate=Gate("negative log-likelihood", help="Largest log loss allowed."),
 )

@@ -27,5 +27,5 @@ SMCE = Quantity(
     computed=EventError(value, kernel="smooth", null=True),
     shown=Shown(terminal=True),
     event=Shown(terminal=True),
-    gate=Gate("smooth calibration error (smCE)", help="The largest smooth calibration error allowed."),
+    gate=Gate("smooth calibration error (smCE)", help="Largest smooth calibration error allowed."),
 )
