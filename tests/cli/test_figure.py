@@ -64,7 +64,7 @@ def test_what_the_caption_gets_wrong_is_said(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["figure"], "which figure"),
+        (["figure"], "NAME is missing"),
         (["figure", "nothing"], "there is no figure 'nothing'"),
         (["figure", "focal-arrows", "-o", "x.gif"], r"--out must end in .svg, .png, .pdf; got 'x.gif'"),
     ],
@@ -175,7 +175,7 @@ def test_landscape_of_confidences(files: Path) -> None:
         (["landscape", "one.npz", "--objective", "auc"], '`--objective` must be one of "nll"'),
         (["landscape", "one.npz", "--label", "b"], "one.npz is multiclass"),
         (["landscape", "several.npz"], "has 3 labels per sample; choose one by --label: a, b, c, or 0 to 2"),
-        (["landscape", "several.npz", "--label", "d"], "has no label 'd'; there is 'a', 'b', 'c'."),
+        (["landscape", "several.npz", "--label", "d"], "has no label 'd'; choose 'a', 'b' or 'c'."),
         (
             ["landscape", "several.npz", "--label", "7"],
             "has no label '7'; there are 3, from 0 to 2 (a, b, c).",

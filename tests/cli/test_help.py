@@ -11,7 +11,7 @@ import typer
 
 from calibrant.cli.help import INPUT, OLD_NAMES
 from calibrant.cli.main import app
-from command_line import call
+from command_line import call, one_line
 
 GROUP = typer.main.get_command(app)
 COMMANDS: dict[str, Any] = GROUP.commands  # pyright: ignore[reportAttributeAccessIssue]
@@ -77,8 +77,8 @@ def test_old_names_work_and_say_so(run, command, old, new) -> None:
     assert old not in typed
     assert old not in run(command, "--help").stdout.split()
     done = run(command, f"{old}=")
-    assert f"note: {old} is now {new}" in done.stderr
-    assert f"no option {old}" not in done.stderr
+    assert f"note: {old} is now {new}" in one_line(done.stderr)
+    assert f"no option {old}" not in one_line(done.stderr)
 
 
 def test_an_old_name_has_its_effect(tmp_path, over_confident) -> None:
@@ -100,3 +100,41 @@ def test_methods_are_listed_in_one_place(run, monkeypatch) -> None:
         shown = run(command, "--help").stdout
         assert "calibrant methods" in shown
         assert "isotonic" not in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("evaluate missing.npz", "missing.npz: no such file.\n"),
+        (
+            "evaluate over.npz --group-column site",
+            "--group-column works only with tables (CSV, Parquet), and ",
+        ),
+        ("evaluate over.npz --bins 0", "--bins must be at least 1; got 0.\n"),
+        ("evaluate over.npz --bins x", "--bins must be a whole number; got 'x'.\n"),
+        (
+            "evaluate over.npz --kind foo",
+            "--kind must be binary, multiclass, multilabel or top_label; got 'foo'.\n",
+        ),
+        ("evaluate over.npz --method temprature", "'temprature'.\nDid you mean 'temperature'?"),
+        ("figure nosuch", "there is no figure 'nosuch'.\nChoose 'reliability', 'confidence', 'roc', "),
+        ("check over.npz --max-ece 2", "--max-ece must be between 0 and 1; got 2.\nUse 0.02 for 2%.\n"),
+        (
+            "evaluate over.npz --positive-class cat",
+            "--positive-class needs two classes, and there are 4 classes.\nLeave it out.\n",
+        ),
+        ("evaluate over.npz --report note.html", "exists and isn't a report of over.npz.\nUse --force"),
+        ("fit over.npz", "--out is missing.\nSee `calibrant fit --help`.\n"),
+        ("evalute over.npz", "there is no command 'evalute'.\nDid you mean evaluate?\n"),
+        ("evaluate over.npz --reprot x.html", "there is no option --reprot.\nDid you mean --report?\n"),
+    ],
+)
+def test_errors_have_one_form(run, over_confident, tmp_path, typed, said) -> None:
+    """What is wrong and where, then what to do, on a line of its own; never more than five alternatives."""
+    (tmp_path / "note.html").write_text("a note")
+    done = run(*typed.split())
+    assert done.returncode == 2
+    assert done.stderr.startswith("calibrant: ")
+    assert said in done.stderr
+    assert "Usage" not in done.stderr
+    assert done.stderr.count("'") <= 12

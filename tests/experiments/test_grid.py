@@ -113,7 +113,7 @@ def test_recipes_by_path_and_as_tables(tmp_path) -> None:
         ),
         (
             {"axes": {"seed": [0]}, "override": [{"when": {"seed": 2}, "set": {"loss": "brier"}}]},
-            r"\[\[override\]\] matches no run: none has seed = 2; there is '0'\.",
+            r"\[\[override\]\] matches no run: none has seed = 2; choose '0'\.",
         ),
         (
             {"zip": [{"seed": [0, 1], "loss": ["brier", "mmce"]}], "exclude": [{"seed": 0, "loss": "mmce"}]},

@@ -12,7 +12,7 @@ from calibrant import InputError
 from calibrant.calibrators import PlattScaling, fit_detections, save_detection_calibration
 from calibrant.predictions import Predictions, load_detections
 from calibrant.predictions.repair_form import to_repair
-from command_line import call
+from command_line import call, one_line
 
 TRUTH = {
     "images": [{"id": 7, "width": 100, "height": 50}, {"id": 8, "width": 100, "height": 100}],
@@ -86,7 +86,7 @@ def test_groups_may_be_bands_of_the_boxes(files) -> None:
         folder=files[0].parent,
     )
     assert done.returncode == 2
-    assert "--cluster is for tables; leave it out with --annotations" in done.stderr
+    assert "--cluster is for tables; leave it out with --annotations" in one_line(done.stderr)
 
 
 def test_commands_read_them_by_their_annotations(files, tmp_path) -> None:

@@ -210,4 +210,4 @@ def _number(option: str, text: str | None) -> float:
         remedy = f"; write {value:g}"
     except ValueError:
         remedy = ""
-    raise InputError(f"{option} must be a number, as 0.03; got {text!r}{remedy}.")
+    raise InputError(f"{option} must be a number such as 0.03; got {text!r}{remedy}.")

@@ -74,7 +74,7 @@ def compare(
     refuse_to_replace_report(report, files, force=force)
     check_json(json, files, force=force)
     if len(files) < 2:
-        msg = "compare needs two files or more; for one, use `calibrant evaluate`."
+        msg = "compare needs two files or more; use `calibrant evaluate` for one."
         raise InputError(msg)
     called_so = called(files, names)
     of_groups = "models are compared on all samples; evaluate each file to see its groups."

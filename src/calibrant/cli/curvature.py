@@ -72,7 +72,7 @@ def curvature(
     refuse_to_replace(json, option="--json", force=force, may=is_our_json)
     check_output(figure, endings=(".svg", ".png", ".pdf"), option="--figure")
     is_figure = starts_with(b"<svg", b"\x89PNG", b"%PDF")  # perhaps an equal one: known once drawn
-    refuse_to_replace(figure, option="--figure", force=force, may=is_figure, what="and is no figure")
+    refuse_to_replace(figure, option="--figure", force=force, may=is_figure, what="and isn't a figure")
     if figure is not None and not density:
         raise InputError("--figure draws the density, which --no-density leaves out.")
     given = {"--weights": weights, "--data": data, "--loss": loss, "--set": setting}

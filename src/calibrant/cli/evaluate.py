@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
+from calibrant._math.errors import ConvergenceError, InputError, NotFittedError, in_lines, sentence_of
 from calibrant.cli.dense import IgnoreIndex, write_images
 from calibrant.cli.file_names import expanded, named, once, stems
 from calibrant.cli.manner import Quiet
@@ -267,7 +267,7 @@ def _one_after_another(
         try:
             found[name] = judge(file)
         except (InputError, NotFittedError, ConvergenceError, OSError) as error:
-            errors().print(f"calibrant: {error}", style="red")
+            errors().print(f"calibrant: {in_lines(sentence_of(error))}", style="red")
     return found, len(found) < len(files)
 
 

@@ -102,7 +102,7 @@ def figure(
         calibrant figure reliability before.npz after.npz --names before,after
     """
     if name is None and not listed:
-        raise InputError("which figure? `calibrant figure --list` lists them.")
+        raise InputError("NAME is missing; `calibrant figure --list` lists the figures.")
     path = out or Path(f"{name}.svg")
     _check_ending(path)
     from calibrant.experiments.figure_roster import FIGURES, figure_named  # seconds

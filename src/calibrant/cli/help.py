@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
@@ -111,34 +112,52 @@ def _in_our_words(error: Exception) -> Exception:
         param = getattr(error, "param", None)
         typed = max(param.opts, key=len) if param is not None else found[1]
         name = typed if typed.startswith("-") else typed.upper()
-        return InputError(f"{name} {_rule(found[2])}" if _rule(found[2]) else f"{name}: {found[2]}")
+        rule = _rule(found[2], _value_of(typed))
+        return InputError(f"{name} {rule}" if rule else f"{name}: {found[2]}")
     if message.startswith("Got unexpected extra"):
         return InputError(f"{message[0].lower()}{message[1:].rstrip('.')}{SPACES}.")
     return InputError(f"{message[:1].lower()}{message[1:]}")
 
 
-def _rule(text: str) -> str:
-    """What a value must be, from what it was not.
+def _rule(text: str, typed: str = "") -> str:
+    """What a value must be, from what it was not, in the words of click and of pydantic.
 
     Example:
-        >>> _rule("0 is not in the range 1<=x<=1000."), _rule("'x' is not a valid int.")
+        >>> _rule("0 is not in the range 1<=x<=1000."), _rule("'x' is not a valid int.", "x")
         ('must be between 1 and 1000; got 0.', "must be a whole number; got 'x'.")
-        >>> _rule("'x' is not one of 'acc', 'acc_norm'.")
+        >>> _rule("Input should be greater than or equal to 1", "0")
+        'must be at least 1; got 0.'
+        >>> _rule("Value error, 'x' is not one of 'acc', 'acc_norm'.")
         "must be acc or acc_norm; got 'x'."
     """
-    if found := re.match(r"(\S+) is not in the range (.*?)\.?$", text):
-        low, high = re.search(r"([-.\de]+)<=?x|x>=?([-.\de]+)", found[2]), re.search(r"x<=?(.+)", found[2])
-        least = (low[1] or low[2]) if low else None
-        if least and high:
-            return f"must be between {least} and {high[1]}; got {found[1]}."
-        return f"must be at {'least' if least else 'most'} {least or (high and high[1])}; got {found[1]}."
-    if found := re.match(r"('.*') is not a valid (\w+)", text):
-        kind = "a whole number" if found[2].startswith("int") else "a number"
-        return f"must be {kind}; got {found[1]}."
+    got = f"; got {typed!r}" if typed else ""
+    text = text.removeprefix("Value error, ")
+    if text.startswith("must "):
+        return text
+    if found := re.match(r"(\S+) is not in the range (?:(\S+?)<=?x<=?(\S+?)|x(>=?|<=?)(\S+?))\.?$", text):
+        most = f"between {found[2]} and {found[3]}" if found[2] else ""
+        return f"must be {most or _bound(found[4], found[5])}; got {found[1]}."
+    if found := re.match(r"Input should be (greater|less) than or equal to (\S+)", text):
+        return f"must be {_bound('>' if found[1] == 'greater' else '<', found[2])}; got {typed}."
+    if found := re.match(r"(?:Input should be a valid|.* is not a valid) (\w+)", text):
+        return f"must be {'a whole number' if found[1].startswith('int') else 'a number'}{got}."
     if found := re.match(r"('.*?') is not one of (.*?)\.?$", text):
         names = alternatives(re.findall(r"'(.*?)'", found[2]))
         return f"must be {names}; got {found[1]}."
     return ""
+
+
+def _value_of(option: str) -> str:
+    """What was typed for an option."""
+    for word, following in zip(sys.argv, [*sys.argv[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name == option:
+            return value if equals else following
+    return ""
+
+
+def _bound(sign: str, limit: str) -> str:
+    return f"at {'least' if sign[0] == '>' else 'most'} {limit}"
 
 
 def _meant(name: str, known: Iterable[str], ctx: Any) -> str:

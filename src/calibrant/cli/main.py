@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from calibrant._math.errors import EXPECTED, clause, sentence_of, users_frame
+from calibrant._math.errors import EXPECTED, clause, in_lines, sentence_of, users_frame
 from calibrant.cli.apply import apply
 from calibrant.cli.check import check
 from calibrant.cli.compare import compare
@@ -67,7 +67,7 @@ for panel, commands in PANELS.items():
     for command in commands:
         app.command(cls=Command, rich_help_panel=panel)(mannered(command))
 app.add_typer(study, name="study", rich_help_panel="Lab")
-app.command("help", cls=Command, hidden=True)(show_help)
+app.command("help", cls=Command, hidden=True)(mannered(show_help))
 
 
 @app.callback()
@@ -122,7 +122,7 @@ def run() -> None:
     try:
         app(prog_name="calibrant", default_map=_defaults())
     except EXPECTED as error:
-        errors().print(f"calibrant: {sentence_of(error)}", style="red")
+        errors().print(f"calibrant: {in_lines(sentence_of(error))}", style="red")
         sys.exit(2)
     except SystemExit as end:
         if _interrupted(end):

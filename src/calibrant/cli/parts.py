@@ -216,7 +216,7 @@ def in_groups(
 def refuse_jobs(engine: str | None, jobs: int | None) -> None:
     """Refuse a number of jobs that nobody is there to do."""
     if jobs is not None and engine is None:
-        raise InputError("--jobs says how many parts an engine reads at once; name it, as --engine pool.")
+        raise InputError("--jobs needs an engine; add --engine pool.")
 
 
 @contextmanager

@@ -320,8 +320,8 @@ def check_inputs(*paths: Path | None) -> None:
         except OSError:
             continue  # said by who opens it
     if missing:
-        what = "is no file" if len(missing) == 1 else "are no files"
-        raise FileNotFoundError(f"there {what} {', '.join(map(str, missing))}{_how_to_type(list(missing))}.")
+        what = "no such file" if len(missing) == 1 else "no such files"
+        raise FileNotFoundError(f"{', '.join(map(str, missing))}: {what}{_how_to_type(list(missing))}.")
 
 
 def _how_to_type(missing: Sequence[Path]) -> str:

@@ -59,7 +59,7 @@ def study(
             typer.echo(f"{each.name}  {each.summary}")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        raise InputError("which study? `calibrant study --list` lists them.")
+        raise InputError("NAME is missing; `calibrant study --list` lists the studies.")
 
 
 def _carry_out(study: Study, values: dict[str, Any]) -> None:

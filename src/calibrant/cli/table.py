@@ -83,7 +83,7 @@ def table(
             typer.echo(f"{name}  {layout_named(name).title}")
         return
     if store is None:
-        raise InputError("which store? Give its folder, or --list for the layouts.")
+        raise InputError("STORE is missing; give the folder of the runs, or --list for the layouts.")
     results = _results(store, where)
     if figure or x:
         _draw(results, figure or [], x, by, output, force=force)

@@ -46,7 +46,7 @@ def share(text: str | float) -> float:
     if given.endswith("%") or value > 1:
         value = round(value / 100, 12)
     if not 0.5 <= value <= 0.9999:
-        raise typer.BadParameter(f"{given!r} is not a level between 0.5 and 0.9999, such as 0.95 or 95.")
+        raise typer.BadParameter(f"must be between 0.5 and 0.9999, such as 0.95 or 95; got {given!r}.")
     return value
 
 
@@ -155,7 +155,7 @@ def refuse_to_replace(
     """
     if path is None or force or not path.is_file() or may(path):
         return
-    raise InputError(f"{option} {path} is there already, {what}; --force replaces it.")
+    raise InputError(f"{option} {path} already exists {what}; use --force to overwrite it.")
 
 
 def write_unless_other(path: Path, write: Callable[[Path], None], *, option: str, force: bool) -> None:
@@ -175,7 +175,9 @@ def write_unless_other(path: Path, write: Callable[[Path], None], *, option: str
             raise InputError(str(error).replace(str(made), str(path))) from error
         same = filecmp.cmp(made, path, shallow=False)
     if not same:
-        raise InputError(f"{option} {path} is there already and holds something else; --force replaces it.")
+        raise InputError(
+            f"{option} {path} already exists and has other content; use --force to overwrite it."
+        )
 
 
 def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force: bool) -> None:
@@ -191,7 +193,7 @@ def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force:
         mark = f'content="calibrant {mark_of_files(files)}"'.encode()
         return starts_with(mark)(page)
 
-    what = f"and is not a report of {files[0]}{' and the others' if len(files) > 1 else ''}"
+    what = f"and isn't a report of {files[0]}{' and the others' if len(files) > 1 else ''}"
     refuse_to_replace(path, option="--report", force=force, may=made_from_them, what=what)
 
 

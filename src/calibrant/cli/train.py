@@ -79,7 +79,7 @@ def train(
         typer.echo("\n".join(names_on_shelf()))
         return
     if recipe is None:
-        raise InputError("which recipe? `calibrant train --list` lists those that come with calibrant.")
+        raise InputError("RECIPE is missing; `calibrant train --list` lists the bundled ones.")
     if recipe.is_dir():
         if out is not None and out.resolve() != recipe.resolve():
             raise InputError(f"{recipe} is already a run; resume it without --out, or name a recipe.")

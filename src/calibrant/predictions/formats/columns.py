@@ -27,9 +27,8 @@ SINGLES = ("split", "weight", "group", "cluster")
 KEYS = {"weight": "weights", "group": "groups", "cluster": "clusters"}
 BINARY_NAMES = ("negative_class", "positive_class")
 ACCEPTED = (
-    "calibrant reads `label` with `logit_0`, `logit_1`, ... or `prob_0`, `prob_1`, ..., "
-    "or with `prob` (or `logit`) alone for a binary model, "
-    "or `confidence` with `correct` (or with `true_label` and `pred_label`); "
+    "name columns `label` and `prob_0`, `prob_1`, ... or `logit_0`, `logit_1`, ... (two classes: `prob`), "
+    "or `confidence` and `correct`; "
     "`columns` (--label-column, --prob-columns) says which they are by other names"
 )
 DECISIONS = frozenset({"y_pred", "pred", "prediction", "predictions", "predicted"})
@@ -107,7 +106,7 @@ def _layout(header: Sequence[str]) -> Layout:
                 f"it holds decisions (`{decided}`), and no probabilities, which calibration is about; in "
                 "scikit-learn they are what `predict_proba` returns."
             )
-        raise InputError(f"it holds {listing(header) or 'nothing'}, and no predictions; {ACCEPTED}.")
+        raise InputError(f"found no predictions in {listing(header) or 'an empty file'}; {ACCEPTED}.")
     names: tuple[str, ...] | None = None
     labels: tuple[str, ...] = ()
     singles = [column for name in SINGLES for column in _named(name, header)]
