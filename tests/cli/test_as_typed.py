@@ -163,7 +163,7 @@ def test_values_that_were_left_out_or_parted_by_blanks(run, file) -> None:
     assert "dog: no such file; columns have commas between, as --prob-columns" in one_line(done.stderr)
     done = run("evaluate", "my", "dir/my", "preds.csv")
     assert "my, dir/my, preds.csv: no such files; put quotes around a path" in one_line(done.stderr)
-    assert "; put quotes" in run("fit", "my", "preds.csv", "-o", "c").stderr
+    assert "; put quotes" in one_line(run("fit", "my", "preds.csv", "-o", "c").stderr)
 
 
 def test_levels_as_people_say_them(run, asked, file) -> None:
@@ -227,7 +227,7 @@ def test_nothing_is_replaced_by_another_command(run, asked, file, tmp_path) -> N
     assert run(*fit, "temperature").returncode == 0
     assert run(*fit, "temperature").returncode == 0
     kept = (tmp_path / "c.safetensors").read_bytes()
-    assert "holds something else; --force replaces it" in run(*fit, "platt").stderr
+    assert "has other content; use --force to overwrite it" in one_line(run(*fit, "platt").stderr)
     assert (tmp_path / "c.safetensors").read_bytes() == kept
     assert run(*fit, "platt", "--force").returncode == 0
     (tmp_path / "package.json").write_text('{"name": "page"}')

@@ -100,7 +100,7 @@ def test_bad_input_is_exit_code_two_in_every_format(run, boastful, tmp_path, arg
     else:
         found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
         assert found["passed"] is False
-        assert f"calibrant: {found['error']}\n" == done.stderr
+        assert f"calibrant: {found['error']}\n" == one_line(done.stderr)
 
 
 def test_a_missing_file_is_an_error_in_junit(run, boastful, tmp_path) -> None:

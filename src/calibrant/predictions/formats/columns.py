@@ -75,7 +75,11 @@ def layout_of(header: Header) -> Layout:
     except InputError as error:  # in the file's own words
         said = str(error)
         for given, name in header.read.items():
-            said = said.replace(f"`{name}`, ", f"`{given}`, ", 1) if said.startswith("it holds") else said
+            said = (
+                said.replace(f"`{name}`, ", f"`{given}`, ", 1)
+                if said.startswith(("it holds", "found no"))
+                else said
+            )
         raise InputError(said) from error
     if len(header.scores) > 1:  # their order is that of the classes
         suffixes = tuple(name.partition("_")[2] for name in header.scores)
