@@ -181,7 +181,7 @@ def test_a_calibrator_by_place_is_fitted_and_applied_on_the_command_line(tmp_pat
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     beside = ("--annotations", "truth.json")
     fit = ("fit", "found.json", *beside, "--method", "detection-logistic", "-o", "c.safetensors")
-    assert "fit on every detection with --all" in call(*fit, folder=tmp_path).stderr
+    assert "fit on every detection with --all" in one_line(call(*fit, folder=tmp_path).stderr)
     done = call(*fit, "--all", folder=tmp_path)
     assert (done.returncode, "300 detections in 300 images by confidence, x, y" in done.stdout) == (0, True)
     done = call("apply", "c.safetensors", "found.json", *beside, "-o", "better.json", folder=tmp_path)

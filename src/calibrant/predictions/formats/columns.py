@@ -74,12 +74,9 @@ def layout_of(header: Header) -> Layout:
         layout = _layout(header.names)
     except InputError as error:  # in the file's own words
         said = str(error)
-        for given, name in header.read.items():
-            said = (
-                said.replace(f"`{name}`, ", f"`{given}`, ", 1)
-                if said.startswith(("it holds", "found no"))
-                else said
-            )
+        if said.startswith(("it holds", "found no")):
+            for given, name in header.read.items():
+                said = said.replace(f"`{name}`, ", f"`{given}`, ", 1)
         raise InputError(said) from error
     if len(header.scores) > 1:  # their order is that of the classes
         suffixes = tuple(name.partition("_")[2] for name in header.scores)
