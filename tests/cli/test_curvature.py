@@ -162,7 +162,7 @@ def test_a_figure_is_replaced_by_an_equal_one(
     again = ("module:factory", "--figure", tmp_path / "a.svg")
     assert [call(*again).exit_code for _ in range(2)] == [0, 0]
     (tmp_path / "a.svg").write_text("<svg>mine</svg>", encoding="utf-8")
-    assert "holds something else; --force replaces it" in str(call(*again).exception)
+    assert "has other content; use --force to overwrite it" in str(call(*again).exception)
     assert (tmp_path / "a.svg").read_text(encoding="utf-8") == "<svg>mine</svg>"
     assert call(*again, "--force").exit_code == 0
 

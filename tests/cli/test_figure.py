@@ -64,7 +64,7 @@ def test_what_the_caption_gets_wrong_is_said(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["figure"], "which figure"),
+        (["figure"], "NAME is missing"),
         (["figure", "nothing"], "there is no figure 'nothing'"),
         (["figure", "focal-arrows", "-o", "x.gif"], r"--out must end in .svg, .png, .pdf; got 'x.gif'"),
     ],
@@ -84,7 +84,7 @@ def test_landscape_of_a_file(tmp_path: Path) -> None:
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     np.savez(tmp_path / "over.npz", logits=3 * logits, labels=labels, split=np.arange(200) % 2)
     path = tmp_path / "landscape.png"
-    arguments = ["figure", "landscape", str(tmp_path / "over.npz"), "-o", str(path), "--resamples", "2"]
+    arguments = ["figure", "landscape", str(tmp_path / "over.npz"), "-o", str(path), "--bootstrap", "2"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert path.read_bytes().startswith(b"\x89PNG")
@@ -123,7 +123,7 @@ def test_landscape_of_one_label(files: Path) -> None:
                 label,
                 "-o",
                 str(path),
-                "--resamples",
+                "--bootstrap",
                 "2",
             ],
         )
@@ -150,7 +150,7 @@ def test_landscape_of_confidences(files: Path) -> None:
                 "-o",
                 str(files / "x.svg"),
                 "--force",
-                "--resamples",
+                "--bootstrap",
                 "2",
             ],
         )
@@ -175,7 +175,7 @@ def test_landscape_of_confidences(files: Path) -> None:
         (["landscape", "one.npz", "--objective", "auc"], '`--objective` must be one of "nll"'),
         (["landscape", "one.npz", "--label", "b"], "one.npz is multiclass"),
         (["landscape", "several.npz"], "has 3 labels per sample; choose one by --label: a, b, c, or 0 to 2"),
-        (["landscape", "several.npz", "--label", "d"], "has no label 'd'; there is 'a', 'b', 'c'."),
+        (["landscape", "several.npz", "--label", "d"], "has no label 'd'; choose 'a', 'b' or 'c'."),
         (
             ["landscape", "several.npz", "--label", "7"],
             "has no label '7'; there are 3, from 0 to 2 (a, b, c).",

@@ -71,9 +71,9 @@ def test_a_quiet_stream_is_exit_code_0(stream: Path, tmp_path: Path) -> None:
     ("given", "said"),
     [
         (["--time", "then"], "it holds no column `then` (--time); it holds `when`, `label`, `prob`"),
-        (["--time", "prob"], "and no predictions"),
+        (["--time", "prob"], "found no predictions"),
         (["--time", "when", "--window", "1"], "must be a span such as '1d'"),
-        (["--time", "when", "--against", "baseline"], "goes with"),
+        (["--time", "when", "--alarm-on", "baseline"], "goes with"),
         (["--time", "when", "--prometheus", "x.txt"], "must end in .prom"),
     ],
 )

@@ -81,8 +81,8 @@ def test_no_option_of_reading_is_passed_over(folder, capsys) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("check", "t", "--max-ece", "0.9", "--jobs", "2"), "name it, as --engine pool"),
-        (("fit", "t/a.parquet", "-o", "o.safetensors", "--jobs", "2"), "name it, as --engine pool"),
+        (("check", "t", "--max-ece", "0.9", "--jobs", "2"), "Add --engine pool"),
+        (("fit", "t/a.parquet", "-o", "o.safetensors", "--jobs", "2"), "Add --engine pool"),
         (("check", "t/a.parquet", "--max-ece", "0.9", "--iou", "0.7"), "--iou is for COCO detections"),
         (("check", "t/a.parquet", "--max-ece", "0.9", "--ignore-index", "1"), "are for segmentation"),
     ],

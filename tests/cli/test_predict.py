@@ -15,7 +15,7 @@ from calibrant import data
 from calibrant._math.errors import InputError
 from calibrant.predictions import load_predictions
 from calibrant.training.prediction import Wanted, predict
-from command_line import call
+from command_line import call, one_line
 
 FACTORIES = """
 import torch
@@ -53,7 +53,9 @@ def folder(tmp_path, rng, monkeypatch):
 
 def test_a_folder_of_images_is_predicted(folder) -> None:
     """Size, mean and deviation are applied; the share for calibration is marked; classes are the folders."""
-    options = "--size 4 --calibration 0.25 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.25 --batch-size 7 --device cpu"
+    options = (
+        "--size 4 --calibration-size 0.25 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.25 --batch-size 7 --device cpu"
+    )
     done = call(
         "predict", "factories_of_test:bright", "images", "-o", "p.npz", *options.split(), folder=folder
     )
@@ -70,10 +72,10 @@ def test_a_folder_of_images_is_predicted(folder) -> None:
 
 
 def test_weights_are_loaded_by_name(folder) -> None:
-    """``--checkpoint`` replaces the weights that the factory made."""
+    """``--weights`` replaces the weights that the factory made."""
     weights = {"1.weight": torch.zeros(2, 288), "1.bias": torch.tensor([3.0, -3.0])}
     torch.save(weights, folder / "w.pt")
-    options = "-o p.npz --checkpoint w.pt --calibration 0 -q"
+    options = "-o p.npz --weights w.pt --calibration-size 0 -q"
     done = call("predict", "factories_of_test:bright", "images", *options.split(), folder=folder)
     assert done.returncode == 0, done.stderr
     found = load_predictions(folder / "p.npz")
@@ -104,8 +106,8 @@ def test_what_does_not_go_together_is_one_sentence(folder, arguments, words) -> 
     """It is said, and nothing is written."""
     done = call("predict", *arguments, "-o", "p.npz", folder=folder)
     assert done.returncode == 2
-    assert words in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert words in one_line(done.stderr)
+    assert one_line(done.stderr).count("\n") == 1
     assert not (folder / "p.npz").exists()
 
 

@@ -17,10 +17,10 @@ from command_line import START
 CALLS = {
     "evaluate": (("evaluate", "p.npz", "--bootstrap", "20"), 0, "onfident"),
     "fit": (("fit", "p.npz", "-o", "c.txt"), 2, ".safetensors"),
-    "apply": (("apply", "absent.safetensors", "p.npz", "-o", "q.npz"), 2, "no file absent.safetensors"),
+    "apply": (("apply", "absent.safetensors", "p.npz", "-o", "q.npz"), 2, "absent.safetensors: no such file"),
     "compare": (("compare", "p.npz"), 2, "two files or more"),
     "check": (("check", "p.npz", "--max-ece", "0.001"), 1, "FAIL: "),
-    "monitor": (("monitor", "absent.csv", "--time", "when"), 2, "no file absent.csv"),
+    "monitor": (("monitor", "absent.csv", "--time", "when"), 2, "absent.csv: no such file"),
     "demo": (("demo", "--seed", "-1"), 2, "--seed"),
     "train": (("train", "absent.toml"), 2, "absent.toml"),
     "sweep": (("sweep", "absent.toml"), 2, "absent.toml"),
@@ -31,8 +31,10 @@ CALLS = {
     "study": (("study", "--list"), 0, "losses"),
     "figure": (("figure", "focal-arrows", "-o", "x.gif"), 2, ".svg, .png, .pdf"),
     "curvature": (("curvature", "absent"), 2, "there is no run absent"),
-    "convert": (("convert", "absent.pth", "-o", "w.safetensors"), 2, "no file absent.pth"),
+    "convert": (("convert", "absent.pth", "-o", "w.safetensors"), 2, "absent.pth: no such file"),
     "serve": (("serve", "--port", "70000"), 2, "--port"),
+    "methods": (("methods",), 0, "temperature"),
+    "show_help": (("help", "input"), 0, "--prob-columns"),
 }
 
 HEARS = "import signal;signal.signal(signal.SIGINT, signal.default_int_handler);"

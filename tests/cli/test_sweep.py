@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from calibrant.experiments.grid import load_grid
-from command_line import call
+from command_line import call, one_line
 
 GRID = """
 [recipe]
@@ -31,15 +31,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A grid, and a store with its runs; not to be changed."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "grid.toml").write_text(GRID, encoding="utf-8")
-    done = call("sweep", "grid.toml", "--engine", "serial", "--only", "loss=cross*", folder=folder)
+    done = call("sweep", "grid.toml", "--engine", "serial", "--where", "loss=cross*", folder=folder)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "grid.toml: 2 runs")
     plan = call("sweep", "grid.toml", "--dry-run", "--jobs", "2", folder=folder)
     assert plan.stdout.splitlines()[:2] == ["4 runs", "finished: 2"]
     assert "to do: 2, 2 at once; about " in plan.stdout
     done = call("sweep", "grid.toml", "--engine", "serial", folder=folder)
     assert done.returncode == 0, done.stderr
-    assert "3/4  seed=0 loss=brier" in done.stderr
-    assert "4/4  seed=1 loss=brier" in done.stderr
+    assert "3/4  seed=0 loss=brier" in one_line(done.stderr)
+    assert "4/4  seed=1 loss=brier" in one_line(done.stderr)
     assert [row.split()[1] for row in done.stdout.splitlines() if row[:1] == "│"] == [
         "cross-entropy",
         "brier",
@@ -85,7 +85,7 @@ def test_known_runs_are_not_planned(folder) -> None:
     assert not (folder / "new").exists()
     refused = call("sweep", "grid.toml", "--known", "grid.toml", "--dry-run", folder=folder)
     assert refused.returncode == 2
-    assert "grid.toml: not the results file of a study" in refused.stderr
+    assert "grid.toml: not the results file of a study" in one_line(refused.stderr)
 
 
 def test_a_dry_run_leaves_nothing(tmp_path) -> None:
@@ -118,13 +118,13 @@ def test_failed_runs_are_shown_retried_and_pruned(tmp_path) -> None:
     assert call("runs", "store", "--prune", "predictions", "-y", folder=tmp_path).returncode == 0
     assert not list((tmp_path / "store").rglob("predictions.npz"))
     refused = call("runs", "store", "--prune", "chosen", folder=tmp_path)
-    assert (refused.returncode, "give one" in refused.stderr) == (2, True)
+    assert (refused.returncode, "give one" in one_line(refused.stderr)) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("sweep", "grid.toml", "--only", "los=brier"), "there is no setting los; did you mean 'loss'?"),
+        (("sweep", "grid.toml", "--where", "los=brier"), "there is no setting los; did you mean 'loss'?"),
         (("sweep", "grid.toml", "--engine", "poool"), "there is no engine 'poool'; did you mean 'pool'?"),
         (("sweep", "digits-loses"), "nor a grid of that name; did you mean 'digits-losses'?"),
         (("runs", "nowhere"), "nowhere holds no store of runs"),
@@ -135,7 +135,7 @@ def test_failed_runs_are_shown_retried_and_pruned(tmp_path) -> None:
 def test_wrong_input(folder, arguments, words) -> None:
     """One sentence, exit code 2."""
     done = call(*arguments, folder=folder)
-    assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, words in one_line(done.stderr)) == (2, True), done.stderr
 
 
 def test_a_sweep_that_is_stopped_says_so_once(folder, tmp_path, monkeypatch) -> None:

@@ -334,5 +334,5 @@ def test_corrupted_cifar(tmp_path, rng) -> None:
 
 def test_settings_of_a_name_are_checked(tmp_path) -> None:
     """A setting that a set does not have is told with those that it has."""
-    with pytest.raises(InputError, match="data set 'svhn' has no setting 'more'; there is 'extra'"):
+    with pytest.raises(InputError, match="data set 'svhn' has no setting 'more'; choose 'extra'"):
         data.load("svhn(more=1)", folder=tmp_path)

@@ -45,7 +45,7 @@ def test_exclusions_and_overrides() -> None:
     ]
     assert grid.num_excluded == 1
     assert len(grid.only({"value": 5.0}).points) == 1
-    with pytest.raises(InputError, match=r"--only leaves none of the 3 runs; there value is 1\.0, 5\.0\."):
+    with pytest.raises(InputError, match=r"--where leaves none of the 3 runs; there value is 1\.0, 5\.0\."):
         grid.only({"value": 6.0})
 
 
@@ -113,7 +113,7 @@ def test_recipes_by_path_and_as_tables(tmp_path) -> None:
         ),
         (
             {"axes": {"seed": [0]}, "override": [{"when": {"seed": 2}, "set": {"loss": "brier"}}]},
-            r"\[\[override\]\] matches no run: none has seed = 2; there is '0'\.",
+            r"\[\[override\]\] matches no run: none has seed = 2; choose '0'\.",
         ),
         (
             {"zip": [{"seed": [0, 1], "loss": ["brier", "mmce"]}], "exclude": [{"seed": 0, "loss": "mmce"}]},
@@ -138,7 +138,7 @@ def test_what_is_wrong_is_said_in_one_sentence(content, message) -> None:
 
 def test_wanted_settings() -> None:
     """Stars and alternatives; brackets in values are no patterns; 1 is not true."""
-    assert read_wanted(["loss=focal(gamma=3)", "data.seed=0|2"], option="--only") == {
+    assert read_wanted(["loss=focal(gamma=3)", "data.seed=0|2"], option="--where") == {
         "loss": "focal(gamma=3)",
         "data.seed": [0, 2],
     }

@@ -22,9 +22,9 @@ ENDINGS = (".npz", ".csv", ".parquet", ".safetensors", ".pt")
 LOGITS = np.array([[2.0, 0.0], [0.0, 3.0], [1.0, 0.0]])
 PROBS = np.array([[0.5, 0.5], [0.25, 0.75], [0.0, 1.0]])
 READS = (
-    "calibrant reads `logits` or `probs` with `labels`, "
-    "or `logits_val`, `labels_val`, `logits_test`, `labels_test` (or the same with `probs`), "
-    "or `confidence` with `correct` (or with `true_label` and `pred_label`)."
+    "name arrays `logits` or `probs`, with `labels` "
+    "(or `logits_val`, `labels_val`, `logits_test`, `labels_test`, or the same with `probs`), "
+    "or `confidence` with `correct` or with `true_label` and `pred_label`."
 )
 TO_USE_NAMES = "to use names give `class_names` (in a table: name the columns, as in `prob_cat`)."
 WHICH_IS_CLASS_1 = (
@@ -33,9 +33,8 @@ WHICH_IS_CLASS_1 = (
 )
 LEAVE_OUT = "leave such rows out (pandas: `frame.dropna(subset=['label'])`)."
 READS_COLUMNS = (
-    "calibrant reads `label` with `logit_0`, `logit_1`, ... or `prob_0`, `prob_1`, ..., "
-    "or with `prob` (or `logit`) alone for a binary model, "
-    "or `confidence` with `correct` (or with `true_label` and `pred_label`); "
+    "name columns `label` and `prob_0`, `prob_1`, ... or `logit_0`, `logit_1`, ... (two classes: `prob`), "
+    "or `confidence` and `correct`; "
     "`columns` (--label-column, --prob-columns) says which they are by other names."
 )
 
@@ -64,8 +63,8 @@ def message(path) -> str:
 
 
 ARRAYS = {
-    "no scores": ({"labels": [0, 1], "x": [1]}, f"it holds `labels`, `x`, and no predictions; {READS}"),
-    "empty archive": ({}, f"it holds nothing, and no predictions; {READS}"),
+    "no scores": ({"labels": [0, 1], "x": [1]}, f"found no predictions in `labels`, `x`; {READS}"),
+    "empty archive": ({}, f"found no predictions in an empty file; {READS}"),
     "five largest": (
         {"top5_probs": np.zeros((3, 5)), "top5_classes": np.zeros((3, 5))},
         (
@@ -224,17 +223,17 @@ ARRAYS = {
     "rows that do not sum to one": (
         {"probs": changed(PROBS, (1, 0), 0.127)},
         (
-            "`probs` must have rows summing to 1; row 1 sums to 0.877; if these are logits, name them "
-            "`logits`; if they were rounded, divide each row by its sum first, or export more digits; "
-            "if several labels may hold at once, give `labels` (N, C) or the kind multilabel."
+            "`probs` must have rows summing to 1; row 1 sums to 0.877; name logits `logits`; "
+            "divide rounded rows by their sum, or export more digits; "
+            "give `labels` (N, C) or the kind multilabel if several labels can be true."
         ),
     ),
     "rows just beyond the tolerance": (
         {"probs": changed(PROBS, (2, 0), 0.0011)},
         (
-            "`probs` must have rows summing to 1; row 2 sums to 1.0011; if these are logits, name them "
-            "`logits`; if they were rounded, divide each row by its sum first, or export more digits; "
-            "if several labels may hold at once, give `labels` (N, C) or the kind multilabel."
+            "`probs` must have rows summing to 1; row 2 sums to 1.0011; name logits `logits`; "
+            "divide rounded rows by their sum, or export more digits; "
+            "give `labels` (N, C) or the kind multilabel if several labels can be true."
         ),
     ),
     "logits called probs": (
@@ -352,11 +351,11 @@ def test_bad_arrays(name, tmp_path) -> None:
 
 
 TABLES = {
-    "no scores": ("id,label\na,1\nb,0\n", f"it holds `id`, `label`, and no predictions; {READS_COLUMNS}"),
+    "no scores": ("id,label\na,1\nb,0\n", f"found no predictions in `id`, `label`; {READS_COLUMNS}"),
     "many columns": (
         ",".join(f"c{index}" for index in range(14)) + "\n",
         (
-            f"it holds {', '.join(f'`c{index}`' for index in range(12))} and 2 more, and no predictions; "
+            f"found no predictions in {', '.join(f'`c{index}`' for index in range(12))} and 2 more; "
             f"{READS_COLUMNS}"
         ),
     ),
@@ -461,7 +460,7 @@ TABLES = {
         "`positive_class` must hold one name, the same in every row.",
     ),
     "an open quote": ('prob,label\n0.5,"1\n0.5,1\n', "line 3 is not CSV (unexpected end of data)."),
-    "only blank lines": ("\n\n", f"it holds nothing, and no predictions; {READS_COLUMNS}"),
+    "only blank lines": ("\n\n", f"found no predictions in an empty file; {READS_COLUMNS}"),
     "bad split": (
         "prob,split\n0.5,val\n0.5,\n",
         "`split` must be 0, calibration or val, or else 1 or test; line 3 holds ''.",
@@ -508,7 +507,7 @@ def test_text_that_is_not_utf8(tmp_path) -> None:
             {"prob": [0.5, 0.5], "label": [1, None]},
             f"`label` is missing in 1 of 2 rows; row 1 holds ''; {LEAVE_OUT}",
         ),
-        ({"x": [0.5, 0.5]}, f"it holds `x`, and no predictions; {READS_COLUMNS}"),
+        ({"x": [0.5, 0.5]}, f"found no predictions in `x`; {READS_COLUMNS}"),
     ],
 )
 def test_bad_columns(columns, expected, tmp_path) -> None:
@@ -575,7 +574,7 @@ def test_nothing_is_unpickled(holder, tmp_path, monkeypatch) -> None:
             torch.zeros(3, 2),
             "it holds a Tensor; write it by torch.save({'logits': logits, 'labels': labels}, path).",
         ),
-        ({"labels": torch.zeros(2)}, f"it holds `labels`, and no predictions; {READS}"),
+        ({"labels": torch.zeros(2)}, f"found no predictions in `labels`; {READS}"),
         (
             {"logits": torch.zeros(2, 2), "groups": {"a": 1}},
             "`groups` must be a sequence of names; got dict.",
@@ -740,7 +739,7 @@ def test_unknown_endings(name, ending, tmp_path) -> None:
 def test_files_that_cannot_be_opened(tmp_path, monkeypatch) -> None:
     """A missing file, a folder and a forbidden file are OSErrors in one sentence with the path."""
     absent, folder = tmp_path / "absent.npz", tmp_path / "folder.npz"
-    with pytest.raises(FileNotFoundError, match=exactly(f"there is no file {absent}.")):
+    with pytest.raises(FileNotFoundError, match=exactly(f"{absent}: no such file.")):
         load_predictions(absent)
     folder.mkdir()
     words = f"{folder} is a directory, not a file of predictions."

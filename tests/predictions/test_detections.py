@@ -12,7 +12,7 @@ from calibrant import InputError
 from calibrant.calibrators import PlattScaling, fit_detections, save_detection_calibration
 from calibrant.predictions import Predictions, load_detections
 from calibrant.predictions.repair_form import to_repair
-from command_line import call
+from command_line import call, one_line
 
 TRUTH = {
     "images": [{"id": 7, "width": 100, "height": 50}, {"id": 8, "width": 100, "height": 100}],
@@ -86,7 +86,7 @@ def test_groups_may_be_bands_of_the_boxes(files) -> None:
         folder=files[0].parent,
     )
     assert done.returncode == 2
-    assert "--cluster is for tables; leave it out with --annotations" in done.stderr
+    assert "--cluster is for tables; leave it out with --annotations" in one_line(done.stderr)
 
 
 def test_commands_read_them_by_their_annotations(files, tmp_path) -> None:
@@ -183,7 +183,7 @@ def test_a_calibrator_by_place_is_fitted_and_applied_on_the_command_line(tmp_pat
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     beside = ("--annotations", "truth.json")
     fit = ("fit", "found.json", *beside, "--method", "detection-logistic", "-o", "c.safetensors")
-    assert "fit on every detection with --all" in call(*fit, folder=tmp_path).stderr
+    assert "fit on every detection with --all" in one_line(call(*fit, folder=tmp_path).stderr)
     done = call(*fit, "--all", folder=tmp_path)
     assert (done.returncode, "300 detections in 300 images by confidence, x, y" in done.stdout) == (0, True)
     done = call("apply", "c.safetensors", "found.json", *beside, "-o", "better.json", folder=tmp_path)

@@ -124,9 +124,7 @@ def test_both_forms_of_a_column(name, tmp_path) -> None:
 def test_rounded_rows_are_told_what_to_do() -> None:
     """Rows of two decimals may miss one by too much; what the message proposes makes them readable."""
     probs = np.array([[0.33, 0.33, 0.33], [0.2, 0.3, 0.5]])
-    remedies = (
-        "name them `logits`; if they were rounded, divide each row by its sum first, or export more digits"
-    )
+    remedies = "name logits `logits`; divide rounded rows by their sum, or export more digits"
     with pytest.raises(InputError, match=remedies):
         Predictions(probs=probs)
     assert Predictions(probs=probs / probs.sum(axis=1, keepdims=True)).notes == ()

@@ -153,9 +153,7 @@ def test_real_files_that_hold_no_predictions(data_folder) -> None:
     """The five largest probabilities of each sample are not enough, and images are no predictions."""
     with pytest.raises(InputError, match="only the largest probabilities of each sample"):
         load_predictions(data_folder / "top5_imagenet_cifar10" / "resnet18_pytorch_cifar10.npz")
-    with pytest.raises(
-        InputError, match="it holds `x_train`, `y_train`, `x_test`, `y_test`, and no predictions"
-    ):
+    with pytest.raises(InputError, match="found no predictions in `x_train`, `y_train`, `x_test`, `y_test`"):
         load_predictions(data_folder / "mnist" / "mnist.npz")
 
 

@@ -197,7 +197,7 @@ def test_headers_have_an_end(head: bytes, rest: bytes, refused: bool) -> None:
 def test_a_stalled_upload_does_not_keep_the_server(tmp_path) -> None:
     """SIGTERM ends it within a few seconds, whatever a client holds."""
     serving = subprocess.Popen(
-        [*START, "serve", "--port", "0", "--workers", "1"], stdout=subprocess.PIPE, cwd=tmp_path, text=True
+        [*START, "serve", "--port", "0", "--jobs", "1"], stdout=subprocess.PIPE, cwd=tmp_path, text=True
     )
     assert serving.stdout is not None
     with serving:

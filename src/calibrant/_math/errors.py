@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sysconfig
 import traceback
 import warnings
@@ -44,6 +45,26 @@ def sentence_of(error: Exception) -> str:
         return str(error)
     name = str(error.filename)[:200]
     return f"{error.strerror}." if error.filename is None else f"{name}: {error.strerror}."
+
+
+def in_lines(sentence: str) -> str:
+    """What is wrong, and below it what to do.
+
+    Example:
+        >>> print(in_lines("--bins must be at least 1; got 0; leave it out."))
+        --bins must be at least 1; got 0.
+        Leave it out.
+    """
+    wrong, *remedies = _REMEDY.split(sentence)
+    return ".\n".join([wrong, *(remedy[0].upper() + remedy[1:] for remedy in remedies)])
+
+
+_REMEDY = re.compile(
+    r"(?:; |\. )(?=`calibrant|--[a-z]|(?:add|bring|call|choose|create|delete|did|divide|evaluate|export|"
+    r"fetch|fit|get|give|keep|leave|lower|mark|name|pass|put|read|remove|rename|replace|resume|restore|save|see|set|"
+    r"start|store|take|try|upgrade|use|wait|write)\b)"
+)
+"""Before an instruction, or a command to run."""
 
 
 @contextmanager

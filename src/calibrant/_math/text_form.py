@@ -17,7 +17,7 @@ Built = TypeVar("Built")
 _CALL = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", flags=re.DOTALL)
 _LONGEST = 2000  # characters; deeper nesting than this allows would exhaust Python's own parser
 
-_MOST = 30  # names in a message
+_MOST = 5  # names in a message
 
 
 def common_start(texts: Iterable[str]) -> str:
@@ -81,7 +81,9 @@ def _plain(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def build_from(text: str, makers: Mapping[str, Callable[..., Built]], *, what: str) -> Built:
+def build_from(
+    text: str, makers: Mapping[str, Callable[..., Built]], *, what: str, remedy: str = ""
+) -> Built:
     """Make the thing that ``text`` describes; ``what`` names its kind in messages.
 
     Raises:
@@ -97,7 +99,7 @@ def build_from(text: str, makers: Mapping[str, Callable[..., Built]], *, what: s
         calibrant._math.errors.InputError: there is no number 'quatrers'; did you mean 'quarters'?
     """
     name, settings = parse_call(text)
-    maker = named(name, makers, what)
+    maker = named(name, makers, what, remedy=remedy)
     known = [word for word in inspect.signature(maker).parameters if word != "self"]
     for setting in settings:
         if setting not in known:
@@ -112,7 +114,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name.lower().replace("_", "-"), alike, n=1)
     if close:
         return f"; did you mean {alike[close[0]]!r}?"
-    return f"; there is {_listed(names)}." if names else "; there is none."
+    return f"; choose {_listed(names)}." if names else "; there is none."
 
 
 def named(name: str, known: Mapping[str, Built], what: str, *, place: str = "", remedy: str = "") -> Built:
@@ -127,8 +129,8 @@ def named(name: str, known: Mapping[str, Built], what: str, *, place: str = "", 
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-    return ", ".join(repr(name) for name in names[:_MOST]) + more
+    *most, last = [repr(name) for name in names[:_MOST]] + ["others"] * (len(names) > _MOST)
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def _malformed(text: str) -> InputError:

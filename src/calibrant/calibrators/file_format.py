@@ -74,7 +74,7 @@ def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[s
     from safetensors.torch import load_file
 
     if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {os.fspath(path)}.")
+        raise FileNotFoundError(f"{os.fspath(path)}: no such file.")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}

@@ -39,4 +39,4 @@ def build(text: str) -> Calibrator:
         >>> build('focal-temperature(objective="ece", search="line")')
         FocalTemperatureScaling(objective='ece', search='line', selection='none')
     """
-    return build_from(text, CALIBRATORS, what="calibrator")
+    return build_from(text, CALIBRATORS, what="calibrator", remedy=" `calibrant methods` lists them.")

@@ -30,31 +30,38 @@ _MOST_NAMED = 5  # classes whose estimated share is printed
 
 @reads
 def apply(
-    calibrator: Annotated[Path, typer.Argument(help="A calibrator that `calibrant fit` saved.")],
-    file: Annotated[Path, typer.Argument(help="Predictions; labels are not needed.")],
+    calibrator: Annotated[Path, typer.Argument(help="Calibrator saved by `calibrant fit`.")],
+    file: Annotated[Path, typer.Argument(help="Predictions; labels aren't needed.")],
     reading: Reading,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the calibrated predictions to.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Write the calibrated predictions to this file.")],
     label_shift: Annotated[
         str | None,
         typer.Option(
             "--label-shift",
-            help="em: estimate the class frequencies of FILE without labels and correct for them. Valid only "
-            "if FILE differs from the calibration data in nothing but the frequencies.",
+            metavar="METHOD",
+            help="em: estimate new class frequencies without labels and correct for them.",
         ),
     ] = None,
     prior: Annotated[
-        str | None, typer.Option(help="Known class frequencies of FILE to correct for, such as 0.98,0.02.")
+        str | None, typer.Option(metavar="SHARES", help="Known class frequencies of FILE, e.g. 0.98,0.02.")
     ] = None,
     unknown_groups: Annotated[
         Literal["error", "pooled"] | None,
-        typer.Option(help="For a calibrator by group: what to do with groups that it was not fitted on."),
+        typer.Option(
+            metavar="WHAT", help="Groups not seen in the fit: error, or pooled (calibrator of all)."
+        ),
     ] = None,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Keep texts that a spreadsheet would run as formulas.")
+        bool, typer.Option("--raw", help="Keep text that a spreadsheet would run as a formula.")
     ] = False,
     force: Force = False,
 ) -> None:
-    """Repair the probabilities in FILE with a saved calibrator."""
+    """Calibrate the probabilities in FILE with a saved calibrator.
+
+    Examples:
+        calibrant apply calibrator.safetensors new.npz -o calibrated.npz
+        calibrant apply calibrator.safetensors new.csv -o calibrated.csv --prior 0.98,0.02
+    """
     check_inputs(calibrator, file)
     check_output(out, option="--out", inputs=[calibrator, file])
     _refuse_two_corrections(label_shift, prior)

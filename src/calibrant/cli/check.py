@@ -22,7 +22,6 @@ from calibrant.cli.terminal import (
     Json,
     PositiveClass,
     Seed,
-    alternatives,
     check_json,
     check_output,
     command_line,
@@ -64,37 +63,35 @@ def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
 @_with_limits
 @reads
 def check(
-    file: Annotated[Path, typer.Argument(help="Predictions; `confidence` with `correct` is enough.")],
+    file: Annotated[Path, typer.Argument(help="Predictions with labels, or `confidence` and `correct`.")],
     reading: Reading,
     baseline: Annotated[
-        Path | None, typer.Option(help="Predictions that FILE must not be worse than.")
+        Path | None, typer.Option(help="Fail if FILE is significantly worse than this file.")
     ] = None,
     baseline_metric: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"What must not be worse: {alternatives(gated())}. May be repeated. Default: ece, and nll "
-            "where it is known."
+            metavar="METRIC",
+            help="Metric that must not be worse (repeatable; default: ece and nll).",
         ),
     ] = None,
     confidence: Annotated[
         float,
-        typer.Option(
-            parser=share, metavar="SHARE", help="Confidence required before a check fails: 0.95, or 95."
-        ),
+        typer.Option("--level", parser=share, metavar="SHARE", help="Level of the tests: 0.95 or 95."),
     ] = 0.95,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Also fail what noise explains or too few samples cannot decide."),
+        typer.Option("--strict", help="Also fail if noise or too few samples could explain the result."),
     ] = False,
     positive_class: PositiveClass = None,
     groups: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Groups to check: a,b, or none. Without it every group."),
+        typer.Option(metavar="NAMES", help="Groups to check: a,b or none (default: all)."),
     ] = None,
     json: Json = None,
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this .xml file.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
     bins: Bins = 15,
-    bootstrap: Annotated[int, typer.Option(min=2, help="Resamples, and draws at the limit.")] = 1000,
+    bootstrap: Annotated[int, typer.Option(min=2, metavar="N", help="Bootstrap resamples.")] = 1000,
     ignore_index: IgnoreIndex = None,
     seed: Seed = 0,
     engine: EngineOption = None,
@@ -103,9 +100,13 @@ def check(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails.")] = False,
     **limits: str | None,
 ) -> None:
-    """Exit with 1 if FILE exceeds a limit or is worse than a baseline by more than noise explains; else 0.
+    """Fail (exit 1) if FILE is significantly worse than a limit or baseline.
 
-    Where so few samples would let a much worse model pass as well, it says so; with --strict that is a 1.
+    Warns if there are too few samples to tell; --strict fails then too.
+
+    Examples:
+        calibrant check predictions.npz --max-ece 0.03
+        calibrant check candidate.npz --baseline production.npz --junit checks.xml
     """
     inputs = [file] if baseline is None else [file, baseline]
     check_json(json, inputs, force=force)
@@ -209,4 +210,4 @@ def _number(option: str, text: str | None) -> float:
         remedy = f"; write {value:g}"
     except ValueError:
         remedy = ""
-    raise InputError(f"{option} must be a number, as 0.03; got {text!r}{remedy}.")
+    raise InputError(f"{option} must be a number such as 0.03; got {text!r}{remedy}.")

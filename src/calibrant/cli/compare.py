@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 def compare(
     files: Annotated[
         list[Path],
-        typer.Argument(help="Two or more files of predictions, folders of images, or directories of runs."),
+        typer.Argument(metavar="FILE", help="Two or more files of predictions, or directories of runs."),
     ],
     reading: Reading,
-    report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     title: Title = None,
     names: Names = None,
     json: Json = None,
@@ -62,10 +62,11 @@ def compare(
     jobs: JobsOption = None,
     force: Force = False,
 ) -> None:
-    """Put several models side by side; differences are paired where the samples are the same.
+    """Compare models; differences are paired if the samples are the same.
 
-    For runs the report also shows what their recipes differ in, the same images under each, and, where they
-    recorded dynamics, how each learned.
+    Examples:
+        calibrant compare before.npz after.npz
+        calibrant compare resnet.npz vit.npz --names ResNet,ViT --report report.html
     """
     added = check_added(metric or ())
     files = expanded(files)
@@ -74,7 +75,7 @@ def compare(
     refuse_to_replace_report(report, files, force=force)
     check_json(json, files, force=force)
     if len(files) < 2:
-        msg = "compare needs two files or more; for one, use `calibrant evaluate`."
+        msg = "compare needs two files or more; use `calibrant evaluate` for one."
         raise InputError(msg)
     called_so = called(files, names)
     of_groups = "models are compared on all samples; evaluate each file to see its groups."

@@ -12,11 +12,16 @@ from calibrant.cli.terminal import Force, check_output, progress, refuse_to_repl
 
 
 def convert(
-    checkpoint: Annotated[Path, typer.Argument(help="Weights of CheXNet, as torch.save wrote them.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where they go: a .safetensors file.")],
+    checkpoint: Annotated[Path, typer.Argument(help="Weights of CheXNet, as written by torch.save.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Write to this .safetensors file.")],
     force: Force = False,
 ) -> None:
-    """Make a .safetensors file of a CheXNet checkpoint, without running anything that stands in it."""
+    """Convert a CheXNet checkpoint to .safetensors without executing it.
+
+    Examples:
+        calibrant convert chexnet.pth.tar -o chexnet.safetensors
+        calibrant convert chexnet.pth.tar -o chexnet.safetensors --force
+    """
     check_inputs(checkpoint)
     check_output(out, endings=(".safetensors",), option="--out", inputs=[checkpoint])
     refuse_to_replace(out, option="--out", force=force, may=lambda _: False, what="from before")

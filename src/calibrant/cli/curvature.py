@@ -24,53 +24,55 @@ if TYPE_CHECKING:
 
 
 def curvature(
-    run: Annotated[str, typer.Argument(help="The directory of a finished run, or module:factory.")],
+    run: Annotated[str, typer.Argument(help="Directory of a finished run, or module:factory.")],
     split: Annotated[
-        Literal["train", "test"], typer.Option(help="The split to take samples from.")
+        Literal["train", "test"], typer.Option(metavar="SPLIT", help="Split of the samples: train or test.")
     ] = "train",
-    samples: Annotated[int, typer.Option(min=0, help="How many samples, drawn at random; 0: all.")] = 1000,
-    top: Annotated[int, typer.Option(min=1, help="How many of the largest eigenvalues.")] = 1,
-    products: Annotated[
-        int, typer.Option(min=6, help="Products with the Hessian to spend on the trace.")
-    ] = 60,
-    density: Annotated[bool, typer.Option(help="Also estimate the density of all eigenvalues.")] = True,
+    samples: Annotated[int, typer.Option(min=0, help="Number of random samples; 0 for all.")] = 1000,
+    top: Annotated[int, typer.Option(min=1, help="Number of largest eigenvalues.")] = 1,
+    products: Annotated[int, typer.Option(min=6, help="Hessian-vector products for the trace.")] = 60,
+    density: Annotated[bool, typer.Option(help="Estimate the density of all eigenvalues.")] = True,
     weights: Annotated[
-        Path | None, typer.Option(help="With a factory: its weights, .safetensors or .pt.")
+        Path | None, typer.Option(help="Factory: weights to load (.safetensors or .pt).")
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="With a factory: a named set, an .npz file, or a folder of images or texts."),
+        typer.Option(metavar="DATA", help="Factory: named dataset, .npz file, or folder of images or texts."),
     ] = None,
     loss: Annotated[
-        str | None, typer.Option(help='With a factory: what it was trained with, such as "focal(gamma=3)".')
+        str | None,
+        typer.Option(metavar="LOSS", help='Factory: loss it was trained with, e.g. "focal(gamma=3)".'),
     ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="With a factory: a recipe's setting, such as data.normalise=none; may be repeated."
+            "--set", metavar="SETTING", help="Factory: setting, e.g. data.normalise=none (repeatable)."
         ),
     ] = None,
     json: Annotated[
         Path | None,
-        typer.Option(help="Write the numbers to this .json file; for a run also RUN/curvature.json."),
+        typer.Option(help="Write the numbers to this .json file, besides RUN/curvature.json."),
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(help="Draw the density into this file: .svg, .png or .pdf.")
+        Path | None, typer.Option(help="Draw the density to this .svg, .png or .pdf file.")
     ] = None,
-    device: Annotated[str, typer.Option(help="Device: cpu, cuda or mps.")] = "cpu",
+    device: Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or mps.")] = "cpu",
     seed: Seed = 0,
     force: Force = False,
 ) -> None:
-    """The curvature of the training loss, and of cross-entropy, at a network's parameters.
+    """Measure the curvature of the loss: eigenvalues, trace and density.
 
-    The Hessian's largest eigenvalue with its residual, its trace with its standard error and the density of
-    its eigenvalues. For a run, the numbers are kept in its directory and shown in its report.
+    Measures the training loss and cross-entropy. For a run, its report shows the result.
+
+    Examples:
+        calibrant curvature runs/digits
+        calibrant curvature my_network:build --weights net.pt --data mnist --loss cross-entropy
     """
     check_output(json, endings=(".json",), option="--json", inputs=[weights] if weights else [])
     refuse_to_replace(json, option="--json", force=force, may=is_our_json)
     check_output(figure, endings=(".svg", ".png", ".pdf"), option="--figure")
     is_figure = starts_with(b"<svg", b"\x89PNG", b"%PDF")  # perhaps an equal one: known once drawn
-    refuse_to_replace(figure, option="--figure", force=force, may=is_figure, what="and is no figure")
+    refuse_to_replace(figure, option="--figure", force=force, may=is_figure, what="and isn't a figure")
     if figure is not None and not density:
         raise InputError("--figure draws the density, which --no-density leaves out.")
     given = {"--weights": weights, "--data": data, "--loss": loss, "--set": setting}

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._math.errors import InputError
+from calibrant.cli.help import OLD_NAMES
 
 NAME = "pyproject.toml"
 
@@ -51,7 +52,7 @@ def defaults_from(folder: Path, group: Callable[[], Any]) -> dict[str, Any]:
             if key not in options:
                 raise InputError(_unknown(file, f"tool.calibrant.{name}", key, set(options)))
             found[name][options[key].name] = value
-    return found
+    return {name: values for name, values in found.items() if values}
 
 
 def _table(folder: Path) -> tuple[Path | None, dict[str, Any]]:
@@ -74,13 +75,16 @@ def _table(folder: Path) -> tuple[Path | None, dict[str, Any]]:
 
 
 def _options(command: Any) -> dict[str, Any]:
-    """Options of a command by their names without dashes before."""
-    return {
+    """Options of a command by their names without dashes before, old names included."""
+    found = {
         option.removeprefix("--"): each
         for each in command.params
         for option in each.opts
         if option.startswith("--") and option not in {"--help", "--version"}
     }
+    for old, new in OLD_NAMES.get(command.name, {}).items():
+        found.setdefault(old.removeprefix("--"), found[new.removeprefix("--")])
+    return {name: values for name, values in found.items() if values}
 
 
 def _unknown(file: Path, table: str, key: str, known: set[str]) -> str:

@@ -11,11 +11,20 @@ from calibrant.cli.terminal import Force, Seed, command_line, progress, refuse_f
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("demo"),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Write to this folder.")] = Path(
+        "demo"
+    ),
     seed: Seed = 0,
     force: Force = False,
 ) -> None:
-    """Try calibrant on bundled data: evaluate and repair a network, compare ten losses."""
+    """Try calibrant on bundled data in one command.
+
+    Trains small networks with ten losses, compares them, and evaluates and fixes one.
+
+    Examples:
+        calibrant demo
+        calibrant demo --out demo --seed 1
+    """
     from rich.console import Console
 
     from calibrant.experiments.studies.demo.run import MARK, run_demo

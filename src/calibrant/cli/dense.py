@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 IgnoreIndex = Annotated[
     int | None,
-    typer.Option(metavar="LABEL", help="In segmentation, positions with this label are left out."),
+    typer.Option(metavar="LABEL", help="Segmentation: ignore pixels with this label."),
 ]
 
 

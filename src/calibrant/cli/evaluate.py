@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from calibrant._math.errors import ConvergenceError, InputError, NotFittedError
+from calibrant._math.errors import ConvergenceError, InputError, NotFittedError, in_lines, sentence_of
 from calibrant.cli.dense import IgnoreIndex, write_images
 from calibrant.cli.file_names import expanded, named, once, stems
 from calibrant.cli.manner import VERBOSE, Quiet
@@ -24,7 +24,6 @@ from calibrant.cli.parts import (
 )
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
-    METHODS,
     Bins,
     Bootstrap,
     Force,
@@ -56,41 +55,38 @@ def evaluate(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="Predictions: .npz, .csv, .tsv, .jsonl, .parquet, .safetensors, .pt, or logits.npy "
-            "(probs.npy) with labels.npy beside it; - for a pipe. Several are judged one after another. "
-            "Large .npy and .parquet files are read in pieces, folders or .npz of segmentation by images; a "
-            "folder of .parquet files or an address (s3://...) is one table.",
+            help="Predictions: .npz, .csv, .tsv, .jsonl, .parquet, .safetensors, .pt or .npy, a folder of "
+            ".parquet files, an address (s3://...), or - for a pipe.",
         ),
     ],
     reading: Reading,
     labels: Annotated[
-        Path | None, typer.Option(help="Labels (.npy) for FILE, where they do not stand beside it.")
+        Path | None, typer.Option("--label-file", help="Labels (.npy) of FILE, if stored separately.")
     ] = None,
     calibration: Annotated[
         Path | None,
-        typer.Option(help="Fit the calibrators on this file instead of FILE's calibration split."),
+        typer.Option(help="Fit calibrators on this file, not on FILE's calibration split."),
     ] = None,
     ood: Annotated[
         Path | None,
-        typer.Option(help="The model's predictions for out-of-distribution samples, to be detected."),
+        typer.Option(help="Predictions for out-of-distribution samples, to test their detection."),
     ] = None,
     ood_score: Annotated[
         Literal["entropy", "max_probability", "max_logit", "energy"] | None,
         typer.Option(
             metavar="SCORE",
-            help="Score that detects them: entropy, max_probability, max_logit or energy. Default: entropy "
-            "(confidences only: max_probability).",
+            help="Score for --ood: entropy (default), max_probability, max_logit or energy.",
         ),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(help="Write a report to this .html file, or one for each FILE into this folder."),
+        typer.Option(help="Write an HTML report: a file, or a folder for several FILEs."),
     ] = None,
     title: Title = None,
     json: Json = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(metavar="METHOD", help=f"{METHODS}. May be repeated. Default: those that suit FILE."),
+        typer.Option(metavar="METHOD", help="Calibrator to try (repeatable); see `calibrant methods`."),
     ] = None,
     metric: Metrics = None,
     positive_class: PositiveClass = None,
@@ -99,20 +95,18 @@ def evaluate(
     level: Level = 0.95,
     tolerance: Annotated[
         float | None,
-        typer.Option(
-            min=0, max=1, metavar="ERROR", help="Ignore calibration errors below this: 0.005, half a point."
-        ),
+        typer.Option(min=0, max=1, metavar="ERROR", help="Ignore calibration errors below this, e.g. 0.005."),
     ] = None,
     ignore_index: IgnoreIndex = None,
     images: Annotated[
         Path | None,
-        typer.Option(help="For segmentation: write a row for each image into this .csv file."),
+        typer.Option(help="Segmentation: write one row per image to this .csv file."),
     ] = None,
     by_group: Annotated[
         bool,
         typer.Option(
             "--by-group",
-            help="Also judge repairs in each group that FILE names: one for all, one for each group.",
+            help="Also try one calibrator per group.",
         ),
     ] = False,
     seed: Seed = 0,
@@ -121,7 +115,12 @@ def evaluate(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say whether the probabilities in FILE are true, how sure that is, and what mends them."""
+    """Test whether FILE is calibrated and recommend a fix.
+
+    Examples:
+        calibrant evaluate predictions.npz --report report.html
+        calibrant evaluate table.csv --label-column diagnosis --prob-columns healthy,ill
+    """
     added = check_added(metric or ())
     files = once(expanded(files))
     several = len(files) > 1
@@ -150,7 +149,7 @@ def evaluate(
                 labels=labels,
                 ignore_index=ignore_index,
                 images=images,
-                whole="--labels" if labels else "",
+                whole="--label-file" if labels else "",
             )
             predictions = large or reading.open(file, labels=labels)
             if by_group:
@@ -268,7 +267,7 @@ def _one_after_another(
         try:
             found[name] = judge(file)
         except (InputError, NotFittedError, ConvergenceError, OSError) as error:
-            errors().print(f"calibrant: {error}", style="red")
+            errors().print(f"calibrant: {in_lines(sentence_of(error))}", style="red")
     return found, len(found) < len(files)
 
 

@@ -13,7 +13,6 @@ from calibrant.cli.file_names import expanded
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
     MOST_BINS,
-    OBJECTIVE,
     Force,
     Names,
     PositiveClass,
@@ -37,7 +36,7 @@ OPTIONS = {
     "level": "--level",
     "objective": "--objective",
     "every_row": "--all",
-    "resamples": "--resamples",
+    "resamples": "--bootstrap",
     "seed": "--seed",
 }
 
@@ -45,44 +44,45 @@ OPTIONS = {
 @reads
 def figure(
     reading: Reading,
-    name: Annotated[str | None, typer.Argument(help="Name of the figure; --list shows all names.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of the figure; --list shows them.")] = None,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[FILE]...", help="Predictions with labels; several are laid over one another."
-        ),
+        typer.Argument(metavar="FILE", help="Predictions with labels; several share one figure."),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the figures.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="File to write: .svg, .png or .pdf. Default: NAME.svg."),
+        typer.Option("--out", "-o", help="Write to this .svg, .png or .pdf file (default: NAME.svg)."),
     ] = None,
     positive_class: PositiveClass = None,
     label: Annotated[
         str | None,
-        typer.Option(help="The label of a multilabel file, by name (`landscape`: or number)."),
+        typer.Option(metavar="NAME", help="Label of a multilabel file."),
     ] = None,
     bins: Annotated[
-        int | None, typer.Option(min=1, max=MOST_BINS, help="Number of bins. Default: 15.")
+        int | None, typer.Option(min=1, max=MOST_BINS, metavar="N", help="Number of bins (default: 15).")
     ] = None,
     level: Annotated[
         float | None,
-        typer.Option(
-            parser=share, metavar="SHARE", help="Level of the intervals: 0.95 (the default), or 95."
-        ),
+        typer.Option(parser=share, metavar="SHARE", help="Level of the intervals (default: 0.95)."),
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(help=f"For `landscape`: {OBJECTIVE}."),
+        typer.Option(metavar="NAME", help="landscape: what is minimised (default: nll)."),
     ] = None,
     every_row: Annotated[
-        bool, typer.Option("--all", help="For `landscape`: use all rows of FILE, not its calibration split.")
+        bool, typer.Option("--all", help="landscape: use every row, not only the calibration split.")
     ] = False,
     resamples: Annotated[
         int | None,
-        typer.Option(min=2, help="For `landscape`: number of refits; 100, for calibration errors 20."),
+        typer.Option(
+            "--bootstrap",
+            min=2,
+            metavar="N",
+            help="landscape: refits (default: 100; calibration errors: 20).",
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of what is drawn at random.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Random seed.")] = None,
     names: Names = None,
     width: Annotated[
         float | None,
@@ -90,15 +90,19 @@ def figure(
             min=2,
             max=20,
             metavar="INCHES",
-            help="Width of the figure in inches, from 2 to 20; its height goes with it, letters keep their "
-            "size. A column of a paper: 3.3.",
+            help="Width, 2 to 20; a journal column is 3.3.",
         ),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Draw a figure of files of predictions, or of the theory."""
+    """Draw a figure of predictions, or of the theory.
+
+    Examples:
+        calibrant figure reliability predictions.npz -o reliability.pdf
+        calibrant figure reliability before.npz after.npz --names before,after
+    """
     if name is None and not listed:
-        raise InputError("which figure? `calibrant figure --list` lists them.")
+        raise InputError("NAME is missing; `calibrant figure --list` lists the figures.")
     path = out or Path(f"{name}.svg")
     _check_ending(path)
     from calibrant.experiments.figure_roster import FIGURES, figure_named  # seconds

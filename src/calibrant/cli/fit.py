@@ -16,7 +16,7 @@ from calibrant.cli.detection import fit_boxes, is_for_detections
 from calibrant.cli.fit_by_sums import fit_by_sums
 from calibrant.cli.parts import EngineOption, JobsOption, opened_large, refuse_jobs
 from calibrant.cli.reading import Reading, check_inputs, reads
-from calibrant.cli.terminal import METHODS, Force, check_output, progress, write_unless_other
+from calibrant.cli.terminal import Force, check_output, progress, write_unless_other
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
@@ -31,25 +31,23 @@ _MOST_LISTED = 6  # parameters of one name
 
 @reads
 def fit(
-    file: Annotated[Path, typer.Argument(help="Predictions with labels; the calibration split is used.")],
+    file: Annotated[Path, typer.Argument(help="Predictions with labels.")],
     reading: Reading,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the calibrator goes: a .safetensors file.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Write the calibrator to this .safetensors file.")],
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"{METHODS}; or {MULTICALIBRATION}, which mends groups that overlap; or, for COCO "
-            "detections, detection-logistic, detection-dependent-logistic, detection-beta. Default: chosen "
-            "by cross-validation; what and why is printed."
+            metavar="METHOD", help="Calibrator; see `calibrant methods` (default: by cross-validation)."
         ),
     ] = None,
     every_row: Annotated[
-        bool, typer.Option("--all", help="Fit on every row of FILE, whatever its split.")
+        bool, typer.Option("--all", help="Fit on every row, not only on the calibration split.")
     ] = False,
     by_group: Annotated[
         bool,
         typer.Option(
             "--by-group",
-            help="A calibrator for each group that FILE's `groups` names; small groups borrow from all.",
+            help="Fit one calibrator per group; small groups are pooled with the rest.",
         ),
     ] = False,
     ignore_index: IgnoreIndex = None,
@@ -57,7 +55,12 @@ def fit(
     jobs: JobsOption = None,
     force: Force = False,
 ) -> None:
-    """Fit a calibrator on FILE's calibration split and save it."""
+    """Fit a calibrator on the calibration split of FILE and save it.
+
+    Examples:
+        calibrant fit predictions.npz -o calibrator.safetensors
+        calibrant fit predictions.npz --method vector -o vector.safetensors
+    """
     check_inputs(file)
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
     refuse_jobs(engine, jobs)

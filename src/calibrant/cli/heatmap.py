@@ -12,22 +12,30 @@ from calibrant.cli.terminal import Force, refuse_folder_of_others
 
 
 def heatmap(
-    run: Annotated[Path, typer.Argument(help="The directory of a run on images.")],
+    run: Annotated[Path, typer.Argument(help="Directory of a run on images.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The folder for the PNG files. Default: RUN/heat-maps.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FOLDER", help="Folder for the PNG files (default: RUN/heat-maps)."
+        ),
     ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="How many test images, drawn at random.")] = 8,
+    samples: Annotated[int, typer.Option(min=1, help="Number of random test images.")] = 8,
     label: Annotated[
         str | None,
-        typer.Option(help="Show this class, in images that have it. Default: each image's likeliest."),
+        typer.Option(metavar="NAME", help="Class to show (default: the most likely class per image)."),
     ] = None,
     layer: Annotated[
-        str | None, typer.Option(help="The layer, by name. Default: the last maps before they are pooled.")
+        str | None, typer.Option(metavar="NAME", help="Layer to show (default: the last before pooling).")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides which images.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     force: Force = False,
 ) -> None:
-    """Show where the network of RUN sees a class: Grad-CAM, as PNG files and in the run's report."""
+    """Show where a network sees a class (Grad-CAM).
+
+    Examples:
+        calibrant heatmap runs/xray
+        calibrant heatmap runs/xray --label Pneumonia --samples 20
+    """
     if not run.exists():
         raise InputError(f"there is no run {run}; name the directory of a run.")
 

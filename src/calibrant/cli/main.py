@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from calibrant._math.errors import EXPECTED, clause, sentence_of, users_frame
+from calibrant._math.errors import EXPECTED, clause, in_lines, sentence_of, users_frame
 from calibrant.cli.apply import apply
 from calibrant.cli.check import check
 from calibrant.cli.compare import compare
@@ -25,54 +25,49 @@ from calibrant.cli.fault import report_fault
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
 from calibrant.cli.heatmap import heatmap
+from calibrant.cli.help import Command, Commands
 from calibrant.cli.interrupts import STOPPED
 from calibrant.cli.manner import Quiet, Verbose, Version, manner, mannered
+from calibrant.cli.methods import methods
 from calibrant.cli.monitor import monitor
 from calibrant.cli.outlet import outlet
 from calibrant.cli.predict import predict
 from calibrant.cli.runs import runs
 from calibrant.cli.serve import serve
+from calibrant.cli.show_help import show_help
 from calibrant.cli.study import app as study
 from calibrant.cli.sweep import sweep
 from calibrant.cli.table import table
-from calibrant.cli.terminal import Command, Commands, errors
+from calibrant.cli.terminal import errors
 from calibrant.cli.train import train
 
 EPILOG = (
-    "Exit codes: 0 fine, 1 a check failed (or runs of a sweep did), 2 the input is wrong, 3 a fault of "
-    "calibrant. Defaults of options: \\[tool.calibrant] in pyproject.toml."
+    "`calibrant COMMAND --help` explains a command; every command takes --quiet and --verbose.\n\n"
+    "Exit codes: 0 success, 1 a check or a run failed, 2 wrong input, 3 a fault of calibrant. "
+    "Set defaults in [tool.calibrant] of pyproject.toml."
 )
 
 app = typer.Typer(
     name="calibrant",
     cls=Commands,
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EPILOG,
 )
-COMMANDS = (
-    evaluate,
-    fit,
-    apply,
-    compare,
-    check,
-    monitor,
-    demo,
-    train,
-    predict,
-    sweep,
-    runs,
-    table,
-    figure,
-    curvature,
-    heatmap,
-    serve,
-    convert,
-)
-for command in COMMANDS:
-    app.command(cls=Command)(mannered(command))
-app.add_typer(study, name="study")
+PANELS = {
+    "Evaluate": (demo, evaluate, compare, predict),
+    "Fix": (fit, apply, methods),
+    "Watch": (check, monitor),
+    "Look": (figure, heatmap, serve),
+    "Lab": (train, sweep, runs, table, curvature, convert),
+}
+"""The commands by what they are for; of studies there is one each."""
+for panel, commands in PANELS.items():
+    for command in commands:
+        app.command(cls=Command, rich_help_panel=panel)(mannered(command))
+app.add_typer(study, name="study", rich_help_panel="Lab")
+app.command("help", cls=Command, hidden=True)(mannered(show_help))
 
 
 @app.callback()
@@ -82,7 +77,15 @@ def about(
     verbose: Verbose = False,
     _version: Version = False,
 ) -> None:
-    """Is a classifier that says "90 % sure" right nine times in ten? Measure it, and repair it if not."""
+    """Test whether a classifier's probabilities are right, and fix them if they aren't.
+
+    Examples:
+        calibrant demo
+        calibrant evaluate predictions.npz --report report.html
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
     context.with_resource(manner(quiet=quiet, verbose=verbose))
 
 
@@ -126,7 +129,7 @@ def run() -> None:
     try:
         app(prog_name="calibrant", default_map=_defaults())
     except EXPECTED as error:
-        errors().print(f"calibrant: {sentence_of(error)}", style="red")
+        errors().print(f"calibrant: {in_lines(sentence_of(error))}", style="red")
         sys.exit(2)
     except SystemExit as end:
         if _interrupted(end):

@@ -18,6 +18,7 @@ import typer
 
 import calibrant
 from calibrant._math.errors import InputError
+from calibrant.cli.help import metavar
 
 VERBOSE: ContextVar[bool] = ContextVar("VERBOSE", default=False)
 """Whether stages are told with their times, and errors with where they arose."""
@@ -47,7 +48,7 @@ def print_version(wanted: bool) -> None:
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Print all metrics, candidates and methods; time each stage.")
+    bool, typer.Option("--verbose", "-v", help="Print all metrics and candidates, and time each stage.")
 ]
 Version = Annotated[
     bool,
@@ -61,6 +62,11 @@ def mannered(command: Callable[..., None]) -> Callable[..., None]:
     own_quiet = "quiet" in signature.parameters
     added = {"quiet": Quiet, "verbose": Verbose, "version_wanted": Version}
     parameters = list(signature.parameters.values())
+    for parameter in parameters:
+        kind, *declared = get_args(parameter.annotation) or (None,)
+        for each in declared:
+            if isinstance(each, typer.models.OptionInfo) and each.metavar is None:
+                each.metavar = metavar(kind) or None
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
         for name, annotation in added.items()
@@ -117,6 +123,7 @@ def in_options(message: str, options: dict[str, str]) -> str:
         return match[0] if typed is None or name in DATA else typed
 
     said = re.sub(r"`([a-z_]+)`", option, message)
+    said = re.sub(r"the limit of ([a-z0-9_]+)", lambda match: options.get(match[1], match[0]), said)
     said = re.sub(r"`[a-z_]+` \((--[a-z-]+), (--[a-z-]+)\) says", r"\1 and \2 say", said)
     said = re.sub(r"`\{[^`]*\}`, or (?=--)", "", said)  # a dictionary in place of options
     return re.sub(r"(--[a-z-]+) \(\1(?:[^)]*)\)", r"\1", said)  # an option that the message named as well

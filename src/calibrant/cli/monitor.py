@@ -36,18 +36,24 @@ _MOST_SHOWN = 12  # windows
 
 @reads
 def monitor(
-    stream: Annotated[Path, typer.Argument(help="A table of predictions with a column of times.")],
+    stream: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Table of predictions with a column of times.")
+    ],
     reading: Reading,
-    time: Annotated[str, typer.Option(metavar="COLUMN", help="The column of times: dates, or numbers.")],
+    time: Annotated[str, typer.Option(metavar="COLUMN", help="Column of times: dates or numbers.")],
     window: Annotated[
-        str, typer.Option(help="Length of a window: 1d, 12h, 30min, 1w; a number where times are numbers.")
+        str, typer.Option(metavar="LENGTH", help="Length of a window: 30min, 12h, 1d, 1w, or a number.")
     ] = "1d",
     baseline: Annotated[
-        Path | None, typer.Option(help="Predictions from before; the question is then what has changed.")
+        Path | None, typer.Option(help="Earlier predictions, to detect changes from.")
     ] = None,
     against: Annotated[
         Literal["stated", "baseline"] | None,
-        typer.Option(help="What raises the alarm; by default the baseline where there is one."),
+        typer.Option(
+            "--alarm-on",
+            metavar="WHAT",
+            help="Alarm on stated (miscalibration) or baseline (change; default with --baseline).",
+        ),
     ] = None,
     label_delay: Annotated[
         str | None,
@@ -55,25 +61,31 @@ def monitor(
     ] = None,
     false_alarms: Annotated[
         float,
-        typer.Option(min=1e-6, max=0.5, help="Probability of an alarm, ever, where nothing is wrong."),
+        typer.Option(
+            min=1e-6, max=0.5, metavar="SHARE", help="Largest probability of ever raising a false alarm."
+        ),
     ] = 0.05,
     positive_class: PositiveClass = None,
-    report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     title: Title = None,
     json: Json = None,
     prometheus: Annotated[
-        Path | None, typer.Option(help="Write metrics for Prometheus's node exporter to this .prom file.")
+        Path | None, typer.Option(help="Write Prometheus metrics to this .prom file.")
     ] = None,
     bins: Bins = 15,
-    bootstrap: Annotated[int, typer.Option(min=2, help="Resamples for the intervals of a window.")] = 200,
+    bootstrap: Annotated[int, typer.Option(min=2, metavar="N", help="Bootstrap resamples per window.")] = 200,
     seed: Seed = 0,
     force: Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only an alarm.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only alarms.")] = False,
 ) -> None:
-    """Is a model in use still calibrated? Exit with 1 if not; run it again whenever new predictions came.
+    """Alert (exit 1) when a deployed model loses calibration.
 
-    Labels may be missing where they are not known yet. However often it is run on the growing stream, a model
-    that stays as it should raises an alarm with the probability --false-alarms at most.
+    Run it whenever new predictions arrive: the chance of ever raising a false alarm stays below
+    --false-alarms. Labels that aren't known yet can be empty.
+
+    Examples:
+        calibrant monitor stream.csv --time date
+        calibrant monitor stream.csv --time date --baseline validation.csv --prometheus model.prom
     """
     inputs = [stream] if baseline is None else [stream, baseline]
     check_inputs(*inputs)

@@ -26,13 +26,12 @@ EngineOption = Annotated[
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help="What reads the parts of Parquet, or images: serial, pool, ray, or "
-        'ray(address="auto") for a cluster.',
+        help='Backend for parallel reading: serial, pool, ray or ray(address="auto").',
     ),
 ]
 JobsOption = Annotated[
     int | None,
-    typer.Option("--jobs", min=1, metavar="N", help="With --engine, how many are read at once."),
+    typer.Option("--jobs", min=1, metavar="N", help="Parallel jobs, with --engine."),
 ]
 MOST_HELD = 1 << 22
 """Rows of a Parquet file of which some numbers each are kept; larger ones are judged by sums."""
@@ -155,7 +154,7 @@ def opened_large(
         if not others:
             refuse_images_options(path, ignore_index, images)
         return table
-    typed = reading.words if labels is None else f"--labels {labels} {reading.words}".rstrip()
+    typed = reading.words if labels is None else f"--label-file {labels} {reading.words}".rstrip()
     found = opened_dense(path, ignore_index=ignore_index, images=images, tabular=typed, others=others)
     if engine is not None and found is not None and not found.in_any_order:
         raise InputError(
@@ -220,7 +219,7 @@ def in_groups(
 def refuse_jobs(engine: str | None, jobs: int | None) -> None:
     """Refuse a number of jobs that nobody is there to do."""
     if jobs is not None and engine is None:
-        raise InputError("--jobs says how many parts an engine reads at once; name it, as --engine pool.")
+        raise InputError("--jobs needs an engine; add --engine pool.")
 
 
 @contextmanager

@@ -21,57 +21,59 @@ if TYPE_CHECKING:
 def predict(
     model: Annotated[
         str,
-        typer.Argument(
-            help="The network: module:factory, a name such as lenet (with --checkpoint), or the directory "
-            "of a run."
-        ),
+        typer.Argument(help="Network: module:factory, a name such as lenet, or the directory of a run."),
     ],
-    data: Annotated[str, typer.Argument(help="A named set, a file, or a folder of images.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the predictions to.")],
+    data: Annotated[str, typer.Argument(help="Named dataset, file, or folder of images.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Write the predictions to this file.")],
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Weights to load by name: .safetensors, or a state dictionary.")
+        Path | None, typer.Option("--weights", help="Weights to load: .safetensors, or a state dictionary.")
     ] = None,
     split: Annotated[
         Literal["train", "calibration", "test", "all"] | None,
         typer.Option(
             metavar="SPLIT",
-            help="Which split: train, calibration, test or all. Default: test, or all where there is none.",
+            help="Split: train, calibration, test or all (default: test, if there is one).",
         ),
     ] = None,
     calibration: Annotated[
         float,
         typer.Option(
+            "--calibration-size",
             min=0,
-            help="Share of the samples (a number from 2 on) to mark for calibration where the data have no "
-            "such split; 0: none.",
+            metavar="NUMBER",
+            help="Fraction or number of samples to mark for calibration, if there is no such split.",
         ),
     ] = 0.2,
-    seed: Annotated[int, typer.Option(min=0, help="Decides which are marked.")] = 0,
-    size: Annotated[int, typer.Option(min=0, help="Scale images to so many pixels a side.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
+    size: Annotated[int, typer.Option(min=0, help="Resize images to N × N pixels (default: off).")] = 0,
     resize: Annotated[
-        int, typer.Option(min=0, help="Scale the shorter side of images to so many pixels.")
+        int, typer.Option(min=0, help="Resize the shorter side to N pixels (default: off).")
     ] = 0,
-    crop: Annotated[int, typer.Option(min=0, help="Cut the middle square of so many pixels out.")] = 0,
-    channels: Annotated[int, typer.Option(help="1: grey, 3: colour, 0: as they are.")] = 0,
+    crop: Annotated[int, typer.Option(min=0, help="Crop the central N × N pixels (default: off).")] = 0,
+    channels: Annotated[int, typer.Option(help="1 for grey, 3 for colour (default: unchanged).")] = 0,
     mean: Annotated[
-        str | None, typer.Option(help="Mean of each channel in [0, 1], as 0.485,0.456,0.406.")
+        str | None,
+        typer.Option(metavar="NUMBERS", help="Mean per channel in [0, 1], e.g. 0.485,0.456,0.406."),
     ] = None,
-    std: Annotated[str | None, typer.Option(help="Deviation of each channel.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Samples in a batch.")] = 128,
-    device: Annotated[
-        str, typer.Option(help="cpu, cuda, cuda:1 or mps; auto: a GPU if there is one.")
-    ] = "auto",
+    std: Annotated[
+        str | None, typer.Option(metavar="NUMBERS", help="Standard deviation per channel.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Batch size.")] = 128,
+    device: Annotated[str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     precision: Annotated[
         Literal["float32", "bfloat16", "float16"],
-        typer.Option(
-            metavar="TYPE", help="Precision of the network's arithmetic: float32, bfloat16 or float16."
-        ),
+        typer.Option(metavar="TYPE", help="Precision: float32, bfloat16 or float16."),
     ] = "float32",
-    no_network: Annotated[bool, typer.Option("--offline", help="Download no data.")] = False,
+    no_network: Annotated[bool, typer.Option("--offline", help="Don't download data.")] = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let MODEL predict DATA, and write what evaluate, fit, compare and the others read."""
+    """Run a network on a dataset and save its predictions.
+
+    Examples:
+        calibrant predict runs/digits mnist -o predictions.npz
+        calibrant predict my_network:build images/ --weights net.safetensors --size 224 -o predictions.npz
+    """
     check_output(out, option="--out")
     refuse_to_replace(out, option="--out", force=force, may=lambda _: False, what="from before")
     from calibrant.data import Geometry, load, offline
@@ -84,7 +86,7 @@ def predict(
     with progress(f"reading {data}", quiet=quiet) as tell, offline(no_network):
         if run is not None:
             _refuse_with_run({"--size": size, "--resize": resize, "--crop": crop, "--channels": channels,
-                              "--mean": mean, "--std": std, "--checkpoint": checkpoint})  # fmt: skip
+                              "--mean": mean, "--std": std, "--weights": checkpoint})  # fmt: skip
             geometry = geometry_of(run.recipe.data)
         raw = load(data, geometry=geometry)
         if run is not None and (own := splits_of(run, raw)) is not None:

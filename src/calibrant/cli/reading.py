@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import SPACES
+from calibrant.cli.help import INPUT, SPACES
 
 if TYPE_CHECKING:
     from calibrant.predictions import ColumnNames, Predictions
@@ -32,26 +32,27 @@ AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
 COMMAS = "; columns have commas between, as --prob-columns cat,dog, and options that need a value have one"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # what fsspec knows
-_PANEL = "How files are read"
 _OPTIONS: dict[str, tuple[Any, Any]] = {
     "form": (
         str | None,
         typer.Option(
-            "--format", metavar="ENDING", help="Read it as csv, jsonl, npz, ..., whatever its name ends in."
+            "--format",
+            metavar="FORMAT",
+            help="Format of FILE: csv, jsonl, npz, ... (default: by its extension).",
         ),
     ),
-    "label_column": (str | None, typer.Option(metavar="NAME", help="The column of true classes.")),
+    "label_column": (str | None, typer.Option(metavar="NAME", help="Column of true classes.")),
     "prob_columns": (
         list[str] | None,
         typer.Option(
             "--prob-columns",
             metavar="NAMES",
-            help="Columns of probabilities, by class: no,yes. One: class 1.",
+            help="Columns of probabilities, one per class: no,yes. A single one is class 1.",
         ),
     ),
     "logit_columns": (
         list[str] | None,
-        typer.Option("--logit-columns", metavar="NAMES", help="The same for logits."),
+        typer.Option("--logit-columns", metavar="NAMES", help="Columns of logits, one per class."),
     ),
     "weight_column": (str | None, typer.Option(metavar="NAME", help="The column of weights.")),
     "group_column": (
@@ -60,15 +61,14 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
             "--group-column",
             "--group-columns",
             metavar="NAMES",
-            help="The column of groups, or several: sex,site.",
+            help="Column of groups, or several: sex,site.",
         ),
     ),
     "cluster": (
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="The column of patients, documents, images, ...: samples of one are not independent, so "
-            "intervals and p-values are those of whole clusters.",
+            help="Column of patients, documents or images: intervals and p-values account for such clusters.",
         ),
     ),
     "bands": (
@@ -76,24 +76,23 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option(
             "--bands",
             metavar="NAMES",
-            help="Columns of numbers whose bands are groups: position, or position:0:128:512. "
-            "predicted-frequency: how often FILE predicts the class that is predicted. Of boxes: x, y, width "
-            "or height, in shares of the image.",
+            help="Bin a numeric column into groups: position (8 equal bins) or position:0:128:512; also "
+            "predicted-frequency, and for boxes x, y, width or height.",
         ),
     ),
     "annotations": (
         Path | None,
-        typer.Option(help="COCO annotations, where FILE holds COCO detections: those that match are right."),
+        typer.Option(help="COCO annotations, if FILE holds COCO detections."),
     ),
     "iou": (
         float,
-        typer.Option(metavar="SHARE", help="The overlap, at least, with which a detection matches."),
+        typer.Option(metavar="SHARE", help="Smallest overlap (IoU) at which a detection is correct."),
     ),
     "percent": (
         bool,
         typer.Option(
             "--percent",
-            help="Probabilities are percentages. Recognised without where only they can be meant.",
+            help="Treat probabilities as percentages (auto-detected if they can be nothing else).",
         ),
     ),
     "scale": (
@@ -104,16 +103,14 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         AnyKind | None,
         typer.Option(
             metavar="KIND",
-            help="What FILE holds, where that is not clear: binary, multiclass, multilabel (without labels) "
-            "or top_label.",
+            help="Kind of predictions, if ambiguous: binary, multiclass, multilabel or top_label.",
         ),
     ),
     "lm_score": (
         LmScore,
         typer.Option(
             metavar="SCORE",
-            help="Samples of lm-evaluation-harness: softmax of log-likelihoods (acc), or of those per "
-            "character (acc_norm) or byte (acc_bytes).",
+            help="lm-evaluation-harness: score by acc, acc_norm (per character) or acc_bytes (per byte).",
         ),
     ),
 }
@@ -300,7 +297,7 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
             parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
             continue
         for name, (kind, option) in _OPTIONS.items():
-            option.rich_help_panel = _PANEL
+            option.rich_help_panel = INPUT
             parameters.append(
                 inspect.Parameter(
                     name,
@@ -339,8 +336,8 @@ def check_inputs(*paths: Path | None) -> None:
         except OSError:
             continue  # said by who opens it
     if missing:
-        what = "is no file" if len(missing) == 1 else "are no files"
-        raise FileNotFoundError(f"there {what} {', '.join(map(str, missing))}{_how_to_type(list(missing))}.")
+        what = "no such file" if len(missing) == 1 else "no such files"
+        raise FileNotFoundError(f"{', '.join(map(str, missing))}: {what}{_how_to_type(list(missing))}.")
 
 
 def _how_to_type(missing: Sequence[Path]) -> str:

@@ -20,35 +20,36 @@ _MOST = 40  # rows of the table
 
 
 def runs(
-    store: Annotated[str, typer.Argument(help="A store of runs: a folder, or an address.")],
+    store: Annotated[str, typer.Argument(help="Folder or address of the runs.")],
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", help='Only these, as "loss=focal*" or "seed=0|1"; may be repeated.'),
+        typer.Option(
+            "--where", metavar="CONDITION", help='Select runs: "loss=focal*" or "seed=0|1" (repeatable).'
+        ),
     ] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only runs that failed, and why.")] = False,
-    diverged: Annotated[bool, typer.Option("--diverged", help="Only runs that diverged, and why.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="List failed runs and the reasons.")] = False,
+    diverged: Annotated[bool, typer.Option("--diverged", help="List diverged runs and the reasons.")] = False,
     prune: Annotated[
         Literal["failed", "diverged", "unfinished", "predictions", "old", "chosen"] | None,
         typer.Option(
             "--prune",
             metavar="WHICH",
-            help="Remove failed or diverged runs, unfinished ones that no sweep is at, predictions (the "
-            "numbers stay), old ones (of earlier versions of the numbers), or all that --where has chosen: "
-            "failed, diverged, unfinished, predictions, old or chosen.",
+            help="Delete runs: failed, diverged, unfinished, predictions, old or chosen.",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     export: Annotated[
         str | None,
-        typer.Option(
-            help="Send them to a tracker: tensorboard:DIR, mlflow:URI or wandb:DIR (offline); each run once."
-        ),
+        typer.Option(metavar="TRACKER", help="Export to tensorboard:DIR, mlflow:URI or wandb:DIR (offline)."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="A line of JSON for each run, all numbers.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line per run.")] = False,
 ) -> None:
-    """List the runs of STORE, with reasons where they failed; remove some, or send them to a tracker."""
+    """List, delete or export the runs of a sweep.
+
+    Examples:
+        calibrant runs store --failed
+        calibrant runs store --where "loss=focal*" --json
+    """
     from calibrant.experiments.matching import check_names, read_wanted
     from calibrant.experiments.store import Store
 

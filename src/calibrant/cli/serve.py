@@ -11,7 +11,7 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.reading import check_inputs
-from calibrant.cli.terminal import METHODS, Level, progress
+from calibrant.cli.terminal import Level, progress
 
 if TYPE_CHECKING:
     from calibrant.web.limits import Limits
@@ -21,74 +21,74 @@ if TYPE_CHECKING:
 
 def serve(
     host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 for all, which lets other computers in.")
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0 admits other computers.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8000,
-    workers: Annotated[
-        int, typer.Option(min=1, max=64, help="Processes that evaluate, one file each at a time.")
-    ] = 1,
-    most_upload: Annotated[int, typer.Option(min=1, help="Largest upload, in MiB.")] = 64,
-    most_seconds: Annotated[int, typer.Option(min=1, help="Longest time for one answer.")] = 120,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")
+    ] = 8000,
+    workers: Annotated[int, typer.Option("--jobs", min=1, max=64, help="Parallel evaluations.")] = 1,
+    most_upload: Annotated[int, typer.Option("--max-upload", min=1, help="Largest upload in MiB.")] = 64,
+    most_seconds: Annotated[
+        int, typer.Option("--max-seconds", min=1, help="Time limit for one answer.")
+    ] = 120,
     model: Annotated[
         str | None,
         typer.Option(
-            help="Also show images to a network: module:factory, a name such as densenet, or the directory "
-            "of a run."
+            metavar="MODEL",
+            help="Also classify images: module:factory, a name such as densenet, or a run's directory.",
         ),
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="Its weights by name: .safetensors, or a state dictionary.")
+        Path | None, typer.Option(help="Weights to load: .safetensors, or a state dictionary.")
     ] = None,
-    calibrator: Annotated[
-        Path | None, typer.Option(help="Its calibrator, which `calibrant fit` saved.")
-    ] = None,
+    calibrator: Annotated[Path | None, typer.Option(help="Its calibrator, saved by `calibrant fit`.")] = None,
     predictions: Annotated[
         Path | None,
-        typer.Option(
-            help="Its predictions with labels; intervals and frequencies of the classes come from them, and "
-            "the calibrator where --calibrator names none."
-        ),
+        typer.Option(help="Its predictions with labels, for intervals and, without --calibrator, for a fit."),
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(
-            help=f"What is fitted on --predictions: {METHODS}. Default: platt for several labels, else "
-            "temperature."
-        ),
+        typer.Option(metavar="METHOD", help="Calibrator to fit on --predictions; see `calibrant methods`."),
     ] = None,
     class_names: Annotated[
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Classes in the network's order: names with commas, a file of one a line, chexnet or "
-            "torchxrayvision.",
+            help="Class names, comma-separated or a file; or chexnet, torchxrayvision.",
         ),
     ] = None,
     multilabel: Annotated[
-        bool, typer.Option("--multilabel", help="An image may have several classes, or none.")
+        bool, typer.Option("--multilabel", help="An image can have several classes, or none.")
     ] = False,
-    size: Annotated[int, typer.Option(min=0, help="Scale images to so many pixels a side.")] = 0,
+    size: Annotated[int, typer.Option(min=0, help="Resize images to N × N pixels (default: off).")] = 0,
     resize: Annotated[
-        int, typer.Option(min=0, help="Scale the shorter side of images to so many pixels.")
+        int, typer.Option(min=0, help="Resize the shorter side to N pixels (default: off).")
     ] = 0,
-    crop: Annotated[int, typer.Option(min=0, help="Cut the middle square of so many pixels out.")] = 0,
+    crop: Annotated[int, typer.Option(min=0, help="Crop the central N × N pixels (default: off).")] = 0,
     ten_crop: Annotated[
-        bool, typer.Option("--ten-crop", help="Average the probabilities of ten such squares.")
+        bool, typer.Option("--ten-crop", help="Average the probabilities of ten crops.")
     ] = False,
-    channels: Annotated[int, typer.Option(min=1, max=3, help="1: grey, 3: colour.")] = 3,
+    channels: Annotated[int, typer.Option(min=1, max=3, help="1 for grey, 3 for colour.")] = 3,
     mean: Annotated[
-        str | None, typer.Option(help="Mean of each channel in [0, 1], as 0.485,0.456,0.406.")
+        str | None,
+        typer.Option(metavar="NUMBERS", help="Mean per channel in [0, 1], e.g. 0.485,0.456,0.406."),
     ] = None,
-    std: Annotated[str | None, typer.Option(help="Deviation of each channel.")] = None,
+    std: Annotated[
+        str | None, typer.Option(metavar="NUMBERS", help="Standard deviation per channel.")
+    ] = None,
     level: Level = 0.95,
     notice: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="A sentence shown beside every answer of the network."),
+        typer.Option(metavar="TEXT", help="Sentence to show next to every answer."),
     ] = None,
 ) -> None:
-    """Serve a page that judges files of predictions in the browser, and the same over HTTP.
+    """Evaluate files in the browser or over HTTP.
 
-    Uploads stay in memory, are not kept, and go nowhere.
+    Uploads stay on this computer and aren't kept.
+
+    Examples:
+        calibrant serve
+        calibrant serve --model runs/xray --predictions validation.npz
     """
     needed = ("fastapi", "uvicorn", "httptools", "python_multipart")
     missing = [name for name in needed if not importlib.util.find_spec(name)]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.help import Command, Commands
 from calibrant.cli.manner import QUIET, Version, mannered
-from calibrant.cli.terminal import Command, Commands, Report, command_line, errors, progress
+from calibrant.cli.terminal import Report, command_line, errors, progress
 
 if TYPE_CHECKING:
     from calibrant.experiments.study import Option, Study
@@ -45,7 +46,12 @@ def study(
     listed: Annotated[bool, typer.Option("--list", help="List the studies.")] = False,
     _version: Version = False,
 ) -> None:
-    """Carry out a study: do whatever is not done yet, and write tables and figures."""
+    """Reproduce a study; resumes automatically.
+
+    Examples:
+        calibrant study --list
+        calibrant study coverage
+    """
     if listed:
         from calibrant.experiments.studies.roster import STUDIES
 
@@ -53,7 +59,7 @@ def study(
             typer.echo(f"{each.name}  {each.summary}")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        raise InputError("which study? `calibrant study --list` lists them.")
+        raise InputError("NAME is missing; `calibrant study --list` lists the studies.")
 
 
 def _carry_out(study: Study, values: dict[str, Any]) -> None:

@@ -22,52 +22,57 @@ if TYPE_CHECKING:
     from calibrant.experiments.store import Store
 
 STORE = typer.Option(
-    "--store", help="A folder, or an address such as s3://bucket/store.", envvar="CALIBRANT_STORE"
+    "--store",
+    metavar="STORE",
+    help="Folder or address (s3://bucket/store) of the runs.",
+    envvar="CALIBRANT_STORE",
 )
 
 
 def sweep(
     grid: Annotated[
         Path,
-        typer.Argument(
-            help="A grid (.toml): a recipe and the settings to vary. Or the name of one that comes along."
-        ),
+        typer.Argument(help="Grid (.toml): a recipe and the settings to vary; or the name of a bundled one."),
     ],
     store: Annotated[str, STORE] = "store",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say how many runs there are, and how long they will take.")
+        bool, typer.Option("--dry-run", help="Only print the number of runs and the time they need.")
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", "-j", min=1, help="Runs at once. Default: as many as the cores hold."),
+        typer.Option("--jobs", "-j", min=1, metavar="N", help="Parallel runs (default: fill the cores)."),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", help='Only these runs, as "loss=focal*" or "seed=0|1"; may be repeated.'),
+        typer.Option(
+            "--where", metavar="CONDITION", help='Select runs: "loss=focal*" or "seed=0|1" (repeatable).'
+        ),
     ] = None,
     known: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="Leave out what this results file of a study has, as docs/results/sst.json; may be repeated."
-        ),
+        typer.Option(help="Skip runs in this results file of a study (repeatable)."),
     ] = None,
     retry: Annotated[
         Literal["failed", "diverged", "all"] | None,
-        typer.Option("--retry", help="Do runs again that have failed, diverged, or either."),
+        typer.Option("--retry", metavar="WHICH", help="Run again what failed, diverged or all."),
     ] = None,
     engine: Annotated[
         str,
-        typer.Option(help='What does the runs: pool, serial, ray or submitit, as in "ray(gpus=0.5)".'),
+        typer.Option(metavar="ENGINE", help='Backend: pool, serial, ray or submitit, e.g. "ray(gpus=0.5)".'),
     ] = "pool",
     budget: Annotated[
         Literal["full", "small"],
-        typer.Option(help="small: with the settings of the recipe's table \\[small], for a few CPU cores."),
+        typer.Option(metavar="BUDGET", help="full, or small: the recipe's settings for a few CPU cores."),
     ] = "full",
     quiet: Quiet = False,
 ) -> None:
-    """Do every run of GRID that STORE does not hold yet; stopped at any time, it goes on from there.
+    """Run a grid of trainings. Interrupt and resume at any time.
 
-    Exit code 1 says that runs failed; diverged ones have not.
+    Exits with 1 if runs failed; diverged runs don't count as failed.
+
+    Examples:
+        calibrant sweep grid.toml --dry-run
+        calibrant sweep grid.toml --store store --where "loss=focal*" --jobs 4
     """
     from calibrant.training.recipe_shelf import file_on_shelf
 
@@ -86,7 +91,7 @@ def sweep(
     carrier = build_engine(engine, jobs=jobs)
     found = load_grid(grid, budget=budget)
     if only:
-        found = found.only(read_wanted(only, option="--only"))
+        found = found.only(read_wanted(only, option="--where"))
     for file in known or ():
         wanted = len(found.points)
         found = found.without([run.settings for run in read_runs(file)], str(file))

@@ -20,58 +20,61 @@ _PICTURES = (".svg", ".png", ".pdf")
 
 def table(
     store: Annotated[
-        str | None, typer.Argument(help="A store of runs: a folder, or an address.", show_default=False)
+        str | None, typer.Argument(help="Folder or address of the runs.", show_default=False)
     ] = None,
     layout: Annotated[
         str | None,
-        typer.Option(help="What it shows: a name of --list, or a .toml file. Default: what varies, as rows."),
+        typer.Option(metavar="LAYOUT", help="Layout: a name from --list, or a .toml file."),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the layouts.")] = False,
     form: Annotated[
         str | None,
         typer.Option(
-            "--format",
-            help="terminal, markdown, latex, csv or html. Default: by the ending of --output, else terminal.",
+            "--out-format",
+            metavar="FORMAT",
+            help="terminal, markdown, latex, csv or html (default: by extension of --out).",
         ),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write.")] = None,
+    output: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file.")] = None,
     against: Annotated[
         str | None,
-        typer.Option(metavar="ARM", help="Compare all with this arm, paired, as --against cross-entropy."),
+        typer.Option(metavar="ARM", help="Compare all others with this one, e.g. cross-entropy."),
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(help='Only these runs, as "loss=focal*" or "seed=0|1"; may be repeated.'),
+        typer.Option(metavar="CONDITION", help='Select runs: "loss=focal*" or "seed=0|1" (repeatable).'),
     ] = None,
-    grid: Annotated[
-        Path | None, typer.Option(help="The grid (.toml) of the store, to say which runs are missing.")
-    ] = None,
+    grid: Annotated[Path | None, typer.Option(help="Grid (.toml) of the runs, to list missing ones.")] = None,
     test: Annotated[
-        str, typer.Option(help="Paired test: t, or sign-flip, which is exact and needs 6 seeds or more.")
+        str, typer.Option(metavar="TEST", help="Paired test: t, or sign-flip (exact; needs 6 seeds).")
     ] = "t",
     correction: Annotated[
-        str, typer.Option(help="For many tests: holm, benjamini-hochberg or none.")
+        str,
+        typer.Option(metavar="METHOD", help="Correction for many tests: holm, benjamini-hochberg or none."),
     ] = "holm",
-    whole: Annotated[bool, typer.Option("--whole", help="Keep the rows without runs.")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Keep rows without runs.")] = False,
     figure: Annotated[
         list[str] | None,
         typer.Option(
             metavar="QUANTITY",
-            help="Draw this instead, as ece, nll@temperature or parameter:temperature; may be repeated.",
+            help="Draw a figure: ece, nll@temperature or parameter:temperature (repeatable).",
         ),
     ] = None,
     x: Annotated[
         str | None,
-        typer.Option("--x", metavar="SETTING", help="With --figure: draw it against this setting."),
+        typer.Option("--x", metavar="SETTING", help="With --figure: setting on the x-axis."),
     ] = None,
     by: Annotated[
-        str | None, typer.Option(metavar="SETTING", help="With --figure: a curve for each of its values.")
+        str | None,
+        typer.Option(metavar="SETTING", help="With --figure: one curve per value of this setting."),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Make a table, or a figure, of the runs in STORE: means over seeds, with intervals and tests.
+    """Tabulate or draw the runs of a sweep, with intervals and tests.
 
-    Layouts of the papers' tables set the published numbers beside them.
+    Examples:
+        calibrant table store --against cross-entropy
+        calibrant table store --figure ece --x gamma --out ece.pdf
     """
     from calibrant.experiments.tables.layout import layout_named, layouts
 
@@ -80,12 +83,12 @@ def table(
             typer.echo(f"{name}  {layout_named(name).title}")
         return
     if store is None:
-        raise InputError("which store? Give its folder, or --list for the layouts.")
+        raise InputError("STORE is missing; give the folder of the runs, or --list for the layouts.")
     results = _results(store, where)
     if figure or x:
         _draw(results, figure or [], x, by, output, force=force)
         return
-    check_output(output, option="--output")
+    check_output(output, option="--out")
     from calibrant._math.checks import check_choice
     from calibrant.experiments.tables import Options, build_table
     from calibrant.experiments.tables.comparisons import CORRECTIONS, TESTS
@@ -139,7 +142,7 @@ def _write(made: Table, form: str | None, output: Path | None, *, force: bool) -
     from calibrant.experiments.tables.formats.terminal import rendered
 
     endings = None if form else tuple(each.ending for each in FORMATS.values())
-    check_output(output, option="--output", endings=endings)
+    check_output(output, option="--out", endings=endings)
     usual = next(
         (name for name, each in FORMATS.items() if output and each.ending == output.suffix.lower()),
         "terminal",
@@ -147,7 +150,7 @@ def _write(made: Table, form: str | None, output: Path | None, *, force: bool) -
     chosen = format_named(form or usual)
     if output is not None:
         text = chosen.write(made)
-        write_unless_other(output, lambda path: write_text(path, text), option="--output", force=force)
+        write_unless_other(output, lambda path: write_text(path, text), option="--out", force=force)
         typer.echo(output)
         return
     console = Console()
@@ -169,13 +172,13 @@ def _draw(
     if across is None or not quantities:
         raise InputError("--figure and --x go together, as in --figure ece --x optimiser.learning_rate.")
     path = output or Path("table.svg")
-    check_output(path, option="--output", endings=_PICTURES)
+    check_output(path, option="--out", endings=_PICTURES)
     from calibrant.experiments.tables.figures import draw, quantity_of
     from calibrant.reports.figures.drawing import save_figure
 
     finished = [each for each in results if each.status == "finished"]
     drawn = draw(finished, [quantity_of(each) for each in quantities], across, by=by)
-    write_unless_other(path, lambda place: save_figure(drawn, place), option="--output", force=force)
+    write_unless_other(path, lambda place: save_figure(drawn, place), option="--out", force=force)
     typer.echo(path)
     if len(finished) < len(results):
         typer.echo(f"{len(results) - len(finished)} runs diverged or failed and are not drawn.")

@@ -17,22 +17,18 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-from typer.core import TyperCommand, TyperGroup
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import remove_left_over
+from calibrant.cli.help import alternatives
 from calibrant.cli.manner import QUIET, VERBOSE
 from calibrant.evaluation.quantities.roster import extras
 
 Report = Callable[[str, float], None]
 
-METHODS = 'CALIBRATORS, with settings in brackets, as temperature(search="grid")'
-OBJECTIVE = "OBJECTIVES. Default: nll"
-"""For help texts, which must not wait for imports: the names are filled in where the help is read."""
-
 Force = Annotated[
     bool,
-    typer.Option("--force", "-f", help="Replace a file that another command wrote."),
+    typer.Option("--force", "-f", help="Overwrite existing files."),
 ]
 
 
@@ -51,105 +47,36 @@ def share(text: str | float) -> float:
     if given.endswith("%") or value > 1:
         value = round(value / 100, 12)
     if not 0.5 <= value <= 0.9999:
-        raise typer.BadParameter(f"{given!r} is not a level between 0.5 and 0.9999, such as 0.95 or 95.")
+        raise typer.BadParameter(f"must be between 0.5 and 0.9999, such as 0.95 or 95; got {given!r}.")
     return value
 
 
 Level = Annotated[
-    float, typer.Option(parser=share, metavar="SHARE", help="Level of the intervals: 0.95, or 95.")
+    float, typer.Option(parser=share, metavar="SHARE", help="Level of the intervals: 0.95 or 95.")
 ]
 Names = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help="What the files are called, with commas between: before,after. Default: as they are.",
+        help="Comma-separated labels for the files, e.g. before,after.",
     ),
 ]
 MOST_BINS = 1000
 """The most bins of a diagram; memory and time grow with their number."""
 PositiveClass = Annotated[
     str | None,
-    typer.Option(
-        metavar="CLASS", help="With two classes: the one that is judged, by number or name. Default: 1."
-    ),
+    typer.Option(metavar="CLASS", help="The positive one of two classes, by number or name (default: 1)."),
 ]
-Bins = Annotated[
-    int, typer.Option(min=1, max=MOST_BINS, metavar="N", help="Number of bins of the calibration errors.")
-]
-Bootstrap = Annotated[
-    int, typer.Option(min=2, max=1_000_000, metavar="N", help="Bootstrap resamples behind the intervals.")
-]
+Bins = Annotated[int, typer.Option(min=1, max=MOST_BINS, metavar="N", help="Number of bins.")]
+Bootstrap = Annotated[int, typer.Option(min=2, max=1_000_000, metavar="N", help="Bootstrap resamples.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Random seed.")]
-Title = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="What the report is headed by, as the model's name.")
-]
-Json = Annotated[
-    Path | None, typer.Option(help="Write everything found to this .json file; - prints it instead.")
-]
-
-
-SPACES = "; put quotes around a path with spaces"
-
-
-class Commands(TyperGroup):
-    """A group of commands, whose help has no types beside flags."""
-
-    def get_help(self, ctx: Any) -> str:
-        """The help without what nobody is to type."""
-        _leave_out_types(self.get_params(ctx))
-        return super().get_help(ctx)
-
-
-class Command(TyperCommand):
-    """A command whose help names the calibrators, or the objectives, of their roster."""
-
-    def get_help(self, ctx: Any) -> str:
-        """The help with the names filled in, and without what nobody is to type."""
-        _leave_out_types(self.get_params(ctx))
-        for each in self.params:
-            text = getattr(each, "help", None) or ""
-            if METHODS in text:
-                from calibrant.calibrators import available
-
-                vars(each)["help"] = text.replace("CALIBRATORS", alternatives(available()))
-            if OBJECTIVE in text:
-                from calibrant.calibrators.fitting.objectives import OBJECTIVES
-
-                vars(each)["help"] = text.replace("OBJECTIVES", alternatives(OBJECTIVES))
-        return super().get_help(ctx)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments; of superfluous ones it is said what may have parted them."""
-        try:
-            return super().parse_args(ctx, args)
-        except Exception as error:
-            said = str(getattr(error, "message", ""))
-            if said.startswith("Got unexpected extra"):
-                vars(error)["message"] = f"{said}{SPACES}"
-            raise
-
-
-def _leave_out_types(params: Iterable[Any]) -> None:
-    """Flags take no value, so ``<bool>`` beside them would mislead."""
-    for each in params:
-        if getattr(each, "is_flag", False) and each.metavar is None:
-            each.metavar = ""
-
-
-def alternatives(names: Iterable[str]) -> str:
-    """Names for a help text.
-
-    Example:
-        >>> alternatives(["ece", "nll", "brier"])
-        'ece, nll or brier'
-    """
-    *most, last = names
-    return f"{', '.join(most)} or {last}" if most else last
+Title = Annotated[str | None, typer.Option(metavar="TEXT", help="Report title.")]
+Json = Annotated[Path | None, typer.Option(help="Write all results to this .json file; - prints them.")]
 
 
 Metrics = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME", help=f"Also measure {alternatives(extras())}. May be repeated."),
+    typer.Option(metavar="NAME", help=f"Add a metric (repeatable): {alternatives(extras())}."),
 ]
 
 
@@ -243,7 +170,7 @@ def refuse_to_replace(
     """
     if path is None or force or not path.is_file() or may(path):
         return
-    raise InputError(f"{option} {path} is there already, {what}; --force replaces it.")
+    raise InputError(f"{option} {path} already exists {what}; use --force to overwrite it.")
 
 
 def write_unless_other(path: Path, write: Callable[[Path], None], *, option: str, force: bool) -> None:
@@ -263,7 +190,9 @@ def write_unless_other(path: Path, write: Callable[[Path], None], *, option: str
             raise InputError(str(error).replace(str(made), str(path))) from error
         same = filecmp.cmp(made, path, shallow=False)
     if not same:
-        raise InputError(f"{option} {path} is there already and holds something else; --force replaces it.")
+        raise InputError(
+            f"{option} {path} already exists and has other content; use --force to overwrite it."
+        )
 
 
 def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force: bool) -> None:
@@ -279,7 +208,7 @@ def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force:
         mark = f'content="calibrant {mark_of_files(files)}"'.encode()
         return starts_with(mark)(page)
 
-    what = f"and is not a report of {files[0]}{' and the others' if len(files) > 1 else ''}"
+    what = f"and isn't a report of {files[0]}{' and the others' if len(files) > 1 else ''}"
     refuse_to_replace(path, option="--report", force=force, may=made_from_them, what=what)
 
 

@@ -20,44 +20,57 @@ def train(
     recipe: Annotated[
         Path | None,
         typer.Argument(
-            help="A recipe: a .toml file or a name of --list. Or the directory of a run to resume."
+            help="Recipe (.toml file or a name from --list), or the directory of a run to resume."
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The run's directory. Default: runs/RECIPE-LOSS-seedN.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FOLDER", help="Directory of the run (default: runs/RECIPE-LOSS-seedN)."
+        ),
     ] = None,
-    loss: Annotated[str | None, typer.Option(help='The loss, such as "focal(gamma=3)".')] = None,
+    loss: Annotated[str | None, typer.Option(metavar="LOSS", help='Loss, e.g. "focal(gamma=3)".')] = None,
     model: Annotated[
-        str | None, typer.Option(help='The network, such as "resnet(width=16)", or module:factory.')
+        str | None, typer.Option(metavar="MODEL", help='Network, e.g. "resnet(width=16)", or module:factory.')
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="A named set, an .npz file, or a folder of images or texts.")
+        str | None,
+        typer.Option(metavar="DATA", help="Named dataset, .npz file, or folder of images or texts."),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Number of epochs.")] = None,
     budget: Annotated[
         Literal["full", "small"],
-        typer.Option(help="small: with the settings of the recipe's table \\[small], for a few CPU cores."),
+        typer.Option(metavar="BUDGET", help="full, or small: the recipe's settings for a few CPU cores."),
     ] = "full",
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any setting of the recipe, as section.key=value; may be repeated."),
+        typer.Option(
+            "--set", metavar="SETTING", help="Change a setting of the recipe: section.key=value (repeatable)."
+        ),
     ] = None,
     candidates: Annotated[
         str | None,
         typer.Option(
-            "--select", help='Train several losses and choose on validation data: "focal(gamma=1|2|3|5)".'
+            "--select",
+            metavar="LOSSES",
+            help='Train several losses and pick the best: "focal(gamma=1|2|3|5)".',
         ),
     ] = None,
     select_by: Annotated[
         Literal["after", "before"],
-        typer.Option(help="Choose by validation NLL after temperature scaling, or before."),
+        typer.Option(metavar="WHEN", help="Pick by validation log loss after or before temperature scaling."),
     ] = "after",
-    listed: Annotated[bool, typer.Option("--list", help="List the recipes there are by name.")] = False,
-    no_network: Annotated[bool, typer.Option("--offline", help="Download no data.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the named recipes.")] = False,
+    no_network: Annotated[bool, typer.Option("--offline", help="Don't download data.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train what RECIPE says, evaluate it and write everything into one directory; or resume a run."""
+    """Train a network from a recipe and evaluate it, or resume a run.
+
+    Examples:
+        calibrant train digits --loss "focal(gamma=3)"
+        calibrant train runs/digits-focal-seed0
+    """
     from calibrant.training import at_budget, load_recipe
 
     if listed:
@@ -66,7 +79,7 @@ def train(
         typer.echo("\n".join(names_on_shelf()))
         return
     if recipe is None:
-        raise InputError("which recipe? `calibrant train --list` lists those that come with calibrant.")
+        raise InputError("RECIPE is missing; `calibrant train --list` lists the bundled ones.")
     if recipe.is_dir():
         if out is not None and out.resolve() != recipe.resolve():
             raise InputError(f"{recipe} is already a run; resume it without --out, or name a recipe.")

@@ -136,11 +136,11 @@ class Grid:
         Raises:
             InputError: If there is no such setting, or no such point.
         """
-        check_names(wanted, self.points[0].settings, "--only")
+        check_names(wanted, self.points[0].settings, "--where")
         points = tuple(point for point in self.points if matches(point.settings, wanted))
         if not points:
             there = "; ".join(f"{name} is {self._values(name)}" for name in wanted)
-            raise InputError(f"--only leaves none of the {len(self.points)} runs; there {there}.")
+            raise InputError(f"--where leaves none of the {len(self.points)} runs; there {there}.")
         return replace(self, points=points)
 
     def without(self, known: Iterable[Settings], source: str) -> Grid:

@@ -63,7 +63,7 @@ def read_wanted(texts: Sequence[str], *, option: str) -> dict[str, Any]:
         InputError: If one has another form.
 
     Example:
-        >>> read_wanted(["loss=focal*", "seed=0|1"], option="--only")
+        >>> read_wanted(["loss=focal*", "seed=0|1"], option="--where")
         {'loss': 'focal*', 'seed': [0, 1]}
     """
     found: dict[str, Any] = {}

@@ -27,7 +27,7 @@ def prediction_files(
         try:
             predictions = read_file(path)
         except InputError as error:
-            if left_out is not None and "and no predictions" not in str(error):
+            if left_out is not None and "found no predictions" not in str(error):
                 left_out[name] = str(error).removeprefix(f"{path}: ")
             continue
         if predictions is not None:

@@ -122,8 +122,7 @@ def build_trained(
         load_weights(model, weights)
     elif not _ELSEWHERE.fullmatch(text):
         raise InputError(
-            f"{text} would predict with random weights; give a file of trained ones (--checkpoint, or "
-            "--weights in `serve`)."
+            f"{text} would predict with random weights; give a file of trained ones (--weights)."
         )
     return model
 

@@ -89,9 +89,8 @@ def repair_rows(probs: Tensor) -> tuple[Tensor, tuple[str, ...]]:
             row = first_row(miss > slack)
             raise InputError(
                 f"`probs` must have rows summing to 1; row {rows.start + row} sums to "
-                f"{sums[row].item():.6g}; if these are logits, name them `logits`; if they were rounded, "
-                "divide each row by its sum first, or export more digits; "
-                "if several labels may hold at once, give `labels` (N, C) or the kind multilabel."
+                f"{sums[row].item():.6g}; name logits `logits`; divide rounded rows by their sum, or export "
+                "more digits; give `labels` (N, C) or the kind multilabel if several labels can be true."
             )
         bad = (miss > ROUNDING_TOLERANCE) | (chunk > 1).any(dim=1)
         if bool(bad.any()):

@@ -201,7 +201,8 @@ def open_predictions(
     form = format_at(path, ending)
     if columns and not form.tabular:
         raise InputError(
-            f"`columns` (--label-column, --prob-columns and such) are for tables; {path} holds arrays."
+            f"{' '.join(columns.options)} works only with tables (CSV, Parquet), and {path} holds arrays; "
+            "name the arrays `labels`, `probs`, `logits`, `groups` or `clusters`."
         )
     if labels is not None:
         if ending != ".npy":
@@ -254,7 +255,7 @@ def found_ending(path: Path, stated: str | None) -> str:
         with said_of(path, "opened"), path.open("rb") as file:
             is_empty = not file.read(1)
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"there is no file {path}.") from error
+        raise FileNotFoundError(f"{path}: no such file.") from error
     try:
         ending = known_ending(path, FORMATS) if stated is None else _stated(stated)
     except InputError as error:

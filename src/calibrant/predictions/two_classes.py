@@ -62,8 +62,7 @@ def positive_number(
         held = {"top_label": "top-label confidences", "multilabel": f"{num_classes} labels"}
         got = held.get(kind, f"{num_classes} classes")
         raise InputError(
-            f"only of two classes can one be positive; got {got}; leave out `positive_class` "
-            "(--positive-class)."
+            f"`positive_class` (--positive-class) needs two classes, and there are {got}; leave it out."
         )
     if positive_class is None:
         return 1

@@ -145,7 +145,7 @@ class _Counted:
 
 
 def _too_large(limits: Limits) -> Refusal:
-    return Refusal(413, f"a request must have at most {size(limits.upload)}; --most-upload sets the limit.")
+    return Refusal(413, f"a request must have at most {size(limits.upload)}; --max-upload sets the limit.")
 
 
 def bare_name(name: str) -> str:

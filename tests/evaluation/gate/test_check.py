@@ -175,7 +175,7 @@ def test_bad_arguments_are_refused(made: Maker) -> None:
     with pytest.raises(InputError, match="no metric 'f1'"):
         check(predictions, {"f1": 0.1})  # type: ignore[dict-item]
     with pytest.raises(
-        InputError, match=r"the limit of ece must be a fraction in 0\.\.1; got 3: 3 % is 0\.03"
+        InputError, match=r"the limit of ece must be between 0 and 1; got 3; use 0\.03 for 3%"
     ):
         check(predictions, {"ece": 3})
     with pytest.raises(InputError, match="must be 0 or more"):

@@ -88,7 +88,7 @@ def test_other_names_of_confidences_and_arrays(tmp_path) -> None:
     assert "Read `y_true` as `labels`, `y_prob` as `probs`." in found.notes
     with pytest.raises(InputError, match=r"it holds decisions \(`y_pred`\), and no probabilities"):
         read(tmp_path, "d.csv", "y_true,y_pred\n1,1\n0,0\n")
-    with pytest.raises(InputError, match="it holds `truth`, `cat`, `dog`, and no predictions"):
+    with pytest.raises(InputError, match="found no predictions in `truth`, `cat`, `dog`"):
         read(tmp_path, "e.csv", "truth,cat,dog\ncat,1,0\ndog,0,1\n")
 
 

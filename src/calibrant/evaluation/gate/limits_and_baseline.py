@@ -57,8 +57,8 @@ class CheckedSamples:
             raise InputError(f"the limit of {metric} must be 0 or more; got {limit:g}.")
         if limit > 1 and asked.form.bounds[1] == 1:
             raise InputError(
-                f"the limit of {metric} must be a fraction in 0..1; got {limit:g}: "
-                f"{limit:g} % is {limit / 100:g}."
+                f"the limit of {metric} must be between 0 and 1; got {limit:g}; "
+                f"use {limit / 100:g} for {limit:g}%."
             )
         key, sign = asked.form.key, asked.form.sign
         value = self._value(key)

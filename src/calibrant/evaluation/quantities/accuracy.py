@@ -11,5 +11,5 @@ ACCURACY = Quantity(
     share=True,
     computed=Ratio(lambda samples: (samples.correct, samples.every), column=0),
     shown=Shown(terminal=True, comparison=4, tile=True),
-    gate=Gate("accuracy", help="The smallest accuracy allowed."),
+    gate=Gate("accuracy", help="Smallest accuracy allowed."),
 )

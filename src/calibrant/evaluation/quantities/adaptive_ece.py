@@ -12,5 +12,5 @@ ADAPTIVE_ECE = Quantity(
     computed=EventError(binned("mass", "l1"), kernel="mass l1", null=True),
     shown=Shown(comparison=6),
     event=Shown(),
-    gate=Gate("adaptive calibration error", help="The same over bins of equal mass."),
+    gate=Gate("adaptive calibration error", help="Largest ECE allowed, with bins of equal mass."),
 )

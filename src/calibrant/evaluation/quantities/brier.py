@@ -12,5 +12,5 @@ BRIER = Quantity(
     bounds=(0.0, 2.0),
     computed=Ratio(lambda samples: (samples.brier, samples.each), column=9),
     shown=Shown(terminal=True, comparison=5),
-    gate=Gate("Brier score", help="The largest Brier score allowed."),
+    gate=Gate("Brier score", help="Largest Brier score allowed."),
 )

@@ -13,5 +13,5 @@ ECE = Quantity(
     computed=EventError(binned("width", "l1"), kernel="width l1", null=True),
     shown=Shown(terminal=True, comparison=2, tile=True, drawn=True),
     event=Shown(terminal=True, comparison=1, tile=True, drawn=True),
-    gate=Gate("calibration error (ECE)", help="The largest calibration error allowed, such as 0.03."),
+    gate=Gate("calibration error (ECE)", help="Largest ECE allowed, e.g. 0.03."),
 )

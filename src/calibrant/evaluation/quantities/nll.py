@@ -14,5 +14,5 @@ NLL = Quantity(
     bounds=(0.0, inf),
     computed=Ratio(lambda samples: (samples.nll, samples.each), column=8),
     shown=Shown(terminal=True, comparison=3, tile=True),
-    gate=Gate("log loss", help="The largest log loss allowed."),
+    gate=Gate("log loss", help="Largest log loss allowed."),
 )

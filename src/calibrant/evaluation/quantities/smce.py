@@ -26,5 +26,5 @@ SMCE = Quantity(
     better="lower",
     computed=EventError(value, kernel="smooth", null=True),
     event=Shown(),
-    gate=Gate("smooth calibration error (smCE)", help="The largest smooth calibration error allowed."),
+    gate=Gate("smooth calibration error (smCE)", help="Largest smooth calibration error allowed."),
 )

@@ -62,6 +62,13 @@ class ColumnNames:
         return self != ColumnNames()
 
     @property
+    def options(self) -> tuple[str, ...]:
+        """The options of the command line that name these columns."""
+        typed = {"label": "--label-column", "probs": "--prob-columns", "logits": "--logit-columns"}
+        typed |= {"group": "--group-column", "cluster": "--cluster", "bands": "--bands"}
+        return tuple(option for name, option in typed.items() if getattr(self, name))
+
+    @property
     def groups(self) -> tuple[str, ...]:
         """The columns of groups."""
         return (self.group,) if isinstance(self.group, str) else self.group or ()

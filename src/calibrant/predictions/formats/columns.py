@@ -34,9 +34,8 @@ SINGLES = ("split", "weight", "group", "cluster")
 KEYS = {"weight": "weights", "group": "groups", "cluster": "clusters"}
 BINARY_NAMES = ("negative_class", "positive_class")
 ACCEPTED = (
-    "calibrant reads `label` with `logit_0`, `logit_1`, ... or `prob_0`, `prob_1`, ..., "
-    "or with `prob` (or `logit`) alone for a binary model, "
-    "or `confidence` with `correct` (or with `true_label` and `pred_label`); "
+    "name columns `label` and `prob_0`, `prob_1`, ... or `logit_0`, `logit_1`, ... (two classes: `prob`), "
+    "or `confidence` and `correct`; "
     "`columns` (--label-column, --prob-columns) says which they are by other names"
 )
 _PAIRS = [{positive, negative} for positive, negative in OPPOSITE_NAMES.items()]
@@ -88,8 +87,9 @@ def layout_of(header: Header) -> Layout:
         layout = _layout(header.names)
     except InputError as error:  # in the file's own words
         said = str(error)
-        for given, name in header.read.items():
-            said = said.replace(f"`{name}`, ", f"`{given}`, ", 1) if said.startswith("it holds") else said
+        if said.startswith(("it holds", "found no")):
+            for given, name in header.read.items():
+                said = said.replace(f"`{name}`, ", f"`{given}`, ", 1)
         raise InputError(said) from error
     if len(header.scores) > 1:  # their order is that of the classes
         suffixes = tuple(name.partition("_")[2] for name in header.scores)
@@ -123,7 +123,7 @@ def _layout(header: Sequence[str]) -> Layout:
     if len(families) > 1:
         raise InputError("it holds both logits and probabilities; keep the columns of one of them.")
     if not families and "confidence" not in header:
-        raise InputError(f"it holds {listing(header) or 'nothing'}, and no predictions; {ACCEPTED}.")
+        raise InputError(f"found no predictions in {listing(header) or 'an empty file'}; {ACCEPTED}.")
     names: tuple[str, ...] | None = None
     labels: tuple[str, ...] = ()
     singles = [column for name in SINGLES for column in _named(name, header)]

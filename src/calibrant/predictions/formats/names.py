@@ -18,9 +18,9 @@ from calibrant.predictions.formats.known import LABELS
 from calibrant.predictions.labels import refuse_missing
 
 ACCEPTED = (
-    "calibrant reads `logits` or `probs` with `labels`, "
-    "or `logits_val`, `labels_val`, `logits_test`, `labels_test` (or the same with `probs`), "
-    "or `confidence` with `correct` (or with `true_label` and `pred_label`)"
+    "name arrays `logits` or `probs`, with `labels` "
+    "(or `logits_val`, `labels_val`, `logits_test`, `labels_test`, or the same with `probs`), "
+    "or `confidence` with `correct` or with `true_label` and `pred_label`"
 )
 COMPANIONS = ("labels", "weights", "groups", "clusters")  # of which there is one entry per sample
 OUTCOMES = ("correct", "true_label", "pred_label")
@@ -151,7 +151,7 @@ def _nothing(found: Collection[str]) -> str:
             "calibrant needs those of all classes as `probs`, "
             "or the largest alone as `confidence` with `correct` (or with `true_label` and `pred_label`)."
         )
-    return f"it holds {listing(found) or 'nothing'}, and no predictions; {ACCEPTED}."
+    return f"found no predictions in {listing(found) or 'an empty file'}; {ACCEPTED}."
 
 
 def _joined(parts: list[tuple[str, Any]]) -> Any:

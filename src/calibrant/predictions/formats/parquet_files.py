@@ -239,7 +239,7 @@ def files_of(address: str) -> list[str]:
     if not is_address(address):
         path = Path(address)
         if not path.exists():
-            raise FileNotFoundError(f"there is no file {path}.")
+            raise FileNotFoundError(f"{path}: no such file.")
         found = [path]
         if path.is_dir():  # what Spark writes are folders of that name
             found = [each for each in path.rglob("*.parquet") if each.is_file()]

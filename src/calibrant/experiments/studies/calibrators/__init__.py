@@ -31,7 +31,7 @@ def _run(session: Session, *, data: Path | None, out: Path, seeds: int, table: P
 
 CALIBRATORS = Study(
     name="calibrators",
-    summary="Every calibrator on every file of logits in a folder, each sample judged by a fit without it.",
+    summary="Cross-validate every calibrator on every file of logits in a folder.",
     run=_run,
     options=(DATA, OUT, SEEDS, PAGES),
     pages=(PAGE,),

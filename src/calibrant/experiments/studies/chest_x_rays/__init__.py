@@ -38,5 +38,5 @@ PAGE = Page(
 
 CHEST_X_RAYS = grid_study(
     PAGE,
-    summary="DenseNets on chest X-rays by three losses; fourteen labels of a public network, calibrated.",
+    summary="Train DenseNets on chest X-rays with three losses; calibrate 14 labels.",
 )

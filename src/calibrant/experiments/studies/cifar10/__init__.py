@@ -39,5 +39,5 @@ CIFAR10 = grid_study(
         counts=True,
         also=closest,
     ),
-    summary="Losses on CIFAR-10 with a small residual network: sum and mean, exponents from 0 to 7.",
+    summary="Compare losses on CIFAR-10, summed and averaged, with exponents from 0 to 7.",
 )

@@ -54,7 +54,7 @@ def _small() -> settings.Setting:
 
 COVERAGE = Study(
     name="coverage",
-    summary="How often intervals of calibration errors cover, and false alarms of the gate and the verdict.",
+    summary="Measure interval coverage and false alarms of checks and verdicts.",
     run=_run,
     options=(DATA, OUT, SEEDS, TABLE),
     pages=(PAGE,),

@@ -48,7 +48,7 @@ def _run(
 
 CURVATURE = Study(
     name="curvature",
-    summary="Does focal loss calibrate by lowering curvature? Some 300 small networks, measured.",
+    summary="Test whether focal loss calibrates by lowering curvature (300 networks).",
     run=_run,
     options=(STORE, SETTING, SEEDS_OF_GRID, ADDED),
     pages=(PAGE,),

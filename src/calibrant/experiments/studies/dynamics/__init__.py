@@ -27,6 +27,4 @@ PAGE = Page(
 )
 
 
-DYNAMICS = grid_study(
-    PAGE, summary="Likelihood, entropy and weights by epoch: cross-entropy, focal loss and FLSD-53."
-)
+DYNAMICS = grid_study(PAGE, summary="Follow likelihood, entropy and weights by epoch for three losses.")

@@ -45,6 +45,4 @@ PAGE = Page(
 )
 
 
-FCL_WEIGHTS = grid_study(
-    PAGE, summary="Focal calibration loss by exponent and weight; decision boundaries over ten seeds."
-)
+FCL_WEIGHTS = grid_study(PAGE, summary="Vary the exponent and weight of focal calibration loss.")

@@ -39,6 +39,4 @@ PAGE = Page(
 )
 
 
-GAMMAS = grid_study(
-    PAGE, summary="Exponents from 0 to 7, scaling on the paper's grids, training against new images."
-)
+GAMMAS = grid_study(PAGE, summary="Vary focal exponents from 0 to 7, with the papers' scaling grids.")

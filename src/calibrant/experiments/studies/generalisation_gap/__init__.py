@@ -35,6 +35,6 @@ PAGE = Page(
 
 GENERALISATION_GAP = grid_study(
     PAGE,
-    summary="Where the truth is known: over-confidence by sample size, capacity and exponent.",
+    summary="Relate overconfidence to sample size, capacity and exponent.",
     small=lambda: {"zip": [{"num_samples": [200], "num_features": [2]}]},
 )

@@ -29,7 +29,7 @@ def _run(session: Session, *, data: Path | None, out: Path) -> Sequence[Path]:
 
 HUMAN_POSTERIORS = Study(
     name="human-posteriors",
-    summary="A network's probabilities against those of people, before and after repairs.",
+    summary="Compare a network's probabilities with those of people.",
     run=_run,
     options=(DATA, OUT_PAGES),
     pages=(PAGE,),

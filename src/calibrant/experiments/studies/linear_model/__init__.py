@@ -23,6 +23,6 @@ PAGE = Page(
 
 LINEAR_MODEL = grid_study(
     PAGE,
-    summary="Cross-entropy and focal loss on a linear model: norms, confidence of mistakes, curvature.",
+    summary="Compare cross-entropy and focal loss on a linear model.",
     small=lambda: {"settings": {"num_samples": 80, "num_test": 400, "learning_rate": 0.5, "iterations": 300}},
 )

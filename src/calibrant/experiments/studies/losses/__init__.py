@@ -79,7 +79,7 @@ def _run(
 
 LOSSES = Study(
     name="losses",
-    summary="The losses on Fashion-MNIST, as it is and long-tailed: some twenty arms, several seeds each.",
+    summary="Compare all losses on Fashion-MNIST, balanced and long-tailed.",
     run=_run,
     options=(STORE, SETTING, SEEDS_OF_GRID, ADDED, PUBLISHED),
     pages=tuple(page_of(setting) for setting in settings.SETTINGS),

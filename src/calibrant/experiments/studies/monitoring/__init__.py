@@ -136,7 +136,7 @@ def _small() -> settings.Setting:
 
 MONITORING = Study(
     name="monitoring",
-    summary="How often a monitor raises an alarm where nothing is wrong, and how soon where something is.",
+    summary="Measure false alarms of the monitor and its delay in detecting changes.",
     run=_run,
     options=(OUT, TABLE),
     pages=(PAGE,),

@@ -19,7 +19,7 @@ def _run(session: Session, *, data: Path | None, out: Path) -> Sequence[Path | s
 
 PREDICTIONS = Study(
     name="predictions",
-    summary="Every file of predictions in a folder, judged as it came: one row each.",
+    summary="Evaluate every file of predictions in a folder, uncalibrated.",
     run=_run,
     options=(DATA, OUT_PAGES),
     pages=(PAGE,),

@@ -28,7 +28,7 @@ def _run(session: Session, *, out: Path) -> Sequence[Path]:
 
 PROPERNESS = Study(
     name="properness",
-    summary="Every loss: is it proper, does it keep the class, is it convex, how sure does it make one.",
+    summary="Check properness, convexity and implied confidence of every loss.",
     run=_run,
     options=(OUT_PAGES,),
     pages=(PAGE,),

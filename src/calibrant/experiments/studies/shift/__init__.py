@@ -26,5 +26,5 @@ PAGE = Page(
 
 SHIFT = grid_study(
     PAGE,
-    summary="Repairs fitted on clean images under corruption, and which losses tell foreign images.",
+    summary="Test calibrators under image corruption, and detection of other datasets.",
 )

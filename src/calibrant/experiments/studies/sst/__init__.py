@@ -46,6 +46,4 @@ PAGE = Page(
 )
 
 
-SST = grid_study(
-    PAGE, summary="The SST row of the papers: a Tree-LSTM with all losses, published numbers too."
-)
+SST = grid_study(PAGE, summary="Reproduce the SST results: a Tree-LSTM with all losses.")

@@ -25,4 +25,4 @@ PAGE = Page(
 )
 
 
-SUM_OR_MEAN = grid_study(PAGE, summary="The loss summed over the batch and clipped, against its mean.")
+SUM_OR_MEAN = grid_study(PAGE, summary="Compare the summed, clipped loss with its mean.")

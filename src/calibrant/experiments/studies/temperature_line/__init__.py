@@ -57,7 +57,7 @@ def _run(
 
 TEMPERATURE_LINE = Study(
     name="temperature-line",
-    summary="How linear the best temperature is in the exponent: prediction files and small networks.",
+    summary="Test whether the best temperature is linear in the exponent.",
     run=_run,
     options=(DATA, STORE, SEEDS_OF_GRID, ADDED),
     pages=(PAGE,),

@@ -39,5 +39,5 @@ TEXTS = grid_study(
         digits=DIGITS,
         counts=True,
     ),
-    summary="The rows of AG News and 20 Newsgroups: a convolutional network, published numbers too.",
+    summary="Reproduce the AG News and 20 Newsgroups results.",
 )

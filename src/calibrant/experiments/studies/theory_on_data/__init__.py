@@ -34,7 +34,7 @@ def _run(
 
 THEORY_ON_DATA = Study(
     name="theory-on-data",
-    summary="The focal map on real files and stored runs: lowered confidences, products of temperatures.",
+    summary="Test the theory of the focal map on real files and stored runs.",
     run=_run,
     options=(DATA, OUT_PAGES, PAGES, PUBLISHED),
     pages=(PAGE,),

@@ -1,0 +1,301 @@
+"""The text of ``--help``, old names of options, and errors of typing in the words of all other errors."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from calibrant._math.errors import InputError
+
+WIDTH = 100
+INPUT = "Input options"
+"""The panel of the options that say how files are read; one line stands for them in each help."""
+COMMON = frozenset({"quiet", "verbose", "version_wanted", "_version", "help"})
+"""Options of every command, which the help of ``calibrant`` lists."""
+SPACES = "; put quotes around a path with spaces"
+OLD_NAMES = {
+    "evaluate": {"--labels": "--label-file"},
+    "check": {"--confidence": "--level"},
+    "monitor": {"--against": "--alarm-on"},
+    "figure": {"--resamples": "--bootstrap"},
+    "predict": {"--checkpoint": "--weights", "--calibration": "--calibration-size"},
+    "sweep": {"--only": "--where"},
+    "table": {"--output": "--out", "--format": "--out-format"},
+    "serve": {"--most-upload": "--max-upload", "--most-seconds": "--max-seconds", "--workers": "--jobs"},
+}
+"""By command, what options were called in the version before; they go with the next one."""
+
+
+class Command(TyperCommand):
+    """A command with a plain help, which understands its options' old names."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """What it does, examples, arguments and options."""
+        formatter.write(_help_of(self, ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments, under the names that options have now."""
+        return super().parse_args(ctx, renamed(self.name or "", args))
+
+
+class Commands(TyperGroup):
+    """A group of commands; whatever is typed wrongly is an :class:`InputError`."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """What it does, examples, and its commands by what they are for."""
+        formatter.write(_help_of(self, ctx))
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """What was typed, understood."""
+        try:
+            return super().make_context(*args, **options)
+        except Exception as error:
+            raise _in_our_words(error) from error
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was typed."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            raise _in_our_words(error) from error
+
+
+def renamed(command: str, words: Iterable[str]) -> list[str]:
+    """Arguments with the new names of options.
+
+    Example:
+        >>> renamed("fit", ["p.npz", "--method=platt"])
+        ['p.npz', '--method=platt']
+    """
+    old, found = OLD_NAMES.get(command, {}), list(words)
+    for at, word in enumerate(found):
+        if word == "--":
+            break
+        name, equals, value = word.partition("=")
+        if name in old:
+            _say_renamed(name, old[name])
+            found[at] = f"{old[name]}{equals}{value}"
+    return found
+
+
+def _say_renamed(old: str, new: str) -> None:
+    typer.secho(f"note: {old} is now {new}; the old name goes with the next version.", fg="yellow", err=True)
+
+
+def _in_our_words(error: Exception) -> Exception:
+    """An error of typing as an :class:`InputError`; any other as it is."""
+    told = getattr(error, "format_message", None)
+    if told is None or type(error).__name__ == "NoArgsIsHelpError":
+        return error
+    message, ctx = str(told()).strip(), getattr(error, "ctx", None)
+    if found := re.match(r"No such option:? '?([-\w]+)'?\.?", message):
+        options = [each for param in ctx.command.params for each in param.opts] if ctx else []
+        return InputError(f"there is no option {found[1]}{_meant(found[1], options, ctx)}")
+    if found := re.match(r"No such command '(.*?)'", message):
+        return InputError(
+            f"there is no command {found[1]!r}{_meant(found[1], ctx.command.commands if ctx else (), ctx)}"
+        )
+    if found := re.match(r"Missing (?:option|argument|parameter) '(.*)'", message, flags=re.DOTALL):
+        name = next((each for each in re.split(r"' / '", found[1]) if each.startswith("--")), found[1])
+        return InputError(f"{name.strip('{}[].').upper() if name[0] != '-' else name} is missing{_see(ctx)}")
+    if found := re.match(r"Option '?([-\w]+)'? requires an argument", message):
+        return InputError(f"{found[1]} must have a value{_see(ctx)}")
+    if found := re.match(r"Invalid value for (.*?): (.*)", message, flags=re.DOTALL):
+        param = getattr(error, "param", None)
+        typed = max(param.opts, key=len) if param is not None else found[1]
+        name = typed if typed.startswith("-") else typed.upper()
+        rule = _rule(found[2], _value_of(typed))
+        return InputError(f"{name} {rule}" if rule else f"{name}: {found[2]}")
+    if message.startswith("Got unexpected extra"):
+        return InputError(f"{message[0].lower()}{message[1:].rstrip('.')}{SPACES}.")
+    return InputError(f"{message[:1].lower()}{message[1:]}")
+
+
+def _rule(text: str, typed: str = "") -> str:
+    """What a value must be, from what it was not, in the words of click and of pydantic.
+
+    Example:
+        >>> _rule("0 is not in the range 1<=x<=1000."), _rule("'x' is not a valid int.", "x")
+        ('must be between 1 and 1000; got 0.', "must be a whole number; got 'x'.")
+        >>> _rule("Input should be greater than or equal to 1", "0")
+        'must be at least 1; got 0.'
+        >>> _rule("Value error, 'x' is not one of 'acc', 'acc_norm'.")
+        "must be acc or acc_norm; got 'x'."
+    """
+    got = f"; got {typed!r}" if typed else ""
+    text = text.removeprefix("Value error, ")
+    if text.startswith("must "):
+        return text
+    if found := re.match(r"(\S+) is not in the range (?:(\S+?)<=?x<=?(\S+?)|x(>=?|<=?)(\S+?))\.?$", text):
+        most = f"between {found[2]} and {found[3]}" if found[2] else ""
+        return f"must be {most or _bound(found[4], found[5])}; got {found[1]}."
+    if found := re.match(r"Input should be (greater|less) than or equal to (\S+)", text):
+        return f"must be {_bound('>' if found[1] == 'greater' else '<', found[2])}; got {typed}."
+    if found := re.match(r"(?:Input should be a valid|.* is not a valid) (\w+)", text):
+        return f"must be {'a whole number' if found[1].startswith('int') else 'a number'}{got}."
+    if found := re.match(r"('.*?') is not one of (.*?)\.?$", text):
+        names = alternatives(re.findall(r"'(.*?)'", found[2]))
+        return f"must be {names}; got {found[1]}."
+    return ""
+
+
+def _value_of(option: str) -> str:
+    """What was typed for an option."""
+    for word, following in zip(sys.argv, [*sys.argv[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name == option:
+            return value if equals else following
+    return ""
+
+
+def _bound(sign: str, limit: str) -> str:
+    return f"at {'least' if sign[0] == '>' else 'most'} {limit}"
+
+
+def _meant(name: str, known: Iterable[str], ctx: Any) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else _see(ctx)
+
+
+def _see(ctx: Any) -> str:
+    return f"; see `{ctx.command_path} --help`." if ctx else "."
+
+
+def alternatives(names: Iterable[str]) -> str:
+    """Names for a help text.
+
+    Example:
+        >>> alternatives(["ece", "nll", "brier"])
+        'ece, nll or brier'
+    """
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _help_of(command: Any, ctx: Any) -> str:
+    """The whole text."""
+    params = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
+    arguments = [each for each in params if each.param_type_name == "argument"]
+    options = [each for each in params if each not in arguments]
+    group = getattr(command, "commands", None)
+    told = options if group else [each for each in options if each.name not in COMMON]
+    shown = [each for each in told if getattr(each, "rich_help_panel", None) != INPUT]
+    tail = "COMMAND [ARGUMENTS]..." if group else " ".join(map(_piece, arguments))
+    blocks = [
+        _wrapped(command.help or ""),
+        f"{_bold('Usage:')} {ctx.command_path} [OPTIONS] {tail}".rstrip(),
+        _table("Arguments", [(_piece(each).strip("[]"), each.help or "") for each in arguments if each.help]),
+        *_groups(group or {}),
+        _table("Options", [(_typed(each), _said(each, ctx)) for each in shown]),
+        "Columns, formats and groups of FILE: calibrant help input" if len(shown) < len(told) else "",
+        _wrapped(command.epilog or ""),
+    ]
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def input_help(command: Any, ctx: Any) -> str:
+    """The options by which every command reads predictions."""
+    found = [each for each in command.get_params(ctx) if getattr(each, "rich_help_panel", None) == INPUT]
+    return _table(INPUT, [(_typed(each), _said(each, ctx)) for each in found])
+
+
+def _groups(commands: dict[str, Any]) -> list[str]:
+    """A table of commands for each panel, in the order of the commands."""
+    panels: dict[str, list[tuple[str, str]]] = {}
+    for name, each in commands.items():
+        if each.hidden:
+            continue
+        panel = getattr(each, "rich_help_panel", None)
+        summary = (each.help or "").partition("\n\n")[0].replace("\n", " ")
+        panels.setdefault(panel if isinstance(panel, str) else "Commands", []).append((name, summary))
+    column = max(map(len, commands), default=0)
+    return [_table(panel, rows, column=column) for panel, rows in panels.items()]
+
+
+def _bold(text: str) -> str:
+    return typer.style(text, bold=True)  # the console that does not show it gets none
+
+
+def _wrapped(text: str) -> str:
+    """Paragraphs at the width of the page; what is indented, such as examples, keeps its lines."""
+    blocks = text.replace("\f", "").strip().split("\n\n")
+    found: list[str] = []
+    for block in blocks:
+        title, _, examples = block.partition("\n")
+        if examples.startswith("  "):
+            found.append("\n".join([_bold(title), *("  " + line.strip() for line in examples.splitlines())]))
+        else:
+            found.append(textwrap.fill(" ".join(block.split()), WIDTH, break_on_hyphens=False))
+    return "\n\n".join(found)
+
+
+def _table(title: str, rows: list[tuple[str, str]], *, column: int = 0) -> str:
+    """Names and what they do, in two columns."""
+    if not rows:
+        return ""
+    wide = max(column, *(len(name) for name, _ in rows if len(name) <= 28), 0) + 2
+    lines = [_bold(title)]
+    for name, said in rows:
+        start = f"  {name:{wide}}" if len(name) <= wide - 2 else f"  {name}  "
+        lines.append(
+            textwrap.fill(
+                said,
+                WIDTH,
+                initial_indent=start,
+                subsequent_indent=" " * (wide + 2),
+                break_on_hyphens=False,
+            )
+        )
+    return "\n".join(lines)
+
+
+def _piece(argument: Any) -> str:
+    """An argument in the usage line."""
+    name = (argument.metavar or argument.name).strip("[].").upper()
+    name = f"{name}..." if argument.nargs == -1 else name
+    return name if argument.required else f"[{name}]"
+
+
+def _typed(option: Any) -> str:
+    """How an option is typed: its short name, its first long one, and what its value is called."""
+    short = [each for each in option.opts if not each.startswith("--")]
+    long = next((each for each in option.opts if each.startswith("--")), "")
+    negative = [each for each in option.secondary_opts if each.startswith("--")]
+    names = ", ".join([*short, "/".join([long, *negative])])
+    return names if _takes_nothing(option) else f"{names} {option.metavar}"
+
+
+def _takes_nothing(option: Any) -> bool:
+    return bool(option.is_flag or option.count or option.name == "help")
+
+
+def metavar(annotation: Any) -> str:
+    """What the value of an option of this type is called: one word in capitals.
+
+    Example:
+        >>> metavar(int | None), metavar(list[Path]), metavar(bool)
+        ('N', 'FILE', '')
+    """
+    parts = get_args(annotation)
+    kinds = {annotation, *parts, *(inner for each in parts for inner in get_args(each))}
+    words = {bool: "", int: "N", float: "NUMBER", Path: "FILE"}
+    return next((word for kind, word in words.items() if kind in kinds), "TEXT")
+
+
+def _said(option: Any, ctx: Any) -> str:
+    """What an option does, and its default."""
+    said = str(option.help or "").replace("\\[", "[")
+    default = option.get_default(ctx, call=False)
+    if option.required:
+        return f"{said.rstrip('.')} (required)."
+    if isinstance(default, bool) or not isinstance(default, int | float | str | Path) or "efault" in said:
+        return said
+    return f"{said.rstrip('.')} (default: {default})."

@@ -1,0 +1,140 @@
+"""``--help``: short, grouped, with examples and one name for one idea; old names work and say so."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+import pytest
+import typer
+
+from calibrant.cli.help import INPUT, OLD_NAMES
+from calibrant.cli.main import app
+from command_line import call, one_line
+
+GROUP = typer.main.get_command(app)
+COMMANDS: dict[str, Any] = GROUP.commands  # pyright: ignore[reportAttributeAccessIssue]
+STUDIES: dict[str, Any] = COMMANDS["study"].commands
+
+
+@pytest.mark.parametrize("name", [*COMMANDS])
+def test_a_help_is_one_screen_with_two_examples(run, name) -> None:
+    """At most 45 lines of 100 columns: what the command does, then two examples that can be typed."""
+    text = run(name, "--help").stdout
+    lines = text.splitlines()
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 100
+    assert lines[0].endswith(".")
+    examples = text.partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
+    assert len(examples) == 2
+    for example in examples:
+        words = shlex.split(example)
+        assert words[0] == "calibrant"
+        known = {each for param in COMMANDS[words[1]].params for each in param.opts}
+        assert {word.partition("=")[0] for word in words if word.startswith("-")} <= known
+
+
+def test_the_first_help_groups_the_commands(run) -> None:
+    """Each command has one line of its group."""
+    text = run("--help").stdout
+    titles = [line for line in text.splitlines() if re.fullmatch("[A-Z][a-z]+:?", line)]
+    assert titles == ["Examples:", "Evaluate", "Fix", "Watch", "Look", "Lab", "Options"]
+    shown = re.findall(r"^  ([a-z]+)  ", text, flags=re.MULTILINE)
+    assert sorted(shown) == sorted(set(COMMANDS) - {"help"})
+
+
+def test_values_are_called_by_one_word_in_capitals() -> None:
+    """No ``<path>``, no ``{file}``."""
+    for name, command in {**COMMANDS, **STUDIES}.items():
+        for param in command.params:
+            if param.param_type_name == "option" and not param.is_flag and param.name != "help":
+                assert re.fullmatch("[A-Z]+", param.metavar or ""), (name, param.name, param.metavar)
+
+
+def test_reading_options_are_behind_one_line(run) -> None:
+    """``calibrant help input`` prints them once; every command that reads understands them."""
+    text = run("help", "input").stdout
+    for name in ("evaluate", "fit", "apply", "compare", "check", "monitor", "figure"):
+        own = [each for each in COMMANDS[name].params if getattr(each, "rich_help_panel", None) == INPUT]
+        assert len(own) == 12
+        assert all(each.opts[0] in text for each in own)
+        shown = run(name, "--help").stdout
+        assert "calibrant help input" in shown
+        assert "--prob-columns NAMES" not in shown
+    assert run("help", "fit").stdout == run("fit", "--help").stdout
+    assert "did you mean 'input'?" in run("help", "inptu").stderr.lower()
+
+
+@pytest.mark.parametrize(
+    ("command", "old", "new"),
+    [(command, old, new) for command, names in OLD_NAMES.items() for old, new in names.items()],
+)
+def test_old_names_work_and_say_so(run, command, old, new) -> None:
+    """For one version; no help shows them."""
+    typed = {each for param in COMMANDS[command].params for each in param.opts}
+    assert new in typed
+    assert old not in typed
+    assert old not in run(command, "--help").stdout.split()
+    done = run(command, f"{old}=")
+    assert f"note: {old} is now {new}" in one_line(done.stderr)
+    assert f"no option {old}" not in one_line(done.stderr)
+
+
+def test_an_old_name_has_its_effect(tmp_path, over_confident) -> None:
+    """As an option, and as a default of ``pyproject.toml``."""
+    options = ("check", over_confident.name, "--max-ece", "0.9", "--bootstrap", "20", "--json", "-")
+    assert '"confidence": 0.9' in call(*options, "--confidence", "0.9", folder=tmp_path).stdout
+    (tmp_path / "pyproject.toml").write_text("[tool.calibrant.check]\nconfidence = 0.8\n")
+    assert '"confidence": 0.8' in call(*options, folder=tmp_path).stdout
+
+
+def test_methods_are_listed_in_one_place(run, monkeypatch) -> None:
+    """All of the roster, a planted one included; the helps of commands point there."""
+    from calibrant.calibrators import available, roster
+
+    monkeypatch.setitem(roster.CALIBRATORS, "planted-by-a-test", roster.CALIBRATORS["platt"])
+    text = run("methods").stdout
+    assert all(name in text for name in available())
+    for command in ("evaluate", "fit", "serve"):
+        shown = run(command, "--help").stdout
+        assert "calibrant methods" in shown
+        assert "isotonic" not in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("evaluate missing.npz", "missing.npz: no such file.\n"),
+        (
+            "evaluate over.npz --group-column site",
+            "--group-column works only with tables (CSV, Parquet), and ",
+        ),
+        ("evaluate over.npz --bins 0", "--bins must be at least 1; got 0.\n"),
+        ("evaluate over.npz --bins x", "--bins must be a whole number; got 'x'.\n"),
+        (
+            "evaluate over.npz --kind foo",
+            "--kind must be binary, multiclass, multilabel or top_label; got 'foo'.\n",
+        ),
+        ("evaluate over.npz --method temprature", "'temprature'.\nDid you mean 'temperature'?"),
+        ("figure nosuch", "there is no figure 'nosuch'.\nChoose 'reliability', 'confidence', 'roc', "),
+        ("check over.npz --max-ece 2", "--max-ece must be between 0 and 1; got 2.\nUse 0.02 for 2%.\n"),
+        (
+            "evaluate over.npz --positive-class cat",
+            "--positive-class needs two classes, and there are 4 classes.\nLeave it out.\n",
+        ),
+        ("evaluate over.npz --report note.html", "exists and isn't a report of over.npz.\nUse --force"),
+        ("fit over.npz", "--out is missing.\nSee `calibrant fit --help`.\n"),
+        ("evalute over.npz", "there is no command 'evalute'.\nDid you mean evaluate?\n"),
+        ("evaluate over.npz --reprot x.html", "there is no option --reprot.\nDid you mean --report?\n"),
+    ],
+)
+def test_errors_have_one_form(run, over_confident, tmp_path, typed, said) -> None:
+    """What is wrong and where, then what to do, on a line of its own; never more than five alternatives."""
+    (tmp_path / "note.html").write_text("a note")
+    done = run(*typed.split())
+    assert done.returncode == 2
+    assert done.stderr.startswith("calibrant: ")
+    assert said in done.stderr
+    assert "Usage" not in done.stderr
+    assert done.stderr.count("'") <= 12
