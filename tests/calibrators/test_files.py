@@ -32,6 +32,7 @@ def rewrite(path: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor
     """Change the header or the parameters of a file."""
     with safe_open(path, framework="pt") as file:
         header = json.loads(file.metadata()[KEY])
+    header.pop("calibrant.sha256")
     tensors = load_file(path)
     change(header, tensors)
     path.write_bytes(file_bytes(KEY, header, tensors))

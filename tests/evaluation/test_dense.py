@@ -209,7 +209,7 @@ def test_files_are_read_one_image_at_a_time(tmp_path) -> None:
         assert dense.in_any_order == (place != "all.npz")
     command = ("check", "all.npz", "--max-ece", "0.9", "--ignore-index", "255", "--engine", "serial")
     refused = call(*command, folder=tmp_path)
-    assert "packed, and read in order; leave out --engine" in " ".join(refused.stderr.split())
+    assert "packed, and read in order. Leave out --engine" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.parametrize("form", ["one file", "a file for each image", "archive"])

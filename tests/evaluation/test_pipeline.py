@@ -332,7 +332,7 @@ def test_one_class_recommends_nothing() -> None:
         Predictions(logits=logits, labels=torch.zeros(400, dtype=torch.int64)), bootstrap=20, null_draws=20
     )
     assert found.verdict.recommended == "uncalibrated"
-    assert "one class only" in (found.verdict.reason or "")
+    assert "only one class" in (found.verdict.reason or "")
 
 
 def test_a_class_missing_from_the_calibration_samples_is_named() -> None:

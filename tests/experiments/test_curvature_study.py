@@ -49,6 +49,7 @@ CHOSEN = tuple(arm for arm in ARMS if arm.key in SHOWN)
 CHANGES = {
     "settings": {name: value for name, value in SMALL.numbers.items() if value != SETTINGS[0].numbers[name]},
     "axes": {"setting": [SMALL.key, NORMALISED.key], "arm": [arm.key for arm in CHOSEN]},
+    "exclude": [],  # which are of other settings
 }
 
 

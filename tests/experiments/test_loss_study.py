@@ -493,5 +493,5 @@ def test_command_lists_studies_and_refuses_others() -> None:
     assert [line.split()[0] for line in listed.stdout.splitlines()] == [study.name for study in STUDIES]
     with pytest.raises(InputError, match="no study 'loss'; did you mean 'losses'"):
         CliRunner().invoke(app, ["study", "loss"], catch_exceptions=False)
-    with pytest.raises(InputError, match="which study"):
+    with pytest.raises(InputError, match="NAME is missing"):
         CliRunner().invoke(app, ["study"], catch_exceptions=False)

@@ -194,7 +194,7 @@ def test_without_a_layout_what_varies_makes_the_rows() -> None:
     layout = usual_layout(results)
     assert layout.rows == ("loss",)
     titles = [each.title for each in layout.cells]
-    assert titles == ["Error", "NLL", "ECE", "NLL after T", "ECE after T", "T"]
+    assert titles == ["Error", "Log loss", "ECE", "Log loss after T", "ECE after T", "T"]
     more = [*results, *(replace(each, settings={**each.settings, "data.name": "digits"}) for each in results)]
     assert {*varying(more, "seed")} == {"data.name", "loss"}
     plain = [make_result({"alpha": each, "seed": 0}, {"result": {"gap": each}}) for each in (1.0, 2.0)]

@@ -130,6 +130,7 @@ def test_a_label_to_be_ignored_is_refused() -> None:
         predictions_of_top_k(top_k_of(TOP[:2], INDICES[:2]), [4, -100])
 
 
+@pytest.mark.filterwarnings("ignore:.*never occur among the labels")
 def test_temperature_is_near_that_of_the_whole_rows(tmp_path) -> None:
     """Within six per cent at T = 2.6 with six of forty classes listed, between those of the two extremes."""
     found = load_predictions(tmp_path / as_npz(tmp_path))

@@ -90,10 +90,10 @@ def test_sentence_tells_what_one_sees() -> None:
     """The points with their values, the spread, and that exponent 0 lies outside."""
     said = landscape_sentence(made())
     assert said.startswith(
-        "Least NLL 0.40000 at gamma = 0.8, T = 1.8; temperature scaling has 0.41000 at T = 1, the search "
-        "along the line 0.40510 at gamma = 0.7, T = 1.7."
+        "Least log loss 0.40000 at gamma = 0.8, T = 1.8; temperature scaling has 0.41000 at T = 1, the "
+        "search along the line 0.40510 at gamma = 0.7, T = 1.7."
     )
-    assert "95 % of 41 refits on resamples lie at gamma from 0.4 to 4.2 and T from 1.4 to 5.2" in said
+    assert "95% of 41 refits on resamples lie at gamma from 0.4 to 4.2 and T from 1.4 to 5.2" in said
     assert said.endswith("T from 1.4 to 5.2. Exponent 0, which is temperature scaling, lies outside.")
 
 
@@ -137,7 +137,7 @@ def test_key_explains_every_mark() -> None:
     """Ridge, line, squares and dots, by the words of the legend."""
     said = landscape_key(made())
     for words in (
-        "the lower the NLL",
+        "the lower the log loss",
         "the ridge, the best T at each gamma",
         "at gamma = 0 and 1 (squares)",
         "then tries 12 points",

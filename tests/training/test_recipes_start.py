@@ -13,7 +13,7 @@ from calibrant.data import Geometry
 from calibrant.data.table import RawData, RawPart
 from calibrant.data.text.roster import TEXTS
 from calibrant.training import Recipe, at_budget, load_recipe, train
-from calibrant.training.data import _geometry
+from calibrant.training.data import geometry_of
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 FORMS = {
@@ -116,7 +116,7 @@ def test_every_network_gives_logits_for_the_classes_of_its_data(budget) -> None:
     pairs = {(each.model, each.data, FORMS[each.data.name][1]) for each in given}
     assert len(pairs) >= 8
     for model, settings, classes in pairs:
-        channels, *sides = shape_of(settings.name, _geometry(settings))
+        channels, *sides = shape_of(settings.name, geometry_of(settings))
         shape = (channels, *((settings.crop or side) // settings.downsample for side in sides))
         with torch.device("meta"):
             network = models.build(model, input_shape=shape, num_classes=classes)

@@ -90,7 +90,7 @@ def recipe(tmp_path, monkeypatch, rng) -> Recipe:
             r"fails: ZeroDivisionError: division by zero \(mine.py, line 14\)",
         ),
         ("model=no_python:f", r"cannot be imported: SyntaxError: .* \(no_python.py, line 1\)"),
-        ("model=torch.nn:Nope", r"no function 'Nope'; there is .* and \d+ more"),
+        ("model=torch.nn:Nope", r"no function 'Nope'; choose .* or others"),
         ("loss=torch.nn:MSELoss", r"logits \(N, 2\) and labels \(N,\) to their loss; it fails: \w+: "),
         ("loss=mine:Wrong", r"it fails: .* \(mine.py, line 29\)"),
         ("loss=mine:Rows", r"one number .* it gives shape \(4,\)"),

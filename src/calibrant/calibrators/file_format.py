@@ -57,7 +57,8 @@ def file_bytes(key: str, content: Mapping[str, Any], tensors: Mapping[str, Tenso
 
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     text = json.dumps(content, allow_nan=False)
-    return save(plain, metadata={key: text, _CHECKSUM_KEY: _checksum(key, text, plain)})
+    # One entry: several would stand in any order, so that equal calibrators made different files.
+    return save(plain, metadata={key: json.dumps({**content, _CHECKSUM_KEY: _checksum(key, text, plain)})})
 
 
 def _checksum(key: str, text: str, tensors: Mapping[str, Tensor]) -> str:
@@ -98,7 +99,8 @@ def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[s
         raise damaged(path, f"its format has the version {version!r}")
     if version > FORMAT_VERSION:
         raise InputError(f"{path} was written by calibrant {written_by}; upgrade calibrant to read it.")
-    if version > 1 and metadata.get(_CHECKSUM_KEY) != _checksum(key, text, tensors):
+    checksum, plain = content.pop(_CHECKSUM_KEY, None), json.dumps(content)
+    if version > 1 and checksum != _checksum(key, plain, tensors):
         raise damaged(path, "its content does not have the checksum that it was saved with")
     return content, tensors
 

@@ -150,7 +150,8 @@ def _save(calibrator: Calibrator, out: Path, class_names: tuple[str, ...] | None
     """Write it; only a calibrator is replaced."""
     if not force:
         refuse_to_replace_another_file(out)
-    calibrator.class_names_ = class_names
+    number = 2 if calibrator.kind_ == "binary" else calibrator.num_classes_
+    calibrator.class_names_ = class_names if len(class_names or ()) == number else None
     write_unless_other(out, calibrator.save, option="--out", force=force)
 
 

@@ -97,7 +97,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "scale": (
         str | None,
-        typer.Option(metavar="LOW:HIGH", help="The ends of another scale of probabilities, such as 1:5."),
+        typer.Option(metavar="RANGE", help="The ends of another scale of probabilities, such as 1:5."),
     ),
     "kind": (
         AnyKind | None,

@@ -61,6 +61,7 @@ def mdca_loss(
 
     Example:
         >>> import torch
+        >>> from calibrant.losses import focal_loss
         >>> logits = torch.tensor([[0.8, 0.2], [0.6, 0.4]]).log()
         >>> labels = torch.tensor([0, 1])  # mean confidences (0.7, 0.3), frequencies (0.5, 0.5)
         >>> difference = mdca_loss(logits, labels) - focal_loss(logits, labels, gamma=0)

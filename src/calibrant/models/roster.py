@@ -150,7 +150,8 @@ def imported(text: str, given: Mapping[str, object]) -> Any:
         raise InputError(f"the module of {text!r} cannot be imported: {clause(error)}.") from error
     factory: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(factory):
-        raise InputError(f"{module_name} has no function {name!r}{nearest(name, vars(module))}")
+        known = [each for each in vars(module) if not each.startswith("_")]
+        raise InputError(f"{module_name} has no function {name!r}{nearest(name, known)}")
     signature = _signature(factory, f"{module_name}:{name}")
     parameters = signature.parameters
     passed = {key: value for key, value in given.items() if key in parameters}

@@ -32,7 +32,7 @@ def test_a_bad_group_fails_what_all_samples_pass() -> None:
     assert not found.passed
     sentence = found.checks[2].sentence
     assert sentence.startswith("Group reseller: The calibration error (ECE) of the positive class of 0.")
-    assert sentence.endswith(" % actual.")
+    assert sentence.endswith("% actual.")
     assert check(predictions, {"ece": 0.05}, groups="none").passed
     assert check(predictions, {"ece": 0.05}, groups=["direct"]).passed
     assert 'name="ece at most 0.05 in group reseller"' in junit_text(found)

@@ -78,7 +78,7 @@ def test_what_sums_do_not_know_is_read_whole(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(command_parts, "MOST_HELD", 50)
     refused = call(*arguments, folder=tmp_path)
     said = " ".join(refused.stderr.split())
-    assert (refused.returncode, "all 80 rows of a must be in memory; leave out --engine" in said) == (2, True)
+    assert (refused.returncode, "all 80 rows of a must be in memory. Leave out --engine" in said) == (2, True)
 
 
 @pytest.mark.parametrize(

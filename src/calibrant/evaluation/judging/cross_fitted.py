@@ -44,8 +44,8 @@ def widened(
         (where the plain variance holds); Nadeau and Bengio, "Inference for the generalization error", Machine
         Learning 52, 2003.
     """
-    key = {"nll": NLL.key, "brier": BRIER.key}.get(fit.objective)
-    change, found = (None, None) if key is None else (changes.get(key), after.get(key))
+    known = fit.objective in {NLL.key, BRIER.key}
+    change, found = (changes.get(fit.objective), after.get(fit.objective)) if known else (None, None)
     if change is None or found is None or found.value is None or change.low is None or change.high is None:
         return dict(changes)
     error = (change.high - change.low) / (2 * NormalDist().inv_cdf((1 + level) / 2))

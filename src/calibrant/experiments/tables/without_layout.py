@@ -15,6 +15,9 @@ _MOST = 8
 """Quantities of a task without stages that are shown."""
 
 
+TITLES = {"nll": "Log loss", "ece": "ECE"}
+
+
 def usual_layout(results: Sequence[RunResult], *, repeat: str = "seed") -> Layout:
     """What varies makes the rows; error, NLL, ECE before and after the first calibrator, and its temperature.
 
@@ -68,7 +71,7 @@ def _cells(results: Sequence[RunResult]) -> list[dict[str, Any]]:
     cells: list[dict[str, Any]] = [{"metric": name, "stage": before} for name in first]
     for name in first:
         if name != "error":
-            title = f"{name.upper()} after {_short(after)}"
+            title = f"{TITLES[name]} after {_short(after)}"
             cells.append({"metric": name, "stage": after, "title": title})
     if any("temperature" in each.parameters.get(after, {}) for each in results):
         cells.append({"parameter": "temperature", "stage": after})

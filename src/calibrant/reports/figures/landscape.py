@@ -68,7 +68,8 @@ def landscape_heat_map(landscape: Landscape, *, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("temperature T")
     counted = "1 sample" if landscape.num_samples == 1 else f"{landscape.num_samples:,} samples"
     loose = "\nThese samples do not fix γ and T" if landscape.doubts else ""
-    ax.set_title(f"{title} of focal temperature scaling, {counted}{loose}", fontsize="medium", pad=10)
+    headed = title[:1].upper() + title[1:]
+    ax.set_title(f"{headed} of focal temperature scaling, {counted}{loose}", fontsize="medium", pad=10)
     return ax
 
 
@@ -88,8 +89,8 @@ def landscape_sentence(landscape: Landscape) -> str:
         >>> from calibrant.calibrators import objective_landscape
         >>> logits = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
         >>> labels = (3 * logits).softmax(1).multinomial(1, generator=torch.Generator().manual_seed(1))[:, 0]
-        >>> landscape_sentence(objective_landscape(logits, labels, num_resamples=5)).startswith("Least NLL ")
-        True
+        >>> landscape_sentence(objective_landscape(logits, labels, num_resamples=5))[:15]
+        'Least log loss '
     """
     title = objective_title(landscape)
     chosen, plain, line = landscape.chosen, landscape.plain, landscape.best_on_line
@@ -155,7 +156,8 @@ def landscape_key(landscape: Landscape) -> str:
 def objective_title(landscape: Landscape) -> str:
     """The objective as people call it."""
     key = "classwise_ece" if landscape.objective == "classwise" else landscape.objective
-    return metric(key, "multiclass").title
+    title = metric(key, "multiclass").title
+    return title if title[1:2].isupper() or title.startswith("sm") else title[:1].lower() + title[1:]
 
 
 def _heights(landscape: Landscape) -> tuple[Float[ndarray, "G K"], LogNorm]:
