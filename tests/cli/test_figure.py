@@ -90,7 +90,7 @@ def test_landscape_of_a_file(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"\x89PNG")
     assert "On the 100 samples of the calibration split. Least log loss" in result.output
     everything = CliRunner().invoke(app, [*arguments, "--force", "--all", "--objective", "adaptive-ece"])
-    assert "On all 200 samples. Least Adaptive ECE" in everything.output
+    assert "On all 200 samples. Least adaptive ECE" in everything.output
 
 
 @pytest.fixture
