@@ -51,6 +51,14 @@ def test_planted_errors_are_found(base: float, spread: float, size: int, truth: 
     assert rejected(base, spread, size, truth) >= power
 
 
+def test_a_network_that_is_nearly_always_sure_is_accused() -> None:
+    """Draws have single misses where hardly any is expected; these do not hide that 4 points more are wrong."""
+    rng = np.random.default_rng(0)
+    stated = sigmoid(rng.normal(6.5, 2.5, 2000))
+    outcomes = (rng.random(2000) < stated - 0.04 * (stated > 0.9)).astype(float)
+    assert calibration_test(Events(stated, outcomes), DRAWS, (0,)).p_value == pytest.approx(1 / (1 + DRAWS))
+
+
 def test_rows_in_any_order_and_copies_give_the_same_range() -> None:
     """The furthest range does not depend on the order of rows, and a weight of two counts as two copies."""
     rng = np.random.default_rng(0)

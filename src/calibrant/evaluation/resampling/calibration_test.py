@@ -41,7 +41,8 @@ from calibrant.evaluation.result import Range
 
 WEIGHTS = (1.0, 1.0, 1 / 3, 1 / 3)  # of the line, the polynomials, Spiegelhalter's statistic and the scan
 ORDER = 6  # of the polynomials
-CELLS = 16  # of equal mass, of which the scan adds up neighbours
+CELLS = 16  # of equal variance, of which the scan adds up neighbours
+FEWEST_EVENTS = 3  # worth of variance in each: where nothing is expected, a single event stands out
 RANGES = 30  # independent ones that are worth as many as the scan looks at
 CLUSTERS_EACH = 10  # for each of them, so that the signs of few clusters leave it something to find
 NUM_GROUPS = 256  # of neighbours on the scale, whose residuals are summed
@@ -233,10 +234,15 @@ class _Neighbours:
         line = np.stack([np.ones_like(mean), log_odds - np.average(log_odds, weights=weight)], axis=1)
         rank = 2 * (np.cumsum(mass) - mass / 2) / mass.sum() - 1
         order, num_cells = ORDER, CELLS
+        until = np.cumsum(self.variance)
+        if until[-1] > 0:  # in units of one sample
+            one = until[-1] / float((self.mass * self.stated * (1 - self.stated)).sum())
+            num_cells = int(np.clip(until[-1] / one**2 / FEWEST_EVENTS, 1, CELLS))
         if self.events.clusters is not None:
             most = (int(self.events.clusters.max()) + 1) // CLUSTERS_EACH
-            order, num_cells = min(ORDER, most), min(CELLS, max(1, most))
-        cells = np.eye(num_cells)[((rank + 1) / 2 * num_cells).astype(np.int64)]
+            order, num_cells = min(ORDER, most), min(num_cells, max(1, most))
+        share = (until - self.variance / 2) / (until[-1] or 1.0)
+        cells = np.eye(num_cells)[(share * num_cells).astype(np.int64)]
         return line, np.polynomial.legendre.legvander(rank, order), 1 - 2 * mean[:, None], cells
 
     def draw(self, num_draws: int, seed: tuple[int, ...]) -> Matrix:
