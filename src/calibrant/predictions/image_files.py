@@ -64,6 +64,11 @@ class ImagesOfArchive:
         with damage_named(self._path):
             return self._read(place)
 
+    def __del__(self) -> None:
+        stream = getattr(self, "_stream", None)  # none if the file could not be opened
+        if stream is not None:
+            stream.close()
+
     def __reduce__(self) -> tuple[type[ImagesOfArchive], tuple[Path, str]]:
         return ImagesOfArchive, (self._path, self._name)
 

@@ -269,6 +269,7 @@ def test_damaged_files_are_refused(tmp_path: Path, change: Any, message: str) ->
 
     with safe_open(path, framework="pt") as file:
         content = json.loads(file.metadata()[GROUPS_KEY])
+    content.pop("calibrant.sha256")
     change(content)
     path.write_bytes(file_bytes(GROUPS_KEY, content, load_file(path)))
     with pytest.raises(InputError, match=message):
