@@ -242,7 +242,7 @@ class _Neighbours:
             most = (int(self.events.clusters.max()) + 1) // CLUSTERS_EACH
             order, num_cells = min(ORDER, most), min(num_cells, max(1, most))
         share = (until - self.variance / 2) / (until[-1] or 1.0)
-        cells = np.eye(num_cells)[(share * num_cells).astype(np.int64)]
+        cells = np.eye(num_cells)[np.minimum((share * num_cells).astype(np.int64), num_cells - 1)]
         return line, np.polynomial.legendre.legvander(rank, order), 1 - 2 * mean[:, None], cells
 
     def draw(self, num_draws: int, seed: tuple[int, ...]) -> Matrix:
