@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from calibrant._math import suspicions
 from calibrant._math.arrays import row_slices
 from calibrant._math.checks import row_sum_tolerance
 from calibrant._math.shapes import Float, Int
@@ -69,15 +70,9 @@ def are_one_hot(
     space: str, values: Float[Tensor, " N"] | Float[Tensor, "N C"], labels: Int[Tensor, "N C"] | None
 ) -> bool:
     """Whether labels are classes written as rows of zeros and a one, beside probabilities of classes."""
-    if space != "probs" or labels is None or labels.ndim != 2 or labels.shape != values.shape:
+    if space != "probs" or labels is None or labels.shape != values.shape:
         return False
-    if labels.shape[1] < 2 or int(labels.min()) != 0 or not bool((labels.sum(dim=1) == 1).all()):
-        return False
-    slack = row_sum_tolerance(values.dtype)
-    return all(
-        bool(((values[rows].sum(dim=1, dtype=torch.float64) - 1).abs() <= slack).all())
-        for rows in row_slices(values)
-    )
+    return suspicions.are_one_hot(labels) and suspicions.sum_to_one(values, logarithms=False)
 
 
 def _suspicions(kind: Kind, space: str, values: Float[Tensor, " N"] | Float[Tensor, "N C"]) -> Iterator[str]:

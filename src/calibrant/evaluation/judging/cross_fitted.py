@@ -24,7 +24,7 @@ def widened(
 ) -> dict[str, Estimate]:
     r"""The changes with wider intervals, if samples were judged by calibrators fitted on the other folds.
 
-    Each sample takes part in the fits that judge the other ones, so that their losses hang together. The
+    Each sample takes part in the fits that judge the other ones, so their losses are correlated. The
     variance that this adds to the change of the log-loss is about :math:`2 \omega / n`, with the optimism
     :math:`\omega`: the cross-fitted loss minus that of the samples of the fit. It is worth most where the
     calibrator changes little. All changes of an arm are widened alike, by 2.8 times the variance at most.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calibrant._math.binning import width_edges
 from calibrant.evaluation.resampling.clusters import effective_share_number
-from calibrant.evaluation.resampling.event_cells import bin_matrix
+from calibrant.evaluation.resampling.event_cells import bin_matrix, weights_by_place
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 from calibrant.evaluation.resampling.intervals import wilson_interval
 from calibrant.evaluation.result import Curve
@@ -40,9 +40,11 @@ def reliability_curve(
     probability. Bins have equal width, or equal mass, and then those of the histogram equal widths of the
     logarithm.
     """
-    half = slice(num_bins, None) if by_mass else slice(num_bins)
-    matrix = bin_matrix(events, num_bins)[half]
-    stated = events.confidences
+    stated, index = events.confidences, width_bins(events.confidences, num_bins)
+    weights = np.ones_like(stated) if events.weights is None else events.weights
+    matrix = weights_by_place(index, num_bins, weights)
+    if by_mass:
+        matrix = bin_matrix(events, num_bins)[num_bins:]
     mass, confidence, outcome = (matrix @ np.stack([np.ones_like(stated), stated, events.outcomes], axis=1)).T
     squares = mass if events.weights is None else matrix.power(2).sum(axis=1)
     tails = [(1 - level) / 2, (1 + level) / 2]
@@ -67,9 +69,7 @@ def reliability_curve(
     return Curve(
         name=name,
         edges=_mass_edges(stated, matrix) if by_mass else tuple(width_edges(num_bins).tolist()),
-        counts=tuple(
-            _counts(events, matrix) if by_mass else _numbers(width_bins(stated, num_bins), events, num_bins)
-        ),
+        counts=tuple(_counts(events, matrix) if by_mass else _numbers(index, events, num_bins)),
         confidence=means,
         accuracy=accuracy,
         low=low,

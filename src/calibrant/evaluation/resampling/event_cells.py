@@ -233,7 +233,7 @@ class EventCells:
     def entries(self) -> dict[BinKind, Any]:
         """The samples' weights in each entry of `Cells`, sparse ``(E, N)``."""
         pairs, entry = self._pairs
-        score = _indicator(entry, len(pairs), self.weights)
+        score = weights_by_place(entry, len(pairs), self.weights)
         return {
             "width": self.matrix[self.rows("width")],
             "mass": self.matrix[self.rows("mass")],
@@ -280,7 +280,7 @@ class EventCells:
         )
 
 
-def _indicator(index: Indices, size: int, weights: Vector) -> Any:
+def weights_by_place(index: Indices, size: int, weights: Vector) -> Any:
     """Sparse ``(size, N)``: weighted sums over the samples of each index."""
     from scipy.sparse import csr_array
 
@@ -350,7 +350,7 @@ def bin_matrix(events: Events, num_bins: int) -> Any:
     num_samples = len(events.confidences)
     weights = np.ones(num_samples) if events.weights is None else events.weights
     index = width_bins(events.confidences, num_bins)
-    width = _indicator(index, num_bins, weights)
+    width = weights_by_place(index, num_bins, weights)
 
     if events.cells is not None:
         whole = events.numbers is not None and bool((events.numbers == weights).all())
