@@ -15,10 +15,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Most of what the dependencies bring is never imported, so nothing is compiled ahead. The pip that comes with Python
 # takes three times as long to find versions that go together as today's.
-$(VENV)/installed: pyproject.toml constraints.txt
+$(VENV)/installed: pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e ./lab -e '.[dev]'
 	touch $@
 
 demo: $(VENV)/installed  ## train on the bundled digits, evaluate, repair, write demo/report.html

@@ -31,9 +31,9 @@ from torch import nn
 
 from calibrant import metrics
 from calibrant.calibrators import TemperatureScaling
-from calibrant.models import build as build_model
-from calibrant.training import at_budget, load_recipe, train
-from calibrant.training.data import read_training_data
+from calibrant_lab.models import build as build_model
+from calibrant_lab.training import at_budget, load_recipe, train
+from calibrant_lab.training.data import read_training_data
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 WHOLE = "training.drop_last=true"

@@ -35,9 +35,9 @@ from visitors import load
 
 from calibrant.predictions import Predictions
 from calibrant.web.limits import Limits
-from calibrant.web.model import load_classifier
 from calibrant.web.settings import ModelSettings
 from calibrant.web.uploads import Upload
+from calibrant_lab.web.model import load_classifier
 
 VISITORS, SIDE, BATCH = 200, 64, 32
 BAR = {

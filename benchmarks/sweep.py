@@ -21,16 +21,16 @@ from typing import Any, ClassVar
 from environment import environment, write
 from memory import forget_peak, resident
 
-from calibrant.experiments.engines.engine import Engine
-from calibrant.experiments.engines.pool import Pool
-from calibrant.experiments.engines.ray import Ray
-from calibrant.experiments.engines.serial import Serial
-from calibrant.experiments.engines.submitit import Submitit
-from calibrant.experiments.item import Item, make_item
-from calibrant.experiments.store import Store
-from calibrant.experiments.sweep import sweep
-from calibrant.experiments.tasks.fingerprints import Fingerprints
-from calibrant.experiments.tasks.task import RESULT, Outcome, Settings, Task, Tell
+from calibrant_lab.sweep.engines.engine import Engine
+from calibrant_lab.sweep.engines.pool import Pool
+from calibrant_lab.sweep.engines.ray import Ray
+from calibrant_lab.sweep.engines.serial import Serial
+from calibrant_lab.sweep.engines.submitit import Submitit
+from calibrant_lab.sweep.item import Item, make_item
+from calibrant_lab.sweep.store import Store
+from calibrant_lab.sweep.sweep import sweep
+from calibrant_lab.sweep.tasks.fingerprints import Fingerprints
+from calibrant_lab.sweep.tasks.task import RESULT, Outcome, Settings, Task, Tell
 
 JOBS, SECONDS, EPOCHS, RESULTS = 2, 0.1, 30, 10_000
 BAR = {

@@ -37,7 +37,7 @@ def few_points() -> Iterator[None]:
 @contextmanager
 def few_exponents() -> Iterator[None]:
     """The temperature-line study along five exponents, with such searches."""
-    from calibrant.experiments.studies.temperature_line import measure, settings
+    from papers.temperature_line import measure, settings
 
     with few_points(), pytest.MonkeyPatch.context() as patch:
         for module in (measure, settings):

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from calibrant.experiments.result import RunResult
+from calibrant_lab.sweep.result import RunResult
 
 CIFAR = {"data.name": "cifar10", "model": "cifar-resnet(depth=50)"}
 

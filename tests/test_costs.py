@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from calibrant.experiments.grid import load_grid
-from calibrant.experiments.studies.gammas.words import RESNET_RUNS
-from calibrant.experiments.studies.sum_or_mean.settings import RESNET_HOURS
+from calibrant_lab.sweep.grid import load_grid
+from papers.gammas.words import RESNET_RUNS
+from papers.sum_or_mean.settings import RESNET_HOURS
 
 ROOT = Path(__file__).parents[1]
 RUNS = 42  # 14 losses, three seeds

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.experiments.claims import Claim, Departure, Word
-from calibrant.experiments.studies.roster import STUDIES
-from calibrant.experiments.study import Page
-from calibrant.experiments.verdicts import (
+from papers.claims import Claim, Departure, Word
+from papers.roster import STUDIES
+from papers.study import Page
+from papers.verdicts import (
     NO_PAPER,
     UNIVERSAL,
     Found,
@@ -27,7 +27,7 @@ from calibrant.experiments.verdicts import (
     with_statuses,
     with_tallies,
 )
-from calibrant.experiments.verdicts import cited as named_by
+from papers.verdicts import cited as named_by
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "explanation"

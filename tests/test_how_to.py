@@ -20,10 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from calibrant.calibrators import load_calibrator
-from calibrant.data.table import RawData, RawPart
 from calibrant.evaluation import Evaluation, evaluate
-from calibrant.models import build as build_model
 from calibrant.predictions import ColumnNames, Predictions, load_predictions
+from calibrant_lab.data.table import RawData, RawPart
+from calibrant_lab.models import build as build_model
 from command_line import call
 
 PAGES = Path(__file__).parents[1] / "docs" / "how-to"
@@ -218,7 +218,7 @@ def test_your_own_model(tmp_path, monkeypatch) -> None:
     assert torch.equal(page["network"].get_parameter(body), page["pretrained"].get_parameter(body))
     text = (PAGES / "your-own-model.md").read_text(encoding="utf-8")
     # What a report says is no business of this page, and most of the time.
-    monkeypatch.setattr("calibrant.training.results.evaluate", functools.partial(evaluate, null_draws=2))
+    monkeypatch.setattr("calibrant_lab.training.results.evaluate", functools.partial(evaluate, null_draws=2))
     monkeypatch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
     few = ["evaluation.bootstrap=2", "evaluation.calibrators=['temperature']", "training.epochs=1"]
     for line in re.findall(r"^\$ calibrant (.*)$", text, flags=re.MULTILINE):
@@ -341,8 +341,8 @@ def test_the_numbers_of_efficientnet_are_those_of_its_evaluation() -> None:
 def test_serve(tmp_path, monkeypatch) -> None:
     """The network of the page is loaded by the options of its command, and answers about an image."""
     pytest.importorskip("fastapi")
-    from calibrant.web.model import load_classifier
     from calibrant.web.settings import ModelSettings
+    from calibrant_lab.web.model import load_classifier
 
     monkeypatch.syspath_prepend(str(tmp_path))
     try:
@@ -426,7 +426,7 @@ def test_every_page_is_run() -> None:
 
 def test_train_on_texts(tmp_path, monkeypatch, capsys) -> None:
     """The page's texts are learned from, and its two conventions differ by the neutral fifth."""
-    monkeypatch.setattr("calibrant.training.results.evaluate", functools.partial(evaluate, null_draws=2))
+    monkeypatch.setattr("calibrant_lab.training.results.evaluate", functools.partial(evaluate, null_draws=2))
     monkeypatch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
     page = run_page("train-on-texts.md", tmp_path, monkeypatch)
     assert (page["struck"] / page["renormalised"]).tolist()[0] == pytest.approx([0.8, 0.8], abs=1e-6)
@@ -442,7 +442,7 @@ def test_chest_x_rays(tmp_path, monkeypatch, capsys) -> None:
     pixels = (bright + 25 * torch.randn(240, 1, 16, 16, generator=generator)).clamp(0, 255).byte()
     part = RawPart(inputs=pixels, labels=labels, groups=torch.arange(240) // 2)
     raw = RawData(name="chest_xray_covid", train=part, class_names=("Covid-19", "No_findings", "Pneumonia"))
-    monkeypatch.setattr("calibrant.data.load", lambda name: {"chest_xray_covid": raw}[name])
+    monkeypatch.setattr("calibrant_lab.data.load", lambda name: {"chest_xray_covid": raw}[name])
     page = run_page("chest-x-rays.md", tmp_path, monkeypatch)
     assert page["row"].num_positives == int((page["data"].test.labels == 2).sum())
     assert page["row"].auroc.value > 0.9

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from calibrant._math.errors import ConvergenceError, InputError
-from calibrant.experiments.item import Item, make_item
-from calibrant.experiments.tasks.fingerprints import Fingerprints
-from calibrant.experiments.tasks.task import RESULT, Outcome, Settings, Task, Tell
+from calibrant_lab.sweep.item import Item, make_item
+from calibrant_lab.sweep.tasks.fingerprints import Fingerprints
+from calibrant_lab.sweep.tasks.task import RESULT, Outcome, Settings, Task, Tell
 
 if TYPE_CHECKING:
-    from calibrant.experiments.grid import Grid
+    from calibrant_lab.sweep.grid import Grid
 
 DEFAULTS: Mapping[str, Any] = {"seed": 0, "value": 1.0, "how": "well", "log": "", "seconds": 0.0, "steps": 1}
 
@@ -75,6 +75,6 @@ def toys(**axes: list[Any]) -> tuple[Item, ...]:
 
 def toy_grid(axes: Mapping[str, list[Any]], **content: Any) -> Grid:
     """A grid of the toy."""
-    from calibrant.experiments.grid import Grid
+    from calibrant_lab.sweep.grid import Grid
 
     return Grid.read({"axes": axes, **content}, task=Toy())

@@ -79,7 +79,7 @@ def _console(code: str, most: int | None, *, train: bool) -> str:
         typed, _, kept = command.partition("\n")
         words = shlex.split(typed.removeprefix("$ "), comments=True)
         if words == ["calibrant", "demo"] and not train:
-            from calibrant.experiments.studies.demo.run import train_on_digits
+            from calibrant.demo.run import train_on_digits
 
             Path("demo").mkdir()
             train_on_digits(seed=0).save("demo/predictions.npz")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from calibrant.experiments.figure_roster import figure_named
-from calibrant.experiments.file_figures.request import FileFigure
+from calibrant.reports.figure_roster import figure_named
 from calibrant.reports.figures.drawing import save_figure
+from calibrant.reports.file_figures.request import FileFigure
 
 FIGURES = (
     "focal-decomposition",

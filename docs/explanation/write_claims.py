@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calibrant.experiments.studies.roster import STUDIES
-from calibrant.experiments.verdicts import every_claim, page_text, with_statuses, with_tallies
+from papers.roster import STUDIES
+from papers.verdicts import every_claim, page_text, with_statuses, with_tallies
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER.parent / "results"

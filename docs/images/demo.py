@@ -10,7 +10,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 import calibrant
-from calibrant.experiments.studies.demo.run import train_on_digits
+from calibrant.demo.run import train_on_digits
 from calibrant.reports import reliability_diagram
 
 

@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 
 from calibrant._math.text_form import named
-from calibrant.experiments.repeats import page_of_repeats, repeated_runs, takes_place_of
-from calibrant.experiments.studies.roster import STUDIES
+from papers.repeats import page_of_repeats, repeated_runs, takes_place_of
+from papers.roster import STUDIES
 
 FOLDER = Path(__file__).parent
 KEPT = FOLDER / "repeats.json"

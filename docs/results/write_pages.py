@@ -1,7 +1,7 @@
 """Write pages again from the results files beside them: ``python docs/results/write_pages.py [PAGE ...]``.
 
 For when words or claims of a study have changed. Nothing is run; figures stay as they are, and
-``calibrant study NAME --table docs/results`` draws those of a study with a grid again.
+``python -m papers NAME --table docs/results`` draws those of a study with a grid again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from calibrant.experiments.studies.roster import STUDIES
+from papers.roster import STUDIES
 
 FOLDER = Path(__file__).parent
 

@@ -10,24 +10,12 @@ from typing import TYPE_CHECKING
 from calibrant._math.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from calibrant import (
-        calibrators,
-        curvature,
-        data,
-        evaluation,
-        losses,
-        metrics,
-        models,
-        reports,
-        theory,
-        training,
-    )
+    from calibrant import calibrators, curvature, evaluation, losses, metrics, reports, theory
     from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError, NotFittedError
     from calibrant.calibrators import load_calibrator
     from calibrant.evaluation import Comparison, Evaluation, compare, evaluate
     from calibrant.predictions import Predictions, load_predictions
     from calibrant.reports import write_report
-    from calibrant.training import load_recipe, load_run, train
 
 __version__ = "0.2.0"
 
@@ -43,24 +31,20 @@ __all__ = [
     "calibrators",
     "compare",
     "curvature",
-    "data",
     "evaluate",
     "evaluation",
     "load_calibrator",
     "load_predictions",
-    "load_recipe",
-    "load_run",
     "losses",
     "metrics",
-    "models",
     "reports",
     "theory",
-    "train",
-    "training",
     "write_report",
 ]
 
-__getattr__, __dir__ = lazy_exports(
+MOVED = frozenset({"data", "load_recipe", "load_run", "models", "train", "training"})
+"""Names that calibrant-lab has now."""
+_fetch, __dir__ = lazy_exports(
     __name__,
     __all__,
     {
@@ -69,6 +53,11 @@ __getattr__, __dir__ = lazy_exports(
         "evaluation": ["Comparison", "Evaluation", "compare", "evaluate"],
         "predictions": ["Predictions", "load_predictions"],
         "reports": ["write_report"],
-        "training": ["load_recipe", "load_run", "train"],
     },
 )
+
+
+def __getattr__(name: str) -> object:
+    if name in MOVED:
+        raise AttributeError(f"calibrant.{name} is now calibrant_lab.{name}: pip install 'calibrant[lab]'.")
+    return _fetch(name)

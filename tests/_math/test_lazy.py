@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-PACKAGES = ["calibrant", "calibrant.metrics", "calibrant.reports", "calibrant.training"]
+PACKAGES = ["calibrant", "calibrant.metrics", "calibrant.reports", "calibrant_lab.training"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

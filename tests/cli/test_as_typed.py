@@ -309,8 +309,8 @@ def test_a_folder_is_known_by_its_own_mark(run, tmp_path, command, mark, monkeyp
         seen.append(command)
         raise InputError("past the guard")
 
-    monkeypatch.setattr("calibrant.experiments.studies.demo.run.carry_out", stop)
-    monkeypatch.setattr("calibrant.training.load_run", stop)
+    monkeypatch.setattr("calibrant.demo.run.carry_out", stop)
+    monkeypatch.setattr("calibrant_lab.training.load_run", stop)
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "evaluation.json").write_text("{}")
     assert "is not empty and holds no" in run(*command.split()).stderr
@@ -322,12 +322,12 @@ def test_a_folder_is_known_by_its_own_mark(run, tmp_path, command, mark, monkeyp
 
 def test_a_demo_that_was_stopped_may_begin_again(tmp_path, monkeypatch) -> None:
     """The mark is there before anything is trained."""
-    from calibrant.experiments.studies.demo.run import run_demo
+    from calibrant.demo.run import run_demo
 
     def stop(*_arguments, **_settings) -> None:
         raise KeyboardInterrupt("stopped")
 
-    monkeypatch.setattr("calibrant.experiments.studies.demo.run.carry_out", stop)
+    monkeypatch.setattr("calibrant.demo.run.carry_out", stop)
     with pytest.raises(KeyboardInterrupt, match="stopped"):
         run_demo(tmp_path / "there")
     assert [path.name for path in (tmp_path / "there").iterdir()] == ["demo.json"]

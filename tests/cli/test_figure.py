@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
-from calibrant.experiments import figure_roster
-from calibrant.experiments.figure_roster import FIGURES, figure_named
-from calibrant.experiments.file_figures.diagrams import draw_reliability
-from calibrant.experiments.file_figures.request import FigureRequest
+from calibrant.reports import figure_roster
+from calibrant.reports.figure_roster import all_figures, figure_named
 from calibrant.reports.figures.drawing import drawing_style
+from calibrant.reports.file_figures.diagrams import draw_reliability
+from calibrant.reports.file_figures.request import FigureRequest
 from few_points import few_points
 
 
@@ -32,7 +32,7 @@ def test_list_names_every_figure() -> None:
     result = CliRunner().invoke(app, ["figure", "--list"])
     assert result.exit_code == 0
     names = [line.split()[0] for line in result.output.splitlines()]
-    assert names == [figure.name for figure in FIGURES]
+    assert names == [figure.name for figure in all_figures()]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,8 @@ def test_the_ending_says_what(drawn: dict[str, bytes], ending: str, start: bytes
 def test_what_the_caption_gets_wrong_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A figure that differs from the published one says where."""
     regions, quicker = (figure_named(name) for name in ("confidence-regions", "focal-decomposition"))
-    monkeypatch.setattr(figure_roster, "FIGURES", (replace(regions, panels=quicker.panels),))
+    quick = replace(regions, panels=quicker.panels)
+    monkeypatch.setattr(figure_roster, "all_figures", lambda: (quick,))
     noted = CliRunner().invoke(app, ["figure", "confidence-regions", "-o", str(tmp_path / "drawn.svg")])
     assert "proposition 5" in noted.output
 

@@ -11,8 +11,8 @@ import torch
 import calibrant
 from calibrant.calibrators.choice.usual import usual_candidates
 from calibrant.evaluation.fitting.templates import Labelled, cross_fit, templates
-from calibrant.experiments.store import Store
 from calibrant.predictions import Predictions
+from calibrant_lab.sweep.store import Store
 from command_line import call, one_line
 
 FEW = {"bootstrap": 100, "null_draws": 60}

@@ -15,7 +15,6 @@ from command_line import call, one_line
 
 GROUP = typer.main.get_command(app)
 COMMANDS: dict[str, Any] = GROUP.commands  # pyright: ignore[reportAttributeAccessIssue]
-STUDIES: dict[str, Any] = COMMANDS["study"].commands
 
 
 @pytest.mark.parametrize("name", [*COMMANDS])
@@ -46,7 +45,7 @@ def test_the_first_help_groups_the_commands(run) -> None:
 
 def test_values_are_called_by_one_word_in_capitals() -> None:
     """No ``<path>``, no ``{file}``."""
-    for name, command in {**COMMANDS, **STUDIES}.items():
+    for name, command in COMMANDS.items():
         for param in command.params:
             if param.param_type_name == "option" and not param.is_flag and param.name != "help":
                 assert re.fullmatch("[A-Z]+", param.metavar or ""), (name, param.name, param.metavar)

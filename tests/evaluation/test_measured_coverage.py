@@ -8,7 +8,7 @@ from pathlib import Path
 from calibrant.evaluation.measured_coverage import FILE, coverage_of
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import Intervals
-from calibrant.experiments.studies.coverage.summary import summary_of
+from papers.coverage.summary import summary_of
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "coverage.json"
 

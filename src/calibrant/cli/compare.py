@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant._math.extensions import extension
 from calibrant._math.text_form import common_start
 from calibrant.cli.dense import IgnoreIndex
 from calibrant.cli.file_names import expanded, once
@@ -36,8 +37,7 @@ from calibrant.cli.terminal import (
 from calibrant.evaluation.quantities.roster import check_added
 
 if TYPE_CHECKING:
-    from calibrant.reports.run_sections import Section
-    from calibrant.training import Run
+    from calibrant.reports.sections import Section
 
 
 @reads
@@ -119,7 +119,7 @@ def compare(
             typer.echo(f"{what}: {path}")
 
 
-def _runs(names: list[str], files: list[Path]) -> dict[str, Run]:
+def _runs(names: list[str], files: list[Path]) -> dict[str, Any]:
     """The finished runs among them."""
     from calibrant.predictions.dense import is_dense
     from calibrant.predictions.formats.parquet_files import is_partitioned
@@ -131,8 +131,7 @@ def _runs(names: list[str], files: list[Path]) -> dict[str, Run]:
     }
     if not folders:
         return {}
-    from calibrant.training import load_run
-
+    load_run = extension("load_run", what=f"{next(iter(folders.values()))} is a folder of a run, which")
     runs = {name: load_run(path) for name, path in folders.items()}
     for name, run in runs.items():
         if run.evaluation is None:
@@ -142,13 +141,11 @@ def _runs(names: list[str], files: list[Path]) -> dict[str, Run]:
     return runs
 
 
-def _sections(runs: dict[str, Run]) -> tuple[Section, ...]:
+def _sections(runs: dict[str, Any]) -> tuple[Section, ...]:
     """What can be said of runs, where there are two or more."""
     if len(runs) < 2:
         return ()
-    from calibrant.training.run_report import comparison_sections
-
-    return comparison_sections(runs)
+    return extension("comparison_sections", what="a comparison of runs")(runs)
 
 
 def called(paths: list[Path], names: str | None) -> list[str]:

@@ -27,7 +27,7 @@ def demo(
     """
     from rich.console import Console
 
-    from calibrant.experiments.studies.demo.run import MARK, run_demo
+    from calibrant.demo.run import MARK, run_demo
     from calibrant.reports import render
 
     refuse_folder_of_others(out, MARK, option="--out", what="demo", force=force)

@@ -26,7 +26,7 @@ from calibrant.cli.terminal import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from calibrant.experiments.file_figures.request import DrawnFigure, FileFigure
+    from calibrant.reports.file_figures.request import DrawnFigure, FileFigure
 
 ENDINGS = (".svg", ".png", ".pdf")
 OPTIONS = {
@@ -105,11 +105,11 @@ def figure(
         raise InputError("NAME is missing; `calibrant figure --list` lists the figures.")
     path = out or Path(f"{name}.svg")
     _check_ending(path)
-    from calibrant.experiments.figure_roster import FIGURES, figure_named  # seconds
-    from calibrant.experiments.file_figures.request import FileFigure
+    from calibrant.reports.figure_roster import all_figures, figure_named  # seconds
+    from calibrant.reports.file_figures.request import FileFigure
 
     if name is None or listed:
-        for each in FIGURES:
+        for each in all_figures():
             typer.echo(f"{each.name}  {each.summary}")
         return
     chosen, paths = figure_named(name), expanded(files or [])
@@ -162,8 +162,8 @@ def _save(drawn: Figure, path: Path, *, width: float | None, force: bool) -> Non
 def _drawn(
     chosen: FileFigure, files: dict[str, Path], reading: Reading, given: dict[str, object]
 ) -> DrawnFigure:
-    from calibrant.experiments.file_figures.request import FigureRequest
     from calibrant.reports.figures.drawing import drawing_style
+    from calibrant.reports.file_figures.request import FigureRequest
 
     with progress(f"reading {next(iter(files.values())).name}") as tell, drawing_style():
         remedy = "a figure is of all samples."

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from calibrant._math.errors import InputError
+from calibrant._math.extensions import LAB, LAB_COMMANDS
 
 WIDTH = 100
 INPUT = "Input options"
@@ -100,6 +101,8 @@ def _in_our_words(error: Exception) -> Exception:
         options = [each for param in ctx.command.params for each in param.opts] if ctx else []
         return InputError(f"there is no option {found[1]}{_meant(found[1], options, ctx)}")
     if found := re.match(r"No such command '(.*?)'", message):
+        if found[1] in LAB_COMMANDS:
+            return InputError(f"`calibrant {found[1]}` comes with calibrant-lab: {LAB}.")
         return InputError(
             f"there is no command {found[1]!r}{_meant(found[1], ctx.command.commands if ctx else (), ctx)}"
         )

@@ -13,33 +13,25 @@ from typing import Any
 import typer
 
 from calibrant._math.errors import EXPECTED, clause, in_lines, sentence_of, users_frame
+from calibrant._math.extensions import extensions
 from calibrant.cli.apply import apply
 from calibrant.cli.check import check
 from calibrant.cli.compare import compare
-from calibrant.cli.convert import convert
-from calibrant.cli.curvature import curvature
 from calibrant.cli.defaults import defaults_from
 from calibrant.cli.demo import demo
 from calibrant.cli.evaluate import evaluate
 from calibrant.cli.fault import report_fault
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
-from calibrant.cli.heatmap import heatmap
 from calibrant.cli.help import Command, Commands
 from calibrant.cli.interrupts import STOPPED
 from calibrant.cli.manner import Quiet, Verbose, Version, manner, mannered
 from calibrant.cli.methods import methods
 from calibrant.cli.monitor import monitor
 from calibrant.cli.outlet import outlet
-from calibrant.cli.predict import predict
-from calibrant.cli.runs import runs
 from calibrant.cli.serve import serve
 from calibrant.cli.show_help import show_help
-from calibrant.cli.study import app as study
-from calibrant.cli.sweep import sweep
-from calibrant.cli.table import table
 from calibrant.cli.terminal import errors
-from calibrant.cli.train import train
 
 EPILOG = (
     "`calibrant COMMAND --help` explains a command; every command takes --quiet and --verbose.\n\n"
@@ -56,17 +48,17 @@ app = typer.Typer(
     epilog=EPILOG,
 )
 PANELS = {
-    "Evaluate": (demo, evaluate, compare, predict),
+    "Evaluate": (demo, evaluate, compare),
     "Fix": (fit, apply, methods),
     "Watch": (check, monitor),
-    "Look": (figure, heatmap, serve),
-    "Lab": (train, sweep, runs, table, curvature, convert),
+    "Look": (figure, serve),
 }
-"""The commands by what they are for; of studies there is one each."""
+"""The commands by what they are for."""
 for panel, commands in PANELS.items():
     for command in commands:
         app.command(cls=Command, rich_help_panel=panel)(mannered(command))
-app.add_typer(study, name="study", rich_help_panel="Lab")
+for found in sorted(extensions("calibrant.commands"), key=lambda found: found.name):
+    app.command(found.name, cls=Command, rich_help_panel="Lab")(mannered(found.load()))
 app.command("help", cls=Command, hidden=True)(mannered(show_help))
 
 
@@ -104,8 +96,8 @@ def _defaults() -> dict[str, Any]:
     return defaults_from(Path.cwd(), lambda: typer.main.get_command(app))
 
 
-def run() -> None:
-    """Run the command line.
+def run(program: typer.Typer = app, name: str = "calibrant") -> None:
+    """Run the command line of ``program``.
 
     An expected failure is one sentence on stderr and exit code 2; any other is our fault, and 3.
     """
@@ -127,7 +119,7 @@ def run() -> None:
     sys.stdout, sys.stderr = outlet(sys.stdout), outlet(sys.stderr)
     warnings.showwarning = lambda message, *_, **__: errors().print(f"note: {message}", style="yellow")
     try:
-        app(prog_name="calibrant", default_map=_defaults())
+        program(prog_name=name, default_map=_defaults() if program is app else None)
     except EXPECTED as error:
         errors().print(f"calibrant: {in_lines(sentence_of(error))}", style="red")
         sys.exit(2)

@@ -225,14 +225,9 @@ def refuse_jobs(engine: str | None, jobs: int | None) -> None:
 @contextmanager
 def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
     """What shares out the parts."""
-    from calibrant.evaluation.spread import here
+    from calibrant.evaluation.spread import spreading
 
     refuse_jobs(engine, jobs)
-    if engine is None:
-        yield here
-        return
-    from calibrant.experiments.engines.spread import spreading
-
     with spreading(engine, jobs=jobs) as spread:
         yield spread
 

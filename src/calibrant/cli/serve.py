@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant._math.extensions import extension
 from calibrant.cli.reading import check_inputs
 from calibrant.cli.terminal import Level, progress
 
@@ -100,7 +101,6 @@ def serve(
     from calibrant.web.app import create_app
     from calibrant.web.guard import hosts_of
     from calibrant.web.limits import MIB, Limits
-    from calibrant.web.model import class_names_of
     from calibrant.web.protocol import Protocol
     from calibrant.web.settings import ModelSettings
     from calibrant.web.sockets import bound
@@ -118,7 +118,9 @@ def serve(
             calibrator=calibrator,
             predictions=predictions,
             method=method,
-            class_names=None if class_names is None else class_names_of(class_names),
+            class_names=(
+                None if class_names is None else extension("class_names_of", what="--model")(class_names)
+            ),
             multilabel=multilabel,
             size=size,
             resize=resize,
@@ -151,14 +153,13 @@ def serve(
 
 def _loaded(settings: ModelSettings, limits: Limits) -> Model:
     """The network in a process of its own, which has said what it is."""
-    from calibrant.web.classifier import Classifier
-    from calibrant.web.model import load_classifier
+    from calibrant.web.batches import call_described
     from calibrant.web.predicting import Model
     from calibrant.web.workers import Workers
 
-    processes = Workers(limits, setup=partial(load_classifier, settings))
+    processes = Workers(limits, setup=partial(extension("load_classifier", what="--model"), settings))
     with progress(f"loading {settings.model}"):
-        described = processes.first(Classifier.described)
+        described = processes.first(call_described)
     return Model(processes, described)
 
 

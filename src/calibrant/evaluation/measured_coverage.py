@@ -14,7 +14,7 @@ from calibrant.evaluation.quantities.roster import ROSTER, find
 from calibrant.evaluation.result import Coverage, Coverages
 
 FILE = Path(__file__).with_name("measured_coverage.json")
-"""Written by `calibrant study coverage`."""
+"""Written by `python -m papers coverage`."""
 
 
 def coverage_of(procedure: Procedure, keys: Iterable[str]) -> Coverages | None:

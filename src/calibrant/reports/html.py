@@ -27,7 +27,7 @@ from calibrant.reports.commands import mark_of_files, with_commands
 from calibrant.reports.dates import report_date
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.groups import group_pairs
-from calibrant.reports.run_sections import Section
+from calibrant.reports.sections import Section
 from calibrant.reports.sharing import to_share
 
 MONTHS = (

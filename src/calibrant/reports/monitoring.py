@@ -14,7 +14,7 @@ from calibrant.evaluation.quantities.ece import ECE
 from calibrant.reports.figures.over_time import evidence_diagram, window_diagram
 from calibrant.reports.over_time import deciding, means_of, titles, window_cells
 from calibrant.reports.pictures import Picture
-from calibrant.reports.run_sections import Section, SectionTable
+from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.svg import to_svg
 from calibrant.reports.words import count
 

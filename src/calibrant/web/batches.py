@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Protocol
 
-from calibrant.web.classifier import Classifier
 from calibrant.web.evaluations import Computes
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.uploads import Upload
@@ -18,6 +17,38 @@ MOST = 32  # images at a time
 MOST_WAITING = 2048
 
 Answer = dict[str, Any] | Refusal
+Tell = Callable[[str, float], None]
+
+
+class ImageClassifier(Protocol):
+    """A network and its calibrator, as calibrant-lab loads them; it lives in a process of its own."""
+
+    def described(self, tell: Tell, /) -> dict[str, Any]:
+        """What the page says of the network before an image is chosen."""
+        ...
+
+    def predictions(self, files: Sequence[Upload], limits: Limits, tell: Tell, /) -> list[Answer]:
+        """Raw and calibrated probabilities of each image, or why there are none."""
+        ...
+
+    def with_map(self, file: Upload, of: str, limits: Limits, tell: Tell, /) -> dict[str, Any]:
+        """The same of one image, with a heat map."""
+        ...
+
+
+def call_described(classifier: ImageClassifier, *arguments: Any) -> dict[str, Any]:
+    """Call the method, in the process that holds the classifier."""
+    return classifier.described(*arguments)
+
+
+def call_predictions(classifier: ImageClassifier, *arguments: Any) -> list[Answer]:
+    """Call the method, in the process that holds the classifier."""
+    return classifier.predictions(*arguments)
+
+
+def call_with_map(classifier: ImageClassifier, *arguments: Any) -> dict[str, Any]:
+    """Call the method, in the process that holds the classifier."""
+    return classifier.with_map(*arguments)
 
 
 class Batches:
@@ -59,7 +90,7 @@ class Batches:
         """Answer some together; where that fails, each alone, so that none suffers for another."""
         try:
             files = [file for file, _ in batch]
-            async with aclosing(self._workers.run(Classifier.predictions, files, self._limits)) as messages:
+            async with aclosing(self._workers.run(call_predictions, files, self._limits)) as messages:
                 async for message in messages:
                     if isinstance(message, Done):
                         for (_, future), answer in zip(batch, message.value, strict=True):

@@ -9,8 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from calibrant.web.batches import Batches
-from calibrant.web.classifier import Classifier
+from calibrant.web.batches import Batches, call_with_map
 from calibrant.web.evaluations import Computes
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.uploads import Form, Receiver, while_there
@@ -22,7 +21,7 @@ class Model:
     """The network of a server."""
 
     workers: Computes
-    """Whose processes hold a :class:`Classifier`."""
+    """Whose processes hold the classifier."""
     described: dict[str, Any]
 
 
@@ -57,7 +56,7 @@ class Predicting:
         return JSONResponse({"predictions": told})
 
     async def _with_map(self, model: Model, file: Any, wanted: str) -> dict[str, Any]:
-        async with aclosing(model.workers.run(Classifier.with_map, file, wanted, self._limits)) as messages:
+        async with aclosing(model.workers.run(call_with_map, file, wanted, self._limits)) as messages:
             async for message in messages:
                 if isinstance(message, Done):
                     return {"predictions": [message.value]}

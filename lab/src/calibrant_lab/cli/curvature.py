@@ -1,0 +1,186 @@
+"""``calibrant curvature``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from calibrant._math.errors import InputError
+from calibrant.cli.terminal import (
+    Force,
+    Seed,
+    check_output,
+    is_our_json,
+    progress,
+    refuse_to_replace,
+    starts_with,
+    write_unless_other,
+)
+
+if TYPE_CHECKING:
+    from calibrant_lab.training.curvature_subject import Subject
+
+
+def curvature(
+    run: Annotated[str, typer.Argument(help="Directory of a finished run, or module:factory.")],
+    split: Annotated[
+        Literal["train", "test"], typer.Option(metavar="SPLIT", help="Split of the samples: train or test.")
+    ] = "train",
+    samples: Annotated[int, typer.Option(min=0, help="Number of random samples; 0 for all.")] = 1000,
+    top: Annotated[int, typer.Option(min=1, help="Number of largest eigenvalues.")] = 1,
+    products: Annotated[int, typer.Option(min=6, help="Hessian-vector products for the trace.")] = 60,
+    density: Annotated[bool, typer.Option(help="Estimate the density of all eigenvalues.")] = True,
+    weights: Annotated[
+        Path | None, typer.Option(help="Factory: weights to load (.safetensors or .pt).")
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Factory: named dataset, .npz file, or folder of images or texts."),
+    ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(metavar="LOSS", help='Factory: loss it was trained with, e.g. "focal(gamma=3)".'),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="SETTING", help="Factory: setting, e.g. data.normalise=none (repeatable)."
+        ),
+    ] = None,
+    json: Annotated[
+        Path | None,
+        typer.Option(help="Write the numbers to this .json file, besides RUN/curvature.json."),
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the density to this .svg, .png or .pdf file.")
+    ] = None,
+    device: Annotated[str, typer.Option(metavar="DEVICE", help="cpu, cuda or mps.")] = "cpu",
+    seed: Seed = 0,
+    force: Force = False,
+) -> None:
+    """Measure the curvature of the loss: eigenvalues, trace and density.
+
+    Measures the training loss and cross-entropy. For a run, its report shows the result.
+
+    Examples:
+        calibrant curvature runs/digits
+        calibrant curvature my_network:build --weights net.pt --data mnist --loss cross-entropy
+    """
+    check_output(json, endings=(".json",), option="--json", inputs=[weights] if weights else [])
+    refuse_to_replace(json, option="--json", force=force, may=is_our_json)
+    check_output(figure, endings=(".svg", ".png", ".pdf"), option="--figure")
+    is_figure = starts_with(b"<svg", b"\x89PNG", b"%PDF")  # perhaps an equal one: known once drawn
+    refuse_to_replace(figure, option="--figure", force=force, may=is_figure, what="and isn't a figure")
+    if figure is not None and not density:
+        raise InputError("--figure draws the density, which --no-density leaves out.")
+    given = {"--weights": weights, "--data": data, "--loss": loss, "--set": setting}
+
+    subject = _subject(run, given, weights, data, loss, setting or [])
+    from calibrant._math.files import write_text
+    from calibrant_lab.training.curvature_measurement import (
+        Effort,
+        add_to_run,
+        curvature_text,
+        measure_curvature,
+        read_curvature,
+    )
+
+    if subject.run is not None:
+        read_curvature(subject.run.folder)  # fails before the work where the file cannot be extended
+    effort = Effort(
+        num_samples=samples,
+        num_eigenvalues=top,
+        trace_products=products,
+        density_probes=Effort.density_probes if density else 0,
+        seed=seed,
+    )
+    _check_device(device)
+    with progress("reading") as report:
+        found = measure_curvature(subject, split=split, effort=effort, device=device, progress=report)
+    if json is not None:
+        write_text(json, curvature_text(subject.title, found))
+    places = [("numbers", json), ("figure", figure)]
+    if subject.run is not None:
+        add_to_run(subject.run, subject.dataset, found)
+        folder = subject.run.folder
+        places = [("numbers", folder.path / "curvature.json"), *places, ("report", folder.report)]
+    _show(found)
+    if figure is not None:
+        write_unless_other(figure, lambda path: _draw(found, path), option="--figure", force=force)
+    for what, path in places:
+        if path is not None:
+            typer.echo(f"{what + ':':9}{path}")
+
+
+def _subject(
+    run: str,
+    given: dict[str, Any],
+    weights: Path | None,
+    data: str | None,
+    loss: str | None,
+    settings: list[str],
+) -> Subject:
+    """A run, or a factory with everything that a run would know."""
+    path = Path(run)
+    is_run = path.exists() or ":" not in run
+    if is_run and not path.is_dir():
+        what = f"{run} is a file" if path.exists() else f"there is no run {run}"
+        raise InputError(f"{what}; name the directory of a run, or module:factory.")
+    from calibrant_lab.training.curvature_subject import subject_of_factory, subject_of_run  # seconds
+
+    if is_run:
+        said = [option for option, value in given.items() if value is not None]
+        if said:
+            raise InputError(f"{said[0]} goes with module:factory; {run} is a run and has its own.")
+        return subject_of_run(run)
+    if weights is None or data is None or loss is None:
+        missing = next(option for option in ("--weights", "--data", "--loss") if given[option] is None)
+        raise InputError(f"{run} needs {missing}; only a run has its own.")
+    return subject_of_factory(run, weights, data, loss=loss, settings=settings)
+
+
+def _check_device(name: str) -> None:
+    import torch
+
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"--device {name}: {str(error).splitlines()[0]}") from error
+
+
+def _draw(found: list[dict[str, Any]], path: Path) -> None:
+    from calibrant.reports.figures.drawing import drawing_style, save_figure
+    from calibrant_lab.reports.curvature import spectrum_diagram
+
+    with drawing_style():
+        drawn: Any = spectrum_diagram(found).figure
+    save_figure(drawn, path)
+
+
+def _show(found: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from calibrant.reports.words import parameter as number
+    from calibrant_lab.reports.curvature import samples_of
+
+    table = Table(title=f"{samples_of(found[0])}, {found[0]['num_parameters']:,} parameters", title_style="")
+    table.add_column("loss", overflow="fold")
+    for name in ("mean loss", "λ_max ± residual", "trace ± error"):
+        table.add_column(name, justify="right")
+    for each in found:
+        table.add_row(
+            each["loss"],
+            number(each["value"]),
+            f"{number(each['eigenvalues'][0])} ± {each['residuals'][0]:.1g}",
+            f"{number(each['trace'])} ± {each['trace_standard_error']:.2g}",
+        )
+    Console().print(table)
+    for each in found:
+        if len(each["eigenvalues"]) > 1:
+            values = ", ".join(number(value) for value in each["eigenvalues"])
+            typer.echo(f"largest eigenvalues, {each['loss']}: {values}")
+        if not each["converged"]:
+            typer.echo(f"note: λ_max of {each['loss']} has not converged; its residual still holds.")

@@ -1,0 +1,184 @@
+"""``calibrant predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from calibrant._math.errors import InputError
+from calibrant.cli.manner import Quiet
+from calibrant.cli.terminal import Force, check_output, progress, refuse_to_replace
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from calibrant_lab.data import Dataset, Preparation, RawData
+    from calibrant_lab.training import Run
+
+
+def predict(
+    model: Annotated[
+        str,
+        typer.Argument(help="Network: module:factory, a name such as lenet, or the directory of a run."),
+    ],
+    data: Annotated[str, typer.Argument(help="Named dataset, file, or folder of images.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Write the predictions to this file.")],
+    checkpoint: Annotated[
+        Path | None, typer.Option("--weights", help="Weights to load: .safetensors, or a state dictionary.")
+    ] = None,
+    split: Annotated[
+        Literal["train", "calibration", "test", "all"] | None,
+        typer.Option(
+            metavar="SPLIT",
+            help="Split: train, calibration, test or all (default: test, if there is one).",
+        ),
+    ] = None,
+    calibration: Annotated[
+        float,
+        typer.Option(
+            "--calibration-size",
+            min=0,
+            metavar="NUMBER",
+            help="Fraction or number of samples to mark for calibration, if there is no such split.",
+        ),
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
+    size: Annotated[int, typer.Option(min=0, help="Resize images to N × N pixels (default: off).")] = 0,
+    resize: Annotated[
+        int, typer.Option(min=0, help="Resize the shorter side to N pixels (default: off).")
+    ] = 0,
+    crop: Annotated[int, typer.Option(min=0, help="Crop the central N × N pixels (default: off).")] = 0,
+    channels: Annotated[int, typer.Option(help="1 for grey, 3 for colour (default: unchanged).")] = 0,
+    mean: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBERS", help="Mean per channel in [0, 1], e.g. 0.485,0.456,0.406."),
+    ] = None,
+    std: Annotated[
+        str | None, typer.Option(metavar="NUMBERS", help="Standard deviation per channel.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Batch size.")] = 128,
+    device: Annotated[str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    precision: Annotated[
+        Literal["float32", "bfloat16", "float16"],
+        typer.Option(metavar="TYPE", help="Precision: float32, bfloat16 or float16."),
+    ] = "float32",
+    no_network: Annotated[bool, typer.Option("--offline", help="Don't download data.")] = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a network on a dataset and save its predictions.
+
+    Examples:
+        calibrant predict runs/digits mnist -o predictions.npz
+        calibrant predict my_network:build images/ --weights net.safetensors --size 224 -o predictions.npz
+    """
+    check_output(out, option="--out")
+    refuse_to_replace(out, option="--out", force=force, may=lambda _: False, what="from before")
+    from calibrant_lab.data import Geometry, load, offline
+    from calibrant_lab.training.data import geometry_of
+    from calibrant_lab.training.prediction import Wanted, as_split, predict, splits_of
+    from calibrant_lab.training.run import load_run
+
+    geometry = Geometry(size=size, resize=resize, crop=crop, channels=channels)
+    run, own = load_run(model) if Path(model).is_dir() else None, None
+    with progress(f"reading {data}", quiet=quiet) as tell, offline(no_network):
+        if run is not None:
+            _refuse_with_run({"--size": size, "--resize": resize, "--crop": crop, "--channels": channels,
+                              "--mean": mean, "--std": std, "--weights": checkpoint})  # fmt: skip
+            geometry = geometry_of(run.recipe.data)
+        raw = load(data, geometry=geometry)
+        if run is not None and (own := splits_of(run, raw)) is not None:
+            raw = as_split(own)
+        found = predict(
+            _network(model, run, raw, checkpoint),
+            raw,
+            wanted=Wanted(
+                split=split,
+                calibration=calibration if calibration < 1 else int(calibration),
+                downsample=1 if run is None or own is not None else run.recipe.data.downsample,
+                seed=seed,
+            ),
+            preparation=_preparation(run, own, mean, std),
+            batch_size=batch_size,
+            device=device,
+            precision=precision,
+            progress=tell,
+        )
+        found.save(out)
+    _warn_of_seen(raw, split, trained_on=own is not None)
+    if not quiet:
+        marked = "" if found.split is None else f", {found.calibration.num_samples} of them for calibration"
+        typer.echo(f"{raw.name}: {found.num_samples} samples{marked}; {len(raw.class_names)} classes")
+        typer.echo(f"predictions: {out}")
+        typer.echo(f"next: calibrant evaluate {out}")
+
+
+def _refuse_with_run(given: dict[str, object]) -> None:
+    for option, value in given.items():
+        if value:
+            raise InputError(f"{option} is not for a run, which prepares samples as its recipe says.")
+
+
+def _warn_of_seen(raw: RawData, split: str | None, *, trained_on: bool) -> None:
+    """Warn of samples that the network was trained on, or may have been."""
+    if trained_on and split in {"train", "all"}:
+        _warn(
+            f"the network was trained on {len(raw.train.labels)} of these samples, and looks better on them "
+            "than on new ones. Leave --split out for its own calibration and test samples."
+        )
+    elif not trained_on and split is None and "test" not in raw.parts:
+        _warn(
+            f"{raw.name} has no test split, so all its samples are predicted. If the network was trained on "
+            "some of them, it looks better than it is; if on none, name --split all."
+        )
+
+
+def _warn(text: str) -> None:
+    import warnings
+
+    from calibrant._math.errors import CalibrantWarning
+
+    warnings.warn(text, CalibrantWarning, stacklevel=1)
+
+
+def _network(text: str, run: Run | None, raw: RawData, checkpoint: Path | None) -> nn.Module:
+    """The network, for inputs and classes of the data."""
+    from calibrant_lab.models import build_trained
+    from calibrant_lab.training.views import AsJudged
+
+    if run is not None:
+        return AsJudged(run.model(), run.recipe, multilabel=raw.train.labels.ndim == 2)
+    shape = tuple(raw.train.rows(_first()).inputs.shape[1:])
+    return build_trained(text, checkpoint, input_shape=shape, num_classes=len(raw.class_names))
+
+
+def _first() -> Tensor:
+    import torch
+
+    return torch.arange(1)
+
+
+def _preparation(
+    run: Run | None, own: Dataset | None, mean: str | None, std: str | None
+) -> Preparation | None:
+    """What is done to inputs in [0, 1]."""
+    from calibrant_lab.data import Preparation
+    from calibrant_lab.training.data import preparation, read_data
+
+    if run is not None:
+        return preparation(run.recipe.data, own or read_data(run.recipe.data))
+    if (mean is None) != (std is None):
+        raise InputError("--mean and --std go together; got one of them.")
+    if mean is None or std is None:
+        return None
+    means, deviations = _numbers(mean, "--mean"), _numbers(std, "--std")
+    return Preparation.given(means, deviations, len(means))
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    try:
+        return [float(each) for each in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} must be numbers with commas between them; got {text!r}.") from None

@@ -1,0 +1,174 @@
+"""``calibrant runs``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from calibrant._math.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from calibrant_lab.sweep.store import RunResult, Store
+
+_MOST = 40  # rows of the table
+
+
+def runs(
+    store: Annotated[str, typer.Argument(help="Folder or address of the runs.")],
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where", metavar="CONDITION", help='Select runs: "loss=focal*" or "seed=0|1" (repeatable).'
+        ),
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="List failed runs and the reasons.")] = False,
+    diverged: Annotated[bool, typer.Option("--diverged", help="List diverged runs and the reasons.")] = False,
+    prune: Annotated[
+        Literal["failed", "diverged", "unfinished", "predictions", "old", "chosen"] | None,
+        typer.Option(
+            "--prune",
+            metavar="WHICH",
+            help="Delete runs: failed, diverged, unfinished, predictions, old or chosen.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    export: Annotated[
+        str | None,
+        typer.Option(metavar="TRACKER", help="Export to tensorboard:DIR, mlflow:URI or wandb:DIR (offline)."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line per run.")] = False,
+) -> None:
+    """List, delete or export the runs of a sweep.
+
+    Examples:
+        calibrant runs store --failed
+        calibrant runs store --where "loss=focal*" --json
+    """
+    from calibrant_lab.sweep.matching import check_names, read_wanted
+    from calibrant_lab.sweep.store import Store
+
+    found = Store(store, create=False)
+    wanted = read_wanted(where or [], option="--where")
+    known = {name for each in found.results(status=None) for name in each.settings}
+    if known:
+        check_names(wanted, known, "--where")
+    statuses = [name for name, asked in (("failed", failed), ("diverged", diverged)) if asked]
+    chosen = [each for each in found.results(wanted, status=None) if not statuses or each.status in statuses]
+    if prune is not None:
+        if prune == "chosen" and not (wanted or statuses):
+            raise InputError("--prune chosen removes what --where, --failed or --diverged choose; give one.")
+        _prune(found, chosen, prune, yes=yes)
+    elif export is not None:
+        from calibrant_lab.sweep.sinks import export as send
+
+        written = send(export, chosen)
+        typer.echo(f"{written} runs written to {export}, {len(chosen) - written} were there")
+    elif as_json:
+        for each in chosen:
+            typer.echo(json.dumps(_plain(each), allow_nan=False))
+    else:
+        _show(found, chosen, reasons=bool(statuses))
+
+
+def _plain(result: RunResult) -> dict[str, Any]:
+    return {each.name: getattr(result, each.name) for each in fields(result) if each.name[0] != "_"}
+
+
+def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Column, Table
+
+    axes = list(dict.fromkeys(name for each in chosen for name in each.axes))
+    numbers = {"error": "{:.4f}", "ece": "{:.4f}", "nll": "{:.4f}"}
+    shown = [name for name in numbers if any(each.value(name) is not None for each in chosen)]
+    # Settings fold between words, so that nothing of a loss is cut on a narrow screen.
+    table = Table(Column("run", no_wrap=True), box=box.SIMPLE_HEAD)
+    table.add_column("settings", min_width=16, overflow="fold")
+    for name in ("status", *([] if reasons else [*shown, "seconds"])):
+        table.add_column(name, no_wrap=True)
+    if reasons:
+        table.add_column("reason")
+    for each in chosen[: None if reasons else _MOST]:
+        settings = " ".join(f"{name}={each.settings[name]}" for name in axes if name in each.settings)
+        values = [_number(each.value(name), numbers[name]) for name in shown]
+        cells = [each.reason or ""] if reasons else [*values, f"{each.wall_seconds:.1f}"]
+        table.add_row(each.run, *map(escape, (settings, each.status, *cells)))
+    if chosen:
+        Console().print(table)
+    if not reasons and len(chosen) > _MOST:
+        typer.echo(f"and {len(chosen) - _MOST} more; choose by --where, or take all by --json")
+    if not reasons:
+        for each in chosen:
+            if each.status != "finished":
+                typer.echo(f"{each.run} {each.status}: {each.reason}")
+    _show_totals(store, chosen)
+
+
+def _show_totals(store: Store, chosen: Sequence[RunResult]) -> None:
+    from calibrant_lab.sweep.estimates import said_time
+
+    counts = Counter(each.status for each in chosen)
+    said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items(), reverse=True))
+    cpu = said_time(sum(each.cpu_seconds for each in chosen))
+    count = f"{len(chosen)} run{'s' * (len(chosen) != 1)}{f': {said}' if said else ''}"
+    typer.echo(f"{count}; {cpu} of processor time")
+    open_ = store.unfinished()
+    if open_:
+        busy = sum(holder is not None for holder in open_.values())
+        typer.echo(f"{len(open_)} unfinished, {busy} of them being done")
+    sizes = store.sizes()
+    runs = [size for run, size in sizes.items() if run]
+    largest = f", the largest {_bytes(max(runs))}" if runs else ""
+    typer.echo(f"on disk: {_bytes(sum(sizes.values()))}; runs {_bytes(sum(runs))}{largest}")
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)
+
+
+def _bytes(size: int) -> str:
+    value, units = float(size), ["bytes", "kB", "MB", "GB", "TB"]
+    while value >= 1000 and len(units) > 1:
+        value, units = value / 1000, units[1:]
+    return f"{value:.0f} {units[0]}" if units[0] == "bytes" else f"{value:.1f} {units[0]}"
+
+
+def _prune(store: Store, chosen: Sequence[RunResult], what: str, *, yes: bool) -> None:
+    from calibrant_lab.sweep.tasks.roster import TASKS
+
+    if what == "unfinished":
+        names = [run for run, holder in store.unfinished().items() if holder is None]
+    elif what == "old":
+        names = [
+            each.run for each in chosen if each.task in TASKS and each.version < TASKS[each.task]().version
+        ]
+    elif what in {"failed", "diverged"}:
+        names = [each.run for each in chosen if each.status == what]
+    else:
+        names = [each.run for each in chosen]
+    said = (
+        f"the predictions of {len(names)} runs"
+        if what == "predictions"
+        else f"{len(names)} run{'s' * (len(names) != 1)}"
+    )
+    if not names:
+        typer.echo("there is nothing to remove")
+        return
+    if not yes:
+        typer.confirm(f"remove {said} from {store.address}?", abort=True)
+    for run in names:
+        if what == "predictions":
+            store.remove_file(run, "predictions.npz")
+        elif what == "unfinished":
+            store.abandon(run)
+        else:
+            store.remove(run)
+    typer.echo(f"removed {said}")

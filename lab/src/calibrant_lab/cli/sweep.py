@@ -1,0 +1,208 @@
+"""``calibrant sweep``."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from calibrant.cli.manner import Quiet
+from calibrant.cli.reading import check_inputs
+from calibrant.cli.terminal import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from calibrant_lab.sweep.engines.engine import Engine
+    from calibrant_lab.sweep.grid import Grid
+    from calibrant_lab.sweep.item import Item
+    from calibrant_lab.sweep.store import Store
+
+STORE = typer.Option(
+    "--store",
+    metavar="STORE",
+    help="Folder or address (s3://bucket/store) of the runs.",
+    envvar="CALIBRANT_STORE",
+)
+
+
+def sweep(
+    grid: Annotated[
+        Path,
+        typer.Argument(help="Grid (.toml): a recipe and the settings to vary; or the name of a bundled one."),
+    ],
+    store: Annotated[str, STORE] = "store",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print the number of runs and the time they need.")
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", min=1, metavar="N", help="Parallel runs (default: fill the cores)."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where", metavar="CONDITION", help='Select runs: "loss=focal*" or "seed=0|1" (repeatable).'
+        ),
+    ] = None,
+    known: Annotated[
+        list[Path] | None,
+        typer.Option(help="Skip runs in this results file of a study (repeatable)."),
+    ] = None,
+    retry: Annotated[
+        Literal["failed", "diverged", "all"] | None,
+        typer.Option("--retry", metavar="WHICH", help="Run again what failed, diverged or all."),
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(metavar="ENGINE", help='Backend: pool, serial, ray or submitit, e.g. "ray(gpus=0.5)".'),
+    ] = "pool",
+    budget: Annotated[
+        Literal["full", "small"],
+        typer.Option(metavar="BUDGET", help="full, or small: the recipe's settings for a few CPU cores."),
+    ] = "full",
+    quiet: Quiet = False,
+) -> None:
+    """Run a grid of trainings. Interrupt and resume at any time.
+
+    Exits with 1 if runs failed; diverged runs don't count as failed.
+
+    Examples:
+        calibrant sweep grid.toml --dry-run
+        calibrant sweep grid.toml --store store --where "loss=focal*" --jobs 4
+    """
+    from calibrant_lab.training.recipe_shelf import file_on_shelf
+
+    check_inputs(file_on_shelf(grid, "grid"), *(known or ()))
+
+    from calibrant_lab.sweep.display import SweepDisplay
+    from calibrant_lab.sweep.engines.roster import build_engine
+    from calibrant_lab.sweep.estimates import Estimates
+    from calibrant_lab.sweep.grid import load_grid
+    from calibrant_lab.sweep.kept_runs import read_runs
+    from calibrant_lab.sweep.matching import read_wanted
+    from calibrant_lab.sweep.store import Store
+    from calibrant_lab.sweep.store.places import refuse_strangers
+    from calibrant_lab.sweep.sweep import sweep as carry_out
+
+    carrier = build_engine(engine, jobs=jobs)
+    found = load_grid(grid, budget=budget)
+    if only:
+        found = found.only(read_wanted(only, option="--where"))
+    for file in known or ():
+        wanted = len(found.points)
+        found = found.without([run.settings for run in read_runs(file)], str(file))
+        if not quiet:
+            typer.echo(f"{file} has {wanted - len(found.points)} of {_count(wanted)}.")
+        if not found.points:
+            if not quiet:
+                typer.echo("nothing to do")
+            return
+    if dry_run and not _is_there(store):  # looking at a grid makes no store
+        refuse_strangers(Path(store))
+        with tempfile.TemporaryDirectory() as empty:
+            _show_plan(found, Store(empty), carrier)
+        return
+    runs = Store(store)
+    if dry_run:
+        _show_plan(found, runs, carrier)
+        return
+    items = found.items(runs.fingerprints())
+    estimates = Estimates(found.task)
+    estimates.learn(runs.results())
+    if retry is not None:
+        _forget(runs, items, retry)
+    if not quiet:
+        typer.echo(f"{grid}: {_said_size(found)}{_said_budget(found)}")
+    report = None
+    with suppress(KeyboardInterrupt):
+        report = carry_out(items, runs, carrier, watcher=SweepDisplay(estimates, quiet=quiet))
+    if report is None:
+        count = len(runs.done() & {item.run for item in items})
+        errors().print(
+            f"calibrant: stopped with {count} of {len(items)} runs finished; what was begun is saved, and "
+            "the same command goes on.",
+        )
+        raise typer.Exit(130)
+    if not quiet:
+        _show_end(runs, items)
+    raise typer.Exit(1 if report.failed else 0)
+
+
+def _is_there(store: str) -> bool:
+    return "://" in store or (Path(store) / "runs").is_dir()
+
+
+def _said_size(grid: Grid) -> str:
+    merged = f", of which {grid.num_merged} came twice and count once" if grid.num_merged else ""
+    excluded = f"; {grid.num_excluded} more are excluded" if grid.num_excluded else ""
+    return f"{_count(len(grid.points) + grid.num_merged)}{merged}{excluded}"
+
+
+def _said_budget(grid: Grid) -> str:
+    """What a small budget replaced, of which the first point tells."""
+    from calibrant_lab.sweep.tasks.training import recipe_of
+    from calibrant_lab.training.budget import budget_note
+
+    settings = grid.points[0].settings
+    scaled = any(key.startswith("full.") for key in settings)
+    note = budget_note(recipe_of(settings)) if scaled else None
+    return f"; {note}" if note else ""
+
+
+def _count(number: int) -> str:
+    return f"{number} run{'s' * (number != 1)}"
+
+
+def _forget(store: Store, items: Sequence[Item], retry: str) -> None:
+    """Remove the results that are to be had again."""
+    wanted = {"failed", "diverged"} if retry == "all" else {retry}
+    runs = {item.run for item in items}
+    again = [each.run for each in store.results(status=None) if each.status in wanted and each.run in runs]
+    for run in again:
+        store.remove(run)
+    if again:
+        typer.echo(f"to do again: {len(again)} that {'failed or diverged' if retry == 'all' else retry}")
+
+
+def _show_plan(grid: Grid, store: Store, engine: Engine) -> None:
+    from collections import Counter
+
+    from calibrant_lab.sweep.engines.engine import Order
+    from calibrant_lab.sweep.estimates import Estimates, said_time
+    from calibrant_lab.sweep.sweep import pending_of
+
+    orders = {item.run: Order(store=store.address, item=item) for item in grid.items(store.fingerprints())}
+    estimates = Estimates(grid.task)
+    estimates.learn(store.results())
+    statuses = Counter(each.status for each in store.results(status=None) if each.run in orders)
+    typer.echo(f"{_said_size(grid)}{_said_budget(grid)}")
+    for name in ("finished", "diverged", "failed"):
+        if statuses[name] or name == "finished":
+            typer.echo(f"{name}: {statuses[name]}")
+    held = len(store.leases.held().keys() & orders.keys())
+    if held:
+        typer.echo(f"being done by another sweep: {held}")
+    todo = pending_of(orders, store)
+    engine.prepare(todo)
+    left = estimates.left([order.item for order in todo], engine.jobs)
+    time = "nothing is known yet of how long" if left is None else f"about {said_time(left)}"
+    typer.echo(f"to do: {len(todo)}, {engine.jobs} at once; {time}" if todo else "to do: nothing")
+
+
+def _show_end(store: Store, items: Sequence[Item]) -> None:
+    from rich.console import Console
+
+    from calibrant_lab.sweep.summary import summary_table
+
+    found = {each.run: each for each in store.results(status=None)}
+    results = [found[item.run] for item in items if item.run in found]
+    Console().print(summary_table(results))
+    for status in ("diverged", "failed"):
+        count = sum(each.status == status for each in results)
+        if count:
+            typer.echo(f"{status}: {count}; `calibrant runs {store.address} --{status}` shows why")
+    typer.echo(f"store: {store.address}")

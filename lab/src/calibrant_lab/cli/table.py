@@ -1,0 +1,184 @@
+"""``calibrant table``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from calibrant._math.errors import InputError
+from calibrant.cli.terminal import Force, check_output, write_unless_other
+
+if TYPE_CHECKING:
+    from calibrant_lab.sweep.store import RunResult
+    from calibrant_lab.tables import Options, Table
+    from calibrant_lab.tables.comparisons import Correction, Test
+
+_PICTURES = (".svg", ".png", ".pdf")
+
+
+def table(
+    store: Annotated[
+        str | None, typer.Argument(help="Folder or address of the runs.", show_default=False)
+    ] = None,
+    layout: Annotated[
+        str | None,
+        typer.Option(metavar="LAYOUT", help="Layout: a name from --list, or a .toml file."),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the layouts.")] = False,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--out-format",
+            metavar="FORMAT",
+            help="terminal, markdown, latex, csv or html (default: by extension of --out).",
+        ),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file.")] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="ARM", help="Compare all others with this one, e.g. cross-entropy."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CONDITION", help='Select runs: "loss=focal*" or "seed=0|1" (repeatable).'),
+    ] = None,
+    grid: Annotated[Path | None, typer.Option(help="Grid (.toml) of the runs, to list missing ones.")] = None,
+    test: Annotated[
+        str, typer.Option(metavar="TEST", help="Paired test: t, or sign-flip (exact; needs 6 seeds).")
+    ] = "t",
+    correction: Annotated[
+        str,
+        typer.Option(metavar="METHOD", help="Correction for many tests: holm, benjamini-hochberg or none."),
+    ] = "holm",
+    whole: Annotated[bool, typer.Option("--whole", help="Keep rows without runs.")] = False,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="QUANTITY",
+            help="Draw a figure: ece, nll@temperature or parameter:temperature (repeatable).",
+        ),
+    ] = None,
+    x: Annotated[
+        str | None,
+        typer.Option("--x", metavar="SETTING", help="With --figure: setting on the x-axis."),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="SETTING", help="With --figure: one curve per value of this setting."),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Tabulate or draw the runs of a sweep, with intervals and tests.
+
+    Examples:
+        calibrant table store --against cross-entropy
+        calibrant table store --figure ece --x gamma --out ece.pdf
+    """
+    from calibrant_lab.tables.layout import layout_named, layouts
+
+    if listed:
+        for name in layouts():
+            typer.echo(f"{name}  {layout_named(name).title}")
+        return
+    if store is None:
+        raise InputError("STORE is missing; give the folder of the runs, or --list for the layouts.")
+    results = _results(store, where)
+    if figure or x:
+        _draw(results, figure or [], x, by, output, force=force)
+        return
+    check_output(output, option="--out")
+    from calibrant._math.checks import check_choice
+    from calibrant_lab.tables import Options, build_table
+    from calibrant_lab.tables.comparisons import CORRECTIONS, TESTS
+    from calibrant_lab.tables.without_layout import usual_layout
+
+    check_choice("--test", test, TESTS)
+    check_choice("--correction", correction, CORRECTIONS)
+    options: Options = Options(
+        against=against,
+        test=cast("Test", test),
+        correction=cast("Correction", correction),
+        whole=whole,
+        wanted=None if grid is None else _wanted(grid, where),
+    )
+    chosen = layout_named(layout) if layout else usual_layout(results)
+    _write(build_table(chosen, results, options), form, output, force=force)
+
+
+def _results(store: str, where: list[str] | None) -> list[RunResult]:
+    """All runs that are chosen, the failed and diverged ones too."""
+    from calibrant_lab.sweep.matching import check_names, read_wanted
+    from calibrant_lab.sweep.store import Store
+
+    everything = list(Store(store, create=False).results(status=None))
+    if not everything:
+        raise InputError(f"{store} holds no finished run; `calibrant sweep` adds some.")
+    wanted = read_wanted(where or [], option="--where")
+    check_names(wanted, dict.fromkeys(name for each in everything for name in each.settings), "--where")
+    from calibrant_lab.sweep.matching import matches
+
+    found = [each for each in everything if matches(each.settings, wanted)]
+    if not found:
+        raise InputError(f"--where leaves none of the {len(everything)} runs.")
+    return found
+
+
+def _wanted(grid: Path, where: list[str] | None) -> list[dict[str, object]]:
+    from calibrant_lab.sweep.grid import load_grid
+    from calibrant_lab.sweep.matching import matches, read_wanted
+
+    wanted = read_wanted(where or [], option="--where")
+    settings = [dict(point.settings) for point in load_grid(grid).points]
+    return [each for each in settings if matches(each, wanted)]
+
+
+def _write(made: Table, form: str | None, output: Path | None, *, force: bool) -> None:
+    from rich.console import Console
+
+    from calibrant._math.files import write_text
+    from calibrant_lab.tables.formats import FORMATS, format_named
+    from calibrant_lab.tables.formats.terminal import rendered
+
+    endings = None if form else tuple(each.ending for each in FORMATS.values())
+    check_output(output, option="--out", endings=endings)
+    usual = next(
+        (name for name, each in FORMATS.items() if output and each.ending == output.suffix.lower()),
+        "terminal",
+    )
+    chosen = format_named(form or usual)
+    if output is not None:
+        text = chosen.write(made)
+        write_unless_other(output, lambda path: write_text(path, text), option="--out", force=force)
+        typer.echo(output)
+        return
+    console = Console()
+    if chosen.name == "terminal" and console.is_terminal:
+        console.print(rendered(made, width=console.width))
+    else:
+        typer.echo(chosen.write(made), nl=False)
+
+
+def _draw(
+    results: list[RunResult],
+    quantities: list[str],
+    across: str | None,
+    by: str | None,
+    output: Path | None,
+    *,
+    force: bool,
+) -> None:
+    if across is None or not quantities:
+        raise InputError("--figure and --x go together, as in --figure ece --x optimiser.learning_rate.")
+    path = output or Path("table.svg")
+    check_output(path, option="--out", endings=_PICTURES)
+    from calibrant.reports.figures.drawing import save_figure
+    from calibrant_lab.tables.figures import draw, quantity_of
+
+    finished = [each for each in results if each.status == "finished"]
+    drawn = draw(finished, [quantity_of(each) for each in quantities], across, by=by)
+    write_unless_other(path, lambda place: save_figure(drawn, place), option="--out", force=force)
+    typer.echo(path)
+    if len(finished) < len(results):
+        typer.echo(f"{len(results) - len(finished)} runs diverged or failed and are not drawn.")

@@ -1,0 +1,173 @@
+"""``calibrant train``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from calibrant._math.errors import InputError
+from calibrant.cli.manner import Quiet
+from calibrant.cli.terminal import command_line, errors
+
+if TYPE_CHECKING:
+    from calibrant_lab.training import Run, Selection
+
+
+def train(
+    recipe: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Recipe (.toml file or a name from --list), or the directory of a run to resume."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FOLDER", help="Directory of the run (default: runs/RECIPE-LOSS-seedN)."
+        ),
+    ] = None,
+    loss: Annotated[str | None, typer.Option(metavar="LOSS", help='Loss, e.g. "focal(gamma=3)".')] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help='Network, e.g. "resnet(width=16)", or module:factory.')
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Named dataset, .npz file, or folder of images or texts."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Number of epochs.")] = None,
+    budget: Annotated[
+        Literal["full", "small"],
+        typer.Option(metavar="BUDGET", help="full, or small: the recipe's settings for a few CPU cores."),
+    ] = "full",
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="SETTING", help="Change a setting of the recipe: section.key=value (repeatable)."
+        ),
+    ] = None,
+    candidates: Annotated[
+        str | None,
+        typer.Option(
+            "--select",
+            metavar="LOSSES",
+            help='Train several losses and pick the best: "focal(gamma=1|2|3|5)".',
+        ),
+    ] = None,
+    select_by: Annotated[
+        Literal["after", "before"],
+        typer.Option(metavar="WHEN", help="Pick by validation log loss after or before temperature scaling."),
+    ] = "after",
+    listed: Annotated[bool, typer.Option("--list", help="List the named recipes.")] = False,
+    no_network: Annotated[bool, typer.Option("--offline", help="Don't download data.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a network from a recipe and evaluate it, or resume a run.
+
+    Examples:
+        calibrant train digits --loss "focal(gamma=3)"
+        calibrant train runs/digits-focal-seed0
+    """
+    from calibrant_lab.training import at_budget, load_recipe
+
+    if listed:
+        from calibrant_lab.training.recipe_shelf import names_on_shelf
+
+        typer.echo("\n".join(names_on_shelf()))
+        return
+    if recipe is None:
+        raise InputError("RECIPE is missing; `calibrant train --list` lists the bundled ones.")
+    if recipe.is_dir():
+        if out is not None and out.resolve() != recipe.resolve():
+            raise InputError(f"{recipe} is already a run; resume it without --out, or name a recipe.")
+        from calibrant_lab.training import load_run
+
+        file, out = load_run(recipe).folder.recipe, recipe
+    else:
+        file = recipe
+    changes = [
+        f"{key}={json.dumps(value)}"
+        for key, value in {
+            "loss": loss,
+            "model": model,
+            "data.name": data,
+            "seed": seed,
+            "training.epochs": epochs,
+        }.items()
+        if value is not None
+    ]
+    wanted = at_budget(load_recipe(file), budget).with_settings([*changes, *(setting or [])])
+    if candidates is not None and loss is not None:
+        raise InputError("--loss and --select exclude each other; name all losses in --select.")
+    # What takes seconds to import is imported once the recipe is known to be sound.
+    from calibrant_lab.data import offline
+    from calibrant_lab.training import Run, TrainingInterrupted
+    from calibrant_lab.training import select as select_loss
+    from calibrant_lab.training import train as carry_out
+    from calibrant_lab.training.display import Display
+    from calibrant_lab.training.loss_selection import file_name
+
+    what = file_name(wanted.loss) if candidates is None else "select"
+    folder = out or Path("runs") / f"{file.stem}-{what}-seed{wanted.seed}"
+    told: dict[str, Any] = {"listener": Display(quiet=quiet), "command": command_line()}
+    try:
+        with offline(no_network):
+            if candidates is None:
+                done = carry_out(wanted, folder, **told)
+            else:
+                begin = None if quiet else _announce
+                done = select_loss(wanted, candidates, folder, by=select_by, begin=begin, **told)
+    except TrainingInterrupted as stop:
+        errors().print(f"calibrant: {stop}")
+        raise typer.Exit(130) from None
+    if not quiet:
+        _show(done) if isinstance(done, Run) else _show_selection(done, folder)
+
+
+def _announce(loss: str) -> None:
+    errors().print(f"\n{loss}", style="bold")
+
+
+def _show(run: Run) -> None:
+    from rich.console import Console
+
+    from calibrant.reports import render
+    from calibrant_lab.training.budget import budget_note
+    from calibrant_lab.training.step_cost import cost_facts
+
+    if run.evaluation is not None:
+        render(run.evaluation, Console())
+    if note := budget_note(run.recipe):
+        typer.echo(f"budget:      {note}")
+    row = run.kept_row
+    value = row["calibration_temperature"]
+    best = "" if value is None else f"; its best temperature on the calibration split is {value:.3g}"
+    typer.echo(f"judged:      the network after epoch {row['epoch']}{best}")
+    for name, said in cost_facts(run.cost).items():
+        typer.echo(f"{name}:        {said}")
+    if run.folder.foreign_predictions.is_file():
+        typer.echo(f"foreign:     {run.folder.foreign_predictions}")
+    typer.echo(f"predictions: {run.folder.predictions}")
+    typer.echo(f"report:      {run.folder.report}")
+
+
+def _show_selection(selection: Selection, folder: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("loss", "validation NLL", "after temperature scaling", "")
+    for each in selection.candidates:
+        mark = "chosen" if each is selection.chosen else ""
+        table.add_row(each.loss, _number(each.nll_before), _number(each.nll_after), mark)
+    Console().print(table)
+    typer.echo(f"chosen by validation NLL {selection.by} temperature scaling: {selection.chosen.loss}")
+    typer.echo(f"run:       {selection.chosen.run.folder.path}")
+    typer.echo(f"selection: {folder / 'selection.json'}")
+    typer.echo(f"report:    {folder / 'report.html'}")
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.4f}"

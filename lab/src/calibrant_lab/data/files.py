@@ -1,0 +1,117 @@
+"""Reading arrays of samples from ``.npz`` files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import DAMAGE, reason
+from calibrant_lab.data.check import numbered_classes
+from calibrant_lab.data.table import RawData, RawPart
+
+Array = np.ndarray[Any, Any]
+
+SPLITS: dict[str, tuple[str, ...]] = {
+    "train": ("train", "training"),
+    "calibration": ("val", "valid", "validation", "calibration"),
+    "test": ("test",),
+}
+"""What the splits are called in files and folders."""
+
+
+def read_npz(
+    path: Path, *, name: str | None = None, class_names: Sequence[str] | None = None, keys: str = "x_{} y_{}"
+) -> RawData:
+    """Read images or features with labels from an ``.npz`` file; ``keys`` says what its arrays are called.
+
+    Raises:
+        InputError: If the file cannot be read, lacks the training data, or its arrays do not fit together.
+    """
+    arrays = read_arrays(path)
+    found: dict[str, RawPart] = {}
+    for split, words in SPLITS.items():
+        for word in words:
+            x, y = (key.format(word) for key in keys.split())
+            if x in arrays and y in arrays and split not in found:
+                found[split] = _raw_part(arrays[x], arrays[y], path, x, y)
+            elif x in arrays and split not in found:
+                raise InputError(f"{path.name} has {x!r} but no labels {y!r}.")
+        if "{}" not in keys:  # one part only
+            break
+    if "train" not in found:
+        x, y = (key.format("train") for key in keys.split())
+        raise InputError(f"{path.name} must hold {x!r} and {y!r}; it holds {', '.join(arrays) or 'nothing'}.")
+    if class_names is None:
+        class_names = _class_names(arrays, found, path)
+    return RawData(name=name or path.stem, class_names=tuple(class_names), **found)
+
+
+def read_arrays(path: Path) -> Mapping[str, Array]:
+    """The arrays of an ``.npz`` file.
+
+    Raises:
+        InputError: If it cannot be read.
+    """
+    if not path.is_file():
+        raise InputError(f"{path} does not exist.")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {key: archive[key] for key in archive.files}
+    except DAMAGE as error:
+        what = "it holds no named arrays" if isinstance(error, TypeError) else reason(error)
+        what = "it holds Python objects" if "pickle" in what else what
+        raise InputError(f"{path} cannot be read as .npz ({what}); save it again by numpy.savez.") from error
+
+
+def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> RawPart:
+    """Images with channels first, or features, and int64 labels."""
+    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.ndim not in (1, 2) or labels.dtype.kind not in "biu":
+        raise InputError(
+            f"{path.name}: {y!r} must hold one whole number per sample, or 0 and 1 for each label; "
+            f"got shape {labels.shape} of {labels.dtype}."
+        )
+    if labels.ndim == 2 and (np.unique(labels) > 1).any() | (labels.min(initial=0) < 0):
+        raise InputError(f"{path.name}: {y!r} of shape {labels.shape} must hold 0 and 1.")
+    if labels.ndim == 2 and bool((labels.sum(axis=1) == 1).all()):
+        raise InputError(
+            f"{path.name}: {y!r} must hold the number of the class where each sample has exactly one; "
+            "store labels.argmax(axis=1)."
+        )
+    if not len(labels):
+        raise InputError(f"{path.name}: {y!r} must hold a label for each sample; got none.")
+    if len(inputs) != len(labels):
+        raise InputError(f"{path.name}: {x!r} has {len(inputs)} samples, {y!r} has {len(labels)}.")
+    if inputs.ndim not in (2, 3, 4) or inputs.dtype.kind not in "biuf":
+        raise InputError(
+            f"{path.name}: {x!r} must be images (N, H, W[, C]) or features (N, D); "
+            f"got shape {inputs.shape} of {inputs.dtype}."
+        )
+    if inputs.dtype != np.uint8:
+        inputs = inputs.astype(np.float32)
+        bad = ~np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1)
+        if bad.any():
+            raise InputError(f"{path.name}: {x!r} must be finite; row {int(bad.argmax())} is not.")
+    elif inputs.ndim == 2:
+        inputs = inputs.astype(np.float32)  # counts, not pixels
+    tensor = torch.from_numpy(inputs)
+    if inputs.ndim == 3:
+        tensor = tensor[:, None]
+    elif inputs.ndim == 4:
+        tensor = tensor.permute(0, 3, 1, 2).contiguous()
+    return RawPart(inputs=tensor, labels=torch.from_numpy(labels.astype(np.int64)))
+
+
+def _class_names(arrays: Mapping[str, Array], found: Mapping[str, RawPart], path: Path) -> tuple[str, ...]:
+    """The names in the file, or numbers."""
+    if "class_names" in arrays:
+        return tuple(str(name) for name in np.atleast_1d(arrays["class_names"]).tolist())
+    labels = found["train"].labels
+    if labels.ndim == 2:
+        return tuple(str(number) for number in range(labels.shape[1]))
+    return numbered_classes(max(int(part.labels.max()) for part in found.values()), source=path.name)

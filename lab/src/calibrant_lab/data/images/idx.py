@@ -1,0 +1,76 @@
+"""MNIST and Fashion-MNIST from their idx files, gzipped or not."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant_lab.data.images.archives import LARGEST, damaged
+from calibrant_lab.data.table import RawData, RawPart
+
+__all__ = ["read_idx"]
+
+_SPLITS = {"train": "train", "test": "t10k"}
+
+
+def read_idx(path: Path, *, name: str | None = None, class_names: Sequence[str] | None = None) -> RawData:
+    """Read ``train-images-idx3-ubyte`` and its like (``.gz`` or not) from a folder.
+
+    Raises:
+        InputError: If a file is missing or damaged, or images and labels do not fit together.
+    """
+    parts: dict[str, RawPart] = {}
+    for split, word in _SPLITS.items():
+        pixels = _array(_file(path, f"{word}-images", 3), 3)
+        labels = _array(_file(path, f"{word}-labels", 1), 1)
+        if len(pixels) != len(labels) or not len(labels):
+            raise InputError(
+                f"{path}: the {word} files must hold as many labels as images; "
+                f"got {len(labels)} and {len(pixels)}."
+            )
+        parts[split] = RawPart(
+            inputs=torch.from_numpy(pixels.copy())[:, None], labels=torch.from_numpy(labels.astype(np.int64))
+        )
+    highest = max(int(part.labels.max()) for part in parts.values())
+    names = tuple(class_names or (str(number) for number in range(highest + 1)))
+    if highest >= len(names):
+        raise InputError(f"{path}: labels must lie in 0 … {len(names) - 1}; got {highest}.")
+    return RawData(name=name or path.name, class_names=names, **parts)
+
+
+def _file(path: Path, stem: str, rank: int) -> Path:
+    forms = [f"{stem}{mark}idx{rank}-ubyte{end}" for mark in "-." for end in (".gz", "")]
+    found = next((path / form for form in forms if (path / form).is_file()), None)
+    if found is None:
+        raise InputError(f"{path} has no {forms[0]}, so a split is missing; get all of it again.")
+    return found
+
+
+def _array(file: Path, rank: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """The bytes after the header: two zeros, the type 8, the rank, and the sizes in big-endian."""
+    try:
+        if file.suffix == ".gz":
+            with gzip.open(file) as stream:
+                content = stream.read(LARGEST)
+        else:
+            content = file.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(file, error) from error
+    if content[:4] != bytes((0, 0, 8, rank)):
+        raise InputError(f"{file} must be an idx file of bytes with {rank} dimensions.")
+    shape = np.frombuffer(content[4 : 4 + 4 * rank], dtype=">u4").astype(int).tolist()
+    pixels = np.frombuffer(content, dtype=np.uint8, offset=min(len(content), 4 + 4 * rank))
+    if len(shape) != rank or len(pixels) != math.prod(shape):
+        raise InputError(
+            f"{file} is damaged or cut off (it says {shape} and holds {len(pixels)} values); "
+            "delete it and get it again."
+        )
+    return pixels.reshape(shape)

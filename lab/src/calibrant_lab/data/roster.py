@@ -1,0 +1,240 @@
+"""The data sets that are known by name; others come from files and folders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import build_from, nearest
+from calibrant.demo.digits import read_digits
+from calibrant_lab.data import class_names as names
+from calibrant_lab.data.check import check
+from calibrant_lab.data.fetch import Folder, located
+from calibrant_lab.data.files import read_npz
+from calibrant_lab.data.images.archives import ARCHIVES
+from calibrant_lab.data.images.cifar import read_cifar
+from calibrant_lab.data.images.corrupted_cifar import read_corrupted_cifar
+from calibrant_lab.data.images.encoded import read_jpeg_archive
+from calibrant_lab.data.images.folders import ImageFiles, read_folder
+from calibrant_lab.data.images.idx import read_idx
+from calibrant_lab.data.images.svhn import read_svhn
+from calibrant_lab.data.images.tiny_imagenet import read_tiny_imagenet
+from calibrant_lab.data.lazy import Geometry, LazyImages, StoredImages
+from calibrant_lab.data.sources import EXTRA_SVHN
+from calibrant_lab.data.table import RawData, RawPart
+from calibrant_lab.data.text.roster import TEXTS
+from calibrant_lab.data.text.sets import read_texts
+from calibrant_lab.data.xrays.chestxray14 import read_chestxray14
+from calibrant_lab.data.xrays.covid import read_chest_xray_covid
+
+
+def load(
+    name: str, *, folder: str | os.PathLike[str] | None = None, geometry: Geometry | None = None
+) -> RawData:
+    """Read data by name, or from a file or folder.
+
+    ``digits`` comes with calibrant. Other named sets are read from a folder of data sets, each in the
+    folder of its name (``cifar10/cifar-10-python.tar.gz``, ``fashion_mnist/fashion_mnist.npz``); those whose
+    checksum is published are otherwise downloaded to a cache. Some names take settings: ``svhn(extra=True)``,
+    ``cifar10-c(corruption="fog", severity=3)``; those of texts take ``words``, the size of the vocabulary
+    (20 000, padding included), and ``length``, how many words count, from the end (1000).
+
+    A path leads to an ``.npz`` file, to the files of a known set (the archive, or the folder that it unpacks
+    to), or to a folder of images. An ``.npz`` file holds ``x_train, y_train`` and, where there are such
+    splits, ``x_val, y_val`` and ``x_test, y_test``: images ``(N, H, W)`` or ``(N, H, W, C)``, or features
+    ``(N, D)``; the number of the class, or ``(N, C)`` with 0 or 1 for each of several labels; optionally
+    ``class_names``. A folder of images holds ``train/CLASS/*.png``, with ``val`` and
+    ``test`` alongside, or ``CLASS/*.png`` alone. A folder of texts holds ``train.jsonl`` (or ``.jsonl.gz``)
+    and perhaps ``val.jsonl`` and ``test.jsonl``, with ``{"text": …, "label": …}`` on each line.
+
+    Args:
+        name: A name of :func:`available`, or the path of a file or folder.
+        folder: The folder of data sets; without it the environment variable ``CALIBRANT_DATA`` names it.
+        geometry: How images are scaled and cut when they are chosen.
+
+    Raises:
+        InputError: If there is no such set, or its content does not fit together.
+
+    Example:
+        >>> raw = load("digits")
+        >>> len(raw.train.labels), raw.class_names[:3]
+        (1797, ('0', '1', '2'))
+    """
+    raw = _named_or_from_path(name, folder)
+    for part in raw.parts.values():
+        if isinstance(part.inputs, ImageFiles) and not (geometry and (geometry.size or geometry.crop)):
+            part.inputs.check_sizes()
+    if geometry:
+        shaped = {
+            split: replace(part, inputs=_shaped(part.inputs, geometry)) for split, part in raw.parts.items()
+        }
+        raw = replace(raw, **shaped)
+    check(raw, source=Path(name).name)
+    return raw
+
+
+def available() -> tuple[str, ...]:
+    """Names that :func:`load` knows.
+
+    Example:
+        >>> available()[:3]
+        ('digits', 'fashion_mnist', 'mnist')
+    """
+    return tuple(_NAMED)
+
+
+Load = Callable[..., RawData]
+
+
+def _named_or_from_path(name: str, folder: Folder) -> RawData:
+    head = name.partition("(")[0].strip()
+    if head in _NAMED:
+        return build_from(name, {head: partial(_NAMED[head], head, folder)}, what="data set")
+    path = Path(name)
+    if path.suffix == ".npz" and not path.is_dir():
+        return read_npz(path)
+    if not path.exists() and (len(path.parts) > 1 or path.name.endswith(ARCHIVES)):
+        raise InputError(f"{name} does not exist; give the path of a file or folder, or the name of a set.")
+    if (name.strip() and path.is_dir()) or (path.is_file() and path.name.endswith(ARCHIVES)):
+        return _recognised(path)
+    if path.is_file():
+        raise InputError(
+            f"{name} is not a file of data that can be read: give an .npz file, an archive of a known set "
+            f"({', '.join(ARCHIVES)}), or a folder of images or texts."
+        )
+    raise InputError(
+        f"there is no data set {name!r}{nearest(head, _NAMED)} "
+        "You can also give the path of an .npz file, of an archive of a known set, or of a folder of images "
+        "or texts."
+    )
+
+
+def _recognised(path: Path) -> RawData:
+    """Known sets by the files that they have; any other folder has a folder of images per class."""
+    if path.is_file():
+        return (read_tiny_imagenet if path.suffix == ".zip" else read_cifar)(path)
+    for marks, read in (
+        (("Data_Entry_2017*.csv",), read_chestxray14),
+        (("train.jsonl", "train.jsonl.gz"), read_texts),
+        (("wnids.txt", "*/wnids.txt"), read_tiny_imagenet),
+        (("train_32x32.mat", "test_32x32.mat"), read_svhn),
+        (("*-images?idx3-ubyte*",), read_idx),
+        (("data_batch_1*", "*/data_batch_1*", "train.bin", "*/train.bin", "meta", "*/meta"), read_cifar),
+    ):
+        if any(found.is_file() for mark in marks for found in path.glob(mark)):
+            return read(path)
+    return read_folder(path)
+
+
+def _shaped(inputs: object, geometry: Geometry) -> LazyImages:
+    """Images with another geometry."""
+    if isinstance(inputs, LazyImages):
+        return inputs.with_geometry(geometry)
+    if not isinstance(inputs, torch.Tensor) or inputs.ndim != 4 or inputs.dtype != torch.uint8:
+        raise InputError("only images of bytes can be scaled; leave data.size and data.channels at 0.")
+    return StoredImages(inputs, geometry=geometry)
+
+
+def _digits(name: str, _folder: Folder) -> RawData:
+    pixels, labels = read_digits()
+    images = torch.from_numpy(pixels.reshape(-1, 1, 8, 8) / 16).float()
+    part = RawPart(inputs=images, labels=torch.from_numpy(labels))
+    return RawData(name=name, train=part, class_names=names.DIGITS)
+
+
+def _archive(file: str, *, read: Callable[..., RawData] = read_npz, **how: object) -> Load:
+    """A set that lies in one file, in the folder of its name."""
+
+    def read_it(name: str, folder: Folder) -> RawData:
+        return read(located(name, folder, [file]), name=name, **how)
+
+    return read_it
+
+
+def _cifar(number: int) -> Load:
+    forms = [
+        f"cifar-{number}-{form}" for form in ("python.tar.gz", "binary.tar.gz", "batches-py", "batches-bin")
+    ]
+    forms += ["cifar-100-python", "cifar-100-binary"] if number == 100 else []
+    batches = ["train", "train.bin"] if number == 100 else ["data_batch_1", "data_batch_1.bin"]
+
+    def read_it(name: str, folder: Folder) -> RawData:
+        found = located(name, folder, [*forms, *batches])
+        return read_cifar(found.parent if found.name in batches else found, name=name)
+
+    return read_it
+
+
+def _idx(class_names: Sequence[str]) -> Load:
+    def read_it(name: str, folder: Folder) -> RawData:
+        files = ["train-images-idx3-ubyte.gz", "train-images-idx3-ubyte", "train-images.idx3-ubyte"]
+        found = located(name, folder, [f"{name}.npz", *files])
+        if found.suffix == ".npz":
+            return read_npz(found, name=name, class_names=class_names)
+        return read_idx(found.parent, name=name, class_names=class_names)
+
+    return read_it
+
+
+def _svhn(name: str, folder: Folder, *, extra: bool = False) -> RawData:
+    found = located(name, folder, ["train_32x32.mat"], more=(EXTRA_SVHN,) if extra else ())
+    return read_svhn(found.parent, name=name, extra=extra)
+
+
+def _tiny_imagenet(name: str, folder: Folder) -> RawData:
+    forms = ["tiny-imagenet-200.zip", "tiny-imagenet-200", "wnids.txt", "tiny_imagenet.npz"]
+    found = located(name, folder, forms)
+    if found.suffix == ".npz":
+        return read_jpeg_archive(found, name=name, splits=("train", "val"))
+    return read_tiny_imagenet(found.parent if found.name == "wnids.txt" else found, name=name)
+
+
+def _corrupted(number: int, class_names: Sequence[str]) -> Load:
+    def read_it(name: str, folder: Folder, *, corruption: str = "", severity: int = 0) -> RawData:
+        if not corruption or not severity:
+            raise InputError(
+                f"{name} needs a corruption and a severity, as in "
+                f'{name}(corruption="gaussian-noise", severity=3).'
+            )
+        found = located(name, folder, [f"CIFAR-{number}-C", f"CIFAR-{number}-C.tar", "labels.npy"])
+        return read_corrupted_cifar(
+            found.parent if found.name == "labels.npy" else found,
+            corruption=str(corruption),
+            severity=severity,
+            name=name,
+            class_names=class_names,
+        )
+
+    return read_it
+
+
+def _chestxray14(name: str, folder: Folder) -> RawData:
+    forms = ["Data_Entry_2017.csv", "Data_Entry_2017_v2020.csv"]
+    return read_chestxray14(located(name, folder, forms).parent, name=name)
+
+
+_NAMED: dict[str, Load] = {
+    "digits": _digits,
+    "fashion_mnist": _idx(names.FASHION),
+    "mnist": _idx(names.DIGITS),
+    "cifar10": _cifar(10),
+    "cifar100": _cifar(100),
+    "svhn": _svhn,
+    "tiny_imagenet": _tiny_imagenet,
+    "cifar10-c": _corrupted(10, names.CIFAR10),
+    "cifar100-c": _corrupted(100, names.CIFAR100),
+    "cifar10_jpeg": _archive("cifar10_jpeg.npz", read=read_jpeg_archive, class_names=names.CIFAR10),
+    "pneumoniamnist": _archive(
+        "pneumoniamnist.npz", class_names=("normal", "pneumonia"), keys="{}_images {}_labels"
+    ),
+    "notmnist_ood": _archive("notmnist_test.npz", class_names=names.LETTERS, keys="x y"),
+    "chestxray14": _chestxray14,
+    "chest_xray_covid": _archive("chest_xray_224.npz", read=read_chest_xray_covid),
+    **TEXTS,
+}

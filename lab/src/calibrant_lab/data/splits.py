@@ -1,0 +1,191 @@
+"""Cutting data into splits: seeded, and with every class in its proportion."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant._math.shapes import Int
+from calibrant_lab.data.lazy import LazyImages
+from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.data.table import RESIDENT_BYTES, Dataset, Part, RawData, RawPart, RawTexts
+
+Rows = np.ndarray[Any, np.dtype[np.int64]]
+Size = int | float
+"""A number of samples, or (below one) a share of them."""
+
+
+def split(
+    raw: RawData,
+    *,
+    calibration: Size = 0.1,
+    test: Size = 0.2,
+    policy: Size = 0,
+    train: int | None = None,
+    imbalance: float = 1.0,
+    downsample: int = 1,
+    seed: int = 0,
+    memory: int = RESIDENT_BYTES,
+) -> Dataset:
+    r"""Cut what ``raw`` lacks from its training samples.
+
+    Every cut is stratified, so each class has its share to within one sample, and depends on ``seed``
+    alone: the test split is cut first, then calibration, then policy, and what is left trains.
+    Where samples come in groups, such as the images of a patient, whole groups are drawn, so that no group is
+    in two splits; sizes are met as closely as groups allow, and classes have their shares on average only.
+    Multilabel samples are drawn without regard to their labels.
+
+    Args:
+        raw: The data as they came.
+        calibration: How many training samples (a share if below 1) to hold out where there is no such split.
+        test: The same for the test split.
+        policy: The same for the split that drives AdaFocal; 0 for none.
+        train: Keep only so many training samples.
+        imbalance: Make the training samples long-tailed: class :math:`c` of :math:`C` keeps
+            :math:`\rho^{-c / (C - 1)}` of what the first class has, :math:`\rho` being this number.
+        downsample: Shrink images by this factor, averaging.
+        seed: Decides which samples go where; not the seed of the training.
+        memory: A split of images that takes more bytes than this is decoded as it is needed.
+
+    Raises:
+        InputError: If a size is out of range or leaves too little.
+
+    Example:
+        >>> from calibrant_lab.data import load
+        >>> data = split(load("digits"), calibration=200, test=0.25, seed=1)
+        >>> data.summary()
+        'digits: 1148 train, 200 calibration, 449 test; 10 classes; inputs (1, 8, 8)'
+    """
+    rng = np.random.default_rng(seed)
+    left: Rows = np.arange(len(raw.train.labels))
+    labels = raw.train.labels.numpy()
+    groups = None if raw.train.groups is None else raw.train.groups.numpy()
+
+    def cut(left: Rows, size: int) -> Any:
+        return _cut(labels[left], size, rng) if groups is None else _cut_groups(groups[left], size, rng)
+
+    cuts: dict[str, Part | None] = {}
+    for name, given, size in (
+        ("test", raw.test, test),
+        ("calibration", raw.calibration, calibration),
+        ("policy", None, policy),
+    ):
+        if given is not None:
+            cuts[name] = given.rows(torch.arange(len(given.labels)), memory=memory)
+            continue
+        if name == "policy" and size == 0:
+            cuts[name] = None
+            continue
+        chosen = cut(left, _count(name, size, len(left)))
+        cuts[name] = raw.train.rows(torch.from_numpy(left[chosen]), memory=memory)
+        left = left[~chosen]
+    left = _long_tail(left, labels, imbalance, rng)
+    if train is not None:
+        if not 1 <= train <= len(left):
+            raise InputError(
+                f"`train` must lie between 1 and the {len(left)} samples that are left; got {train}."
+            )
+        left = left[cut(left, train)]
+    parts = {"train": raw.train.rows(torch.from_numpy(left), memory=memory), **cuts}
+    shrunk = {name: None if part is None else shrink(part, downsample) for name, part in parts.items()}
+    vocabulary = raw.vocabulary if isinstance(raw, RawTexts) else ()
+    names = raw.class_names
+    return Dataset(name=raw.name, class_names=names, vocabulary=vocabulary, **_complete(shrunk))
+
+
+def _complete(parts: dict[str, Part | None]) -> dict[str, Any]:
+    """The parts, if each has at least two samples."""
+    for name, part in parts.items():
+        if part is not None and len(part) < 2:
+            raise InputError(f"the {name} split must hold at least two samples; got {len(part)}.")
+    return dict(parts)
+
+
+def _count(name: str, size: Size, total: int) -> int:
+    """The number of samples that ``size`` stands for."""
+    number = round(size * total) if isinstance(size, float) and size < 1 else size
+    if number != math.floor(number) or not 1 <= number < total:
+        raise InputError(
+            f"`{name}` must be a share below 1 or a whole number below the {total} samples there are; "
+            f"got {size}."
+        )
+    return int(number)
+
+
+def chosen_for_calibration(part: RawPart, share: Size, *, seed: int) -> Any:
+    """Mask of the samples of a split that are set apart for calibration, as :func:`split` would cut them.
+
+    Raises:
+        InputError: If the share leaves nothing on one side.
+    """
+    rng, size = np.random.default_rng(seed), _count("calibration", share, len(part.labels))
+    if part.groups is not None:
+        return _cut_groups(part.groups.numpy(), size, rng)
+    return _cut(part.labels.numpy(), size, rng)
+
+
+def _cut(labels: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> Any:
+    """Mask of ``size`` samples in which every class has its share (largest remainders)."""
+    if labels.ndim > 1:  # multilabel
+        mask = np.zeros(len(labels), dtype=bool)
+        mask[rng.permutation(len(labels))[:size]] = True
+        return mask
+    classes, counts = np.unique(labels, return_counts=True)
+    wanted = counts * (size / len(labels))
+    shares = np.floor(wanted).astype(np.int64)
+    remainders = wanted - shares
+    order = np.lexsort((rng.random(len(classes)), -remainders))  # equal remainders are drawn for
+    shares[order[: size - shares.sum()]] += 1
+    mask = np.zeros(len(labels), dtype=bool)
+    for value, share in zip(classes, shares, strict=True):
+        mask[rng.permutation(np.flatnonzero(labels == value))[:share]] = True
+    return mask
+
+
+def _cut_groups(groups: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> Any:
+    """Mask of whole groups, drawn at random, with as nearly ``size`` samples as the order drawn allows."""
+    names, counts = np.unique(groups, return_counts=True)
+    order = rng.permutation(len(names))
+    reached = np.cumsum(counts[order])
+    number = 1 + int(np.argmin(np.abs(reached - size)))
+    return np.isin(groups, names[order[: min(number, len(names) - 1)]])
+
+
+def _long_tail(left: Any, labels: Any, ratio: float, rng: np.random.Generator) -> Any:
+    """The samples left when later classes are thinned out."""
+    if not math.isfinite(ratio) or ratio < 1:
+        raise InputError(f"`imbalance` must be 1 (none) or more; got {ratio}.")
+    if ratio == 1:
+        return left
+    if labels.ndim > 1:
+        raise InputError(f"`imbalance` must be 1 for multilabel data; got {ratio}.")
+    classes, counts = np.unique(labels[left], return_counts=True)
+    kept: list[Any] = []
+    for place, value in enumerate(classes):
+        wanted = max(1, round(counts[0] * ratio ** (-place / max(1, len(classes) - 1))))
+        rows = left[labels[left] == value]
+        kept.append(rng.permutation(rows)[: min(wanted, len(rows))])
+    return np.sort(np.concatenate(kept))
+
+
+def shrink(part: Part, factor: int) -> Part:
+    """Images averaged over squares of ``factor`` pixels.
+
+    Raises:
+        InputError: If the samples are not images, or the factor does not divide their sides.
+    """
+    if factor == 1:
+        return part
+    inputs = part.inputs
+    if isinstance(inputs, LazyImages):
+        raise InputError("`downsample` is for decoded images; set data.size for large ones.")
+    if inputs.ndim != 4 or factor < 1 or any(side % factor for side in inputs.shape[2:]):
+        raise InputError(
+            f"`downsample` must divide the sides of images; got {factor} for {tuple(inputs.shape[1:])}."
+        )
+    shrunk = torch.nn.functional.avg_pool2d(to_unit(inputs), factor)
+    return Part(inputs=shrunk, labels=part.labels, groups=part.groups)

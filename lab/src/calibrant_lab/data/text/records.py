@@ -1,0 +1,148 @@
+"""Lines of JSON and tables of texts with labels."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import reason
+from calibrant._math.text_form import nearest
+from calibrant_lab.data.table import RawPart, RawTexts
+from calibrant_lab.data.text.words import by_frequency, numbered, words_of
+
+Record = Mapping[str, Any]
+_SPLITS = {
+    "train": ("train",),
+    "calibration": ("val", "valid", "validation", "dev"),
+    "test": ("test",),
+}
+
+
+def files_of_splits(folder: Path) -> dict[str, Path]:
+    """The ``train``, ``val`` and ``test`` file of a folder, as ``.jsonl`` or ``.jsonl.gz``.
+
+    Raises:
+        InputError: If there is no training file.
+    """
+    found: dict[str, Path] = {}
+    for split, names in _SPLITS.items():
+        for path in (folder / f"{name}{end}" for name in names for end in (".jsonl", ".jsonl.gz")):
+            if path.is_file():
+                found.setdefault(split, path)
+    if "train" not in found:
+        raise InputError(f"{folder} must hold train.jsonl or train.jsonl.gz, a line of JSON for each text.")
+    return found
+
+
+def lines_of(path: Path, needed: Sequence[str]) -> list[Record]:
+    """The records of a file of JSON lines.
+
+    Raises:
+        InputError: If the file is damaged, or a line is not a record with the ``needed`` entries.
+    """
+    records: list[Record] = []
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    records.append(_record(line, needed, f"{path} line {number}"))
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read ({reason(error)}); fetch the file again.") from error
+    if not records:
+        raise InputError(f"{path} is empty; it must hold a line of JSON for each text.")
+    return records
+
+
+def _record(line: str, needed: Sequence[str], place: str) -> Record:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place} is not JSON ({reason(error)}); fetch the file again.") from error
+    missing = [name for name in needed if not isinstance(found, dict) or name not in found]
+    if missing:
+        raise InputError(f"{place} has no {missing[0]!r}; every line needs {', '.join(needed)}.")
+    return found
+
+
+def table_rows(path: Path, needed: Sequence[str]) -> Iterator[Record]:
+    """The rows of a CSV file with a header.
+
+    Raises:
+        InputError: If the file cannot be read, or its header lacks a column.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", errors="strict", newline="") as file:
+            reader = csv.DictReader(file)
+            header = reader.fieldnames or []
+            for name in needed:
+                if name not in header:
+                    raise InputError(f"{path} has no column {name!r}{nearest(name, header)}")
+            yield from reader
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read as CSV ({reason(error)}); save it as UTF-8.") from error
+
+
+def texts_of(records: Sequence[Record], path: Path) -> list[str]:
+    """The texts of records.
+
+    Raises:
+        InputError: If one is not a text.
+    """
+    texts = [record["text"] for record in records]
+    for line, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            raise InputError(f"{path} record {line}: `text` must be a text in quotes; got {text!r:.40}.")
+    return texts
+
+
+def labels_of(records: Sequence[Record], names: Sequence[str], path: Path) -> list[int]:
+    """The labels of records: numbers, or names of classes.
+
+    Raises:
+        InputError: If one is neither a number in range nor a name.
+    """
+    labels: list[int] = []
+    for line, record in enumerate(records, start=1):
+        label = record["label"]
+        if label in names and isinstance(label, str):
+            label = names.index(label)
+        if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < len(names):
+            raise InputError(
+                f"{path} record {line}: the label must be a whole number in 0 … {len(names) - 1} or one of "
+                f"{', '.join(names[:3])}, …; got {label!r}."
+            )
+        labels.append(label)
+    return labels
+
+
+def text_data(
+    parts: Mapping[str, tuple[Sequence[str], Sequence[int]]],
+    *,
+    name: str,
+    class_names: Sequence[str],
+    words: int,
+    length: int,
+) -> RawTexts:
+    """Texts and labels of each split as rows of word numbers; the vocabulary is of all splits together."""
+    if words < 2:
+        raise InputError(f"`words` must leave room for padding and one word; got {words}.")
+    cut = {split: [words_of(text) for text in texts] for split, (texts, _) in parts.items()}
+    vocabulary = by_frequency((text for texts in cut.values() for text in texts), words)
+    if not vocabulary:
+        raise InputError(f"the texts of {name} must hold words; they are all empty.")
+    found = {
+        split: RawPart(
+            inputs=numbered(cut[split], vocabulary, length=length),
+            labels=torch.tensor(list(labels), dtype=torch.int64),
+        )
+        for split, (_, labels) in parts.items()
+    }
+    return RawTexts(name=name, class_names=tuple(class_names), vocabulary=vocabulary, **found)

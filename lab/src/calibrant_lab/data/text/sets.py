@@ -1,0 +1,154 @@
+"""The sets of texts that the papers classify."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from calibrant._math.errors import InputError
+from calibrant_lab.data.check import numbered_classes
+from calibrant_lab.data.table import RawTexts
+from calibrant_lab.data.text.records import (
+    files_of_splits,
+    labels_of,
+    lines_of,
+    table_rows,
+    text_data,
+    texts_of,
+)
+
+NEWSGROUPS = (
+    "alt.atheism",
+    "comp.graphics",
+    "comp.os.ms-windows.misc",
+    "comp.sys.ibm.pc.hardware",
+    "comp.sys.mac.hardware",
+    "comp.windows.x",
+    "misc.forsale",
+    "rec.autos",
+    "rec.motorcycles",
+    "rec.sport.baseball",
+    "rec.sport.hockey",
+    "sci.crypt",
+    "sci.electronics",
+    "sci.med",
+    "sci.space",
+    "soc.religion.christian",
+    "talk.politics.guns",
+    "talk.politics.mideast",
+    "talk.politics.misc",
+    "talk.religion.misc",
+)
+_VALIDATION = 900  # Mukhoti et al. (2020), as their code cuts
+
+
+def read_texts(
+    folder: Path,
+    *,
+    name: str = "",
+    words: int = 20_000,
+    length: int = 1000,
+    class_names: Sequence[str] | None = None,
+) -> RawTexts:
+    """Texts with labels in ``train.jsonl`` and, where there are such splits, ``val`` and ``test``.
+
+    Raises:
+        InputError: If a file is damaged, or a line lacks ``text`` or ``label``.
+    """
+    records = {
+        split: (path, lines_of(path, ("text", "label"))) for split, path in files_of_splits(folder).items()
+    }
+    if class_names is None:
+        labels = [record["label"] for record in records["train"][1]]
+        class_names = _class_names(labels, str(records["train"][0]))
+    parts = {
+        split: (texts_of(lines, path), labels_of(lines, class_names, path))
+        for split, (path, lines) in records.items()
+    }
+    return text_data(parts, name=name or folder.name, class_names=class_names, words=words, length=length)
+
+
+def read_newsgroups(folder: Path, *, name: str, words: int, length: int) -> RawTexts:
+    """20 Newsgroups as Mukhoti et al. (2020) cut it: all posts, shuffled by numpy's seed 1.
+
+    The last fifth is for testing and the 900 before it for calibration. A folder holds either the posts as
+    they came (``GROUP/NUMBER``; all up to the first blank line is left out), or all of them as lines of JSON
+    with ``id``, ``label`` and ``text``. Posts are taken in the order of group and file name.
+
+    Raises:
+        InputError: If the folder holds neither, or a file is damaged.
+    """
+    groups = [folder / group for group in NEWSGROUPS if (folder / group).is_dir()]
+    posts = (_posts_of_folders if groups else _posts_of_lines)(folder)
+    order = np.arange(len(posts))
+    np.random.RandomState(1).shuffle(order)
+    test = len(posts) // 5
+    validation = _VALIDATION if test > _VALIDATION else max(1, test // 4)  # the latter in a small sample
+    first, second = len(posts) - test - validation, len(posts) - test
+    cut = {"train": order[:first], "calibration": order[first:second], "test": order[second:]}
+    parts = {
+        split: ([posts[row][1] for row in rows], [posts[row][0] for row in rows])
+        for split, rows in cut.items()
+    }
+    return text_data(parts, name=name, class_names=NEWSGROUPS, words=words, length=length)
+
+
+def _posts_of_folders(folder: Path) -> list[tuple[int, str]]:
+    posts: list[tuple[int, str]] = []
+    for label, group in enumerate(NEWSGROUPS):
+        place = folder / group
+        if not place.is_dir():
+            raise InputError(f"{folder} has no folder {group}; fetch the whole collection again.")
+        for file in sorted(path for path in place.iterdir() if path.name.isdigit() and path.is_file()):
+            text = file.read_text(encoding="latin-1")
+            blank = text.find("\n\n")
+            posts.append((label, text[blank:] if blank > 0 else text))
+    return _enough(posts, folder)
+
+
+def _posts_of_lines(folder: Path) -> list[tuple[int, str]]:
+    posts: list[tuple[int, str, str]] = []
+    for path in files_of_splits(folder).values():
+        records = lines_of(path, ("id", "label", "text"))
+        labels = labels_of(records, NEWSGROUPS, path)
+        posts += [
+            (label, str(record["id"]), text)
+            for label, record, text in zip(labels, records, texts_of(records, path), strict=True)
+        ]
+    return _enough([(label, text) for label, _, text in sorted(posts)], folder)
+
+
+def _enough(posts: list[tuple[int, str]], folder: Path) -> list[tuple[int, str]]:
+    if len(posts) < 20:
+        raise InputError(f"{folder} holds {len(posts)} posts; fetch the whole collection again.")
+    return posts
+
+
+def read_finsen(path: Path, *, name: str, words: int, length: int) -> RawTexts:
+    """FinSen: news with the columns ``Title``, ``Tag`` and ``Content``; the tag is the class.
+
+    Raises:
+        InputError: If a column is missing or a row is empty.
+    """
+    rows = list(table_rows(path, ("Title", "Tag", "Content")))
+    for number, row in enumerate(rows, start=2):
+        if not row["Tag"] or row["Content"] is None:
+            raise InputError(f"{path} line {number} has no tag or no content; remove the row.")
+    names = sorted({str(row["Tag"]).strip() for row in rows})
+    if len(names) < 2:
+        raise InputError(f"{path} must hold news of two tags or more; got {', '.join(names) or 'none'}.")
+    random.Random(1).shuffle(rows)
+    texts = [f"{row['Title'] or ''} {row['Content']}" for row in rows]
+    labels = [names.index(str(row["Tag"]).strip()) for row in rows]
+    return text_data({"train": (texts, labels)}, name=name, class_names=names, words=words, length=length)
+
+
+def _class_names(labels: Sequence[object], source: str) -> tuple[str, ...]:
+    """The words that are labels, or numbers."""
+    if all(isinstance(label, str) for label in labels):
+        return tuple(sorted({str(label) for label in labels}))
+    highest = max((label for label in labels if isinstance(label, int)), default=0)
+    return numbered_classes(max(1, highest), source=source)

@@ -1,0 +1,1 @@
+"""Figures of the theory, and of tables of runs."""

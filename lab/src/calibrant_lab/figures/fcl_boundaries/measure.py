@@ -1,0 +1,131 @@
+"""Focal loss against focal calibration loss on two classes that overlap: a small network's probabilities.
+
+The experiment of the focal calibration paper (2025), appendix A.11 and figure 7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy import ndarray
+from torch import nn
+
+from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
+from calibrant.losses import focal_calibration_loss
+from calibrant_lab.figures.fcl_boundaries.settings import (
+    EPOCHS,
+    LEARNING_RATE,
+    NOISE,
+    NUM_POINTS,
+    WIDTH,
+)
+
+_STEPS = 61
+_APART = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boundary:
+    """What one network has learnt."""
+
+    points: Float[ndarray, "N 2"]
+    labels: Float[ndarray, " N"]
+    across: Float[ndarray, " G"]
+    up: Float[ndarray, " H"]
+    probs: Float[ndarray, "H G"]
+    """Probabilities of class 1, over the plane."""
+    confidence: float
+    """Mean over the points."""
+    accuracy: float
+
+
+def train_boundary(gamma: float, calibration_weight: float, *, seed: int = 0) -> Boundary:
+    """Train a network with two hidden layers on two half-moons.
+
+    The reference names neither its points beyond "two classes, noise 0.2" nor their number, the learning rate
+    or the size of a batch: here 500 points on half-moons, Adam with 0.01 on all of them at once.
+
+    Args:
+        gamma: Exponent of focal loss.
+        calibration_weight: Weight of the squared distance; 0 is focal loss.
+        seed: Seed of the points and of the initial weights.
+
+    Returns:
+        The points and the probabilities over the plane around them.
+
+    Raises:
+        InputError: If scikit-learn is not installed.
+    """
+    try:
+        from sklearn.datasets import make_moons
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "the half-moons need scikit-learn, which the extra `sklearn` brings: "
+            "pip install 'calibrant[sklearn]'."
+        ) from error
+
+    points, labels = map(np.asarray, make_moons(NUM_POINTS, noise=NOISE, random_state=seed))
+    inputs, targets = torch.from_numpy(points).float(), torch.from_numpy(labels)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = nn.Sequential(
+            nn.Linear(2, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 2)
+        )
+    optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
+    for _ in range(EPOCHS):
+        optimiser.zero_grad()
+        loss = focal_calibration_loss(
+            network(inputs), targets, gamma=gamma, calibration_weight=calibration_weight
+        )
+        loss.backward()
+        optimiser.step()
+    across, up = (np.linspace(each.min() - 0.4, each.max() + 0.4, _STEPS) for each in points.T)
+    grid = torch.from_numpy(np.stack(np.meshgrid(across, up), axis=-1)).float()
+    with torch.no_grad():
+        probs = network(grid).softmax(-1)[..., 1].numpy()
+        stated = network(inputs).softmax(-1).max(-1)
+    return Boundary(
+        points=points,
+        labels=labels,
+        across=across,
+        up=up,
+        probs=probs,
+        confidence=stated.values.double().mean().item(),
+        accuracy=(stated.indices == targets).double().mean().item(),
+    )
+
+
+def boundary_numbers(gamma: float, calibration_weight: float, *, seed: int) -> dict[str, float]:
+    """Length and turning of the boundary that a network learns, its mean confidence and its accuracy."""
+    found = train_boundary(gamma, calibration_weight, seed=seed)
+    length, turning = shape_of(found)
+    return {
+        "seed": seed,
+        "length": length,
+        "turning": turning,
+        "confidence": found.confidence,
+        "accuracy": found.accuracy,
+    }
+
+
+def shape_of(found: Boundary) -> tuple[float, float]:
+    """Length of the line of even odds in the units of the points, and the sum of its turns in radians.
+
+    Turns are those between points on the line that are a tenth of a unit apart: between nearer ones they are
+    those of the grid.
+    """
+    from contourpy import contour_generator
+
+    lines = [np.asarray(line) for line in contour_generator(found.across, found.up, found.probs).lines(0.5)]
+    lengths = [np.linalg.norm(np.diff(line, axis=0), axis=1).cumsum() for line in lines]
+    total = sum(float(each[-1]) for each in lengths)
+    return total, sum(_turning(line, along) for line, along in zip(lines, lengths, strict=True))
+
+
+def _turning(line: Float[ndarray, "N 2"], along: Float[ndarray, " M"]) -> float:
+    places, starts = np.arange(0, along[-1], _APART), np.concatenate([[0.0], along])
+    steps = np.diff(np.stack([np.interp(places, starts, each) for each in line.T], axis=1), axis=0)
+    return float(np.abs(np.diff(np.unwrap(np.arctan2(steps[:, 1], steps[:, 0])))).sum())

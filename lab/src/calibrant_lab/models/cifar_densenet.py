@@ -1,0 +1,77 @@
+"""DenseNets as Mukhoti et al. (2020) train them on CIFAR."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+
+import torch
+from torch import Tensor, nn
+
+from calibrant_lab.models.densenet import DenseLayer, DenseNet
+
+
+class CIFARDenseNet(DenseNet):
+    """DenseNet-121, 169 or 201 with a 3 × 3 stem and no pooling before the first block.
+
+    Initial weights are torch's, and a layer puts its new channels before those it was given, as in the
+    authors' code, whose weights (``dense1.0.conv1``) are loaded by their names.
+
+    Args:
+        input_shape: Channels, height and width of one image.
+        num_classes: How many logits to give.
+        depth: 121, 169 or 201.
+        growth: Channels that each layer adds.
+
+    Raises:
+        InputError: If a setting is out of range or the inputs are not images of 8 × 8 pixels or more.
+
+    References:
+        Huang et al., "Densely Connected Convolutional Networks", CVPR 2017; Mukhoti et al., "Calibrating Deep
+        Neural Networks using Focal Loss", NeurIPS 2020.
+
+    Example:
+        >>> import torch
+        >>> with torch.device("meta"):
+        ...     network = CIFARDenseNet((3, 32, 32), 10)
+        >>> sum(each.numel() for each in network.parameters())
+        6956298
+    """
+
+    _smallest = 8
+
+    def own_name(self, name: str) -> str:
+        """What a parameter is called here that the authors' code calls ``dense1.0.conv1.weight``."""
+        name = re.sub(
+            r"^dense(\d+)\.(\d+)\.(bn|conv)",
+            lambda found: (
+                f"features.denseblock{found[1]}.denselayer{int(found[2]) + 1}."
+                f"{'norm' if found[3] == 'bn' else 'conv'}"
+            ),
+            name,
+        )
+        name = re.sub(r"^trans(\d+)\.bn\.", r"features.transition\1.norm.", name)
+        name = re.sub(r"^trans(\d+)\.conv\.", r"features.transition\1.conv.", name)
+        for theirs, ours in (
+            ("conv1.", "features.conv0."),
+            ("bn.", "features.norm5."),
+            ("linear.", "classifier."),
+        ):
+            if name.startswith(theirs):
+                return ours + name.removeprefix(theirs)
+        return super().own_name(name)
+
+    def _stem(self, channels: int, given: int) -> OrderedDict[str, nn.Module]:
+        return OrderedDict(conv0=nn.Conv2d(channels, given, 3, padding=1, bias=False))
+
+    def _layer(self, given: int, growth: int) -> DenseLayer:
+        return _NewFirst(given, growth)
+
+    def _initialise(self) -> None:
+        """Torch's own weights."""
+
+
+class _NewFirst(DenseLayer):
+    def forward(self, features: Tensor) -> Tensor:
+        """The new channels, then those given."""
+        return torch.cat([self.added(features), features], dim=1)

@@ -1,0 +1,194 @@
+"""The networks by the names that recipes and the command line use."""
+# ruff: noqa: I001 (in the order in which they are listed)
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+
+from calibrant._math.errors import InputError, clause
+from calibrant._math.rosters import public_names, subclasses
+from calibrant._math.shapes import Float
+from calibrant._math.text_form import build_from, nearest, parse_call
+from calibrant_lab.models.mlp import MLP as MLP
+from calibrant_lab.models.cnn import CNN as CNN
+from calibrant_lab.models.resnet import ResNet as ResNet
+from calibrant_lab.models.gp_cnn import GPCNN as GPCNN
+from calibrant_lab.models.tree_lstm import TreeLSTM as TreeLSTM
+from calibrant_lab.models.lenet import LeNet as LeNet
+from calibrant_lab.models.cifar_resnet import CIFARResNet as CIFARResNet
+from calibrant_lab.models.he_resnet import HeResNet as HeResNet
+from calibrant_lab.models.tiny_imagenet_resnet import TinyImageNetResNet as TinyImageNetResNet
+from calibrant_lab.models.wide_resnet import WideResNet as WideResNet
+from calibrant_lab.models.cifar_densenet import CIFARDenseNet as CIFARDenseNet
+from calibrant_lab.models.densenet import DenseNet as DenseNet
+from calibrant_lab.models.vit import ViT as ViT
+from calibrant_lab.models.weights import load_weights as load_weights
+
+MODELS = subclasses(globals(), nn.Module)
+
+_ELSEWHERE = re.compile(r"\s*([A-Za-z_][\w.]*):(.+)", flags=re.DOTALL)
+
+
+def available() -> tuple[str, ...]:
+    """Names that :func:`build` knows.
+
+    Example:
+        >>> available()[:3]
+        ('mlp', 'cnn', 'resnet')
+    """
+    return tuple(MODELS)
+
+
+def build(
+    text: str,
+    *,
+    input_shape: tuple[int, ...],
+    num_classes: int,
+    vectors: Float[Tensor, "V D"] | None = None,
+) -> nn.Module:
+    """Make a network from its name, followed by settings in brackets if need be.
+
+    Args:
+        text: Such as ``mlp(widths=(64, 64))`` or ``resnet(blocks=(3, 3, 3), width=16)``; or a function of
+            your own as ``module:factory`` or ``module:factory(setting=value)``, which is given
+            ``input_shape``, ``num_classes`` and, for texts, ``vectors`` if it has parameters of these names.
+        input_shape: Shape of one sample: (channels, height, width), (features,), (words,) or (nodes, 5).
+        num_classes: How many logits to give.
+        vectors: For texts and trees, the vectors of their words; NaN where a word has none.
+
+    Returns:
+        A module that maps ``(N, *input_shape)`` to logits ``(N, num_classes)``, initialised from torch's
+        global generator.
+
+    Raises:
+        InputError: If the name or a setting is unknown or out of range, the network is not for such data, or
+            the factory cannot be imported or does not return a module.
+
+    Example:
+        >>> build("mlp(widths=(4,))", input_shape=(2,), num_classes=3).layers[1]
+        Linear(in_features=2, out_features=4, bias=True)
+    """
+    given: dict[str, Any] = {"input_shape": input_shape, "num_classes": num_classes}
+    if vectors is not None:
+        given["vectors"] = vectors
+    if _ELSEWHERE.fullmatch(text):
+        model = imported(text, given)
+        if not isinstance(model, nn.Module):
+            raise InputError(f"{text} must give a torch.nn.Module; got {type(model).__name__}.")
+        return model
+    readers = [name for name, kind in MODELS.items() if "vectors" in inspect.signature(kind).parameters]
+    if vectors is not None and parse_call(text)[0] in set(MODELS) - set(readers):
+        raise InputError(f"{text} does not read texts; the networks for texts are {', '.join(readers)}.")
+    makers = {
+        name: partial(kind, input_shape, num_classes, **{"vectors": vectors} if name in readers else {})
+        for name, kind in MODELS.items()
+    }
+    return build_from(text, makers, what="model")
+
+
+def build_trained(
+    text: str,
+    weights: str | os.PathLike[str] | None,
+    *,
+    input_shape: tuple[int, ...],
+    num_classes: int,
+) -> nn.Module:
+    """Make a network whose predictions mean something: with weights from a file, or its factory's own.
+
+    Args:
+        text: As of :func:`build`.
+        weights: A file as for :func:`load_weights`; None only for ``module:factory``, which may load some.
+        input_shape: As of :func:`build`.
+        num_classes: As of :func:`build`.
+
+    Raises:
+        InputError: As :func:`build` and :func:`load_weights`, or if the weights would be random.
+
+    Example:
+        >>> build_trained("mlp", None, input_shape=(2,), num_classes=3)
+        Traceback (most recent call last):
+        calibrant._math.errors.InputError: mlp would predict with random weights; ...
+    """
+    model = build(text, input_shape=input_shape, num_classes=num_classes)
+    if weights is not None:
+        load_weights(model, weights)
+    elif not _ELSEWHERE.fullmatch(text):
+        raise InputError(
+            f"{text} would predict with random weights; give a file of trained ones (--weights)."
+        )
+    return model
+
+
+def imported(text: str, given: Mapping[str, object]) -> Any:
+    """Call ``module:factory(setting=value)`` with those entries of ``given`` that it has parameters for.
+
+    Raises:
+        InputError: If the module or the factory does not exist or does not take a setting.
+
+    Example:
+        >>> imported("fractions:Fraction(numerator=3)", {"denominator": 4, "colour": "red"})
+        Fraction(3, 4)
+    """
+    match = _ELSEWHERE.fullmatch(text)
+    if match is None:
+        raise InputError(f"must have the form module:factory or module:factory(setting=value); got {text!r}.")
+    module_name, call = match.groups()
+    name, settings = parse_call(call)
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise InputError(f"the module of {text!r} cannot be imported: {error}.") from error
+    except Exception as error:
+        raise InputError(f"the module of {text!r} cannot be imported: {clause(error)}.") from error
+    factory: Callable[..., Any] | None = getattr(module, name, None)
+    if not callable(factory):
+        known = [each for each in vars(module) if not each.startswith("_")]
+        raise InputError(f"{module_name} has no function {name!r}{nearest(name, known)}")
+    signature = _signature(factory, f"{module_name}:{name}")
+    parameters = signature.parameters
+    passed = {key: value for key, value in given.items() if key in parameters}
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        # Such as torchvision's models; all of them take the number of classes.
+        passed |= {key: value for key, value in given.items() if key == "num_classes"}
+    else:
+        for setting in settings:
+            if setting not in parameters:
+                known = nearest(setting, parameters)
+                raise InputError(f"{module_name}:{name} has no setting {setting!r}{known}")
+    passed |= settings
+    try:
+        signature.bind(**passed)
+    except TypeError as error:
+        raise InputError(f"{module_name}:{name} cannot be called with these settings: {error}.") from error
+    try:
+        return factory(**passed)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{module_name}:{name} fails: {clause(error)}.") from error
+
+
+def _signature(factory: Callable[..., Any], name: str) -> inspect.Signature:
+    if isinstance(factory, type) and factory.__init__ is nn.Module.__init__:  # which takes anything and fails
+        return inspect.Signature()
+    try:
+        return inspect.signature(factory)
+    except ValueError as error:  # some built-in functions have none
+        raise InputError(f"{name} has no signature to read, so it cannot be called.") from error
+
+
+def last_linear(model: nn.Module) -> nn.Linear | None:
+    """The linear layer that was added to the network last, which is the one that gives the logits."""
+    layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear)]
+    return layers[-1] if layers else None
+
+
+__all__ = public_names(globals())  # pyright: ignore[reportUnsupportedDunderAll]

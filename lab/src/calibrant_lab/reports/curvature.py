@@ -1,0 +1,124 @@
+"""The curvature of a loss: a picture of the Hessian's spectrum, and a section of a run's report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from calibrant.reports.figures.drawing import drawing_style, new_axes, open_frame, series
+from calibrant.reports.pictures import Picture
+from calibrant.reports.sections import Section, SectionTable
+from calibrant.reports.svg import to_svg
+from calibrant.reports.words import parameter as number
+
+Measurement = Mapping[str, Any]
+"""What ``calibrant curvature`` found of one loss on one split."""
+_FLOOR = 1e-6  # densities below this share of the highest are left out
+_SPLITS = {"train": "training", "test": "test"}
+
+
+def spectrum_diagram(found: Sequence[Measurement], *, ax: Axes | None = None) -> Axes:
+    """Density of the Hessian's eigenvalues, on a logarithmic scale, one curve for each loss.
+
+    Args:
+        found: Measurements with a density, of one split.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into; a mark on the lower edge shows each largest eigenvalue.
+
+    Example:
+        >>> density = {"eigenvalues": [0.0, 1.0], "density": [1.0, 0.5], "standard_error": None}
+        >>> found = {"loss": "brier", "density": density, "eigenvalues": [1.0]}
+        >>> [line.get_label() for line in spectrum_diagram([found]).get_lines()][:1]
+        ['brier']
+    """
+    ax = new_axes(ax, width=4.2, height=3.0)
+    highest = max(max(each["density"]["density"]) for each in found)
+    for place, each in enumerate(found):
+        colour, shape, dashes = series(place)
+        at, density = (np.array(each["density"][name]) for name in ("eigenvalues", "density"))
+        shown = np.where(density > _FLOOR * highest, density, np.nan)
+        ax.plot(at, shown, color=colour, linestyle=dashes, label=each["loss"])
+        tops = each["eigenvalues"]
+        ax.plot(tops, [0.02] * len(tops), shape, color=colour, transform=ax.get_xaxis_transform(), ms=5)
+    ax.set_yscale("log")
+    ax.set_ylim(_FLOOR * highest, 3 * highest)
+    ax.set(xlabel="eigenvalue", ylabel="density")
+    open_frame(ax)
+    legend = ax.legend(frameon=False, fontsize="small")
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    return ax
+
+
+def curvature_section(found: Sequence[Measurement]) -> Section:
+    """Eigenvalues, traces and spectra as a section of a report.
+
+    Args:
+        found: What ``calibrant curvature`` measured; several losses, one split or both.
+    """
+    with drawing_style():
+        pictures = tuple(
+            _picture(
+                [each for each in found if each["split"] == split and each["density"] is not None], split
+            )
+            for split in _SPLITS
+            if any(each["split"] == split and each["density"] is not None for each in found)
+        )
+    return Section(
+        title="Curvature",
+        text=("How sharply each loss bends with the network's parameters where training ended.",),
+        table=SectionTable(
+            label="Curvature by loss and split",
+            columns=("Loss", "Samples", "Mean loss", "Largest eigenvalue", "± residual", "Trace", "± error"),
+            rows=tuple(_row(each) for each in found),
+        ),
+        pictures=pictures,
+        note=_note(found),
+    )
+
+
+def samples_of(each: Measurement) -> str:
+    """How many samples of which split.
+
+    Example:
+        >>> samples_of({"num_samples": 5, "of_samples": 9, "split": "train"})
+        '5 of 9 training samples'
+    """
+    return f"{each['num_samples']} of {each['of_samples']} {_SPLITS[each['split']]} samples"
+
+
+def _row(each: Measurement) -> tuple[str, ...]:
+    return (
+        each["loss"],
+        samples_of(each),
+        number(each["value"]),
+        number(each["eigenvalues"][0]),
+        number(each["residuals"][0]),
+        number(each["trace"]),
+        number(each["trace_standard_error"]),
+    )
+
+
+def _picture(found: Sequence[Measurement], split: str) -> Picture:
+    figure = Figure(figsize=(3.6, 2.6), layout="constrained")
+    spectrum_diagram(found, ax=figure.add_subplot())
+    caption = f"Spectrum on {_SPLITS[split]} samples"
+    spoken = "; ".join(f"{each['loss']}: up to {number(each['eigenvalues'][0])}" for each in found)
+    return Picture(to_svg(figure, label=f"{caption}. {spoken}.", name=f"spectrum-{split}"), caption)
+
+
+def _note(found: Sequence[Measurement]) -> str:
+    size = found[0]["num_parameters"]
+    unsettled = "" if all(each["converged"] for each in found) else " Not every eigenvalue has converged."
+    return (
+        f"Second derivatives of the mean loss by {size:,} parameters, in evaluation mode, without "
+        "augmentation and without penalties on weights. Within the residual of the eigenvalue stated lies "
+        "one of the Hessian's; the error of the trace is its standard error. In the pictures a mark at "
+        f"the bottom is the largest eigenvalue; the density is smoothed.{unsettled}"
+    )

@@ -1,0 +1,1 @@
+"""Sweeps over grids: the store of runs, and what carries them out."""

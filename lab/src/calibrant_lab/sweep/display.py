@@ -1,0 +1,129 @@
+"""A sweep on the terminal, live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from calibrant_lab.sweep.engines.engine import Ended, Event
+from calibrant_lab.sweep.engines.engine import Progress as RunProgress
+from calibrant_lab.sweep.estimates import Estimates, said_time
+from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.sweep import Watcher
+
+_WIDTH = 48  # characters of a run's label
+
+
+class SweepDisplay(Watcher):
+    """Bars on stderr for the sweep and each run at work; without a terminal, a line per run.
+
+    Args:
+        estimates: What is known of how long runs take.
+        quiet: Say nothing.
+    """
+
+    def __init__(self, estimates: Estimates, *, quiet: bool = False) -> None:
+        self._estimates, self._quiet = estimates, quiet
+        self._console = Console(stderr=True, soft_wrap=True)
+        self._bars: Progress | None = None
+        self._running: dict[str, TaskID] = {}
+        self._left: dict[str, Item] = {}
+        self._shares: dict[str, float] = {}
+        self._total = self._done = self._failed = 0
+        self._jobs, self._is_waiting = 1, False
+
+    def start(self, items: Sequence[Item], done: int, jobs: int) -> None:
+        """Begin the bars."""
+        if self._quiet or not items:
+            return
+        self._left = {item.run: item for item in items}
+        self._total, self._done, self._jobs = done + len(items), done, jobs
+        self._bars = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=16),
+            TextColumn("{task.fields[words]}", markup=False),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._bars.start()
+        self._sweep = self._bars.add_task("", total=self._total, completed=done, words="")
+        self._refresh()
+
+    def event(self, event: Event) -> None:
+        """Move the bars, or say what ended."""
+        if self._bars is None or event.run not in self._left:
+            return
+        if isinstance(event, RunProgress):
+            self._move(self._bars, event)
+        else:
+            self._end(self._bars, event)
+        self._refresh()
+
+    def waiting(self, runs: int) -> None:
+        """Say so once."""
+        if self._bars is not None and not self._is_waiting:
+            self._is_waiting = True
+            last = "the last run is" if runs == 1 else f"the last {runs} runs are"
+            self._say(f"{last} being done by another sweep; waiting for it")
+
+    def stop(self) -> None:
+        """Take the bars away."""
+        if self._bars is not None:
+            self._bars.stop()
+        self._bars = None
+
+    def _move(self, bars: Progress, event: RunProgress) -> None:
+        self._shares[event.run] = event.share
+        if event.run not in self._running:
+            label = _cut(self._left[event.run].label)
+            self._running[event.run] = bars.add_task(f"  {label}", total=1.0, words="")
+        bars.update(self._running[event.run], completed=event.share, words=event.words)
+
+    def _end(self, bars: Progress, event: Ended) -> None:
+        if event.run in self._running:
+            bars.remove_task(self._running.pop(event.run))
+        self._shares.pop(event.run, None)
+        item = self._left[event.run]
+        if event.state == "died":
+            self._say(f"{item.label}: {event.reason} It will be tried again.")
+        if event.state != "done":
+            return
+        del self._left[event.run]
+        self._done += 1
+        self._failed += event.status == "failed"
+        if event.status == "finished":
+            self._estimates.note(item.settings, event.seconds)
+            if not self._console.is_terminal:
+                self._say(f"{item.label}  {said_time(event.seconds)}  {event.shown}{self._said_left()}")
+        else:
+            self._say(f"{item.label}: {event.status}: {event.reason}")
+
+    def _refresh(self) -> None:
+        if self._bars is not None:
+            failed = f", {self._failed} failed" if self._failed else ""
+            self._bars.update(
+                self._sweep,
+                description=f"{self._done} of {self._total} runs{failed}",
+                completed=self._done,
+                words=self._said_left().removeprefix("; "),
+            )
+
+    def _said_left(self) -> str:
+        left = self._estimates.left(list(self._left.values()), self._jobs)
+        if left is None or not self._left:
+            return ""
+        known = {run: self._estimates.seconds(self._left[run].settings) or 0 for run in self._shares}
+        left -= sum(share * known[run] for run, share in self._shares.items()) / self._jobs
+        return f"; about {said_time(max(left, 0))} left"
+
+    def _say(self, line: str) -> None:
+        if self._bars is not None:
+            count = f"{self._done}/{self._total}"
+            self._bars.console.print(f"{count:>9}  {line}", markup=False, highlight=False)
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= _WIDTH else f"{label[: _WIDTH - 1]}…"

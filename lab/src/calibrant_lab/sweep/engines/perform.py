@@ -1,0 +1,193 @@
+"""What a worker does with an order: the same whatever engine brought it."""
+
+from __future__ import annotations
+
+import errno
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from calibrant._math.errors import ConvergenceError, InputError, without_warnings
+from calibrant._math.files import said_of, said_of_full_disk
+from calibrant_lab.sweep.engines.engine import Ended, Order, Progress
+from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.store.result import DamagedResultError
+from calibrant_lab.sweep.store.store import RunSession, Store
+from calibrant_lab.sweep.tasks.task import Outcome, Tell
+
+TellProgress = Callable[[Progress], None]
+
+_SHOWN = (("error", "error {:.2%}"), ("ece", "ECE {:.2%}"), ("nll", "NLL {:.3f}"))
+
+
+def perform(
+    order: Order, tell: TellProgress = lambda _progress: None, *, lost: Callable[[], None] = lambda: None
+) -> Ended:
+    """Do a run unless it is done or another is at it, and put its result into the store.
+
+    Args:
+        order: What to do.
+        tell: Told how far it is.
+        lost: Called from another thread if the lease is lost, because this machine fell silent; it should
+            have the run stopped.
+
+    Raises:
+        KeyboardInterrupt: Only where the task raises it without having saved; it means to stop.
+    """
+    store, item = _store(order.store), order.item
+    lease = store.claim(item.run, lost=lost)
+    if lease is None:
+        return Ended(run=item.run, state="held")
+    with lease, without_warnings():
+        if item.run in store:
+            result = _measured(store, item)
+            if result is not None:
+                return _done(result)
+        session = store.begin(item.run)
+        if session.is_complete:  # it was killed before it was moved to the finished ones
+            store.publish(item.run)
+            return _done(store.result(item.run))
+        try:
+            outcome = _outcome(order, session, tell)
+        except KeyboardInterrupt as stop:
+            session.keep()
+            return Ended(run=item.run, state="stopped", reason=str(stop) or None)
+        return _done(store.finish(item, session, outcome))
+
+
+def attempt(
+    order: Order, tell: TellProgress = lambda _progress: None, *, lost: Callable[[], None] = lambda: None
+) -> Ended:
+    """As :func:`perform`, for a worker: an error that is not the run's own ended the worker."""
+    try:
+        return perform(order, tell, lost=lost)
+    except Exception as error:
+        return died(order, error)
+
+
+def died(order: Order, error: Exception) -> Ended:
+    """The end of a run whose worker an error ended."""
+    of_system = isinstance(error, OSError) and (error.strerror or str(error))  # such as: no space left
+    said = of_system or traceback.format_exception_only(error)[-1].strip()
+    return Ended(
+        run=order.item.run, state="died", reason=f"{said.rstrip('.')}.", ends_all=_is_full_disk(error)
+    )
+
+
+def _is_full_disk(error: BaseException | None) -> bool:
+    if error is None:
+        return False
+    full = isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
+    return full or _is_full_disk(error.__cause__)
+
+
+def now_and_then(tell: TellProgress, seconds: float) -> TellProgress:
+    """Passes on what it is told unless it did so less than that long ago."""
+    told = 0.0
+
+    def tell_now_and_then(progress: Progress) -> None:
+        nonlocal told
+        if time.monotonic() - told > seconds:
+            told = time.monotonic()
+            tell(progress)
+
+    return tell_now_and_then
+
+
+def _measured(store: Store, item: Item) -> RunResult | None:
+    """The result that is there, measured again if it lacks numbers; None if the run must be done again."""
+    try:
+        result = store.result(item.run)
+        if is_covered(result, item):
+            return result
+        return store.amend(item, item.task.measure_again(item.settings, result))
+    except (FileNotFoundError, DamagedResultError):
+        store.remove(item.run)
+        return None
+
+
+def is_covered(result: RunResult, item: Item) -> bool:
+    """Whether a result has all numbers that are asked for; one that failed or diverged has none to have."""
+    return result.status != "finished" or item.task.covers(result, item.settings)
+
+
+def give_up(order: Order, reason: str) -> Ended:
+    """Record that a run failed whose workers died.
+
+    Raises:
+        OSError: If the store cannot be written to, which is then why they died; the sweep ends.
+    """
+    store, item = _store(order.store), order.item
+    with said_of(order.store, "written to"):
+        lease = store.claim(item.run)
+    if lease is None:
+        return Ended(run=item.run, state="held")
+    with said_of(order.store, "written to"), lease:
+        if item.run in store:
+            return _done(store.result(item.run))
+        outcome = Outcome(status="failed", reason=reason)
+        return _done(store.finish(item, store.begin(item.run), outcome))
+
+
+@lru_cache(maxsize=4)
+def _store(address: str) -> Store:
+    return Store(address)
+
+
+def _outcome(order: Order, session: RunSession, tell: TellProgress) -> Outcome:
+    """What becomes of the run; whatever is wrong with the run itself is an outcome too."""
+    item = order.item
+    try:
+        with said_of_full_disk(session.folder):
+            outcome = item.task.run(item.settings, session.folder, _noting(item.run, session, tell))
+    except ConvergenceError as error:
+        return Outcome(status="diverged", reason=_sentence(error))
+    except InputError as error:
+        return Outcome(status="failed", reason=_sentence(error))
+    except OSError:
+        raise  # a full disk or a lost mount says nothing about the run
+    except Exception as error:
+        (session.folder / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
+        return Outcome(status="failed", reason=_sentence(error))
+    inputs = outcome.more.get("inputs", item.inputs)
+    if inputs != item.inputs:
+        return Outcome(
+            status="failed", reason="the data have changed since the sweep began; start the sweep again."
+        )
+    return outcome
+
+
+def _noting(run: str, session: RunSession, tell: TellProgress) -> Tell:
+    def noted(share: float, words: str) -> None:
+        session.go_on()
+        tell(Progress(run=run, share=share, words=words))
+
+    return noted
+
+
+def _sentence(error: Exception) -> str:
+    said = " ".join(str(error).split())[:1000]
+    known = isinstance(error, InputError | ConvergenceError)
+    return said if known and said else f"{type(error).__name__}: {said}"
+
+
+def _done(result: RunResult) -> Ended:
+    numbers = [(result.value(name), form) for name, form in _SHOWN]
+    shown = "  ".join(form.format(value) for value, form in numbers if value is not None)
+    return Ended(
+        run=result.run,
+        state="done",
+        status=result.status,
+        reason=result.reason,
+        seconds=result.wall_seconds,
+        shown=shown,
+    )
+
+
+def absolute(order: Order) -> Order:
+    """The order, for a worker that was started in another folder."""
+    return order if "://" in order.store else replace(order, store=str(Path(order.store).absolute()))

@@ -1,0 +1,293 @@
+"""A grid: every combination of the values of some settings, read from TOML."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import nearest
+from calibrant_lab.sweep.item import Item, make_item
+from calibrant_lab.sweep.matching import Wanted, check_matched, check_names, matches
+from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, canonical
+from calibrant_lab.sweep.tasks.roster import task_named
+from calibrant_lab.sweep.tasks.task import Settings, Task
+from calibrant_lab.training import Recipe
+from calibrant_lab.training.budget import Budget, settings_at
+from calibrant_lab.training.recipe_files import flat, read_content
+from calibrant_lab.training.recipe_shelf import file_on_shelf, names_on_shelf, shelf
+
+_SHOWN = 6
+"""Values of a setting in a message."""
+_KEYS = ("task", "recipe", "settings", "axes", "zip", "exclude", "override")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One combination.
+
+    Attributes:
+        axes: The settings that the grid varies, with their values here.
+        settings: All settings, complete; of a training ``calibrant_lab.sweep.tasks.training.recipe_of``
+            gives the recipe.
+    """
+
+    axes: Mapping[str, Any]
+    settings: Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """Every combination of the values of some settings.
+
+    Attributes:
+        task: What is done at each point.
+        points: In order: the first axis varies slowest.
+        num_excluded: How many combinations the grid excludes.
+        num_merged: How many more came to the same settings as an earlier one.
+
+    Example:
+        >>> grid = Grid.read({"axes": {"loss": ["brier", "focal(gamma=3)"], "seed": [0, 1]}})
+        >>> [tuple(point.axes.values()) for point in grid.points][1:3]
+        [('brier', 1), ('focal(gamma=3)', 0)]
+        >>> Grid.read({"axes": {"sead": [0]}})
+        Traceback (most recent call last):
+        calibrant._math.errors.InputError: grid: there is no setting sead; did you mean 'seed'?
+    """
+
+    task: Task
+    points: tuple[Point, ...]
+    num_excluded: int = 0
+    num_merged: int = 0
+
+    @classmethod
+    def read(
+        cls,
+        content: Mapping[str, Any],
+        *,
+        task: Task | None = None,
+        source: str = "grid",
+        folder: str | os.PathLike[str] = ".",
+        budget: Budget = "full",
+    ) -> Grid:
+        """Validate ``content``, as TOML gives it.
+
+        Args:
+            content: The grid.
+            task: What is done at each point; by default what ``content`` names.
+            source: Named in messages.
+            folder: Where paths begin.
+            budget: ``"small"``: with the settings of the recipe's table ``small``; the settings of each point
+                then say, below ``full``, what they replaced. Axes and overrides have the last word.
+
+        Raises:
+            InputError: If the grid has another form, a setting is unknown or has a value that it cannot
+                have, or the recipe does not say what a small budget replaces.
+        """
+        for key in content:
+            if key not in _KEYS:
+                remedy = nearest(key, _KEYS)
+                if key in Recipe.model_fields:
+                    remedy = f'; a grid names a recipe, as `recipe = "{Path(source).name}"` above [axes].'
+                raise InputError(f"{source}: there is no entry {key!r}{remedy}")
+        task = task or task_named(str(content.get("task", "training")))
+        base = _base(content, source=source, folder=Path(folder), budget=budget)
+        known = list(_complete(task, base, source))
+        excludes = _tables(content, "exclude", source)
+        overrides = [_Override.read(each, source) for each in _tables(content, "override", source)]
+        conditions = [("exclude", each) for each in excludes]
+        conditions += [("override", each.when) for each in overrides]
+        for _, wanted in conditions:
+            check_names(wanted, known, source)
+        found: dict[str, Point] = {}
+        excluded = merged = 0
+        seen: list[Settings] = []
+        for axes in _combinations(content, known, source):
+            given = {**base, **axes}
+            settings = _complete(task, given, source)
+            seen.append(settings)
+            for override in overrides:
+                if matches(settings, override.when):
+                    given |= override.changes
+                    settings = _complete(task, given, source)
+                    seen.append(settings)
+            if any(matches(settings, wanted) for wanted in excludes):
+                excluded += 1
+                continue
+            name = _name(task, settings)
+            if name in found:
+                merged += 1
+            else:
+                found[name] = Point(axes={key: settings[key] for key in axes}, settings=settings)
+        for key, wanted in conditions:
+            check_matched(wanted, seen, f"{source}: [[{key}]]")
+        if not found:
+            raise InputError(f"{source}: the grid holds no runs; every combination is excluded.")
+        return cls(task=task, points=tuple(found.values()), num_excluded=excluded, num_merged=merged)
+
+    def only(self, wanted: Wanted) -> Grid:
+        """The points whose settings have these values.
+
+        Raises:
+            InputError: If there is no such setting, or no such point.
+        """
+        check_names(wanted, self.points[0].settings, "--where")
+        points = tuple(point for point in self.points if matches(point.settings, wanted))
+        if not points:
+            there = "; ".join(f"{name} is {self._values(name)}" for name in wanted)
+            raise InputError(f"--where leaves none of the {len(self.points)} runs; there {there}.")
+        return replace(self, points=points)
+
+    def without(self, known: Iterable[Settings], source: str) -> Grid:
+        """The points that are not among runs known by their settings; ``source`` has these.
+
+        Raises:
+            InputError: If the runs are of another task.
+        """
+        own = self.points[0].settings.keys()
+        done = set[str]()
+        for settings in known:
+            if not settings.keys() <= own:
+                strange = min(settings.keys() - own)
+                raise InputError(f"{source} has runs of another kind: {strange} is no setting of this grid.")
+            done.add(_name(self.task, self.task.complete(settings)))
+        points = tuple(each for each in self.points if _name(self.task, each.settings) not in done)
+        return replace(self, points=points)
+
+    def _values(self, name: str) -> str:
+        found = dict.fromkeys(f"{point.settings[name]}" for point in self.points)
+        return ", ".join(list(found)[:_SHOWN]) + (" or another" if len(found) > _SHOWN else "")
+
+    def items(self, fingerprints: Fingerprints | None = None) -> tuple[Item, ...]:
+        """The runs, named; reads data whose fingerprint is not known.
+
+        Raises:
+            InputError: If there are no such data.
+        """
+        known = fingerprints or Fingerprints()
+        return tuple(self._item(point, known) for point in self.points)
+
+    def _item(self, point: Point, known: Fingerprints) -> Item:
+        try:
+            return make_item(self.task, point.settings, point.axes, known)
+        except InputError as error:
+            values = ", ".join(f"{name}={value}" for name, value in point.axes.items())
+            raise InputError(f"{values}: {error}") from None
+
+
+def load_grid(path: str | os.PathLike[str], *, budget: Budget = "full") -> Grid:
+    """Read a grid from a TOML file, or by the name of one that comes along, as :meth:`Grid.read` does.
+
+    Raises:
+        InputError: If there is no grid of that name, it is not TOML, or :meth:`Grid.read` refuses it.
+        OSError: If the file cannot be read.
+    """
+    path = file_on_shelf(Path(path), "grid")
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a TOML file: {error}.") from error
+    return Grid.read(content, source=str(path), folder=path.parent, budget=budget)
+
+
+@dataclass(frozen=True)
+class _Override:
+    when: Wanted
+    changes: Settings
+
+    @classmethod
+    def read(cls, table: Mapping[str, Any], source: str) -> _Override:
+        for key in table:
+            if key not in {"when", "set"}:
+                raise InputError(f"{source}: [[override]] has `when` and `set`; got {key!r}.")
+        when, changes = table.get("when"), table.get("set")
+        if not isinstance(when, dict) or not isinstance(changes, dict) or not when or not changes:
+            raise InputError(
+                f'{source}: [[override]] needs both, as in `when = {{ loss = "brier" }}` and '
+                '`set = { "training.epochs" = 30 }`.'
+            )
+        return cls(flat(when), flat(changes))
+
+
+def _complete(task: Task, settings: Settings, source: str) -> Settings:
+    try:
+        return task.complete(settings)
+    except InputError as error:
+        raise InputError(f"{source}: {str(error).removeprefix('grid: ')}") from None
+
+
+def _name(task: Task, settings: Settings) -> str:
+    """The same for settings that give the same numbers."""
+    return canonical(task.deciding(settings))
+
+
+def _base(content: Mapping[str, Any], *, source: str, folder: Path, budget: Budget) -> dict[str, Any]:
+    """The settings that all points share, as far as they are given."""
+    found = _given(content, source=source, folder=folder)
+    if budget == "small":
+        return settings_at(Recipe.read(found, source=source), budget)
+    return flat({key: value for key, value in found.items() if key != "small"})
+
+
+def _given(content: Mapping[str, Any], *, source: str, folder: Path) -> dict[str, Any]:
+    given = [key for key in ("recipe", "settings") if key in content]
+    if len(given) > 1:
+        raise InputError(f"{source}: `recipe` and [settings] exclude each other.")
+    if not given:
+        return {}
+    base = content[given[0]]
+    if isinstance(base, dict):
+        return base
+    if not isinstance(base, str) or given[0] != "recipe":
+        raise InputError(f"{source}: `{given[0]}` must be a table{' or a path' * (given[0] == 'recipe')}.")
+    path = folder / base
+    if not path.exists() and base in names_on_shelf():
+        path = shelf() / f"{base}.toml"
+    try:
+        return read_content(path)
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{source}: there is no recipe {path}; its path is relative to the grid's folder, or its name "
+            "one that `calibrant train --list` has."
+        ) from error
+
+
+def _tables(content: Mapping[str, Any], key: str, source: str) -> list[dict[str, Any]]:
+    tables = content.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(each, dict) and each for each in tables):
+        raise InputError(f"{source}: write [[{key}]], with double brackets, and settings below it.")
+    return [each if key == "override" else flat(each) for each in tables]
+
+
+def _combinations(content: Mapping[str, Any], known: Sequence[str], source: str) -> Iterator[dict[str, Any]]:
+    """Values of the axes, the first one varying slowest; what is zipped varies together."""
+    axes = content.get("axes", {})
+    if not isinstance(axes, dict):
+        raise InputError(f"{source}: write [axes], with single brackets, and lists of values below it.")
+    columns: list[list[dict[str, Any]]] = []
+    seen: list[str] = []
+    for table in [
+        *({name: values} for name, values in flat(axes).items()),
+        *_tables(content, "zip", source),
+    ]:
+        check_names(table, known, source)
+        for name, values in table.items():
+            if not isinstance(values, list) or not values:
+                raise InputError(f"{source}: {name} must be a list of values, as in [0, 1]; got {values!r}.")
+            if name in seen:
+                raise InputError(f"{source}: {name} is an axis twice.")
+            seen.append(name)
+        sizes = {name: len(values) for name, values in table.items()}
+        if len(set(sizes.values())) > 1:
+            shown = ", ".join(f"{size} of {name}" for name, size in sizes.items())
+            raise InputError(f"{source}: [[zip]] must have as many values of each; got {shown}.")
+        columns.append([dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)])
+    if not columns:
+        raise InputError(f"{source}: [axes] must name settings with lists of values, as `seed = [0, 1]`.")
+    for chosen in itertools.product(*columns):
+        yield {name: value for each in chosen for name, value in each.items()}

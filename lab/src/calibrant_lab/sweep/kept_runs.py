@@ -1,0 +1,207 @@
+"""The runs of a study in one file: what a store holds of them, without weights and predictions.
+
+A results file of a grid's study is ``{"common": …, "runs": […], "also": …}``. A run has three tables:
+``settings``, what ``found`` it gave, and by what it was ``made``; what all runs have alike stands once, in
+``common``. ``also`` is what the page needs and no run tells.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from calibrant._math.errors import InputError
+from calibrant._math.means import rounded
+
+if TYPE_CHECKING:
+    from calibrant_lab.sweep.result import RunResult
+    from calibrant_lab.sweep.tasks.task import Task
+
+Values: TypeAlias = Mapping[str, Any]
+_TABLES = ("settings", "made", "found")
+MADE = ("calibrant", "torch", "instructions", "processor")
+"""By what a run is made, as far as its numbers may depend on it, on a CPU."""
+DEVICE = "device"
+"""The name of the GPU, for a run that was made on one; ``mps`` for that of a Mac."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptRun:
+    """A run as a results file has it.
+
+    Attributes:
+        settings: All that the task was given.
+        made: The ``version`` of the task's numbers, those of calibrant and torch, the vector
+            ``instructions`` and the model of the ``processor``, the GPU as its ``device`` where it was made
+            on one, and the ``cpu_seconds`` that it took unless they are among what was found, as far as they
+            are known.
+        found: What the page is made of.
+    """
+
+    settings: Values
+    made: Values = field(default_factory=dict[str, Any])
+    found: Values
+
+    @property
+    def flat(self) -> dict[str, Any]:
+        """Settings and findings in one, with the ``device`` of a run that was made on a GPU."""
+        device = {DEVICE: self.made[DEVICE]} if DEVICE in self.made else {}
+        return {**self.settings, **self.found, **device}
+
+
+def keep(result: RunResult, found: Values, digits: int) -> KeptRun:
+    """A result of a store as a results file has it, to so many digits that count."""
+    made = {"version": result.version} | {
+        name: result.environment[name] for name in MADE if result.environment.get(name) is not None
+    }
+    if result.environment.get(DEVICE, "cpu") != "cpu":
+        made[DEVICE] = result.environment[DEVICE]
+    if "cpu_seconds" not in found:
+        made["cpu_seconds"] = round(result.cpu_seconds, 1)
+    return KeptRun(settings=result.settings, made=made, found=shortened(found, digits))
+
+
+def shortened(value: Any, digits: int) -> Any:
+    """Numbers to so many digits that count, wherever they stand; None for what is not finite."""
+    if isinstance(value, float):
+        return rounded(value, digits)
+    if isinstance(value, Mapping):
+        return {key: shortened(each, digits) for key, each in value.items()}
+    return [shortened(each, digits) for each in value] if isinstance(value, list | tuple) else value
+
+
+def content_of(runs: Sequence[KeptRun], also: Values) -> dict[str, Any]:
+    """What a results file holds.
+
+    Example:
+        >>> runs = [KeptRun(settings={"rate": 0.1, "seed": seed}, found={"ece": 0.1}) for seed in (0, 1)]
+        >>> content_of(runs, {})["common"]["settings"], content_of(runs, {})["runs"][1]["settings"]
+        ({'rate': 0.1}, {'seed': 1})
+        >>> runs_in(content_of(runs, {})) == runs
+        True
+    """
+    common = {name: _alike([getattr(run, name) for run in runs]) for name in _TABLES}
+    own = [
+        {
+            name: {key: value for key, value in getattr(run, name).items() if key not in common[name]}
+            for name in _TABLES
+        }
+        for run in runs
+    ]
+    return {
+        "common": {name: table for name, table in common.items() if table},
+        **({"also": also} if also else {}),
+        "runs": [{name: table for name, table in run.items() if table} for run in own],
+    }
+
+
+def runs_in(content: Values) -> list[KeptRun]:
+    """The runs of a results file."""
+    common = content["common"]
+    return [
+        KeptRun(**{name: {**common.get(name, {}), **run.get(name, {})} for name in _TABLES})
+        for run in content["runs"]
+    ]
+
+
+def read_runs(path: Path) -> list[KeptRun]:
+    """The runs of a results file.
+
+    Raises:
+        InputError: If it is no results file of a study that has a grid.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return runs_in(content)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path}: not the results file of a study with runs, as docs/results/sst.json is one."
+        ) from error
+
+
+def _alike(tables: Sequence[Values]) -> dict[str, Any]:
+    first, *others = tables
+    return {
+        key: value
+        for key, value in first.items()
+        if (others or key != "seed") and all(key in each and each[key] == value for each in others)
+    }
+
+
+def united(kept: Sequence[KeptRun], new: Sequence[KeptRun], task: Task) -> list[KeptRun]:
+    """All runs; of two of the same numbers the new one, in the old one's place, unless it recorded less."""
+    from calibrant_lab.sweep.tasks.fingerprints import canonical
+
+    found: dict[str, KeptRun] = {}
+    fuller = set[str]()
+    for run in itertools.chain(kept, new):
+        settings = task.complete(run.settings)
+        own, plain = (canonical(task.deciding(each)) for each in (settings, task.unrecorded(settings)))
+        if own != plain:
+            fuller.add(plain)
+        if own != plain or plain not in fuller:
+            found[plain] = run
+    return [*found.values()]
+
+
+def made_by(runs: Sequence[KeptRun]) -> str:
+    """With what the runs were made, for the page.
+
+    Example:
+        >>> made_by([KeptRun(settings={}, made={"calibrant": "0.2", "instructions": "AVX2"}, found={})])
+        '1 with calibrant 0.2 on AVX2'
+        >>> here = {"torch": "2.13", "instructions": "AVX2", "processor": "GenuineIntel 6-85-7"}
+        >>> made_by([KeptRun(settings={}, made=here, found={})])
+        '1 with PyTorch 2.13 on AVX2 (GenuineIntel 6-85-7)'
+        >>> made_by([KeptRun(settings={}, made={**here, "device": "NVIDIA H200"}, found={})])
+        '1 with PyTorch 2.13 on NVIDIA H200'
+        >>> made_by([KeptRun(settings={}, found={})] * 3)
+        '3 whose versions and processor were not recorded'
+        >>> made_by([KeptRun(settings={}, made={"torch": "2.13", "cpu_seconds": 12.0}, found={})] * 3)
+        '3 with PyTorch 2.13 on a processor that was not recorded, in 0.6 CPU minutes'
+    """
+    groups = Counter(_said(run.made) for run in runs)
+    said = ", ".join(f"{number} {made}" for made, number in groups.items())
+    spent = [float(run.made["cpu_seconds"]) for run in runs if "cpu_seconds" in run.made]
+    return f"{said}, in {sum(spent) / 60:.1f} CPU minutes" if runs and len(spent) == len(runs) else said
+
+
+def _said(made: Values) -> str:
+    names = {"calibrant": "calibrant", "torch": "PyTorch"}
+    versions = [f"{said} {made[name]}" for name, said in names.items() if made.get(name)]
+    device, instructions, processor = (made.get(name) for name in (DEVICE, "instructions", "processor"))
+    if not versions and not device:
+        return "whose versions and processor were not recorded"
+    if device:
+        where = device
+    elif instructions:
+        where = f"{instructions} ({processor})" if processor else instructions
+    else:
+        where = "a processor that was not recorded"
+    by = f"with {' and '.join(versions)} " if versions else ""
+    return f"{by}on {where}"
+
+
+def differences(kept: Sequence[KeptRun], task: Task, here: Mapping[str, str]) -> list[str]:
+    """What sets runs of a results file apart from those that would be made now, a sentence each."""
+    found = [
+        f"{number} of its {len(kept)} runs were made on {device}"
+        for device, number in Counter(run.made[DEVICE] for run in kept if DEVICE in run.made).items()
+    ]
+    on_cpu = [run for run in kept if DEVICE not in run.made]
+    for runs, name, own, what in (
+        (kept, "version", task.version, "version of the numbers"),
+        (on_cpu, "instructions", here["instructions"], "kind of processor"),
+        (on_cpu, "processor", here["processor"], "model of processor"),
+    ):
+        for value, number in Counter(run.made.get(name) for run in runs).items():
+            if value is None:
+                found.append(f"the {what} of {number} of its {len(kept)} runs was not recorded")
+            elif value != own:
+                found.append(f"{number} of its {len(kept)} runs have another {what}: {value}, here {own}")
+    return found

@@ -1,0 +1,271 @@
+"""The store of runs: one folder a run, which is finished when its result is there."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from calibrant._math.errors import InputError
+from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.matching import Wanted, matches
+from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.store.index import Index, Summary
+from calibrant_lab.sweep.store.leases import Holder, Lease, Leases
+from calibrant_lab.sweep.store.places import README, RESULT_FILE, RUNS, SPENT, place_at
+from calibrant_lab.sweep.store.result import amended, result_content, summary_of
+from calibrant_lab.sweep.tasks.fingerprints import Fingerprints
+from calibrant_lab.sweep.tasks.task import Outcome, Task
+
+_README = """A store of runs, made by `calibrant sweep`; `calibrant runs` lists what is in it.
+
+runs/         finished runs, a folder each, named by a hash of what decides its numbers
+work/         runs that were begun; a sweep goes on with them
+leases/       who is at work on which run
+index.jsonl   summaries of all results, for quick reading; made again when it is missing
+"""
+_RUN_README = """A run of the task `{task}`, {status}: {label}
+
+{files}
+`calibrant runs` shows it among the others of its store.
+"""
+_RESULT_SAYS = "settings, status, numbers and what was recorded after each epoch"
+_TEMPORARY = ("checkpoint.pt", "metrics.jsonl", SPENT)
+"""What a run needs only until it is finished."""
+_NOTE_EVERY, _KEEP_EVERY = 5.0, 60.0
+"""Seconds between notes of the time, and between saves of an unfinished run for other machines."""
+_KEEPING = 0.05
+"""The largest share of the time that goes into those saves."""
+
+
+class Store:
+    """A folder, or any address that fsspec knows, with runs.
+
+    Args:
+        address: A path, or a URL such as ``s3://bucket/store``.
+        create: Whether to make it where it is missing.
+
+    Raises:
+        InputError: If there is none and it is not to be made, or the folder holds other things.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     list(Store(folder).results())
+        []
+    """
+
+    def __init__(self, address: str | os.PathLike[str], *, create: bool = True) -> None:
+        self.place = place_at(address, create=create)
+        self.leases = Leases(self.place)
+        self._index = Index(self.place)
+        if create and self.place.read(README) is None:
+            self.place.write(README, _README.encode())
+
+    @property
+    def address(self) -> str:
+        """Where it lies."""
+        return self.place.address
+
+    # Reading
+
+    def __contains__(self, run: str) -> bool:
+        return self.place.read(f"{RUNS}/{run}/{RESULT_FILE}") is not None
+
+    def done(self) -> set[str]:
+        """The names of all runs that have a result."""
+        return set(self.place.stamps())
+
+    def results(
+        self, where: Wanted | None = None, *, status: str | None = "finished", task: str | None = None
+    ) -> Iterator[RunResult]:
+        """The results, in the order of their names.
+
+        Args:
+            where: Settings with the values that they must have; ``{"loss": "focal*", "seed": [0, 1]}``.
+            status: Only those of this status; None: all.
+            task: Only those of this task.
+        """
+        for summary in sorted(self._index.summaries(), key=lambda each: str(each["run"])):
+            if status not in {None, summary["status"]} or task not in {None, summary["task"]}:
+                continue
+            if where is None or matches(summary["settings"], where):
+                yield self._result(summary)
+
+    def result(self, run: str) -> RunResult:
+        """The result of one run.
+
+        Raises:
+            InputError: If there is none.
+        """
+        name = f"{RUNS}/{run}/{RESULT_FILE}"
+        content = self.place.read(name)
+        if content is None:
+            raise InputError(f"{self.address} holds no result of a run {run}.")
+        return self._result(summary_of(content, f"{self.address}/{name}"))
+
+    def rebuild_index(self) -> int:
+        """Read every result again; how many there are."""
+        return self._index.rebuild()
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each finished run, and of all else under the empty name."""
+        return self.place.sizes()
+
+    def unfinished(self) -> dict[str, Holder | None]:
+        """Runs that were begun and have no result, with the process that is at work on them."""
+        held = self.leases.held()
+        runs = {*self.place.unfinished(), *held} - self.done()
+        return {run: held.get(run) for run in sorted(runs)}
+
+    def fingerprints(self) -> Fingerprints:
+        """Fingerprints of data, kept in the store."""
+        content = self.place.read("fingerprints.json")
+        known: dict[str, str] = {}
+        with suppress(ValueError):
+            known = json.loads(content or b"{}")
+        return Fingerprints(
+            known, lambda all_: self.place.write("fingerprints.json", json.dumps(all_, indent=1).encode())
+        )
+
+    def _result(self, summary: Summary) -> RunResult:
+        run = summary["run"]
+        return RunResult(**summary, _rows=partial(self._rows, run), _file=partial(self.place.local, run))
+
+    def _rows(self, run: str) -> list[Mapping[str, Any]]:
+        content = self.place.read(f"{RUNS}/{run}/{RESULT_FILE}")
+        if content is None:
+            raise InputError(f"{self.address} no longer holds the result of run {run}.")
+        rows: list[Mapping[str, Any]] = json.loads(content)["rows"]
+        return rows
+
+    # Writing
+
+    def claim(self, run: str, *, lost: Callable[[], None] = lambda: None) -> Lease | None:
+        """The right to do a run, to be entered; None if another has it."""
+        return self.leases.claim(run, lost=lost)
+
+    def begin(self, run: str) -> RunSession:
+        """The folder in which to do a run that was claimed, as an earlier session left it."""
+        self.place.bring(run)
+        return RunSession(self.place.work(run), keep=partial(self.place.keep, run))
+
+    def finish(self, item: Item, session: RunSession, outcome: Outcome) -> RunResult:
+        """Write the result of a claimed run; what it needed only on the way is removed."""
+        session.spend()
+        ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        content = result_content(item, outcome, ended=ended, **session.spent)
+        text = _as_text(content)
+        readme = _readme(item.task, outcome.status, item.label, session.folder)
+        (session.folder / "README.txt").write_text(readme, encoding="utf-8")
+        aside = session.folder / f".calibrant-{RESULT_FILE}"
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(session.folder / RESULT_FILE)
+        self.publish(item.run)
+        return self._result(summary_of(text.encode(), item.run))
+
+    def amend(self, item: Item, outcome: Outcome) -> RunResult:
+        """Replace the numbers of a claimed run that was measured again."""
+        name = f"{RUNS}/{item.run}/{RESULT_FILE}"
+        text = _as_text(amended(json.loads(self.place.read(name) or b"{}"), item, outcome))
+        self.place.write(name, text.encode())
+        return self._result(summary_of(text.encode(), item.run))
+
+    def publish(self, run: str) -> None:
+        """Move a claimed run, whose result lies in its folder, to the finished ones."""
+        folder = self.place.work(run)
+        for name in _TEMPORARY:
+            (folder / name).unlink(missing_ok=True)
+        for left_over in folder.glob(".calibrant-*"):
+            left_over.unlink()
+        self.place.publish(run)
+
+    def remove(self, run: str) -> None:
+        """Forget a finished run."""
+        self.place.delete(f"{RUNS}/{run}")
+
+    def remove_file(self, run: str, name: str) -> None:
+        """Remove a file of a finished run, such as its predictions."""
+        if name == RESULT_FILE:
+            raise InputError(f"{RESULT_FILE} makes the run; remove the run instead.")
+        self.place.delete(f"{RUNS}/{run}/{name}")
+
+    def abandon(self, run: str) -> bool:
+        """Remove what an unfinished run has done so far; False if a process is at work on it."""
+        lease = self.claim(run)
+        if lease is None:
+            return False
+        with lease:
+            self.place.abandon(run)
+        return True
+
+
+class RunSession:
+    """One process's time at a run.
+
+    Args:
+        folder: Where it is done.
+        keep: Saves the folder for other machines.
+    """
+
+    def __init__(self, folder: Path, *, keep: Callable[[], None] = lambda: None) -> None:
+        self.folder, self._keep = folder, keep
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = folder / SPENT
+        self._before: dict[str, float] = {}
+        with suppress(OSError, ValueError):
+            self._before = json.loads(self._file.read_text(encoding="utf-8"))
+        self._wall, self._cpu = time.monotonic(), time.process_time()
+        self._noted, self._kept, self._pause = self._wall, self._wall, _KEEP_EVERY
+        self.spent: dict[str, Any] = {}
+        self.spend()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the result is there and was only not moved to the finished ones."""
+        return (self.folder / RESULT_FILE).is_file()
+
+    def spend(self) -> None:
+        """Note the time that was spent, so that little of it is forgotten when the process is killed."""
+        self._noted = time.monotonic()
+        self.spent = {
+            "wall_seconds": self._before.get("wall_seconds", 0.0) + self._noted - self._wall,
+            "cpu_seconds": self._before.get("cpu_seconds", 0.0) + time.process_time() - self._cpu,
+            "sessions": int(self._before.get("sessions", 0)) + 1,
+        }
+        self._file.write_text(json.dumps(self.spent), encoding="utf-8")
+
+    def keep(self) -> None:
+        """Note the time, and save what was done for other machines; if that fails, the next time will do."""
+        self.spend()
+        with suppress(OSError):
+            self._keep()
+        self._kept = time.monotonic()
+        self._pause = max(_KEEP_EVERY, (self._kept - self._noted) / _KEEPING)
+
+    def go_on(self) -> None:
+        """Note the time and save what was done, each if it is long enough ago; called between two steps."""
+        now = time.monotonic()
+        if now - self._kept > self._pause:
+            self.keep()
+        elif now - self._noted > _NOTE_EVERY:
+            self.spend()
+
+
+def _as_text(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _readme(task: Task, status: str, label: str, folder: Path) -> str:
+    """What the files of a run are."""
+    known = {RESULT_FILE: _RESULT_SAYS, **task.files}
+    there = {name: said for name, said in known.items() if name == RESULT_FILE or (folder / name).exists()}
+    width = max(map(len, there))
+    lines = "".join(f"{name:<{width}}  {said}\n" for name, said in there.items())
+    return _RUN_README.format(task=task.name, status=status, label=label, files=lines)

@@ -1,0 +1,131 @@
+"""What a task is: from settings to numbers, in a folder of its own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+from calibrant_lab.sweep.result import RunResult, Status
+from calibrant_lab.sweep.tasks.fingerprints import Fingerprints
+
+Settings: TypeAlias = Mapping[str, Any]
+"""Flat, by full names as ``training.epochs``; values that JSON can hold."""
+
+Tell: TypeAlias = Callable[[float, str], None]
+"""Takes the share that is done and a few words, such as ``epoch 3/20  loss 0.41``."""
+
+Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]
+"""Numbers by stage and name."""
+
+RESULT = "result"
+"""The stage of a task that has but one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a run.
+
+    Attributes:
+        metrics: Numbers by stage and name; a task without stages has the one stage ``"result"``. None stands
+            for a number that is not defined or not finite.
+        status: ``"diverged"`` and ``"failed"`` are results too.
+        reason: Why it diverged or failed, in a sentence; for a finished run None.
+        undefined: Why numbers of ``metrics`` are None, by stage and name.
+        parameters: What was fitted, by stage.
+        rows: What was recorded on the way, a mapping for each epoch.
+        more: Anything else that JSON can hold.
+    """
+
+    metrics: Numbers = field(default_factory=dict[str, Mapping[str, float | None]])
+    status: Status = "finished"
+    reason: str | None = None
+    undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    rows: Sequence[Mapping[str, Any]] = ()
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Task(ABC):
+    """Turns settings into numbers; the same settings give the same numbers.
+
+    A task is pickled on its way to the workers, so its class must be importable there.
+    """
+
+    name: ClassVar[str]
+    """As a grid names it."""
+    version: ClassVar[int]
+    """Raised when the same settings give other numbers than before; older runs then no longer count."""
+    measures: ClassVar[int] = 1
+    """Raised when finished runs are measured otherwise than before; they are then measured again."""
+    costly: ClassVar[tuple[str, ...]] = ()
+    """Settings that decide how long a run takes, beside others that hardly do."""
+    files: ClassVar[Mapping[str, str]] = {}
+    """What its runs leave in their folders, by name, for the README there."""
+
+    @abstractmethod
+    def complete(self, settings: Settings) -> Settings:
+        """Every setting, also those left at their defaults.
+
+        Raises:
+            InputError: If one is unknown or has a value that it cannot have.
+        """
+
+    @abstractmethod
+    def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
+        """Compute; called again with the same folder after an interruption, to go on from what lies there.
+
+        Raises:
+            KeyboardInterrupt: If it was told to stop and has saved what it needs to go on.
+            InputError: If the settings cannot be carried out: the run has failed.
+            ConvergenceError: If numbers stopped being finite: the run has diverged.
+        """
+
+    def deciding(self, settings: Settings) -> Settings:
+        """Those of the complete settings that decide the numbers; by default all of them."""
+        return settings
+
+    def unrecorded(self, settings: Settings) -> Settings:
+        """The settings of a run with the same numbers that records no more than it must on the way."""
+        return settings
+
+    def inputs(self, settings: Settings, fingerprints: Fingerprints) -> Mapping[str, str]:
+        """Fingerprints of the data that the numbers depend on, by name; by default there are none."""
+        _ = settings, fingerprints
+        return {}
+
+    def covers(self, result: RunResult, settings: Settings) -> bool:
+        """Whether a result has all numbers that settings ask for which decide the same run."""
+        _ = settings
+        return result.measures == self.measures
+
+    def measure_again(self, settings: Settings, result: RunResult) -> Outcome:
+        """The numbers of a finished run from what it left, without doing it again.
+
+        Raises:
+            FileNotFoundError: If it did not leave what is needed: the run is done again.
+        """
+        _ = settings
+        raise FileNotFoundError(f"run {result.run} left nothing that could be measured again.")
+
+    def threads(self, settings: Settings) -> int:
+        """How many processor cores a run keeps busy."""
+        _ = settings
+        return 1
+
+    def needs_gpu(self, settings: Settings) -> bool:
+        """Whether a run uses a GPU of this machine."""
+        _ = settings
+        return False
+
+    def lacking(self, settings: Settings) -> str:
+        """What this machine lacks for a run, as a sentence with the remedy; by default nothing."""
+        _ = settings
+        return ""
+
+    def gpus(self, settings: Settings) -> int:
+        """How many GPUs a run uses on a machine that has them."""
+        _ = settings
+        return 0

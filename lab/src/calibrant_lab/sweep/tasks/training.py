@@ -1,0 +1,301 @@
+"""Training by a recipe as a task: train, and measure the finished network without intervals."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar
+
+from calibrant import losses
+from calibrant._math.files import file_or_data
+from calibrant._math.text_form import canonical_call, named, parse_call
+from calibrant.calibrators import build as build_calibrator
+from calibrant.evaluation.fitting.recommend import UNCALIBRATED
+from calibrant.evaluation.fitting.templates import DEFAULTS
+from calibrant.evaluation.point_values import point_values
+from calibrant.predictions import Predictions, load_predictions
+from calibrant_lab.data.fetch import cache_folder
+from calibrant_lab.data.lazy import feed
+from calibrant_lab.models.roster import MODELS
+from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, digest_of, state_of
+from calibrant_lab.sweep.tasks.task import Outcome, Settings, Task, Tell
+from calibrant_lab.training import Listener, Recipe, train
+from calibrant_lab.training.budget import settings_at
+from calibrant_lab.training.data import TrainingData, read_training_data
+from calibrant_lab.training.recipe_files import nested
+from calibrant_lab.training.run import RunFolder, json_of
+from calibrant_lab.training.version import NUMBERS
+
+LATER: Mapping[str, object] = {
+    "initial.weights": "",
+    "initial.skip": [],
+    "data.crop": 0,
+    "evaluation.views": "one",
+    "evaluation.heat_maps": 0,
+    "schedule.patience": 5,
+}
+"""Settings that recipes have gained since the present version of the numbers, with what changes none of them.
+
+A run whose recipe has that value is known by the same name as before there was the setting. Where ``NUMBERS``
+is raised, they may go from here.
+"""
+
+_COSMETIC = (
+    "data.memory",
+    "evaluation.bootstrap",
+    "evaluation.batch_size",
+    "evaluation.calibrators",
+    "evaluation.heat_maps",
+)
+"""Settings that decide no number of the trained network, beside those of the hardware.
+
+A run that lacks a calibrator is measured again, from its predictions.
+"""
+_CALLS = ("model", "loss")
+"""Settings written as ``name(setting=value)``."""
+
+
+class Training(Task):
+    """Train what a recipe says; the numbers are the evaluation's, on the test split, per calibrator."""
+
+    name: ClassVar[str] = "training"
+    version: ClassVar[int] = NUMBERS
+    costly: ClassVar[tuple[str, ...]] = ("model", "data.name", "data.train", "training.epochs")
+    files: ClassVar[Mapping[str, str]] = {
+        "recipe.toml": "every setting; `calibrant train recipe.toml` repeats the run",
+        "environment.json": "when, where and by which versions it was trained",
+        "predictions.npz": "logits and labels, calibration and test split, for `calibrant evaluate`",
+        "out_of_distribution.npz": "logits of the out-of-distribution samples, where the recipe names some",
+        "dynamics/": "recordings of chosen epochs, where the recipe asks for them",
+        "conventions.json": "errors by both conventions, of a network that learns a neutral class",
+        "cost.json": "time of a step, where the recipe adds to it",
+    }
+
+    def complete(self, settings: Settings) -> Settings:
+        """The recipe's own validation, and that there are such a loss, network and calibrators."""
+        recipe = Recipe.read(nested(settings), source="grid")
+        _check(recipe.loss, recipe.model, recipe.evaluation.calibrators)
+        return settings_at(recipe, "full")
+
+    def deciding(self, settings: Settings) -> Settings:
+        """All but where it runs, what a small budget replaced, and how often intervals are resampled."""
+        recipe = recipe_of(settings)
+        without = {"hardware", "full"}
+        kept = {key: value for key, value in settings.items() if key.partition(".")[0] not in without}
+        for key in _COSMETIC:
+            del kept[key]
+        if not recipe.record.dynamics:
+            kept = {key: value for key, value in kept.items() if key.partition(".")[0] != "record"}
+        for key, neutral in LATER.items():
+            if kept.get(key) == neutral:
+                del kept[key]
+        for key in _CALLS:
+            kept[key] = canonical_call(kept[key])
+        processes = recipe.hardware.devices * recipe.hardware.nodes
+        return kept if processes == 1 else {**kept, "processes": processes}  # each sees its share of a batch
+
+    def unrecorded(self, settings: Settings) -> Settings:
+        """Without recordings of chosen epochs."""
+        return {**settings, "record.dynamics": False}
+
+    def inputs(self, settings: Settings, fingerprints: Fingerprints) -> Mapping[str, str]:
+        """Digests of the split data set, of out-of-distribution samples, and of weights to begin with."""
+        recipe = recipe_of(settings)
+        key = [_data_key(recipe), _sources(recipe), NUMBERS, version("torch"), version("numpy")]
+        found: dict[str, str] = json.loads(
+            fingerprints.get(key, lambda: json.dumps(_digests(read_training_data(recipe))))
+        )
+        weights = file_or_data(recipe.initial.weights) if recipe.initial.weights else None
+        if weights is not None:
+            found["initial weights"] = digest_of(weights)
+        return found
+
+    def covers(self, result: RunResult, settings: Settings) -> bool:
+        """Whether every calibrator was tried, by the present version of the measures, and on every label."""
+        known = {*result.metrics, *result.more.get("calibrators_failed", {})}
+        asked = tuple(settings["evaluation.calibrators"]) or DEFAULTS
+        whole = "labels" in result.more or not settings["loss"].startswith("multilabel")
+        return super().covers(result, settings) and known >= set(asked) and whole
+
+    def measure_again(self, settings: Settings, result: RunResult) -> Outcome:
+        """By the calibrators that are asked for, and those that were before."""
+        recipe = recipe_of(settings)
+        before = [stage for stage in result.metrics if stage != UNCALIBRATED]
+        asked = recipe.evaluation.calibrators or DEFAULTS
+        names = list(dict.fromkeys([*asked, *before]))
+        return self.measured(load_predictions(result.file("predictions.npz")), recipe, names)
+
+    def measured(self, predictions: Predictions, recipe: Recipe, calibrators: Sequence[str]) -> Outcome:
+        """Every quantity of the test split, as trained and after each calibrator."""
+        found = point_values(predictions, calibrators=calibrators, num_bins=recipe.evaluation.num_bins)
+        return Outcome(
+            metrics={stage: _with_error(values) for stage, values in found.values.items()},
+            undefined=found.reasons,
+            parameters=found.parameters,
+            more={
+                **({"calibrators_failed": dict(found.failures)} if found.failures else {}),
+                **({"labels": found.labels} if found.labels else {}),
+            },
+        )
+
+    def threads(self, settings: Settings) -> int:
+        """As the recipe says, or one, in each process."""
+        hardware = recipe_of(settings).hardware
+        return max(1, hardware.threads) * hardware.devices
+
+    def needs_gpu(self, settings: Settings) -> bool:
+        """Whether the recipe lets it use one and there is one."""
+        import torch
+
+        return recipe_of(settings).hardware.accelerator != "cpu" and torch.cuda.is_available()
+
+    def lacking(self, settings: Settings) -> str:
+        """The GPU that the recipe names, where there is none."""
+        wanted = recipe_of(settings).hardware.accelerator
+        if wanted not in {"gpu", "cuda"}:
+            return ""
+        import torch
+
+        if torch.cuda.is_available() or (wanted == "gpu" and torch.backends.mps.is_available()):
+            return ""
+        return f"there is no GPU for hardware.accelerator = {wanted!r}; auto takes one where there is one."
+
+    def device(self, settings: Settings) -> str:
+        """Where the finished network is asked for more: on CUDA if it was trained there, else on the CPU."""
+        return "cuda" if self.needs_gpu(settings) else "cpu"
+
+    def gpus(self, settings: Settings) -> int:
+        """One for each device, unless the recipe asks for another kind."""
+        hardware = recipe_of(settings).hardware
+        return hardware.devices if hardware.accelerator in {"auto", "gpu", "cuda"} else 0
+
+    def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
+        """Train in the folder, or go on; the checkpoint stays for the caller to delete."""
+        recipe = recipe_of(settings)
+        data = _data(_data_key(recipe), _sources(recipe))
+        listener = _Telling(tell)
+        run = train(recipe, folder, listener=listener, data=data, report=False, command="calibrant sweep")
+        tell(1.0, "evaluating")
+        predictions = load_predictions(run.folder.predictions)
+        found = self.measured(predictions, recipe, recipe.evaluation.calibrators or DEFAULTS)
+        more = {**_facts(recipe, run.folder, data, predictions), **found.more}
+        return replace(found, rows=run.rows, more=more)
+
+
+def recipe_of(settings: Settings) -> Recipe:
+    """The recipe that complete settings stand for."""
+    return Recipe.read(nested(settings))
+
+
+@lru_cache(maxsize=1024)
+def _check(loss: str, model: str, calibrators: tuple[str, ...]) -> None:
+    """Refuse what cannot be built whatever the data."""
+    if ":" not in loss.partition("(")[0]:
+        losses.build(loss)
+    if ":" not in model.partition("(")[0]:
+        named(parse_call(model)[0], MODELS, "model")
+    for each in calibrators:
+        build_calibrator(each)
+
+
+def _data_key(recipe: Recipe) -> str:
+    """All settings that decide the data."""
+    return json.dumps([recipe.data.model_dump(mode="json"), recipe.foreign_name])
+
+
+def _sources(recipe: Recipe) -> str:
+    """The state of the files that the data are read from, as of the last minute."""
+    named_by_recipe = (recipe.data.name, recipe.data.vectors, recipe.foreign_name, recipe.initial.weights)
+    names = [name for name in named_by_recipe if name]
+    return _state(tuple(names), os.environ.get("CALIBRANT_DATA"), int(time.monotonic() // 60))
+
+
+@lru_cache(maxsize=16)
+def _state(names: tuple[str, ...], root: str | None, _minute: int) -> str:
+    """The state of the files and folders that these sets may be read from, and the package of the digits."""
+    folders = [Path(root)] if root else []
+    folders += [cache_folder()] if importlib.util.find_spec("pooch") else []
+    heads = [name.partition("(")[0].strip() for name in names]
+    paths = [*(Path(name) for name in names), *(folder / head for folder in folders for head in heads)]
+    found = state_of(path for path in paths if path.exists())
+    return json.dumps([found, version("scikit-learn")])
+
+
+@lru_cache(maxsize=2)
+def _data(key: str, _sources: str) -> TrainingData:
+    """Data in memory, read again when their files have changed."""
+    section, foreign = json.loads(key)
+    recipe = Recipe.read({"data": section, "evaluation": {"out_of_distribution": foreign}})
+    return read_training_data(recipe)
+
+
+def _digests(data: TrainingData) -> dict[str, str]:
+    found = {"data": data.sha256}
+    if data.foreign is not None:
+        digest = hashlib.sha256()
+        feed(digest, data.foreign.inputs)
+        found["out_of_distribution"] = digest.hexdigest()
+    return found
+
+
+class _Telling(Listener):
+    """Passes on how far a training is."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell, self._epochs = tell, 1
+
+    def start(self, *, epoch: int, epochs: int, facts: Mapping[str, str]) -> None:
+        _ = facts
+        self._epochs = epochs
+        self._tell(epoch / epochs, f"epoch {epoch}/{epochs}")
+
+    def batch(self, *, epoch: int, fraction: float, loss: float) -> None:
+        self._tell((epoch - 1 + fraction) / self._epochs, self._words(epoch, loss))
+
+    def epoch(self, row: Mapping[str, Any]) -> None:
+        self._tell(row["epoch"] / self._epochs, self._words(row["epoch"], row["train_loss"]))
+
+    def _words(self, epoch: int, loss: float) -> str:
+        return f"epoch {epoch}/{self._epochs}  loss {loss:.4f}"
+
+
+def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: Predictions) -> dict[str, Any]:
+    """What a run tells besides its rows and the quantities of its test split."""
+    session = folder.sessions[-1]
+    more: dict[str, Any] = {
+        "inputs": _digests(data),
+        "environment": {
+            **session["versions"],
+            "platform": session["platform"],
+            "instructions": session.get("instructions"),
+            "processor": session.get("processor"),
+            "device": session["device"],
+            "processes": session["processes"],
+            "threads": session["threads"],
+        },
+        "counts": {name: len(part) for name, part in data.dataset.parts.items()},
+    }
+    found = {"cost": json_of(folder.cost), "conventions": json_of(folder.conventions)}
+    more |= {name: each for name, each in found.items() if each is not None}
+    if folder.foreign_predictions.is_file():
+        from calibrant_lab.training.run_report import detection_of
+
+        foreign = load_predictions(folder.foreign_predictions)
+        more["out_of_distribution"] = detection_of(
+            predictions, foreign, name=recipe.evaluation.out_of_distribution
+        )
+    return more
+
+
+def _with_error(values: Mapping[str, float | None]) -> dict[str, float | None]:
+    accuracy = values.get("accuracy")
+    return {**values, "error": None if accuracy is None else 1 - accuracy}

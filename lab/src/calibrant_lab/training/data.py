@@ -1,0 +1,108 @@
+"""The data that a recipe names, and how they are prepared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant_lab.data import Dataset, Geometry, Part, Preparation, RawData, load, shrink, split
+from calibrant_lab.data.text.vectors import no_vectors, read_vectors, vectors_path
+from calibrant_lab.training.recipe import Recipe
+from calibrant_lab.training.recipe_sections import DataSection
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingData:
+    """What a recipe trains on, in memory; trainings that share it leave it as it is."""
+
+    dataset: Dataset
+    sha256: str
+    """Fingerprint of the data set."""
+    foreign: Part | None = None
+    """Out-of-distribution samples, for the evaluation."""
+
+
+def read_training_data(recipe: Recipe) -> TrainingData:
+    """All data that a recipe names.
+
+    Raises:
+        InputError: If there are no such data, or they cannot be split so.
+    """
+    dataset, name = read_data(recipe.data), recipe.foreign_name
+    foreign = read_foreign(name, dataset, recipe.data) if name else None
+    return TrainingData(dataset=dataset, sha256=dataset.sha256(), foreign=foreign)
+
+
+def read_data(settings: DataSection) -> Dataset:
+    """The data that a recipe names, split as it says; texts with the vectors of their words.
+
+    Raises:
+        InputError: If there are no such data or vectors, or they cannot be split so.
+    """
+    return split_as(settings, load(settings.name, geometry=geometry_of(settings)))
+
+
+def split_as(settings: DataSection, raw: RawData) -> Dataset:
+    """Data split as a recipe says; texts with the vectors of their words.
+
+    Raises:
+        InputError: If they cannot be split so, or there are no such vectors.
+    """
+    dataset = split(
+        raw,
+        calibration=settings.calibration,
+        test=settings.test,
+        policy=settings.policy,
+        train=settings.train or None,
+        imbalance=settings.imbalance,
+        downsample=settings.downsample,
+        seed=settings.seed,
+        memory=int(settings.memory * 2**30),
+    )
+    words = dataset.vocabulary
+    if not words and settings.vectors:
+        raise InputError(f"data.vectors is for texts; {settings.name} has none.")
+    if not words:
+        return dataset
+    found = read_vectors(vectors_path(settings.vectors), words) if settings.vectors else no_vectors(words)
+    return replace(dataset, vectors=found)
+
+
+def geometry_of(settings: DataSection) -> Geometry:
+    """How the recipe wants images scaled when they are chosen."""
+    return Geometry(size=settings.size, channels=settings.channels)
+
+
+def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
+    """The samples of a set that the network does not know: its test split, or all where it has none.
+
+    Raises:
+        InputError: If there is no such set, or its samples have another shape than those of ``dataset``.
+    """
+    raw = load(name, geometry=geometry_of(settings))
+    source = raw.train if raw.test is None else raw.test
+    rows = torch.arange(len(source.labels))
+    part = shrink(source.rows(rows, memory=int(settings.memory * 2**30)), settings.downsample)
+    shape = tuple(part.inputs.shape[1:])
+    if shape != dataset.input_shape:
+        raise InputError(
+            f"foreign.name must name samples of shape {dataset.input_shape}, as "
+            f"{dataset.name} has; those of {name} are {shape}."
+        )
+    return part
+
+
+def preparation(settings: DataSection, dataset: Dataset) -> Preparation:
+    """How the recipe wants the samples prepared."""
+    channels = dataset.input_shape[0]
+    if dataset.vectors is not None:
+        return Preparation.none(channels)
+    if settings.normalise == "given":
+        return Preparation.given(list(settings.mean), list(settings.std), channels)
+    return (
+        Preparation.fitted(dataset.train.inputs)
+        if settings.normalise == "train"
+        else Preparation.none(channels)
+    )

@@ -1,0 +1,239 @@
+"""The training loop: batches and epochs, what is measured after each, and saving."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from calibrant._math.errors import ConvergenceError
+from calibrant._math.shapes import Float, Int
+from calibrant_lab.models import last_linear
+from calibrant_lab.training import checkpoint, seeds
+from calibrant_lab.training.batches import batches_in, least_batch
+from calibrant_lab.training.dynamics import bins_of, dynamics_of, quarters
+from calibrant_lab.training.epoch_metrics import epoch_metrics, top_labels
+from calibrant_lab.training.gradient_norms import last_layer_gradient_norms
+from calibrant_lab.training.inference import Inference
+from calibrant_lab.training.interruption import Interruption
+from calibrant_lab.training.job import Job
+from calibrant_lab.training.learner import Learner, on_cpu
+from calibrant_lab.training.loss import FollowsConfidences, FollowsEpochs
+from calibrant_lab.training.multilabel import multilabel_epoch_metrics
+from calibrant_lab.training.processes import Processes
+from calibrant_lab.training.run import BEST
+from calibrant_lab.training.samples import Samples
+from calibrant_lab.training.schedule import learning_rate
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+_TELL_EVERY = 0.1  # seconds; asking for the loss makes a GPU wait
+
+
+class Engine:
+    """One process's part in carrying out a recipe."""
+
+    def __init__(self, fabric: Fabric, job: Job) -> None:
+        self.job, self.recipe = job, job.recipe
+        self.processes = Processes(fabric)
+        self.samples = Samples(job, fabric.device)
+        self.learner = Learner(fabric, job, processes=self.processes, samples=self.samples)
+        self.inference = Inference(
+            fabric, job, model=self.learner.model, processes=self.processes, samples=self.samples
+        )
+        self.state = checkpoint.State(sums=self.learner.no_sums)
+        torch.manual_seed(seeds.derived(self.recipe.seed, seeds.PROCESS, self.processes.rank))
+
+    def restore(self) -> None:
+        """Resume from the checkpoint, where there is one.
+
+        Raises:
+            InputError: If it was made from other data.
+        """
+        self.state = checkpoint.restore(self.job, self.learner, self.processes)
+
+    def save(self) -> None:
+        """Write the checkpoint, whole or not at all."""
+        checkpoint.save(self.job, self.state, self.learner, self.processes)
+
+    def fit(self) -> bool:
+        """Train to the end; False if Ctrl-C came first. Either way everything is saved."""
+        with Interruption() as interruption:
+            while not self.finished:
+                if not self._epoch(interruption):
+                    self.save()
+                    return False
+                self._close_epoch()
+        return True
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to train."""
+        return self.state.stopped or self.state.epoch >= self.recipe.training.epochs
+
+    def batches(self, epoch: int) -> list[Int[Tensor, " B"]]:
+        """The samples of each batch, for all processes together: a function of seed and epoch."""
+        order = torch.randperm(
+            self.samples.count("train"), generator=seeds.generator(self.recipe.seed, seeds.ORDER, epoch)
+        )
+        return batches_in(order, self.recipe, least=least_batch(self.learner.model, self.processes.count))
+
+    def _epoch(self, interruption: Interruption) -> bool:
+        """The batches of an epoch that are not done yet; False if interrupted between two."""
+        epoch, settings, learner = self.state.epoch, self.recipe, self.learner
+        if isinstance(learner.loss, FollowsEpochs):
+            learner.loss.step(epoch)
+        learner.learning_rate = learning_rate(
+            settings.schedule,
+            base=settings.optimiser.learning_rate,
+            epoch=epoch,
+            epochs=settings.training.epochs,
+            losses=[row["calibration_nll"] for row in self.state.history],
+        )
+        learner.module.train()
+        batches = self.batches(epoch)
+        self.samples.plan("train", [self.processes.share(rows) for rows in batches[self.state.batch :]])
+        told = time.monotonic()
+        for number in range(self.state.batch, len(batches)):
+            sums = learner.learn(batches[number], epoch=epoch, batch=number)
+            self.state.sums = self.state.sums.to(sums.device) + sums
+            self.state.batch = number + 1
+            if self.processes.first and time.monotonic() - told > _TELL_EVERY:
+                loss, _, count, *_ = self.state.sums.tolist()
+                self.job.listener.batch(
+                    epoch=epoch + 1, fraction=(number + 1) / len(batches), loss=loss / count
+                )
+                told = time.monotonic()
+            if self.processes.any(interruption.requested):
+                return False
+        return True
+
+    def _close_epoch(self) -> None:
+        """Measure held-out samples, let the loss adapt, save, and tell the listener."""
+        state, recipe = self.state, self.recipe
+        loss, right, count, *more = self.processes.total(state.sums).tolist()
+        logits = self.inference.logits("calibration")
+        if not math.isfinite(loss) or not bool(torch.isfinite(logits).all()):
+            raise _diverged(f"in epoch {state.epoch + 1}")
+        row: dict[str, Any] = {
+            "epoch": state.epoch + 1,
+            "learning_rate": self.learner.learning_rate,
+            "train_loss": loss / count,
+            "train_accuracy": right / count,
+        }
+        if self.learner.regularizer is not None:
+            trace, penalised, *more = more
+            row["train_trace"] = _ratio(trace, penalised)
+        if more:
+            row |= zip(("gradient_norm", "clipped"), (_ratio(each, count) for each in more), strict=True)
+        labels = self.job.dataset.calibration.labels
+        measure = multilabel_epoch_metrics if self.job.dataset.multilabel else epoch_metrics
+        found = measure(logits, labels, num_bins=recipe.evaluation.num_bins)
+        row |= {f"calibration_{name}": value for name, value in found.items()}
+        row["last_layer_norm"] = self._last_layer_norm()
+        if recipe.training.keep_by == "loss":
+            row["calibration_loss"] = self._loss_of(logits, labels)
+        if recipe.record.dynamics:
+            row |= self._dynamics()
+        if isinstance(self.learner.loss, FollowsConfidences):
+            self._let_follow(self.learner.loss, logits, row)
+        row = self.processes.of_first(row)  # so that all processes stop, or continue, together
+        state.epoch, state.batch, state.sums = state.epoch + 1, 0, torch.zeros_like(state.sums)
+        state.history.append(row)
+        self._compare_with_best(row)
+        self.save()
+        if self.processes.first:
+            self.job.folder.append_row(row)
+            self.job.listener.epoch(row)
+
+    def _let_follow(
+        self, loss: FollowsConfidences, logits: Float[Tensor, "N C"], row: dict[str, Any]
+    ) -> None:
+        """Show AdaFocal and its like a split: the policy split, or else the calibration split."""
+        labels = self.job.dataset.calibration.labels
+        if self.job.dataset.policy is not None:
+            logits, labels = self.inference.logits("policy"), self.job.dataset.policy.labels
+        loss.update(*(each.to(self.processes.device) for each in top_labels(logits, labels)))
+        gammas = getattr(loss, "gammas", None)
+        if isinstance(gammas, Tensor):
+            row["gammas"] = gammas.tolist()
+
+    @torch.no_grad()
+    def _loss_of(self, logits: Float[Tensor, "N C"], labels: Tensor) -> float | None:
+        """The loss that is learned by, over a whole split; None where it is not finite."""
+        device = self.processes.device
+        value = float(self.learner.loss(logits.to(device), labels.to(device)))
+        return value if math.isfinite(value) else None
+
+    def _last_layer_norm(self) -> float | None:
+        """The norm of the weights that give the logits; None where no linear layer does."""
+        layer = last_linear(self.learner.model)
+        return None if layer is None else float(layer.weight.detach().double().norm())
+
+    def _dynamics(self) -> dict[str, Any]:
+        """The dynamics to record for this epoch; for chosen epochs also a file beside the row."""
+        record, epochs = self.recipe.record, self.recipe.training.epochs
+        epoch = self.state.epoch + 1
+        chosen = epoch in (record.epochs or quarters(epochs))
+        if epoch % record.every and epoch != epochs and not chosen:
+            return {}
+        logits = {name: self.inference.logits(name) for name in ("train", "test")}
+        parts = self.job.dataset.parts
+        found: dict[str, Any] = {
+            name: dynamics_of(values, parts[name].labels, num_bins=self.recipe.evaluation.num_bins)
+            for name, values in logits.items()
+        }
+        found["last_layer_norm"] = self._last_layer_norm()
+        if chosen:
+            norms = last_layer_gradient_norms(self.inference, self.learner.loss, "train")
+            if self.processes.first:
+                tables = {name: bins_of(values, parts[name].labels) for name, values in logits.items()}
+                self.job.folder.write_snapshot(epoch, tables, norms)
+        return {"dynamics": found}
+
+    def _compare_with_best(self, row: dict[str, Any]) -> None:
+        """Remember the best epoch, and stop when it is too long ago."""
+        state, training = self.state, self.recipe.training
+        by = training.keep_by
+        key, sign = BEST[by]
+        value = row[key]
+        if value is not None and (state.best is None or sign * value < sign * state.best[by]):
+            state.best = {"epoch": state.epoch, by: value}
+            if training.keep == "best":
+                state.best["model"] = on_cpu(self.learner.model.state_dict(), copied=True)
+        best_epoch = 0 if state.best is None else state.best["epoch"]
+        state.stopped = 0 < training.patience <= state.epoch - best_epoch
+
+    def final_logits(self, name: str) -> Float[Tensor, "N C"]:
+        """Those of the finished network.
+
+        Raises:
+            ConvergenceError: If some are not finite, as after a divergence that calibration samples hid.
+        """
+        logits = self.inference.final_logits(name)
+        if not bool(torch.isfinite(logits).all()):
+            raise _diverged(f"by its last epoch, as the {name} samples show")
+        return logits
+
+    def use_kept_weights(self) -> None:
+        """Load the weights that the recipe says to evaluate."""
+        best = self.state.best
+        if self.recipe.training.keep == "best" and best is not None:
+            self.learner.model.load_state_dict(best["model"])
+
+
+def _diverged(when: str) -> ConvergenceError:
+    return ConvergenceError(
+        f"the training diverged {when}: the loss or the logits are not finite; "
+        "lower optimiser.learning_rate or set optimiser.clip_norm."
+    )
+
+
+def _ratio(total: float, count: float) -> float | None:
+    """A mean, or None where there is none."""
+    mean = total / count if count else math.nan
+    return mean if math.isfinite(mean) else None

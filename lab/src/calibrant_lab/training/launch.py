@@ -1,0 +1,258 @@
+"""Training by a recipe: what is checked first, the processes, and what each of them does."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import json
+import os
+import shlex
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from calibrant._math.errors import ConvergenceError, InputError, clause, users_frame
+from calibrant_lab.data import build_augmentation
+from calibrant_lab.models import build as build_model
+from calibrant_lab.training import seeds
+from calibrant_lab.training.data import TrainingData, preparation, read_training_data
+from calibrant_lab.training.engine import Engine
+from calibrant_lab.training.initial import begin_with
+from calibrant_lab.training.interruption import Interruption
+from calibrant_lab.training.job import Job
+from calibrant_lab.training.listener import Listener
+from calibrant_lab.training.loss import build_loss, warn_of_dying_gradients
+from calibrant_lab.training.multilabel import check_task
+from calibrant_lab.training.neutral import check_convention
+from calibrant_lab.training.recipe import Recipe
+from calibrant_lab.training.recipe_sections import HardwareSection
+from calibrant_lab.training.regularizer import build_regularizer
+from calibrant_lab.training.rehearsal import rehearse
+from calibrant_lab.training.results import is_complete, write_results
+from calibrant_lab.training.run import Run, RunFolder, load_run
+from calibrant_lab.training.run_report import run_facts
+from calibrant_lab.training.schedule import build_optimiser
+from calibrant_lab.training.shift import check_shift, shifted_logits
+from calibrant_lab.training.views import network_shape
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """Ctrl-C stopped a training; everything is saved, and the message says how to resume."""
+
+
+def train(
+    recipe: Recipe,
+    folder: str | os.PathLike[str],
+    *,
+    listener: Listener | None = None,
+    command: str | None = None,
+    data: TrainingData | None = None,
+    report: bool = True,
+) -> Run:
+    """Train by a recipe in a directory, or resume the training that was begun there.
+
+    The directory gets ``recipe.toml`` (with every default), ``environment.json``, ``metrics.jsonl`` (a line
+    per epoch), ``checkpoint.pt``, and at the end ``predictions.npz`` (logits of the calibration and test
+    split), ``report.html`` and ``evaluation.json``; where the recipe names samples of another kind, also
+    ``out_of_distribution.npz`` and ``out_of_distribution.json``; where it names corruptions, ``shift/*.npz``
+    and ``shift.json``; where it penalises curvature or minimises sharpness, ``cost.json`` (a step against one
+    of plain cross-entropy). A killed process loses the epoch it was in, Ctrl-C not even that; calling this
+    again resumes from there, on one CPU to the same bits.
+
+    Args:
+        recipe: What to train.
+        folder: The directory; created if it does not exist.
+        listener: Told how it goes.
+        command: The command line to record, if there was one.
+        data: What the recipe trains on, where it is in memory already.
+        report: Whether the finished network is evaluated with intervals and reported on; if not, its
+            predictions are the last that is written, and ``Run.evaluation`` is None.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        InputError: If the recipe cannot be carried out, or the directory belongs to another one or is in use.
+        ConvergenceError: If the loss or the logits stopped being finite.
+        TypeError: If ``recipe`` is not a recipe.
+        TrainingInterrupted: After Ctrl-C or SIGTERM, once everything is saved.
+
+    Note:
+        Torch's global generators are left as they were. With several processes each takes its share of every
+        batch; a loss of a whole batch (such as MMCE) then sees the share, which the run reports.
+    """
+    if not isinstance(recipe, Recipe):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"`recipe` must be a Recipe; got {type(recipe).__name__}: read a file with calibrant.load_recipe."
+        )
+    listener = listener or Listener()
+    run_folder = RunFolder(folder)
+    warn_of_dying_gradients(recipe.loss)
+    data = data or read_training_data(recipe)
+    dataset = data.dataset
+    if not dataset.multilabel:
+        check_shift(recipe, dataset)
+    # These are built here once so that their errors come before anything is written.
+    preparation(recipe.data, dataset)
+    build_augmentation(recipe.data.augment, dataset.input_shape, side=recipe.data.crop)
+    input_shape = network_shape(recipe, dataset)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seeds.derived(recipe.seed, seeds.WEIGHTS))
+        model = build_model(
+            recipe.model,
+            input_shape=input_shape,
+            num_classes=dataset.num_classes,
+            vectors=dataset.vectors,
+        )
+        loss = build_loss(recipe, dataset)
+    check_task(recipe, dataset, loss)
+    if not run_folder.checkpoint.is_file():
+        begin_with(model, recipe.initial)
+    build_regularizer(recipe, model, loss)
+    build_optimiser(recipe.optimiser, model)
+    check_convention(recipe, model)
+    rehearse(recipe, dataset, model, loss, input_shape)
+    fabric = _fabric(recipe)
+    run_folder.claim(recipe)
+    job = Job(
+        recipe=recipe,
+        dataset=dataset,
+        foreign=data.foreign,
+        data_sha256=data.sha256,
+        model=model,
+        loss=loss,
+        folder=run_folder,
+        listener=listener,
+        command=command,
+        report=report,
+    )
+    try:
+        generators = [fabric.device] if fabric.device.type == "cuda" else []
+        # Spawned processes receive Ctrl-C themselves, and this one has to wait for them.
+        waiting = Interruption() if recipe.hardware.devices > 1 else nullcontext()
+        alone = nullcontext() if _is_one_of_many(recipe.hardware) else run_folder.locked()
+        with alone, torch.random.fork_rng(devices=generators), waiting:
+            launch: Callable[..., bool | Exception] = fabric.launch
+            outcome = launch(_work, _Sealed(job))
+    finally:
+        listener.stop()
+    if isinstance(outcome, Exception):
+        raise outcome
+    if not outcome:
+        epochs = len(load_run(folder).rows)
+        again = shlex.join(["calibrant", "train", str(run_folder.path)])
+        raise TrainingInterrupted(
+            f"stopped after {epochs} complete epoch{'s' * (epochs != 1)}; everything is saved, and `{again}` "
+            "resumes from there."
+        )
+    return load_run(folder)
+
+
+def _fabric(recipe: Recipe) -> Fabric:
+    """Fabric as the recipe wants it; its own errors become one sentence."""
+    try:
+        from lightning_fabric import Fabric
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "training needs lightning-fabric, which the extra `train` brings: pip install 'calibrant[train]'."
+        ) from error
+
+    hardware = recipe.hardware
+    settings: dict[str, Any] = {"precision": recipe.training.precision, "num_nodes": hardware.nodes}
+    try:
+        return Fabric(
+            accelerator=hardware.accelerator,
+            devices=hardware.devices,
+            strategy=_strategy(hardware),
+            **settings,
+        )
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise InputError(
+            f"this machine cannot do what [hardware] asks for: {str(error).splitlines()[0]}"
+        ) from error
+
+
+def _strategy(hardware: HardwareSection) -> str:
+    """How several processes are started: spawned, which works from any program, or by a launcher."""
+    if hardware.strategy != "auto" or hardware.devices * hardware.nodes == 1:
+        return hardware.strategy
+    return "ddp" if _is_one_of_many(hardware) else "ddp_spawn"
+
+
+def _is_one_of_many(hardware: HardwareSection) -> bool:
+    """Whether a launcher, or Fabric's own, has started other processes for the same training."""
+    if hardware.devices * hardware.nodes == 1:
+        return False
+    launched = hardware.nodes > 1 or "TORCHELASTIC_RUN_ID" in os.environ or "SLURM_NTASKS" in os.environ
+    return launched or hardware.strategy == "ddp"
+
+
+class _Sealed:
+    """Wraps a job for its way to other processes: Fabric looks into data classes and fails on frozen ones."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+
+def _work(fabric: Fabric, sealed: _Sealed) -> bool | Exception:
+    """One process's part; errors meant for the user are returned, so that they cross processes."""
+    job = sealed.job
+    if fabric.world_size > 1:  # what was passed on lies in memory that all processes share
+        job = replace(job, model=copy.deepcopy(job.model), loss=copy.deepcopy(job.loss))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(job.recipe.hardware.threads or threads)
+    try:
+        return _carry_out(fabric, job)
+    except (InputError, ConvergenceError) as error:
+        return error
+    except Exception as error:
+        if fabric.world_size == 1 or users_frame(error) is None:
+            raise
+        # What is raised would become a traceback of torch's.
+        return InputError(f"your code fails: {clause(error)}.")
+    finally:
+        torch.set_num_threads(threads)
+        if fabric.world_size > 1:
+            # Threads of the group, if left until the interpreter exits, may abort it.
+            gc.collect()  # the wrapped model refers to itself, and keeps the group alive
+            torch.distributed.destroy_process_group()
+
+
+def _carry_out(fabric: Fabric, job: Job) -> bool:
+    """Train, and evaluate the finished network; False if Ctrl-C came first."""
+    engine = Engine(fabric, job)
+    engine.restore()
+    kind = fabric.device.type
+    device = torch.cuda.get_device_name(fabric.device) if kind == "cuda" else kind
+    processes = fabric.world_size
+    facts = run_facts(job.recipe, job.dataset, job.model, device=device, processes=processes)
+    first = engine.processes.first
+    if first:
+        job.folder.note_session(  # comes first: with it, the folder holds a run, whatever is missing
+            command=job.command,
+            device=device,
+            processes=processes,
+            data_sha256=job.data_sha256,
+        )
+        job.folder.write_rows(engine.state.history)
+        job.listener.start(epoch=engine.state.epoch, epochs=job.recipe.training.epochs, facts=facts)
+    finished = engine.fit()
+    if finished and not is_complete(job):
+        engine.use_kept_weights()
+        wanted = ("calibration", "test") if job.foreign is None else ("calibration", "test", "foreign")
+        logits = {name: engine.final_logits(name) for name in wanted}
+        shifted = shifted_logits(job, engine.samples, engine.inference)
+        if first:
+            cost = engine.learner.cost(engine.batches(0)[0])
+            if cost is not None:
+                job.folder.write(job.folder.cost, json.dumps(cost, indent=2) + "\n")
+            write_results(job, logits, facts, shifted)
+    if first:
+        job.listener.stop()
+    return finished

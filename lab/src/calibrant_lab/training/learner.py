@@ -1,0 +1,207 @@
+"""The network with its loss and optimiser: learning from one batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from calibrant._math.shapes import Float, Int
+from calibrant.curvature import SAM, Penalised
+from calibrant_lab.data import build_augmentation
+from calibrant_lab.training import seeds
+from calibrant_lab.training.compiled import OPTIONS, check_compiled
+from calibrant_lab.training.inference import logits_of
+from calibrant_lab.training.job import Job
+from calibrant_lab.training.joint_optimiser import RELATIVE_RATE
+from calibrant_lab.training.loss import labels_of_parts
+from calibrant_lab.training.multilabel import right_answers
+from calibrant_lab.training.processes import Processes
+from calibrant_lab.training.regularizer import build_regularizer
+from calibrant_lab.training.samples import Samples
+from calibrant_lab.training.schedule import build_optimiser
+from calibrant_lab.training.step_cost import measured_cost
+from calibrant_lab.training.views import middle
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+class _Pass(NamedTuple):
+    """A batch that went forward and backward."""
+
+    logits: Tensor
+    found: Penalised
+
+
+class Learner:
+    """Everything that training changes."""
+
+    def __init__(self, fabric: Fabric, job: Job, *, processes: Processes, samples: Samples) -> None:
+        self._fabric, self._recipe = fabric, job.recipe
+        self._processes, self._samples = processes, samples
+        self.model = job.model
+        if samples.layout is torch.channels_last:
+            to_layout: Any = self.model.to
+            to_layout(memory_format=torch.channels_last)
+        optimiser = build_optimiser(job.recipe.optimiser, self.model)
+        compiles = job.recipe.hardware.compile
+        wrapped: Any = torch.compile(self.model, options=OPTIONS) if compiles else self.model
+        self._checks, self._checked = compiles and processes.count == 1, set[int]()
+        self.module, self.optimiser = fabric.setup(wrapped, optimiser)
+        self.loss = job.loss.to(processes.device)
+        self.augmentations = build_augmentation(
+            job.recipe.data.augment, job.dataset.input_shape, side=job.recipe.data.crop
+        )
+        self.regularizer = build_regularizer(job.recipe, self.model, self.loss, rank=processes.rank)
+        rho = job.recipe.sam.rho
+        self.sam = SAM(self.model, self.optimiser, rho=rho) if rho > 0 else None
+
+    @property
+    def learning_rate(self) -> float:
+        """The optimiser's."""
+        return float(self.optimiser.param_groups[0]["lr"])
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate * group.get(RELATIVE_RATE, 1.0)
+
+    @property
+    def no_sums(self) -> Float[Tensor, " K"]:
+        """What :meth:`learn` returns, summed over no batches."""
+        extra = 2 * ((self.regularizer is not None) + (self._recipe.optimiser.clip_norm > 0))
+        return torch.zeros(3 + extra, dtype=torch.float64)
+
+    def learn(self, rows: Int[Tensor, " B"], *, epoch: int, batch: int) -> Float[Tensor, " K"]:
+        """Learn from one batch, of which this process takes its share.
+
+        Returns:
+            Sums over the share: loss, correct answers and samples, or their labelled parts; then, where
+            curvature is penalised, trace and penalised samples; then, where gradients are clipped, the
+            length of the gradient before that and whether it was clipped, for every sample.
+        """
+        clip = self._recipe.optimiser.clip_norm
+        inputs, labels = self._samples.take("train", self._processes.share(rows))
+        if self.augmentations:
+            source = seeds.generator(self._recipe.seed, seeds.AUGMENTATION, epoch, batch)
+            for augmentation in self.augmentations:
+                drawn = augmentation.draw(len(rows), source)
+                inputs = augmentation.apply(inputs, self._processes.share(drawn))
+        # Gradients are averaged over the processes, whose shares may differ by one sample.
+        scale = len(labels) * self._processes.count / len(rows)
+        targets = labels_of_parts(self.model, inputs, labels)
+        parts = len(targets) / len(labels)
+        if self._recipe.reduction == "sum":
+            scale *= len(rows) * parts
+        elif self._recipe.reduction == "per-sample":
+            scale *= parts
+        passes: list[_Pass] = []
+
+        def backward() -> Tensor:
+            passes.append(self._backward(self._samples.prepare(inputs), targets, scale))
+            return passes[-1].found.loss
+
+        _ = backward() if self.sam is None else self.sam.gradients(backward)
+        length: Tensor | None = None
+        if clip > 0:
+            length = self._fabric.clip_gradients(
+                self.module, self.optimiser, max_norm=clip, error_if_nonfinite=False
+            )
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        sums = self._sums(passes[0], targets)
+        if clip == 0:
+            return sums
+        # Some strategies do not tell the length.
+        length = torch.full_like(sums[0], math.nan) if length is None else length.detach().to(sums)
+        clipped = torch.where(length.isnan(), length, (length > clip).to(sums))
+        return torch.cat([sums, torch.stack([length, clipped]) * sums[2]])
+
+    def _backward(self, inputs: Tensor, labels: Tensor, scale: float) -> _Pass:
+        """Gradients of a process's share of a batch."""
+        if self._checks and len(inputs) not in self._checked:
+            self._check_compiled(inputs, labels)
+        if self.regularizer is None:
+            logits = self.module(inputs)
+            loss: Tensor = self.loss(logits, labels)
+            found = Penalised(loss, loss, None)
+        else:
+            with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
+                logits = self.module(inputs)
+            found = self.regularizer.penalised(logits, labels)
+        self._fabric.backward(found.total * scale)
+        return _Pass(logits.detach(), found)
+
+    def _check_compiled(self, inputs: Tensor, labels: Tensor) -> None:
+        """Once for each size of batch: the compiler makes code for each."""
+        check_compiled(
+            self.model,
+            lambda: self.loss(logits_of(self._fabric, self.model, inputs), labels),
+            lambda: self.loss(self.module(inputs), labels),
+            batch_size=len(inputs),
+        )
+        self._checked.add(len(inputs))
+
+    def _sums(self, done: _Pass, labels: Tensor) -> Float[Tensor, " K"]:
+        right = right_answers(done.logits, labels).sum()
+        size = torch.tensor(len(labels), device=self._processes.device)
+        sums = [done.found.loss.detach().double() * len(labels), right.double(), size.double()]
+        if self.regularizer is not None:
+            trace = done.found.trace
+            seen = size.double() * float(trace is not None)
+            mean = torch.zeros_like(seen) if trace is None else trace.detach().double()
+            sums += [mean * size.double(), seen]
+        return torch.stack(sums)
+
+    def cost(self, rows: Int[Tensor, " B"]) -> dict[str, Any] | None:
+        """The time of a step against plain cross-entropy; None where the recipe adds nothing to it."""
+        if self.regularizer is None and self.sam is None:
+            return None
+        device = self._processes.device
+        inputs, labels = self._samples.take("train", self._processes.share(rows))
+
+        def run(model: nn.Module, samples: Tensor) -> Tensor:
+            with sdpa_kernel(SDPBackend.MATH):
+                return logits_of(self._fabric, model, samples)
+
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            return measured_cost(
+                self._recipe,
+                self.model,
+                self.loss,
+                run=run,
+                inputs=middle(self._samples.prepare(inputs), self._recipe.data.crop),
+                labels=labels_of_parts(self.model, inputs, labels),
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed training needs of network, optimiser and loss."""
+        return {
+            "model": on_cpu(self.model.state_dict()),
+            "optimiser": self.optimiser.state_dict(),
+            "loss": self.loss.state_dict(),
+            "penalised_batches": 0 if self.regularizer is None else self.regularizer.calls,
+            "precision": self._fabric.strategy.precision.state_dict(),
+        }
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Resume from a saved state."""
+        self.model.load_state_dict(saved["model"])
+        self.optimiser.load_state_dict(saved["optimiser"])
+        self.loss.load_state_dict(saved["loss"])
+        if self.regularizer is not None:
+            self.regularizer.calls = saved["penalised_batches"]
+        self._fabric.strategy.precision.load_state_dict(saved["precision"])
+
+
+def on_cpu(state: Mapping[str, Any], *, copied: bool = False) -> dict[str, Any]:
+    """A state dictionary with its tensors on the CPU."""
+    return {
+        name: value.detach().to("cpu", copy=copied) if isinstance(value, Tensor) else value
+        for name, value in state.items()
+    }

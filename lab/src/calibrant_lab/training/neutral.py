@@ -1,0 +1,180 @@
+"""A network that learned a neutral class which no sample of its task has, judged in two ways.
+
+Its logits are log-probabilities of the two classes among three: their softmax is renormalised, their
+exponential leaves the neutral class's share out, as Mukhoti et al. (2020) do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from calibrant._math.errors import InputError, without_warnings
+from calibrant._math.shapes import Float, Int
+from calibrant.calibrators import Calibrator, TemperatureScaling
+from calibrant.calibrators.fitting.results import fitted_number
+from calibrant.metrics import expected_calibration_error
+from calibrant.predictions import Predictions
+from calibrant.reports.sections import Section, SectionTable
+from calibrant.reports.words import number
+from calibrant_lab.training.loss import LabelsParts
+from calibrant_lab.training.recipe import Recipe
+
+Convention = Literal["renormalised", "struck"]
+CONVENTIONS: tuple[Convention, ...] = ("renormalised", "struck")
+_GRID = torch.arange(1, 101, dtype=torch.float64) / 10
+
+
+def strikes_neutral(model: nn.Module) -> bool:
+    """Whether the network learns a neutral class that the logits of a sample leave out."""
+    return bool(getattr(model, "strikes_neutral", False))
+
+
+def check_convention(recipe: Recipe, model: nn.Module) -> None:
+    """Refuse settings that do not go with the network.
+
+    Raises:
+        InputError: If the neutral class is to be struck where there is none, or classes are to be balanced
+            where parts of the samples are learned.
+    """
+    if recipe.evaluation.sst_binary == "struck" and not strikes_neutral(model):
+        raise InputError(
+            f"evaluation.sst_binary must be renormalised: {recipe.model} learns no neutral class."
+        )
+    if recipe.training.class_weights == "balanced" and isinstance(model, LabelsParts):
+        raise InputError(f"training.class_weights must be none: {recipe.model} learns from parts of samples.")
+
+
+def with_neutral(logits: Float[Tensor, "N 2"]) -> Float[Tensor, "N 3"]:
+    """Log-probabilities of all three classes, neutral in the middle, in float64.
+
+    Example:
+        >>> with_neutral(torch.tensor([[0.25, 0.5]]).log()).exp()
+        tensor([[0.2500, 0.2500, 0.5000]], dtype=torch.float64)
+    """
+    wide = logits.double()
+    rest = (1 - wide.exp().sum(dim=1)).clamp(min=1e-12)
+    return torch.stack([wide[:, 0], rest.log(), wide[:, 1]], dim=1)
+
+
+def probs_of(
+    logits: Float[Tensor, "N 2"], convention: Convention, *, temperature: float = 1.0
+) -> Float[Tensor, "N 2"]:
+    """Probabilities of the two classes; the temperature comes before anything is struck out.
+
+    Example:
+        >>> logits = torch.tensor([[0.25, 0.5]]).log()
+        >>> [round(float(probs_of(logits, each)[0, 1]), 4) for each in CONVENTIONS]
+        [0.6667, 0.5]
+    """
+    if convention == "renormalised":
+        return (logits.double() / temperature).softmax(dim=1)
+    return (with_neutral(logits) / temperature).softmax(dim=1)[:, ::2]
+
+
+def top_event(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]) -> tuple[Tensor, Tensor]:
+    """Confidences in the more probable class, and whether it is right."""
+    confidences, predicted = probs.max(dim=1)
+    return confidences, (predicted == labels).long()
+
+
+def top_label_error(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"], *, num_bins: int) -> float:
+    """ECE of the more probable class, whether or not probabilities sum to one."""
+    return float(expected_calibration_error(*top_event(probs, labels), num_bins=num_bins))
+
+
+def best_of_grid(error: Callable[[float], float]) -> float:
+    """The lowest temperature of those with the least error that Mukhoti et al. (2020) try: 0.1, 0.2, … 10."""
+    return min(_GRID.tolist(), key=error)
+
+
+def fitted_under(
+    convention: Convention, calibrator: Calibrator, logits: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]
+) -> Calibrator:
+    """The calibrator fitted to the two classes, or to all three where neutral is struck out."""
+    with without_warnings():
+        if convention == "renormalised":
+            return calibrator.fit(logits.double(), labels)
+        return calibrator.fit(with_neutral(logits), labels * 2)
+
+
+def conventions_of(
+    logits: Mapping[str, Tensor], labels: Mapping[str, Tensor], *, num_bins: int
+) -> dict[str, Any]:
+    """Error and ECE of the test samples under both conventions, before and after temperature scaling.
+
+    Temperatures are fitted on the calibration samples, by NLL (of three classes where neutral is struck out)
+    and by ECE over 0.1, 0.2, … 10, as Mukhoti et al. (2020) do.
+    """
+    found: dict[str, Any] = {"num_test": len(labels["test"]), "num_bins": num_bins}
+    found["error"] = float((logits["test"].argmax(dim=1) != labels["test"]).double().mean())
+    for convention in CONVENTIONS:
+
+        def error(temperature: float, split: str, convention: Convention = convention) -> float:
+            probs = probs_of(logits[split], convention, temperature=temperature)
+            return top_label_error(probs, labels[split], num_bins=num_bins)
+
+        scaling = fitted_under(convention, TemperatureScaling(), logits["calibration"], labels["calibration"])
+        temperatures = {
+            "before": 1.0,
+            "by_nll": fitted_number(scaling.fit_result_, "temperature"),
+            "by_ece": best_of_grid(partial(error, split="calibration")),
+        }
+        found[convention] = {
+            state: {"temperature": temperature, "ece": error(temperature, "test")}
+            for state, temperature in temperatures.items()
+        }
+    return found
+
+
+def struck_predictions(
+    logits: Float[Tensor, "N 2"], labels: Int[Tensor, " N"], split: Int[Tensor, " N"]
+) -> Predictions:
+    """Confidences and whether they were right: probabilities that do not sum to one are not a class file."""
+    confidences, predicted = probs_of(logits, "struck").max(dim=1)
+    return Predictions(confidence=confidences, correct=predicted == labels, labels=labels, split=split)
+
+
+def convention_section(found: Mapping[str, Any], judged: Convention) -> Section:
+    """Both conventions, side by side."""
+    rows = tuple(
+        (
+            convention,
+            number(found["error"]),
+            number(found[convention]["before"]["ece"]),
+            *(
+                text
+                for state in ("by_nll", "by_ece")
+                for text in (
+                    number(found[convention][state]["ece"]),
+                    number(found[convention][state]["temperature"]),
+                )
+            ),
+        )
+        for convention in CONVENTIONS
+    )
+    return Section(
+        title="The neutral class, struck out or renormalised",
+        text=(
+            "The network learned a neutral class that no sentence of the task has.",
+            f"This report judges it {judged}: "
+            + (
+                "the probabilities of negative and positive are divided by their sum."
+                if judged == "renormalised"
+                else "the share of the neutral class is left out, so confidences may lie below one half."
+            ),
+        ),
+        table=SectionTable(
+            label="The test samples under both conventions",
+            groups=(("", 3), ("T by NLL", 2), ("T by ECE", 2)),
+            columns=("Convention", "Error", "ECE", "ECE", "T", "ECE", "T"),
+            rows=rows,
+        ),
+        note=f"Top-label ECE of {found['num_test']} test samples in {found['num_bins']} bins. Temperatures "
+        "are fitted on the calibration samples; where neutral is struck out they divide the logits of all "
+        "three classes. Mukhoti et al. (2020) strike it out and choose T by ECE among 0.1, 0.2, … 10.",
+    )

@@ -1,0 +1,191 @@
+"""What a network says of a data set, as the predictions that everything else reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
+from calibrant.predictions import Predictions
+from calibrant_lab.data import Dataset, LazyImages, Part, Preparation, RawData, shrink
+from calibrant_lab.data.loading import in_turn
+from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.data.splits import Size, chosen_for_calibration
+from calibrant_lab.data.table import RawPart
+from calibrant_lab.training.data import split_as
+from calibrant_lab.training.run import Run
+
+Which = Literal["train", "calibration", "test", "all"]
+Precision = Literal["float32", "bfloat16", "float16"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which samples of a data set are predicted."""
+
+    split: Which | None = None
+    """One of its splits, or all; without it the test split, or all where there is none."""
+    calibration: Size = 0.2
+    """How many of them (a share if below 1) are marked for calibration, where the data have no such split."""
+    downsample: int = 1
+    """Shrink images by this factor."""
+    seed: int = 0
+    """Decides which are marked."""
+
+
+def splits_of(run: Run, raw: RawData) -> Dataset | None:
+    """The splits that a run was trained with, if these are its data; else None."""
+    try:
+        dataset = split_as(run.recipe.data, raw)
+    except InputError:  # too few samples, or texts without vectors: other data
+        return None
+    return dataset if dataset.sha256() == run.data_sha256 else None
+
+
+def as_split(dataset: Dataset) -> RawData:
+    """The splits of a training as those of a set to predict."""
+    parts = {
+        name: RawPart(inputs=part.inputs, labels=part.labels, groups=part.groups)
+        for name, part in dataset.parts.items()
+        if name != "policy"
+    }
+    return RawData(name=dataset.name, class_names=dataset.class_names, **parts)
+
+
+def predict(
+    model: nn.Module,
+    raw: RawData,
+    *,
+    wanted: Wanted | None = None,
+    preparation: Preparation | None = None,
+    batch_size: int = 128,
+    device: str = "auto",
+    precision: Precision = "float32",
+    progress: Callable[[str, float], None] | None = None,
+) -> Predictions:
+    """Predictions of a network on a data set, with calibration and test samples marked.
+
+    Where the data have a calibration split it is predicted beside the test split, and marked. Where they have
+    none, some of the samples asked for are marked: those that the network was trained on would not do.
+
+    Args:
+        model: Maps a batch of inputs to logits ``(N, C)``, or to an object that has them as ``logits``; of a
+            binary event also ``(N,)`` or ``(N, 1)``. It is set to evaluation mode.
+        raw: The data, as :func:`calibrant_lab.data.load` gives them.
+        wanted: Which of its samples.
+        preparation: What is done to inputs in [0, 1]; nothing if not given.
+        batch_size: Samples in a batch.
+        device: Such as ``cpu`` or ``cuda:1``; ``auto`` takes a GPU where there is one.
+        precision: Precision of the network's arithmetic; logits are float32 in any case.
+        progress: Called with a few words and the share that is done.
+
+    Raises:
+        InputError: If there are no such samples, the network gives something else than logits for the classes
+            of the data, or the device is not there.
+
+    Example:
+        >>> from calibrant_lab.data import load
+        >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+        >>> found = predict(network, load("digits"), wanted=Wanted(calibration=500))
+        >>> found.num_samples, found.calibration.num_samples, found.num_classes
+        (1797, 500, 10)
+    """
+    wanted = wanted or Wanted()
+    pieces = _pieces(raw, wanted)
+    parts = [part for _, part in pieces]
+    place = _device(device)
+    model = model.to(place).eval()
+    prepared = (preparation or Preparation.none(int(parts[0].inputs.shape[1]))).to(place)
+    total, done, found = sum(map(len, parts)), 0, list[Tensor]()
+    cast = nullcontext() if precision == "float32" else torch.autocast(place.type, getattr(torch, precision))
+    with torch.no_grad(), cast:
+        for part in parts:
+            batches = torch.arange(len(part)).split(batch_size)
+            for rows, inputs in zip(batches, in_turn(part.inputs, batches), strict=True):
+                given = model(prepared(to_unit(inputs.to(place))))
+                found.append(_logits(given, len(rows), raw))
+                done += len(rows)
+                if progress is not None:
+                    progress(f"predicting {raw.name}", done / total)
+    split = torch.cat([torch.full((len(part),), int(not marked)) for marked, part in pieces])
+    groups = [part.groups for part in parts if part.groups is not None]
+    logits, labels = torch.cat(found), torch.cat([part.labels for part in parts])
+    return Predictions(
+        logits=logits,
+        labels=labels,
+        split=None if bool(split.all()) else split,
+        class_names=list(raw.class_names),
+        groups=torch.cat(groups) if len(groups) == len(parts) else None,
+        kind="multilabel" if labels.ndim == 2 else None,
+    )
+
+
+def _pieces(raw: RawData, wanted: Wanted) -> list[tuple[bool, Part]]:
+    """The samples in pieces, each with whether it is marked for calibration."""
+    there = raw.parts
+    split = wanted.split or ("test" if "test" in there else "all")
+    if split != "all" and split not in there:
+        raise InputError(
+            f"--split must name a split of {raw.name} ({', '.join(there)}) or all; got {split!r}."
+        )
+    names = list(there) if split == "all" else [split]
+    if split == "test" and "calibration" in there:
+        names = ["calibration", "test"]
+    if len(names) > 1 or not wanted.calibration:
+        several = len(names) > 1
+        return [(several and name == "calibration", _rows(there[name], None, wanted)) for name in names]
+    part = there[names[0]]
+    mask = torch.from_numpy(chosen_for_calibration(part, wanted.calibration, seed=wanted.seed))
+    return [(True, _rows(part, mask, wanted)), (False, _rows(part, ~mask, wanted))]
+
+
+def _rows(part: RawPart, mask: Tensor | None, wanted: Wanted) -> Part:
+    rows = torch.arange(len(part.labels)) if mask is None else mask.nonzero()[:, 0]
+    chosen = part.rows(rows, memory=0)
+    if wanted.downsample > 1 and isinstance(chosen.inputs, LazyImages):
+        chosen = replace(chosen, inputs=chosen.inputs[:])
+    return shrink(chosen, wanted.downsample)
+
+
+def _logits(given: Any, num_samples: int, raw: RawData) -> Float[Tensor, "n C"] | Float[Tensor, " n"]:
+    """Logits of a batch, on the CPU."""
+    if isinstance(given, Mapping):
+        given = given.get("logits")
+    logits = getattr(given, "logits", given)
+    classes = len(raw.class_names)
+    if not isinstance(logits, Tensor) or logits.shape[:1] != (num_samples,):
+        raise InputError(f"the network must map a batch to logits (N, C); it gives {_said(logits)}.")
+    if classes == 2 and logits.shape[1:] in {(), (1,)}:
+        return logits.reshape(-1).float().cpu()
+    if logits.shape[1:] != (classes,):
+        raise InputError(
+            f"the network must give one logit for each of the {classes} classes of {raw.name}; it gives "
+            f"{_said(logits)}. Choose or add columns in a factory of your own."
+        )
+    return logits.float().cpu()
+
+
+def _said(logits: object) -> str:
+    return f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
+
+
+def _device(name: str) -> torch.device:
+    """The device; the first GPU there is for ``auto``.
+
+    Raises:
+        InputError: If there is no such device.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise InputError(f"the device {name!r} cannot be used: {str(error).splitlines()[0]}") from error
+    return device

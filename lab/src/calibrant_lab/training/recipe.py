@@ -1,0 +1,243 @@
+"""What to train, as validated data; read from TOML, written back in full."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import nearest, parse_call
+from calibrant_lab.training import recipe_sections as sections
+from calibrant_lab.training.recipe_files import flat, merged, read_content
+from calibrant_lab.training.recipe_shelf import file_on_shelf
+
+WITHOUT_EFFECT = frozenset({"hardware", "evaluation", "shift", "foreign"})
+"""Tables that do not change what is trained."""
+
+
+class Recipe(sections.Section):
+    """What to train: data, network, loss, optimiser, schedule and seed.
+
+    Everything has a default; the tables are described by the classes of their names.
+
+    Example:
+        >>> Recipe.read({"loss": "focal(gamma=3)", "training": {"epochs": 5}}).training.epochs
+        5
+        >>> Recipe.read({"training": {"epoch": 5}})
+        Traceback (most recent call last):
+        calibrant._math.errors.InputError: recipe: there is no setting training.epoch; did you mean 'epochs'?
+    """
+
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Random seed of the initial weights, the order of the samples and all else in training."""
+    model: str = "mlp"
+    """As ``calibrant_lab.models.build`` takes it, or ``module:factory``."""
+    loss: str = "cross-entropy"
+    """As ``calibrant.losses.build`` takes it, or ``module:factory``."""
+    reduction: Literal["mean", "sum", "per-sample"] = "mean"
+    """How the loss is reduced over a batch; the sum is the batch size times the mean. Where a sample has many
+    labels, as a tree has in its nodes, per-sample sums over them and averages over the samples."""
+    data: sections.DataSection = sections.DataSection()
+    initial: sections.InitialSection = sections.InitialSection()
+    optimiser: sections.OptimiserSection = sections.OptimiserSection()
+    schedule: sections.ScheduleSection = sections.ScheduleSection()
+    curvature: sections.CurvatureSection = sections.CurvatureSection()
+    sam: sections.SAMSection = sections.SAMSection()
+    training: sections.TrainingSection = sections.TrainingSection()
+    hardware: sections.HardwareSection = sections.HardwareSection()
+    record: sections.RecordSection = sections.RecordSection()
+    evaluation: sections.EvaluationSection = sections.EvaluationSection()
+    shift: sections.ShiftSection = sections.ShiftSection()
+    foreign: sections.ForeignSection = sections.ForeignSection()
+    small: dict[str, Any] | None = None
+    """Settings that take the place of the others where the budget is small."""
+    full: dict[str, Any] | None = None
+    """Settings whose place they took, in a recipe that was scaled to a small budget."""
+
+    @field_validator("loss")
+    @classmethod
+    def _reduction_has_its_own_setting(cls, loss: str) -> str:
+        if ":" not in loss and "reduction" in parse_call(loss)[1]:
+            raise ValueError("`loss` must leave `reduction` to the recipe's own setting of that name")
+        return loss
+
+    @model_validator(mode="after")
+    def _one_foreign_set(self) -> Recipe:
+        one, other = self.foreign.name, self.evaluation.out_of_distribution
+        if one and other and one != other:
+            raise ValueError(
+                f"`foreign.name` and `evaluation.out_of_distribution` must agree; got {one!r} and {other!r}"
+            )
+        return self
+
+    @property
+    def foreign_name(self) -> str:
+        """The name of the samples of another kind; empty where there are none."""
+        return self.foreign.name or self.evaluation.out_of_distribution
+
+    @model_validator(mode="after")
+    def _views_are_cut_out(self) -> Recipe:
+        if self.evaluation.views != "one" and not self.data.crop:
+            raise ValueError("`evaluation.views` ten-crop needs `data.crop`, the side of the squares")
+        return self
+
+    @model_validator(mode="after")
+    def _curvature_can_be_differentiated(self) -> Recipe:
+        penalised, precision = self.curvature.weight > 0, self.training.precision
+        if penalised and self.sam.rho > 0:
+            raise ValueError("`curvature.weight` and `sam.rho` exclude each other; set one of them to 0")
+        if penalised and self.hardware.compile:
+            raise ValueError("`hardware.compile` must be false where `curvature.weight` is above 0")
+        if penalised and precision.endswith("mixed"):
+            raise ValueError(f"`training.precision` {precision} does not go with `curvature.weight` above 0")
+        if self.sam.rho > 0 and precision == "16-mixed":
+            raise ValueError(f"`training.precision` {precision} does not go with `sam.rho` above 0")
+        return self
+
+    @model_validator(mode="after")
+    def _small_is_a_recipe_too(self) -> Recipe:
+        if self.small is not None:
+            content = self.model_dump(exclude={"small", "full"})
+            Recipe.read(merged(content, self.small), source="[small]")
+        return self
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any], *, source: str = "recipe") -> Recipe:
+        """Validate ``content``; ``source`` is named in messages.
+
+        Raises:
+            InputError: If a setting is unknown or has a value that it cannot have.
+        """
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise InputError(f"{source}: {_sentence(error, content)}") from None
+
+    def with_settings(self, settings: Sequence[str]) -> Recipe:
+        """The recipe with some settings changed, given as ``training.epochs=5`` or ``seed=1``.
+
+        A default that follows from another setting, as the learning rate does from the optimiser, follows it.
+
+        Raises:
+            InputError: If one has another form, is unknown or has a value that it cannot have.
+
+        Example:
+            >>> Recipe().with_settings(["optimiser.name=adam", "training.epochs=3"]).optimiser.name
+            'adam'
+        """
+        tables_of = {name for name, entry in self.model_dump().items() if isinstance(entry, dict)}
+        content = {name: {} for name in tables_of} | self.model_dump(exclude_unset=True)
+        for setting in settings:
+            key, equals, value = setting.partition("=")
+            if not equals or not key.strip():
+                raise InputError(f"--set must have the form section.key=value; got {setting!r}.")
+            *tables, last = key.strip().split(".")
+            table: Any = content
+            for section in tables:
+                if not isinstance(table.get(section), dict):
+                    known = sorted(tables_of)
+                    raise InputError(
+                        f"--set {setting}: there is no table {section!r}{nearest(section, known)}"
+                    )
+                table = table[section]
+            table[last] = _value(value.strip())
+        return Recipe.read(content, source="--set" if settings else "recipe")
+
+    def to_toml(self) -> str:
+        """Every setting, also those left at their defaults, as TOML."""
+        content = self.model_dump(mode="json", exclude_none=True)
+        tables = {name: entry for name, entry in content.items() if isinstance(entry, dict)}
+        lines = [_line(name, entry) for name, entry in content.items() if name not in tables]
+        for name, table in tables.items():
+            lines += ["", f"[{name}]", *(_line(key, value) for key, value in flat(table).items())]
+        return "\n".join(lines) + "\n"
+
+    def settings(self) -> dict[str, Any]:
+        """Every setting by its full name, as in ``training.epochs``."""
+        return flat(self.model_dump(mode="json", exclude={"small", "full"}))
+
+    def differences(self, other: Recipe) -> list[str]:
+        """The settings that make two recipes different runs, as ``loss: 'a' there, 'b' here``.
+
+        Hardware, and what is evaluated in the end, make none.
+        """
+        mine, theirs = self.settings(), other.settings()
+        return [
+            f"{key}: {theirs[key]!r} there, {mine[key]!r} here"
+            for key in mine
+            if mine[key] != theirs[key] and key.partition(".")[0] not in WITHOUT_EFFECT
+        ]
+
+
+def load_recipe(path: str | os.PathLike[str]) -> Recipe:
+    """Read a recipe from a TOML file, or one that comes with calibrant by its name.
+
+    A file may begin with ``extends = "base.toml"``, a path relative to it; its settings then stand over those
+    of that recipe, which may extend a third.
+
+    Raises:
+        InputError: If it is not TOML, sets nothing, there is no recipe of that name, or a setting is unknown
+            or has a value that it cannot have.
+        OSError: If the file cannot be read.
+
+    Example:
+        >>> load_recipe("digits").data.name
+        'digits'
+    """
+    file = file_on_shelf(Path(path))
+    content = read_content(file)
+    if not content:
+        raise InputError(
+            f"{path} sets nothing; a recipe must at least say what to train on, such as `data.name`."
+        )
+    return Recipe.read(content, source=str(path))
+
+
+def _value(text: str) -> Any:
+    """A TOML value, or, where it is none, the text itself."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _line(name: str, value: object) -> str:
+    """``name = value`` in TOML, whose strings, numbers and lists are JSON's but for the escape of DEL."""
+    return f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+
+
+def _sentence(error: ValidationError, content: Mapping[str, Any]) -> str:
+    """The first thing wrong, in one sentence; unknown settings come first."""
+    errors = error.errors(include_url=False)
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
+    # A union's branches and a list's positions are pydantic's affair.
+    known = _settings(Recipe)
+    path = [str(part) for part in first["loc"]]
+    if first["type"] == "extra_forbidden":
+        names = known.get(path[0], list(known)) if len(path) > 1 else list(known)
+        return f"there is no setting {'.'.join(path)}{nearest(path[-1], names or list(known))}"
+    path = path[: 2 if known.get(path[0] if path else "") else 1] if path else []
+    reason = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        end = "" if reason.endswith(("?", ".")) else "."
+        return f"{'.'.join(path) + ': ' if path else ''}{reason}{end}"
+    given: Any = content
+    for key in path:
+        given = given[key] if isinstance(given, Mapping) and key in given else None
+    return f"{'.'.join(path) or 'it'} is {given!r}, but {reason[:1].lower()}{reason[1:]}."
+
+
+def _settings(section: type[BaseModel]) -> dict[str, list[str]]:
+    """The settings of a recipe, with those inside each table."""
+    inside: dict[str, list[str]] = {}
+    for name, field in section.model_fields.items():
+        kinds = [field.annotation, *get_args(field.annotation)]
+        tables = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, sections.Section)]
+        inside[name] = list(tables[0].model_fields) if tables else []
+    return inside

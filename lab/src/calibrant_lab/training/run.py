@@ -1,0 +1,320 @@
+"""The directory of a run: what is where, which recipe owns it, and reading it back."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from calibrant._math.environment import environment
+from calibrant._math.errors import InputError
+from calibrant._math.files import DAMAGE, atomic_write, write_text
+from calibrant.evaluation import Evaluation
+from calibrant.predictions import Predictions, load_predictions
+from calibrant_lab.models import build as build_model
+from calibrant_lab.training.recipe import Recipe, load_recipe
+
+
+class RunFolder:
+    """Paths inside a run's directory; files there are written whole or not at all."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.recipe = self.path / "recipe.toml"
+        self.environment = self.path / "environment.json"
+        self.metrics = self.path / "metrics.jsonl"
+        self.checkpoint = self.path / "checkpoint.pt"
+        self.predictions = self.path / "predictions.npz"
+        self.evaluation = self.path / "evaluation.json"
+        self.report = self.path / "report.html"
+        self.dynamics = self.path / "dynamics"
+        self.foreign_predictions = self.path / "out_of_distribution.npz"
+        self.detection = self.path / "out_of_distribution.json"
+        self.cost = self.path / "cost.json"
+        self.shift = self.path / "shift"
+        self.shift_numbers = self.path / "shift.json"
+        self.conventions = self.path / "conventions.json"
+        self.labels = self.path / "labels.json"
+
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run was begun here; a recipe beside unrelated files is not a run."""
+        if not self.recipe.is_file():
+            return False
+        others = (entry for entry in self.path.iterdir() if entry != self.recipe)
+        return self.environment.is_file() or all(_is_left_over(entry) for entry in others)
+
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        """Keep other processes out while inside; a process that is killed holds nothing.
+
+        Raises:
+            InputError: If another process is training here.
+        """
+        from filelock import FileLock, Timeout
+
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / ".calibrant-lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise InputError(
+                f"{self.path} is in use: another process is training there; wait for it, or choose another "
+                "--out."
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def claim(self, recipe: Recipe) -> None:
+        """Create the directory, or take over one that the same recipe made.
+
+        Raises:
+            InputError: If another recipe made it, or it holds other files and no run.
+        """
+        if self.holds_run:
+            before = load_recipe(self.recipe)
+            differences = recipe.differences(before)
+            if [each.partition(":")[0] for each in differences] == ["training.epochs"]:
+                raise InputError(
+                    f"{self.path} has training.epochs = {before.training.epochs}, and a run keeps that: its "
+                    f"learning rate may depend on it. Train {self.recipe} with --epochs "
+                    f"{recipe.training.epochs} and another --out."
+                )
+            if differences:
+                more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
+                raise InputError(
+                    f"{self.path} was made by another recipe ({differences[0]}{more}); choose another --out."
+                )
+        elif self.path.is_file():
+            raise InputError(f"{self.path} is a file; choose another --out, which is to be a directory.")
+        elif self.path.is_dir() and any(not _is_left_over(entry) for entry in self.path.iterdir()):
+            raise InputError(f"{self.path} is not empty and holds no run; choose another --out.")
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.write(self.recipe, recipe.to_toml())
+
+    def write(self, path: Path, text: str) -> None:
+        """Replace a text file."""
+        write_text(path, text)
+
+    def write_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Replace ``metrics.jsonl``."""
+        self.write(self.metrics, "".join(_json_line(row) for row in rows))
+
+    def append_row(self, row: Mapping[str, Any]) -> None:
+        """Add a line to ``metrics.jsonl``; should it be cut off, the checkpoint has it whole."""
+        with self.metrics.open("a", encoding="utf-8") as file:
+            file.write(_json_line(row))
+
+    def write_snapshot(
+        self, epoch: int, tables: Mapping[str, Mapping[str, Tensor]], gradient_norms: Tensor | None
+    ) -> None:
+        """Write ``dynamics/epoch-0001.npz``: bins of each split, norms of the training samples' gradients."""
+        arrays = {
+            f"{name}_{key}": value.numpy() for name, table in tables.items() for key, value in table.items()
+        }
+        if gradient_norms is not None:
+            arrays["gradient_norms"] = gradient_norms.numpy()
+        self.dynamics.mkdir(exist_ok=True)
+        with atomic_write(self.dynamics / f"epoch-{epoch:04}.npz") as temporary:
+            np.savez(temporary, allow_pickle=False, **arrays)
+
+    @property
+    def sessions(self) -> list[dict[str, Any]]:
+        """What ``environment.json`` has of each session, the last at the end.
+
+        Raises:
+            InputError: If the file is damaged.
+        """
+        content = json_of(self.environment)
+        sessions = content.get("sessions") if isinstance(content, dict) else None
+        if not isinstance(sessions, list) or not sessions:
+            raise InputError(f"{self.environment} is missing or damaged; restore it or train anew.")
+        return sessions
+
+    def note_session(self, *, command: str | None, device: str, processes: int, data_sha256: str) -> None:
+        """Add a session, with what it runs on, to ``environment.json``."""
+        sessions = self.sessions if self.environment.is_file() else []
+        here = environment()
+        rounding = {name: here.pop(name) for name in ("instructions", "processor")}
+        sessions.append(
+            {
+                "command": command or shlex.join(sys.argv),
+                "versions": here,
+                "platform": platform.platform(),
+                **rounding,
+                "device": device,
+                "processes": processes,
+                "threads": torch.get_num_threads(),
+                "data_sha256": data_sha256,
+            }
+        )
+        self.write(self.environment, json.dumps({"sessions": sessions}, indent=2) + "\n")
+
+    def load_checkpoint(self) -> dict[str, Any] | None:
+        """The last checkpoint, on the CPU, or None.
+
+        Raises:
+            InputError: If the file is not a checkpoint.
+        """
+        if not self.checkpoint.is_file():
+            return None
+        try:
+            state = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
+        except DAMAGE as error:
+            if isinstance(error, OSError) and error.errno not in {None, errno.EINVAL}:
+                raise
+            raise InputError(
+                f"{self.checkpoint} cannot be read: it is damaged or was cut short; remove it, and the same "
+                "command trains from the beginning."
+            ) from error
+        if not isinstance(state, dict) or state.get("format") != CHECKPOINT_FORMAT:
+            raise InputError(
+                f"{self.checkpoint} is not a checkpoint that this version of calibrant can read."
+            )
+        return state
+
+
+CHECKPOINT_FORMAT = 1
+BEST = {
+    "nll": ("calibration_nll_after_temperature", 1),
+    "loss": ("calibration_loss", 1),
+    "accuracy": ("calibration_accuracy", -1),
+}
+"""By what an epoch may be best: an entry of its row, and 1 where lower is better."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run, read from its directory."""
+
+    folder: RunFolder
+    recipe: Recipe
+    rows: tuple[Mapping[str, Any], ...]
+    """One per epoch, as in ``metrics.jsonl``."""
+    evaluation: Evaluation | None
+    """None until the run is finished."""
+
+    @property
+    def data_sha256(self) -> str:
+        """Fingerprint of the data for training and evaluation."""
+        return str(self.folder.sessions[-1]["data_sha256"])
+
+    @property
+    def predictions(self) -> Predictions:
+        """Logits of the finished network on the calibration and test split."""
+        return load_predictions(self.folder.predictions)
+
+    @property
+    def snapshots(self) -> dict[int, dict[str, np.ndarray[Any, Any]]]:
+        """Recordings of chosen epochs, by epoch: bins of each split, and ``gradient_norms``."""
+        found: dict[int, dict[str, np.ndarray[Any, Any]]] = {}
+        for path in sorted(self.folder.dynamics.glob("epoch-*.npz")):
+            with np.load(path, allow_pickle=False) as archive:
+                found[int(path.stem.removeprefix("epoch-"))] = {name: archive[name] for name in archive.files}
+        return found
+
+    @property
+    def cost(self) -> Mapping[str, Any] | None:
+        """Time of a step against one of plain cross-entropy; None where the recipe adds nothing to it."""
+        return json_of(self.folder.cost)
+
+    @property
+    def conventions(self) -> Mapping[str, Any] | None:
+        """Error and ECE with a neutral class struck out or renormalised; None without such a class."""
+        return json_of(self.folder.conventions)
+
+    @property
+    def labels(self) -> Mapping[str, Any] | None:
+        """Each label with intervals over patients; None where samples do not come in groups."""
+        return json_of(self.folder.labels)
+
+    @property
+    def kept_row(self) -> Mapping[str, Any]:
+        """The row of the epoch whose weights are evaluated: the last, or the best if the recipe keeps that.
+
+        Raises:
+            InputError: If no epoch is done yet.
+        """
+        if not self.rows:
+            raise InputError(f"{self.folder.path} has no finished epoch yet.")
+        if self.recipe.training.keep == "last":
+            return self.rows[-1]
+        key, sign = BEST[self.recipe.training.keep_by]
+        known = [row for row in self.rows if row[key] is not None]
+        return min(known or self.rows[-1:], key=lambda row: sign * (row[key] or 0))
+
+    def model(self) -> nn.Module:
+        """The trained network, in evaluation mode, on the CPU.
+
+        Raises:
+            InputError: If nothing was saved yet.
+        """
+        state = self.folder.load_checkpoint()
+        if state is None:
+            raise InputError(f"{self.folder.path} has no checkpoint yet.")
+        shape, classes = tuple(state["input_shape"]), int(state["num_classes"])
+        known = state.get("vectors_shape")
+        vectors = None if known is None else torch.zeros(known)  # the saved weights have the real ones
+        with torch.random.fork_rng(devices=[]):
+            model = build_model(self.recipe.model, input_shape=shape, num_classes=classes, vectors=vectors)
+        best = state["best"]
+        model.load_state_dict(best["model"] if best is not None and "model" in best else state["model"])
+        return model.eval()
+
+
+def load_run(path: str | os.PathLike[str]) -> Run:
+    """Read the directory of a run, finished or not.
+
+    Raises:
+        InputError: If there is no run in it.
+    """
+    folder = RunFolder(path)
+    if not folder.holds_run:
+        raise InputError(f"{path} holds no run; one has recipe.toml and environment.json.")
+    state = folder.load_checkpoint()
+    evaluation = None
+    if folder.evaluation.is_file():
+        evaluation = Evaluation.from_json(folder.evaluation.read_text(encoding="utf-8"))
+    return Run(
+        folder=folder,
+        recipe=load_recipe(folder.recipe),
+        rows=() if state is None else tuple(state["history"]),
+        evaluation=evaluation,
+    )
+
+
+def json_of(path: Path) -> dict[str, Any] | None:
+    """What a file of numbers holds; None where there is none.
+
+    Raises:
+        InputError: If it is damaged.
+    """
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: it is not JSON; restore it or train anew.") from error
+
+
+def _json_line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, allow_nan=False) + "\n"
+
+
+def _is_left_over(entry: Path) -> bool:
+    """Whether this is a temporary file that a killed process left."""
+    return entry.name.startswith(".calibrant-")

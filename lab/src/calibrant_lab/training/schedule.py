@@ -1,0 +1,101 @@
+"""Optimisers and learning rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import nearest
+from calibrant_lab.training.joint_optimiser import JointOptimiser
+from calibrant_lab.training.recipe_sections import OptimiserSection, ScheduleSection
+
+_LEAST_FALL = 1e-4  # of the lowest loss, as torch has it
+
+
+def learning_rate(
+    schedule: ScheduleSection, *, base: float, epoch: int, epochs: int, losses: Sequence[float | None] = ()
+) -> float:
+    """Learning rate after ``epoch`` completed epochs; a function of what came before, without state.
+
+    Args:
+        schedule: How it changes.
+        base: The optimiser's learning rate.
+        epoch: Completed epochs.
+        epochs: All epochs.
+        losses: What plateau looks at, one for each completed epoch; None where it was not finite.
+
+    Example:
+        >>> steps = ScheduleSection(name="steps", milestones=(150, 250))
+        >>> rates = [learning_rate(steps, base=0.1, epoch=epoch, epochs=350) for epoch in (0, 149, 150, 250)]
+        >>> [round(rate, 6) for rate in rates]
+        [0.1, 0.1, 0.01, 0.001]
+    """
+    if epoch < schedule.warmup:
+        return base * (epoch + 1) / (schedule.warmup + 1)
+    if schedule.name == "steps":
+        return base * schedule.factor ** sum(milestone <= epoch for milestone in schedule.milestones)
+    if schedule.name == "plateau":
+        return base * schedule.factor ** _plateaus(losses, schedule.patience)
+    if schedule.name == "cosine":
+        passed = (epoch - schedule.warmup) / max(1, epochs - schedule.warmup)
+        return base * (schedule.floor + (1 - schedule.floor) * (1 + math.cos(math.pi * passed)) / 2)
+    return base
+
+
+def _plateaus(losses: Sequence[float | None], patience: int) -> int:
+    """How often the loss stopped falling: more than ``patience`` epochs without a new minimum."""
+    best, idle, found = math.inf, 0, 0
+    for loss in losses:
+        if loss is not None and loss < best * (1 - _LEAST_FALL):
+            best, idle = loss, 0
+        else:
+            idle += 1
+        if idle > patience:
+            found, idle = found + 1, 0
+    return found
+
+
+def build_optimiser(settings: OptimiserSection, model: nn.Module) -> Optimizer:
+    """The optimiser that the recipe asks for.
+
+    Raises:
+        InputError: If there is nothing under a name in ``plain``, or nothing else.
+    """
+    if not settings.plain:
+        return _optimiser(settings, model.parameters())
+    named = dict(model.named_parameters())
+    chosen: set[str] = set()
+    for wanted in settings.plain:
+        under = {name for name in named if name == wanted or name.startswith(f"{wanted}.")}
+        if not under:
+            layers = {name.rpartition(".")[0] or name: None for name in named}
+            raise InputError(
+                f"optimiser.plain names {wanted!r}, which the network lacks{nearest(wanted, layers)}"
+            )
+        chosen |= under
+    if len(chosen) == len(named):
+        raise InputError("optimiser.plain must leave parameters to the optimiser; take sgd for all of them.")
+    return JointOptimiser(
+        [
+            _optimiser(settings, [value for name, value in named.items() if name not in chosen]),
+            torch.optim.SGD([named[name] for name in named if name in chosen], lr=settings.plain_rate),
+        ],
+        rates=[1.0, settings.plain_rate / settings.learning_rate],
+    )
+
+
+def _optimiser(settings: OptimiserSection, parameters: Iterable[nn.Parameter]) -> Optimizer:
+    rate, decay = settings.learning_rate, settings.weight_decay
+    if settings.name == "adagrad":
+        return torch.optim.Adagrad(parameters, lr=rate, weight_decay=decay)
+    if settings.name == "sgd":
+        return torch.optim.SGD(
+            parameters, lr=rate, momentum=settings.momentum, weight_decay=decay, nesterov=settings.nesterov
+        )
+    kind = torch.optim.Adam if settings.name == "adam" else torch.optim.AdamW
+    return kind(parameters, lr=rate, betas=settings.betas, weight_decay=decay)

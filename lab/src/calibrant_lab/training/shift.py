@@ -1,0 +1,229 @@
+"""Test samples under corruptions, judged with what was fitted on clean ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import nearest
+from calibrant.evaluation import compare
+from calibrant.evaluation.fitting.templates import Labelled, templates
+from calibrant.evaluation.result import Estimate
+from calibrant.predictions import Predictions
+from calibrant.predictions.repair_form import repaired, to_repair
+from calibrant.reports.sections import Section, SectionTable
+from calibrant.reports.words import AS_TRAINED, number, with_interval
+from calibrant_lab.data import Dataset, Part, load
+from calibrant_lab.data.images.corruptions import CORRUPTIONS, CorruptedImages
+from calibrant_lab.training.inference import Inference
+from calibrant_lab.training.job import Job
+from calibrant_lab.training.recipe import Recipe
+from calibrant_lab.training.samples import Samples
+
+EVERY = "all"
+_DRAWS = 400  # enough for intervals in a table
+_RESAMPLES = 200
+
+
+@dataclass(frozen=True)
+class Shift:
+    """One corruption at one severity."""
+
+    corruption: str
+    severity: int
+
+    @property
+    def name(self) -> str:
+        """As in names of files."""
+        return f"{self.corruption}-{self.severity}"
+
+
+def shifts(recipe: Recipe) -> list[Shift]:
+    """What the recipe asks for, in the order of the authors.
+
+    Raises:
+        InputError: If it names a corruption that there is not.
+    """
+    asked = recipe.shift.corruption
+    names = [asked] if isinstance(asked, str) else list(asked)
+    if names == [EVERY]:
+        names = list(CORRUPTIONS)
+    if names and not recipe.shift.severities:
+        raise InputError("`shift.severities` must name at least one of 1 to 5; got [].")
+    for name in names:
+        if name not in CORRUPTIONS:
+            raise InputError(
+                f"`shift.corruption` must name corruptions; got {name!r}"
+                f"{nearest(name, [*CORRUPTIONS, EVERY])}"
+            )
+    return [Shift(name, severity) for name in names for severity in sorted(set(recipe.shift.severities))]
+
+
+def shifted(recipe: Recipe, dataset: Dataset, shift: Shift) -> Part:
+    """The test samples under a corruption: computed, or those of a published set of corrupted images.
+
+    Raises:
+        InputError: If the samples are not images, or the published set does not go with them.
+    """
+    settings = recipe.shift
+    if settings.name:
+        raw = load(f"{settings.name}(corruption={shift.corruption!r}, severity={shift.severity})")
+        part = raw.train.rows(_evenly(len(raw.train.labels), settings.samples))
+        shape = tuple(part.inputs.shape[1:])
+        if shape != dataset.input_shape or len(raw.class_names) != dataset.num_classes:
+            raise InputError(
+                f"`shift.name` must name images of shape {dataset.input_shape} and {dataset.num_classes} "
+                f"classes, as {dataset.name} has; {settings.name} has {shape} and {len(raw.class_names)}."
+            )
+        return part
+    rows = _evenly(len(dataset.test), settings.samples)
+    images = CorruptedImages(
+        dataset.test.inputs, shift.corruption, severity=shift.severity, seed=settings.seed
+    )
+    groups = None if dataset.test.groups is None else dataset.test.groups[rows]
+    return Part(inputs=images.chosen(rows), labels=dataset.test.labels[rows], groups=groups)
+
+
+def check_shift(recipe: Recipe, dataset: Dataset) -> None:
+    """Refuse, before anything is trained, shifts that cannot be made.
+
+    Raises:
+        InputError: If there is one.
+    """
+    found = shifts(recipe)
+    if found:
+        shifted(recipe, dataset, found[0])
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """What the network says of a shifted set."""
+
+    shift: Shift
+    labels: torch.Tensor
+    logits: torch.Tensor
+
+
+def shifted_logits(job: Job, samples: Samples, inference: Inference) -> list[Shifted]:
+    """The network's logits of every shifted set; all processes have to take part."""
+    found: list[Shifted] = []
+    for shift in shifts(job.recipe):
+        part = shifted(job.recipe, job.dataset, shift)
+        job.listener.stage(f"predicting under {shift.corruption} {shift.severity}", 0.0)
+        samples.add("shifted", part)
+        found.append(Shifted(shift, part.labels, inference.final_logits("shifted")))
+    return found
+
+
+class ShiftResults:
+    """Predictions and numbers of shifted sets, as they come."""
+
+    def __init__(self, job: Job, clean: Predictions) -> None:
+        self._job, self._clean = job, clean
+        data = Labelled.of(to_repair(clean.calibration))
+        wanted = templates(job.recipe.evaluation.calibrators or None, to_repair(clean).kind)
+        self._calibrators = {each.title: each.fit(data) for each in wanted}
+        self._rows = [self._row(None, clean.test)]
+
+    def add(self, found: Shifted) -> None:
+        """Write the predictions of a shifted set beside the clean calibration samples, and judge them."""
+        calibration, names = self._clean.calibration, list(self._job.dataset.class_names)
+        if calibration.labels is None:
+            raise InputError("`labels` must be given for the calibration samples.")
+        logits, labels = found.logits, found.labels
+        test = Predictions(logits=logits, labels=labels, class_names=names)
+        whole = Predictions(
+            logits=torch.cat([calibration.scores.to(logits.dtype), logits]),
+            labels=torch.cat([calibration.labels, labels]),
+            split=torch.tensor([0] * calibration.num_samples + [1] * len(labels)),
+            class_names=names,
+        )
+        folder = self._job.folder.shift
+        folder.mkdir(exist_ok=True)
+        whole.save(folder / f"{found.shift.name}.npz")
+        self._rows.append(self._row(found.shift, test))
+
+    def write(self) -> dict[str, Any]:
+        """Write the numbers of all."""
+        settings = self._job.recipe.shift
+        found = {
+            "source": settings.name or "computed",
+            "seed": settings.seed,
+            "level": 0.95,
+            "calibrators": [AS_TRAINED, *self._calibrators],
+            "rows": self._rows,
+        }
+        self._job.folder.write(self._job.folder.shift_numbers, json.dumps(found, indent=2) + "\n")
+        return found
+
+    def _row(self, shift: Shift | None, test: Predictions) -> dict[str, Any]:
+        arms = [(AS_TRAINED, test)]
+        for title, calibrator in self._calibrators.items():
+            arms.append((title, repaired(test, calibrator.predict_proba(to_repair(test).scores))))
+        evaluation = self._job.recipe.evaluation
+        judged = compare(
+            arms,
+            num_bins=evaluation.num_bins,
+            bootstrap=min(evaluation.bootstrap, _RESAMPLES),
+            null_draws=_DRAWS,
+            seed=self._job.recipe.seed,
+        )
+        metrics = [model.metrics for model in judged.models]
+        return {
+            "corruption": None if shift is None else shift.corruption,
+            "severity": 0 if shift is None else shift.severity,
+            "num_test": test.num_samples,
+            "accuracy": asdict(metrics[0]["accuracy"]),
+            "ece": {name: asdict(each["ece"]) for (name, _), each in zip(arms, metrics, strict=True)},
+        }
+
+
+def shift_section(found: Mapping[str, Any]) -> Section:
+    """The table of all shifted sets, and the mean of each severity where there are several corruptions."""
+    names = found["calibrators"]
+    rows = [_cells(row) for row in found["rows"]]
+    severities = sorted({row["severity"] for row in found["rows"]} - {0})
+    if len(rows) > 1 + len(severities):
+        rows[1:1] = [_mean(found["rows"], severity, names) for severity in severities]
+    clean = found["rows"][0]
+    made = f"computed with seed {found['seed']}" if found["source"] == "computed" else found["source"]
+    return Section(
+        title="Under shift",
+        text=(
+            f"Test images under corruptions ({made}).",
+            "The calibrators are those fitted on clean images: does their repair last?",
+        ),
+        table=SectionTable(
+            label="Accuracy and calibration error under shift",
+            groups=(("", 3), ("Calibration error (ECE)", len(names))),
+            columns=("Corruption", "Severity", "Accuracy", *names),
+            rows=tuple(rows),
+        ),
+        note=f"{clean['num_test']} clean images, {found['rows'][-1]['num_test']} in each corrupted set. "
+        "Intervals cover 95 %; the means have none, because their images are the same.",
+    )
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    name = "none" if row["corruption"] is None else str(row["corruption"])
+    estimates = [Estimate(**each) for each in (row["accuracy"], *row["ece"].values())]
+    return (name, str(row["severity"]), *map(with_interval, estimates))
+
+
+def _mean(rows: list[Mapping[str, Any]], severity: int, names: list[str]) -> tuple[str, ...]:
+    these = [row for row in rows if row["severity"] == severity]
+    accuracy = sum(row["accuracy"]["value"] for row in these) / len(these)
+    errors = [sum(row["ece"][name]["value"] for row in these) / len(these) for name in names]
+    return (f"mean of {len(these)}", str(severity), number(accuracy), *(number(each) for each in errors))
+
+
+def _evenly(total: int, wanted: int) -> torch.Tensor:
+    """All rows, or so many that are evenly spaced."""
+    if not 0 < wanted < total:
+        return torch.arange(total)
+    return torch.linspace(0, total - 1, wanted).long()

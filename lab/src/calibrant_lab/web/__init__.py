@@ -1,0 +1,1 @@
+"""The network of ``calibrant serve --model``."""

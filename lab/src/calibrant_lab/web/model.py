@@ -1,0 +1,205 @@
+"""Loading a network and what makes its probabilities true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant._math.errors import InputError
+from calibrant.calibrators import Calibrator, load_calibrator
+from calibrant.calibrators import build as build_calibrator
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.predictions import Predictions, load_predictions
+from calibrant.predictions.repair_form import to_repair
+from calibrant.web.intervals import refits
+from calibrant.web.limits import Limits, Refusal
+from calibrant.web.settings import ModelSettings
+from calibrant.web.uploads import Upload
+from calibrant_lab.data import Geometry, Preparation
+from calibrant_lab.models import build_trained
+from calibrant_lab.training.data import preparation, read_data
+from calibrant_lab.training.run import load_run
+from calibrant_lab.web.chest import ORDERS, notice_for, plain
+from calibrant_lab.web.classifier import LIKELIEST, Classifier
+from calibrant_lab.web.images import png
+from calibrant_lab.web.views import Seen
+
+Tell = Callable[[str, float], None]
+
+
+def load_classifier(settings: ModelSettings, tell: Tell = lambda *_: None) -> Classifier:
+    """Load the network and the calibrator, and fit what intervals need.
+
+    Raises:
+        InputError: If something is missing, or does not fit together.
+    """
+    run = load_run(settings.model) if Path(settings.model).is_dir() else None
+    rows = _calibration_rows(settings, None if run is None else run.predictions)
+    calibrator = None if settings.calibrator is None else load_calibrator(settings.calibrator)
+    multilabel = settings.multilabel or any(
+        each is not None and kind == "multilabel"
+        for each, kind in ((rows, rows and rows.kind), (calibrator, calibrator and calibrator.kind_))
+    )
+    names, columns = _names(settings, rows, calibrator)
+    if run is None:
+        given = settings.class_names or names
+        outputs = len(given)
+        seen = _seen(settings, outputs, multilabel=multilabel)
+    else:
+        data = run.recipe.data
+        dataset = read_data(data)
+        seen = Seen(
+            network=run.model().eval(),
+            geometry=Geometry(size=data.size, channels=data.channels),
+            preparation=preparation(data, dataset),
+            channels=dataset.input_shape[0],
+            side=data.crop,
+            ten=run.recipe.evaluation.views == "ten-crop",
+            multilabel=multilabel,
+        )
+    form = None if rows is None else to_repair(rows) if not multilabel else rows
+    if calibrator is None and form is not None:
+        method = settings.method or ("platt" if multilabel else "temperature")
+        calibrator = fit_quietly(build_calibrator(method), Labelled.of(form))
+    spread = None
+    if calibrator is not None and form is not None and settings.resamples:
+        spread = refits(calibrator, form, number=settings.resamples, level=settings.level, tell=tell)
+    found = Classifier(
+        name=settings.model if run is None else run.folder.path.resolve().name,
+        seen=seen,
+        columns=columns,
+        class_names=names,
+        multilabel=multilabel,
+        calibrator=calibrator,
+        refits=spread,
+        prevalence=None if rows is None else _prevalence(rows, len(names)),
+        num_calibration=None if rows is None else rows.num_samples,
+        notice=settings.notice or notice_for(names),
+    )
+    _try(found)
+    return found
+
+
+def _try(classifier: Classifier) -> None:
+    """Ask about a grey image, so that what does not fit is said now and the first visitor need not wait."""
+    grey = Upload("grey.png", png(np.full((256, 256), 0.5)))
+    try:
+        classifier.with_map(grey, LIKELIEST, Limits(), lambda *_: None)
+    except Refusal as refusal:
+        raise InputError(refusal.sentence) from refusal
+
+
+def _calibration_rows(settings: ModelSettings, of_run: Predictions | None) -> Predictions | None:
+    """The samples that the calibrator is fitted on."""
+    if settings.predictions is not None:
+        given = load_predictions(settings.predictions)
+    elif of_run is not None:
+        given = of_run.with_clusters(of_run.clusters or of_run.groups)  # of a run groups are patients
+    else:
+        return None
+    if given.labels is None:
+        raise InputError("--predictions must have labels, which the calibrator is fitted on.")
+    return given.calibration if given.has_calibration else given
+
+
+def _names(
+    settings: ModelSettings, rows: Predictions | None, calibrator: Calibrator | None
+) -> tuple[tuple[str, ...], Tensor | None]:
+    """The classes in the order of the calibrator, and which of the network's outputs these are."""
+    own = settings.class_names
+    of_rows = None if rows is None else rows.class_names
+    of_calibrator = None if calibrator is None else calibrator.class_names_
+    if of_rows and of_calibrator and list(map(plain, of_rows)) != list(map(plain, of_calibrator)):
+        raise InputError("--predictions and --calibrator must name the same classes in the same order.")
+    reference = of_rows or of_calibrator
+    if reference is None:
+        count = None if rows is None else rows.num_classes
+        count = count or (calibrator.num_classes_ if calibrator is not None else None)
+        names = own or (None if count is None else tuple(f"class {number}" for number in range(count)))
+        if names is None:
+            raise InputError("--class-names must say what the network's outputs are, or how many there are.")
+        if count is not None and len(names) != count:
+            raise InputError(
+                f"--class-names must name the {count} classes of the calibrator; got {len(names)}."
+            )
+        return names, None
+    names = tuple(str(each) for each in reference)
+    if own is None:
+        return names, None
+    places = {plain(name): place for place, name in enumerate(own)}
+    missing = [name for name in names if plain(name) not in places]
+    if missing:
+        raise InputError(
+            f"--class-names must hold the calibrator's class {missing[0]!r}; got {', '.join(own)}."
+        )
+    return names, torch.tensor([places[plain(name)] for name in names])
+
+
+def _prevalence(rows: Predictions, count: int) -> tuple[float, ...]:
+    """How often each class occurs, rows with their weights."""
+    labels = torch.as_tensor(rows.labels)
+    held = labels.double() if labels.ndim == 2 else torch.nn.functional.one_hot(labels.long(), count).double()
+    weights = torch.ones(len(held)) if rows.weights is None else torch.as_tensor(rows.weights)
+    return tuple(((weights.double()[:, None] * held).sum(0) / weights.double().sum()).tolist())
+
+
+def _seen(settings: ModelSettings, outputs: int, *, multilabel: bool) -> Seen:
+    """A network that is not a run, with what its images go through."""
+    side = settings.crop or settings.size
+    if settings.ten_crop and not settings.crop:
+        raise InputError("--ten-crop needs --crop, the side of the squares that are cut out.")
+    shape = (settings.channels, side or 224, side or 224)
+    network = build_trained(settings.model, settings.weights, input_shape=shape, num_classes=outputs)
+    if (settings.mean is None) != (settings.std is None):
+        raise InputError("--mean and --std go together; got one of them.")
+    prepared = Preparation.none(settings.channels)
+    if settings.mean is not None and settings.std is not None:
+        prepared = Preparation.given(list(settings.mean), list(settings.std), settings.channels)
+    cut = settings.ten_crop
+    return Seen(
+        network=network.eval(),
+        geometry=Geometry(
+            size=settings.size,
+            resize=settings.resize,
+            crop=0 if cut else settings.crop,
+            channels=settings.channels,
+        ),
+        preparation=prepared,
+        channels=settings.channels,
+        side=settings.crop if cut else 0,
+        ten=cut,
+        multilabel=multilabel,
+    )
+
+
+def class_names_of(text: str) -> tuple[str, ...]:
+    """Names with commas between them, a file with one in each line, or an order that is known by name.
+
+    Example:
+        >>> class_names_of("cat, dog"), len(class_names_of("chexnet"))
+        (('cat', 'dog'), 14)
+    """
+    if text.lower() in ORDERS:
+        return ORDERS[text.lower()]
+    path = Path(text)
+    if "," not in text and path.is_file():
+        try:
+            given = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path} must hold a name in each line; it is not UTF-8.") from error
+    else:
+        given = text.split(",")
+    names = tuple(each.strip() for each in given if each.strip())
+    if len(set(names)) != len(names):
+        twice = next(each for each in names if names.count(each) > 1)
+        raise InputError(f"--class-names must differ; got {twice!r} twice.")
+    if len(names) < 2:
+        known = ", ".join(ORDERS)
+        raise InputError(
+            f"--class-names must be two names or more, a file of them, or one of {known}; got {text!r}."
+        )
+    return names

@@ -1,0 +1,268 @@
+"""Data that are not what they should be: one sentence each, and nothing is left behind."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.io import savemat
+
+from calibrant._math.errors import InputError
+from calibrant_lab import data
+from calibrant_lab.data.text.vectors import read_vectors
+
+IMAGES = np.zeros((6, 4, 4), np.uint8)
+LABELS = np.array([0, 1] * 3)
+
+
+def refused(name: Path | str, words: str, folder: Path | None = None) -> None:
+    """One sentence, and no file more than before."""
+    present = set((folder or Path(name)).rglob("*"))
+    with pytest.raises(InputError, match=words) as caught:
+        data.load(str(name), folder=folder)
+    assert "\n" not in str(caught.value)
+    assert set((folder or Path(name)).rglob("*")) == present
+
+
+def picture(side: int = 4) -> bytes:
+    """A black image."""
+    file = io.BytesIO()
+    Image.fromarray(np.zeros((side, side), np.uint8)).save(file, "PNG")
+    return file.getvalue()
+
+
+def written(folder: Path, **files: bytes | str) -> Path:
+    """A folder with these files; ``__`` in a name stands for a slash, ``_dot_`` for a dot."""
+    for name, content in files.items():
+        path = folder / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"x_train": IMAGES[:0], "y_train": LABELS[:0]}, "a label for each sample; got none"),
+        ({"x_test": IMAGES[:0], "y_test": LABELS[:0]}, "a label for each sample; got none"),
+        (
+            {"x_test": IMAGES[:, :3], "y_test": LABELS},
+            r"of one shape, .* \(1, 4, 4\); got \(1, 3, 4\)",
+        ),
+        ({"x_train": IMAGES[:, :0]}, "must hold values"),
+        ({"y_train": LABELS + 10**9}, "the highest is 1000000001"),
+        ({"class_names": np.array("one")}, "at least two classes; got 1"),
+        ({"y_train": np.array([None] * 6)}, r"\(it holds Python objects\)"),
+    ],
+)
+def test_arrays(tmp_path, change, words) -> None:
+    """Empty splits, splits of different shapes, identifiers instead of labels."""
+    np.savez(tmp_path / "a.npz", **({"x_train": IMAGES, "y_train": LABELS} | change), allow_pickle=True)
+    refused(tmp_path / "a.npz", words)
+
+
+def test_paths(tmp_path) -> None:
+    """A path that leads nowhere, to something else, or is empty."""
+    np.save(tmp_path / "a.npy", LABELS)
+    (tmp_path / "a.npy").rename(tmp_path / "a.npz")
+    refused(tmp_path / "a.npz", "it holds no named arrays")
+    refused(tmp_path / "b.tar.gz", "b.tar.gz does not exist; give the path")
+    refused(
+        written(tmp_path, a_dot_txt="") / "a.txt", "not a file of data that can be read: give an .npz file"
+    )
+    refused(" ", "there is no data set ' '", folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"jpeg_train": np.zeros(9)}, "'jpeg_train' must hold bytes"),
+        (
+            {"offset_train": np.array([0, 9, 400])},
+            r"must rise from 0 or more to at most the \d+ bytes",
+        ),
+        ({"offset_train": np.array([0, 9, 5])}, "'offset_train' must rise"),
+        ({"y_train": np.array([0, 1, 2])}, "as many labels as samples; got 3 and 2"),
+        ({"y_train": np.array([0.5, 1])}, "'y_train' must hold one whole number per sample"),
+        ({"y_train": np.array([0, 10])}, "labels must lie in 0 … 9; the train split has 0 … 10"),
+        ({"jpeg_train": np.zeros(999, np.uint8)}, "image 0 cannot be decoded: its bytes are not an image"),
+    ],
+)
+def test_encoded_images(tmp_path, change, words) -> None:
+    """Places that lead out of the bytes, labels that do not go with the images."""
+    pixels = np.frombuffer(picture() * 2, np.uint8)
+    offsets = np.array([0, len(pixels) // 2, len(pixels)])
+    part = {"jpeg_{}": pixels, "offset_{}": offsets, "y_{}": np.array([0, 1])}
+    good = {key.format(split): value for split in ("train", "test") for key, value in part.items()}
+    (tmp_path / "cifar10_jpeg").mkdir()
+    np.savez(tmp_path / "cifar10_jpeg" / "cifar10_jpeg.npz", **(good | change))
+    refused("cifar10_jpeg", words, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"x": IMAGES.astype(float)}, "'x' must hold grey images of bytes"),
+        ({"y": np.array(list("ababab"))}, "'y' must hold one whole number per sample"),
+        ({"y": LABELS[:3]}, "as many labels as samples; got 3 and 6"),
+        ({"name": np.array(["a"])}, "a group for each of its 6 samples"),
+    ],
+)
+def test_chest_x_rays(tmp_path, change, words) -> None:
+    """Arrays of other kinds and lengths."""
+    names = np.array([f"{number:08d}_000.png" for number in range(6)])
+    good = {"x": IMAGES, "y": LABELS, "classes": np.array(["a", "b"]), "name": names}
+    (tmp_path / "chest_xray_covid").mkdir()
+    np.savez(tmp_path / "chest_xray_covid" / "chest_xray_224.npz", **(good | change))
+    refused("chest_xray_covid", words, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (np.array([[1.5], [2]]), "y must hold one whole number per sample"),
+        (np.array([[np.nan], [2]]), "y must hold one whole number per sample"),
+        (np.array(["a", "b"]), "y must hold one whole number per sample"),
+    ],
+)
+def test_svhn_labels(tmp_path, labels, words) -> None:
+    """Labels that are no whole numbers are not cut to such."""
+    for split in ("train", "test"):
+        savemat(tmp_path / f"{split}_32x32.mat", {"X": np.zeros((32, 32, 3, 2), np.uint8), "y": labels})
+    refused(tmp_path, words)
+
+
+def test_a_changed_byte_of_an_archive_is_found(tmp_path, rng) -> None:
+    """The checksum at the end of a gzipped archive is looked at, although no file is there."""
+    record = np.column_stack([np.uint8([0, 1]), rng.integers(0, 256, (2, 3072), dtype=np.uint8)]).tobytes()
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz", compresslevel=0) as archive:
+        for name in [*(f"data_batch_{n}.bin" for n in range(1, 6)), "test_batch.bin", "batches.meta.txt"]:
+            content = b"a b" if name.endswith("txt") else record
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    whole = bytearray(file.getvalue())
+    path = tmp_path / "cifar10.tar.gz"
+    path.write_bytes(whole)
+    assert data.load(str(path)).class_names == ("a", "b")
+    whole[1000] ^= 1
+    path.write_bytes(whole)
+    refused(path, r"damaged or cut off \(CRC check failed")
+    path.write_bytes(b"")
+    refused(path, r"cifar10.tar.gz is empty; delete it")
+
+
+def test_archives_of_another_set_or_kind(tmp_path) -> None:
+    """CIFAR-10 under the name of CIFAR-100; links in a zip; a password."""
+    batch = bytes(3073)
+    files = {f"cifar100__data_batch_{n}_dot_bin": batch for n in range(1, 6)}
+    written(tmp_path, **files, cifar100__test_batch_dot_bin=batch, cifar100__batches_dot_meta_dot_txt="a b")
+    (tmp_path / "cifar100" / "train").touch()
+    refused("cifar100", "holds cifar10, not cifar100; name that set", tmp_path)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        link = zipfile.ZipInfo("tiny/wnids.txt")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, "/etc/passwd")
+    refused(tmp_path / "a.zip", "'tiny/wnids.txt' in it is a link or a device")
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        archive.writestr("wnids.txt", "n01")
+    locked = bytearray((tmp_path / "b.zip").read_bytes())
+    locked[6] |= 1
+    locked[locked.index(b"PK\x01\x02") + 8] |= 1
+    (tmp_path / "b.zip").write_bytes(locked)
+    refused(tmp_path / "b.zip", "is encrypted")
+
+
+def test_links_to_corrupted_images(tmp_path) -> None:
+    """A link instead of an array is refused, and no array may be empty."""
+    (tmp_path / "cifar10-c").mkdir()
+    path = tmp_path / "cifar10-c" / "CIFAR-10-C.tar"
+    with tarfile.open(path, "w") as archive:
+        member = tarfile.TarInfo("CIFAR-10-C/fog.npy")
+        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(member)
+    name = 'cifar10-c(corruption="fog", severity=1)'
+    refused(name, "'CIFAR-10-C/fog.npy' in it is a link", tmp_path)
+    path.write_bytes(b"")
+    refused(name, "it is empty", tmp_path)
+    path.unlink()
+    np.save(
+        written(tmp_path / "cifar10-c" / "CIFAR-10-C", x="") / "fog.npy", np.zeros((0, 32, 32, 3), np.uint8)
+    )
+    refused(name, "fog.npy: an array of shape", tmp_path)
+    refused('cifar10-c(corruption="fog", severity=2.0)', r"must be 1, 2, 3, 4 or 5; got 2\.0", tmp_path)
+
+
+def test_folders_of_images(tmp_path) -> None:
+    """An empty test split, and a file that is no image."""
+    folder = written(tmp_path / "f", train__a__1_dot_png=picture(), train__b__1_dot_png=picture())
+    (folder / "test").mkdir()
+    refused(folder, "the test split must hold samples; got none")
+    (folder / "test").rmdir()
+    refused(
+        written(folder, train__b__2_dot_png=b"x"),
+        r"2.png cannot be decoded \(it is not an image\); replace or",
+    )
+
+
+def test_chestxray14_tables_and_lists(tmp_path) -> None:
+    """A table in another encoding, an image twice in it, an empty list."""
+    head = "Image Index,Finding Labels,Patient ID\n"
+    folder = written(tmp_path / "x", images__1_dot_png=picture())
+    table = folder / "Data_Entry_2017.csv"
+    for content, words in (
+        ("é,Mass,1\n", "cannot be read as CSV"),
+        ("1.png,Mass,1\n1.png,Hernia,2\n", "each image once; 1.png is in it again"),
+        ("", "holds no images"),
+    ):
+        table.write_bytes((head + content).encode("latin-1"))
+        refused(folder, words)
+    table.write_text(f"{head}1.png,Mass,1\n")
+    (folder / "train_val_list.txt").write_text("1.png")
+    (folder / "test_list.txt").touch()
+    refused(folder, r"test_list.txt is empty; get it again")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([{"text": "a", "label": 10**9}], "the highest is 1000000000"),
+        ([{"text": None, "label": 0}], "`text` must be a text in quotes; got None"),
+        ([{"text": "", "label": 0}, {"text": ".", "label": 1}], "must hold words; they are all empty"),
+        ([{"text": "a", "label": "x"}], "at least two classes; got 1"),
+    ],
+)
+def test_texts(tmp_path, lines, words) -> None:
+    """Identifiers instead of labels, and what is no text."""
+    (tmp_path / "train.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines) + "\n")
+    refused(tmp_path, words)
+
+
+def test_deep_json_is_damage(tmp_path) -> None:
+    """Brackets without end do not exhaust the stack."""
+    (tmp_path / "train.jsonl.gz").write_bytes(gzip.compress(b"[" * 200_000))
+    refused(tmp_path, "line 1 is not JSON")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"vectors": np.full((2, 3), np.nan)}, "must hold finite numbers; those of 'a' are not"),
+        ({"vectors": np.ones((2, 0))}, r"vectors of shape \(2, 0\)"),
+        ({"vectors": np.ones((2, 3)) * 1j}, "vectors of complex128"),
+        ({"words": np.array("a")}, r"words of shape \(\)"),
+    ],
+)
+def test_word_vectors(tmp_path, arrays, words) -> None:
+    """Numbers that are none, and arrays that do not go together."""
+    np.savez(tmp_path / "v.npz", **({"words": np.array(["a", "b"]), "vectors": np.ones((2, 3))} | arrays))
+    with pytest.raises(InputError, match=words):
+        read_vectors(tmp_path / "v.npz", ("a", "b"))

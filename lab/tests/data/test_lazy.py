@@ -1,0 +1,102 @@
+"""Images that are decoded when they are chosen: the same pixels, in bounded memory."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from calibrant._math.errors import InputError
+from calibrant_lab import data
+from calibrant_lab.data.lazy import StoredImages
+
+
+@pytest.fixture
+def folder(tmp_path, rng):
+    """Coloured images of two classes and of differing sizes."""
+    for kind in ("ant", "cat"):
+        (tmp_path / kind).mkdir()
+        for number in range(6):
+            pixels = rng.integers(0, 256, (8 + number, 10, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / kind / f"{number}.png")
+    return tmp_path
+
+
+def test_lazy_and_resident_images_are_the_same(folder) -> None:
+    """Whether a split fits into the memory that it may take decides when it is decoded, and nothing else."""
+    raw = data.load(str(folder), geometry=data.Geometry(size=6))
+    resident, lazy = (data.split(raw, memory=memory, test=4, calibration=2) for memory in (10**9, 0))
+    assert isinstance(resident.train.inputs, torch.Tensor)
+    for name, part in lazy.parts.items():
+        assert isinstance(part.inputs, data.LazyImages)
+        assert torch.equal(part.inputs[:], resident.parts[name].inputs)
+        assert torch.equal(part.inputs[torch.tensor([1, 0])], resident.parts[name].inputs[[1, 0]])
+    assert torch.equal(pickle.loads(pickle.dumps(lazy.test.inputs))[1], resident.test.inputs[1])
+    prepared = data.Preparation.fitted(lazy.train.inputs).mean
+    torch.testing.assert_close(prepared, data.Preparation.fitted(resident.train.inputs).mean)
+
+
+def test_the_fingerprint_of_lazy_images_tells_sets_apart(folder) -> None:
+    """Another size, another seed or another file give another fingerprint; the same set the same."""
+
+    def fingerprint(size: int = 6, seed: int = 0) -> str:
+        raw = data.load(str(folder), geometry=data.Geometry(size=size))
+        return data.split(raw, memory=0, seed=seed, test=4, calibration=2).sha256()
+
+    first = fingerprint()
+    assert first == fingerprint()
+    assert len({first, fingerprint(size=5), fingerprint(seed=1)}) == 3
+    Image.fromarray(np.zeros((40, 50, 3), np.uint8)).save(folder / "ant" / "0.png")
+    assert fingerprint() != first
+
+
+def test_sixteen_bits_keep_their_shades(tmp_path) -> None:
+    """Grey images of sixteen bits give their upper eight bits, not white."""
+    for kind in ("ant", "cat"):
+        (tmp_path / kind).mkdir()
+        for number in range(2):
+            levels = (np.arange(16, dtype=np.uint16) * 4096 + number).reshape(4, 4)
+            Image.fromarray(levels).save(tmp_path / kind / f"{number}.png")
+    images = data.load(str(tmp_path)).train.inputs
+    np.testing.assert_array_equal(np.asarray(images[0]).ravel(), np.arange(16) * 16)
+
+
+def test_geometry_is_pillows(rng) -> None:
+    """Shorter side, middle square, size, channels: as one would do it by hand."""
+    pixels = rng.integers(0, 256, (2, 3, 20, 30), dtype=np.uint8)
+    images = StoredImages(
+        torch.from_numpy(pixels), geometry=data.Geometry(resize=10, crop=8, size=4, channels=1)
+    )
+    image = Image.fromarray(pixels[1].transpose(1, 2, 0)).convert("L")
+    expected = image.resize((15, 10), Image.Resampling.BILINEAR).crop((3, 1, 11, 9))
+    expected = np.asarray(expected.resize((4, 4), Image.Resampling.BILINEAR))
+    assert images.shape == (2, 1, 4, 4)
+    np.testing.assert_array_equal(images[1][0].numpy(), expected)
+
+
+def test_what_cannot_be_decoded_is_named(folder) -> None:
+    """Sizes that differ, a crop that is too large, a damaged file."""
+    with pytest.raises(
+        InputError, match=r"0.png has 10 × 8 pixels, 1.png has 10 × 9; scale them with data.size"
+    ):
+        data.load(str(folder))
+    with pytest.raises(InputError, match="`crop` must be at most the shorter side of the images, 8; got 9"):
+        data.split(data.load(str(folder), geometry=data.Geometry(crop=9)))
+    with pytest.raises(InputError, match="`size` must be 0 or more; got -1"):
+        data.Geometry(size=-1)
+    with pytest.raises(InputError, match="only images of bytes can be scaled"):
+        data.load("digits", geometry=data.Geometry(size=4))
+    file = folder / "cat" / "3.png"
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(InputError, match=r"3.png cannot be decoded"):
+        data.split(data.load(str(folder), geometry=data.Geometry(size=4)))
+
+
+def test_many_images_are_decoded_by_threads(monkeypatch, rng) -> None:
+    """As many threads as cores give the pixels that one gives."""
+    pixels = torch.from_numpy(rng.integers(0, 256, (50, 1, 5, 5), dtype=np.uint8))
+    monkeypatch.setattr("calibrant_lab.data.lazy.num_threads", lambda: 3)
+    assert torch.equal(StoredImages(pixels)[:], pixels)

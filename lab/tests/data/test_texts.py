@@ -1,0 +1,284 @@
+"""Readers of texts and trees, their words, and vectors of these."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant_lab import data
+from calibrant_lab.data.table import RawTexts
+from calibrant_lab.data.text import sets
+from calibrant_lab.data.text.trees import LEVEL, parse_tree, read_trees
+from calibrant_lab.data.text.vectors import no_vectors, read_vectors, vectors_path
+from calibrant_lab.data.text.words import by_frequency, numbered, words_of
+from calibrant_lab.training.data import read_data
+from calibrant_lab.training.recipe_sections import DataSection
+
+TREES = {
+    "train": ["(3 (2 (2 Not) (1 bad)) (2 .))", "(2 (2 So) (2 so))", "(0 (2 bad) (0 (2 so) (1 bad)))"],
+    "val": ["(1 (2 Dire) (2 .))", "(4 (3 good) (2 .))"],
+    "test": ["(4 (4 Good) (2 .))", "(0 (0 bad) (2 .))"],
+}
+
+
+def write_lines(path: Path, records: list[dict[str, object]]) -> Path:
+    """Lines of JSON, compressed where the name says so."""
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+@pytest.fixture
+def treebank(tmp_path) -> Path:
+    """A few trees in the form of the treebank."""
+    for split, trees in TREES.items():
+        write_lines(tmp_path / "sst_trees" / f"{split}.jsonl.gz", [{"tree": tree} for tree in trees])
+    return tmp_path
+
+
+def test_words_are_cut_as_the_keras_tokenizer_does() -> None:
+    """Its filters become spaces, apostrophes and no-break spaces stay, and only spaces and filters cut."""
+    text = "From_The [A] re-post:\tIT'S\n~50%\xa0off; 'quoted'\r\n"
+    assert words_of(text) == ["from", "the", "a", "re", "post", "it's", "50", "\xa0off", "'quoted'\r"]
+
+
+def test_the_vocabulary_goes_by_frequency_then_by_first_use() -> None:
+    """Keras keeps the words whose rank is below the size, ranks beginning at one."""
+    texts = [["c", "b", "a"], ["a", "b", "d"]]
+    assert by_frequency(texts, 4) == ("b", "a", "c")
+    assert numbered(texts, ("b", "a", "c"), length=2).tolist() == [[1, 2], [2, 1]]
+    assert numbered([["d"], []], ("b",), length=2).tolist() == [[0, 0], [0, 0]]
+    with pytest.raises(InputError, match="1 or more words"):
+        numbered(texts, (), length=0)
+
+
+def test_newsgroups_are_cut_by_the_authors_shuffle(tmp_path, monkeypatch) -> None:
+    """Posts in the order of group and file name, numpy's seed 1: the last fifth tests, those before validate.
+
+    Folders of posts and lines of JSON give the same, whatever split the lines came in.
+    """
+    monkeypatch.setattr(sets, "_VALIDATION", 3)
+    posts = [(number % 20, str(9000 + 7 * number), f"word{number} ends") for number in range(40)]
+    for label, name, text in posts:
+        place = tmp_path / "posts" / sets.NEWSGROUPS[label] / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f"From: me\nSubject: it\n\n{text}\n", encoding="latin-1")
+        (place.parent / "README").write_text("no post")
+    lines = [{"id": name, "label": label, "text": text} for label, name, text in reversed(posts)]
+    write_lines(tmp_path / "lines" / "train.jsonl.gz", lines[:25])
+    write_lines(tmp_path / "lines" / "test.jsonl", lines[25:])
+    read = [
+        sets.read_newsgroups(tmp_path / name, name=name, words=100, length=4) for name in ("posts", "lines")
+    ]
+    order = np.arange(40)
+    np.random.RandomState(1).shuffle(order)
+    ordered = [text for _, _, text in sorted(posts)]
+    wanted = [ordered[row].split()[0] for row in order]
+    for raw in read:
+        assert raw.calibration is not None
+        assert raw.test is not None
+        found = torch.cat([raw.train.inputs[:], raw.calibration.inputs[:], raw.test.inputs[:]])
+        assert [raw.vocabulary[row[-2] - 1] for row in found.tolist()] == wanted
+        assert [len(part.labels) for part in (raw.train, raw.calibration, raw.test)] == [29, 3, 8]
+        assert [raw.vocabulary[row[-1] - 1] for row in found.tolist()] == ["ends"] * 40
+    assert torch.equal(read[0].train.labels, read[1].train.labels)
+
+
+def test_a_tree_becomes_rows_with_children_levels_and_labels(treebank) -> None:
+    """The root comes first, a node's children follow it, and levels count from the leaves."""
+    raw = data.load("sst_trees", folder=treebank)
+    assert isinstance(raw, RawTexts)
+    table = raw.train.inputs[torch.tensor([0])][0]
+    numbers = {word: number for number, word in enumerate(("", *raw.vocabulary))}
+    assert table.dtype == torch.int32
+    assert table.tolist() == [
+        [1, 4, 0, 2, 2],
+        [2, 3, 0, 1, 1],
+        [-1, -1, numbers["Not"], 1, 0],
+        [-1, -1, numbers["bad"], 0, 0],
+        [-1, -1, numbers["."], 1, 0],
+    ]
+
+
+def test_the_binary_task_drops_neutral_roots_and_the_fine_one_none(treebank) -> None:
+    """Words of dropped trees are known all the same, and case counts."""
+    raw, fine = data.load("sst_trees", folder=treebank), data.load("sst_trees(fine=True)", folder=treebank)
+    assert raw.train.labels.tolist() == [1, 0]
+    assert fine.train.labels.tolist() == [3, 2, 0]
+    assert raw.class_names == ("negative", "positive")
+    assert len(fine.class_names) == 5
+    assert isinstance(raw, RawTexts)
+    assert {"So", "so", "Good", "good"} <= set(raw.vocabulary)
+    padded = raw.calibration.inputs[torch.tensor([0])] if raw.calibration else torch.zeros(1, 1, 5)
+    assert padded[0, :, 4].tolist() == [1, 0, 0, -1, -1]
+
+
+def test_a_no_break_space_is_part_of_a_word() -> None:
+    """The treebank has such words."""
+    assert [node.word for node in parse_tree("(2 (2 3\xa01\\/2) (2 stars))")] == ["", "3\xa01\\/2", "stars"]
+
+
+@pytest.mark.parametrize(
+    ("tree", "words"),
+    [
+        ("(3 (2 Not)", "ends early"),
+        ("", "ends early"),
+        ("(3 (2 a) (2 b)) (2 c)", "has two roots"),
+        ("(3 (2 a))", "neither one word nor two children"),
+        ("(3 (2 a) (2 b) (2 c))", "neither one word nor two children"),
+        ("(3 a b)", "misplaced 'b'"),
+        ("(9 a)", r"misplaced '\('"),
+        ("(3 (2 a) (2 b)))", r"misplaced '\)'"),
+    ],
+)
+def test_broken_trees_are_refused(tree, words) -> None:
+    """The sentence says what is wrong and what a tree looks like."""
+    with pytest.raises(InputError, match=f"{words}; it must look like"):
+        parse_tree(tree)
+
+
+def test_vectors_of_unknown_words_are_nan_and_lower_case_stands_in(tmp_path) -> None:
+    """An archive and GloVe's own text give the same; padding is zero."""
+    words, vectors = ["good", "Bad", "other"], np.array([[1, 2], [3, 4], [5, 6]], dtype=np.float16)
+    np.savez(tmp_path / "v.npz", words=words, vectors=vectors)
+    (tmp_path / "v.txt").write_text("good 1 2\n. . 9 9\nBad 3 4\nother 5 6\n", encoding="utf-8")
+    for name in ("v.npz", "v.txt"):
+        found = read_vectors(tmp_path / name, ["Good", "Bad", "bad", "none"])
+        assert found.nan_to_num(-1).tolist() == [[0, 0], [1, 2], [3, 4], [-1, -1], [-1, -1]]
+    assert no_vectors(["a"], 2).nan_to_num(-1).tolist() == [[0, 0], [-1, -1]]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"good 1 2\nbad 1\n", "line 2 holds a word and 1 numbers"),
+        (b"good x y\n", "cannot be read as word vectors"),
+        (b"\xff\xfe", "cannot be read as word vectors"),
+        (b"", "knows none of the 1 words"),
+        (b"else 1 2\n", "knows none of the 1 words"),
+    ],
+)
+def test_bad_files_of_vectors_are_one_sentence(tmp_path, content, words) -> None:
+    """What is wrong, and what the file must be."""
+    path = tmp_path / "v.txt"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        read_vectors(path, ["good"])
+
+
+def test_vectors_are_found_by_path_or_in_the_folder_of_data(tmp_path, monkeypatch) -> None:
+    """A relative name is sought here first, then where CALIBRANT_DATA points."""
+    (tmp_path / "v.txt").write_text("good 1 2\n")
+    monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path))
+    assert vectors_path("v.txt") == tmp_path / "v.txt"
+    assert vectors_path(str(tmp_path / "v.txt")) == tmp_path / "v.txt"
+    with pytest.raises(InputError, match=r"there is no w\.txt"):
+        vectors_path("w.txt")
+
+
+def test_a_folder_of_lines_is_a_set_of_texts(tmp_path) -> None:
+    """Labels may be words; what is not there is cut from the training texts."""
+    lines = [{"text": f"It is {word}!", "label": word} for word in ("good", "bad") * 20]
+    write_lines(tmp_path / "mine" / "train.jsonl", lines)
+    found = read_data(DataSection(name=str(tmp_path / "mine"), test=10, calibration=4))
+    assert found.class_names == ("bad", "good")
+    assert found.vocabulary[:2] == ("it", "is")
+    assert found.input_shape == (1000,)
+    assert found.vectors is not None
+    assert found.vectors.shape == (5, 100)
+    assert found.train.inputs.dtype == torch.int32
+    (tmp_path / "mine").rename(tmp_path / "trec_questions")
+    cut = data.load("trec_questions(words=3, length=5)", folder=tmp_path)
+    assert isinstance(cut, RawTexts)
+    assert cut.vocabulary == ("it", "is")
+    assert cut.train.inputs[torch.tensor([0])].tolist() == [[0, 0, 0, 1, 2]]
+
+
+def test_finsen_is_read_from_its_table(tmp_path) -> None:
+    """Tags are classes, and title and content are the text."""
+    rows = "".join(
+        f'"Rise {n}",{tag},01/02/2020,"GDP, up\nby {n}"\n' for n in range(9) for tag in ("GDP", "Jobs")
+    )
+    path = tmp_path / "finsen" / "FinSen_US_Categorized_Timestamp.csv"
+    path.parent.mkdir()
+    path.write_text(f"Title,Tag,Time,Content\n{rows}", encoding="utf-8")
+    raw = data.load("finsen(length=6)", folder=tmp_path)
+    assert raw.class_names == ("GDP", "Jobs")
+    assert torch.bincount(raw.train.labels).tolist() == [9, 9]
+    assert isinstance(raw, RawTexts)
+    first = raw.train.inputs[torch.tensor([0])][0].tolist()
+    said = [raw.vocabulary[word - 1] for word in first if word]
+    assert said[0] == "rise"
+    assert said[2:5] == ["gdp", "up", "by"]
+    path.write_text("Title,Label\na,b\n", encoding="utf-8")
+    with pytest.raises(InputError, match="no column 'Tag'"):
+        data.load("finsen", folder=tmp_path)
+    path.write_text("Title,Tag,Content\na,,c\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 2 has no tag"):
+        data.load("finsen", folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"text": "a", "label": 0}\n{"text": "b"}\n', "line 2 has no 'label'"),
+        (b'{"text": "a", "label": 7}\n', r"the label must be a whole number in 0 … 3"),
+        (b'{"text": "a", "label": true}\n', r"got True"),
+        (b"text,label\n", "line 1 is not JSON"),
+        (b"[1]\n", "line 1 has no 'text'"),
+        (b"", "is empty"),
+        (b"\xff\n", "cannot be read"),
+    ],
+)
+def test_bad_lines_are_one_sentence(tmp_path, content, words) -> None:
+    """The file, the line and what it must hold."""
+    (tmp_path / "ag_news_subset").mkdir()
+    (tmp_path / "ag_news_subset" / "train.jsonl").write_bytes(content)
+    with pytest.raises(InputError, match=words) as caught:
+        data.load("ag_news_subset", folder=tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_truncated_file_says_to_fetch_it_again(treebank) -> None:
+    """Half a gzip file is damage, not fewer trees."""
+    path = treebank / "sst_trees" / "train.jsonl.gz"
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(InputError, match=r"cannot be read .* fetch the file again"):
+        data.load("sst_trees", folder=treebank)
+
+
+def test_missing_sets_say_where_they_should_be(tmp_path, monkeypatch) -> None:
+    """With and without a folder of data; a set without training texts says so too."""
+    with pytest.raises(InputError, match=r"trec_questions should be at .*trec_questions"):
+        data.load("trec_questions", folder=tmp_path)
+    monkeypatch.delenv("CALIBRANT_DATA", raising=False)
+    with pytest.raises(InputError, match="set CALIBRANT_DATA"):
+        data.load("trec_questions")
+    (tmp_path / "newsgroups20" / "alt.atheism").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"has no folder comp\.graphics"):
+        data.load("newsgroups20", folder=tmp_path)
+    with pytest.raises(InputError, match=r"must hold train\.jsonl"):
+        read_trees(tmp_path, name="mine")
+
+
+def test_neutral_trees_alone_make_no_binary_set(tmp_path) -> None:
+    """A split that would be empty is refused."""
+    write_lines(tmp_path / "train.jsonl", [{"tree": "(2 (2 So) (2 so))"}])
+    with pytest.raises(InputError, match="no tree with a sentiment at its root"):
+        read_trees(tmp_path, name="mine")
+
+
+def test_the_treebank_has_its_official_sizes(data_folder, tmp_path) -> None:
+    """872 of the 1101 sentences for development have a sentiment, and 41 447 nodes have a label."""
+    (tmp_path / "train.jsonl.gz").symlink_to(data_folder / "sst_trees" / "val.jsonl.gz")
+    binary, fine = read_trees(tmp_path, name="dev"), read_trees(tmp_path, name="dev", fine=True)
+    assert len(binary.train.labels) == 872
+    assert len(fine.train.labels) == 1101
+    assert int((fine.train.inputs[:][:, :, LEVEL] >= 0).sum()) == 41_447

@@ -1,0 +1,132 @@
+"""The figures of the theory: every one is drawn, and what they show is what was computed."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant import theory
+from calibrant_lab.figures import fcl as theory_fcl
+from calibrant_lab.figures import gradients as theory_gradients
+from calibrant_lab.figures import maps as theory_maps
+from calibrant_lab.figures import simplex as theory_simplex
+from calibrant_lab.figures.roster import FIGURES, TheoryFigure
+
+
+def curve(ax: Any, label: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The points of the line with that label."""
+    (line,) = [each for each in ax.lines if each.get_label() == label]
+    x, y = (np.asarray(each, dtype=float) for each in line.get_data())
+    return x, y
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        pytest.param(each, marks=[pytest.mark.slow] if each.name == "temperature-ternary" else [])
+        for each in FIGURES
+    ],
+    ids=lambda figure: figure.name,
+)
+def test_every_figure_is_drawn(figure: TheoryFigure) -> None:
+    """Each panel has something in it, and the figure can be written."""
+    drawn = figure.draw()
+    for ax in drawn.axes[: len(figure.panels)]:
+        assert len(ax.lines) + len(ax.collections) > 0
+    written = io.BytesIO()
+    drawn.savefig(written, format="svg")
+    assert written.getbuffer().nbytes > 5000
+
+
+def test_curves_are_the_numbers() -> None:
+    """The map's curve, and the bounds, are those of the functions."""
+    x, y = curve(theory_maps.focal_map_curves(gammas=(1.0,)), "γ = 1")
+    np.testing.assert_allclose(y, theory.focal_calibration_map(x, gamma=1.0).numpy(), atol=1e-15)
+    bounds = theory_maps.temperature_bound_curves(max_gamma=4)
+    expected = theory.temperature_bounds(4, max_log_odds=10)
+    assert curve(bounds, "upper, proved")[1][-1] == expected.upper
+    assert curve(bounds, "lower, tight for log-odds up to 10")[1][-1] == expected.tight_lower
+
+
+def test_gradient_curves_are_the_numbers() -> None:
+    """The factor, by its formula; its dot lies where the factor is 1; the minimisers are the inverse map."""
+    ax = theory_gradients.gradient_factors(gammas=(2.0,))
+    p, factor = (each[1:-1] for each in curve(ax, "γ = 2"))
+    np.testing.assert_allclose(factor, (1 - p) ** 2 - 2 * p * (1 - p) * np.log(p), atol=1e-12)
+    (at,) = ax.lines[-1].get_xdata()
+    assert theory.gradient_factor(at, gamma=2).item() == pytest.approx(1, abs=1e-12)
+    truth, elicited = curve(theory_gradients.elicited_probabilities(gammas=(2.0,)), "γ = 2")
+    np.testing.assert_allclose(theory.focal_calibration_map(elicited, gamma=2), truth, atol=1e-12)
+
+
+def test_entropy_is_lost_among_many_classes_only() -> None:
+    """With two classes the curve stays above zero, with a hundred it falls below."""
+    ax = theory_gradients.entropy_shifts(num_classes=(2, 100))
+    assert curve(ax, "2 classes")[1].min() > -1e-12
+    assert curve(ax, "100 classes")[1].min() < -0.04
+
+
+def test_fcl_curves_are_the_numbers() -> None:
+    """Phi is zero at the dots; the elicited probability rises towards the truth and stays below it."""
+    ax = theory_fcl.phi_curves(options=((2.0, 0.5), (0.0, 0.4)))
+    dots = [float(line.get_xdata()[0]) for line in ax.lines if len(line.get_xdata()) == 1]
+    assert len(dots) == 1
+    phi = theory.focal_calibration_phi(dots[0], gamma=2, calibration_weight=0.5).item()
+    assert phi == pytest.approx(0, abs=1e-9)
+    _, elicited = curve(theory_fcl.elicited_by_weight(gammas=(2.0,)), "γ = 2")
+    assert (np.diff(elicited) > 0).all()
+    assert elicited[-1] == pytest.approx(0.77813, abs=5e-6)
+
+
+def test_isolines_enclose_the_truth() -> None:
+    """Of every loss the innermost line goes round (0.55, 0.30, 0.15), as all are proper."""
+    truth = np.array([0.30 + 0.15 / 2, 0.15 * math.sqrt(3) / 2])
+    for loss in ("brier", "cross-entropy", "proper-focal"):
+        ax = theory_simplex.risk_isolines(loss=loss, gamma=3.0)  # pyright: ignore
+        path = ax.collections[0].get_paths()[0]
+        assert path.contains_point(truth)
+
+
+def test_arrows_point_to_the_map() -> None:
+    """Each arrow leads away from the centre."""
+    quiver = theory_simplex.map_arrows(gamma=3.0).collections[0]
+    starts = np.asarray(quiver.XY)  # pyright: ignore
+    centre = np.array([0.5, math.sqrt(3) / 6])
+    outwards = ((starts - centre) * np.stack([quiver.U, quiver.V], 1)).sum(1)  # pyright: ignore
+    assert (outwards > -1e-12).all()
+
+
+def note(name: str) -> str:
+    """What is said beside a figure."""
+    (found,) = [figure.note for figure in FIGURES if figure.name == name]
+    return found
+
+
+def test_numbers_of_the_notes() -> None:
+    """What the notes say against the captions is what the functions give."""
+    factor = theory.gradient_factor(0.19, gamma=5).item()
+    exact = theory.lambert_branches(0.19).lower
+    assert note("gradient-factor").endswith(f"is {factor:.3f}; g(0.19, gamma) = 1 at gamma = {exact:.2f}.")
+    half, three = (theory.closest_temperature(gamma).temperature for gamma in (0.5, 3))
+    assert f"those are {half:.3f} and {three:.3f}" in note("temperature-binary")
+    ten, twenty = (theory.temperature_bounds(4, max_log_odds=reach).tight_lower for reach in (10, 20))
+    assert math.floor(1000 * ten) == 206  # published, cut off
+    assert f"of 20 ({twenty:.3f})" in note("temperature-bounds")
+    assert "gives 0.755 and 0.364" in note("temperature-binary")
+    assert [round(1 / (0.95 * gamma + 0.85), 3) for gamma in (0.5, 2)] == [0.755, 0.364]
+    assert "T = 0.81 and 0.46 are" in note("focal-arrows")
+    assert [round(1 / (0.64 * gamma + 0.91), 2) for gamma in (0.5, 2)] == [0.81, 0.46]
+    one, three = (theory.closest_temperature(gamma, 3).temperature for gamma in (1, 3))
+    assert f"for 1 and 3 are {one:.3f} and {three:.3f}" in note("focal-arrows")
+    logits = np.log([[0.98, 0.01, 0.01], [0.9, 0.05, 0.05], [0.5, 0.3, 0.2], [0.4, 0.4, 0.2]])
+    scaled = torch.from_numpy(logits / theory.closest_temperature(3, 3).temperature).softmax(1)
+    apart = (theory.focal_calibration_map_logits(logits, gamma=3).exp() - scaled).abs().amax(1)
+    assert apart[:2].max() < 0.01 < 0.03 < apart[2:].max()
+    assert "vanish at the corners" in note("temperature-differences")
+    line = theory.temperature_fit(3, num_gammas=10)
+    assert f"{line.slope:.3f} gamma + {line.intercept:.2f}" in note("temperature-ternary")

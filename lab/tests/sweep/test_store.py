@@ -1,0 +1,346 @@
+"""The store: what names a run, what finishes it, what is read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+
+import pytest
+
+from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant_lab.sweep.engines.engine import Order
+from calibrant_lab.sweep.engines.perform import give_up, perform
+from calibrant_lab.sweep.grid import Grid
+from calibrant_lab.sweep.item import run_name
+from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.store import Store, leases
+from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, state_of
+from calibrant_lab.sweep.tasks.training import Training
+from toy_task import Toy, toys
+
+
+@pytest.fixture(params=["folder", "memory"])
+def store(request, tmp_path, monkeypatch) -> Store:
+    """A store in a folder, or on what stands for an object store."""
+    monkeypatch.setenv("CALIBRANT_SCRATCH", str(tmp_path / "scratch"))
+    return Store(tmp_path / "store" if request.param == "folder" else f"memory://{tmp_path.name}")
+
+
+def do(store: Store, **axes: list) -> list[RunResult]:
+    """Do toys, one after the other, and give what the store says of them."""
+    items = toys(**axes)
+    for item in items:
+        assert perform(Order(store=store.address, item=item)).state == "done"
+    return [store.result(item.run) for item in items]
+
+
+def test_a_result_is_read_back(store) -> None:
+    """Settings, axes, numbers and rows come back; what is not finite is None; a README says what is there."""
+    (found,) = do(store, value=[3.0])
+    assert (found.status, found.value("square"), found.value("nothing")) == ("finished", 9.0, None)
+    assert (found.axes, found.settings["how"], found.rows) == ({"value": 3.0}, "well", [{"epoch": 1}])
+    assert "result.json" in found.file("README.txt").read_text(encoding="utf-8")
+    assert (found.sessions, store.unfinished()) == (1, {})
+    with pytest.raises(FileNotFoundError, match=r"holds no predictions\.npz"):
+        found.file("predictions.npz")
+
+
+def test_results_are_chosen_by_settings_status_and_task(store) -> None:
+    """A star stands for anything; failed and diverged runs are results with a reason."""
+    do(store, value=[1.0, 2.0], how=["well", "fails", "diverges", "breaks"])
+    assert len(list(store.results())) == 2
+    assert [each.value("square") for each in store.results({"value": [2, 5], "how": "w*"})] == [4.0]
+    reasons = {each.settings["how"]: (each.status, each.reason) for each in store.results(status=None)}
+    assert reasons == {
+        "well": ("finished", None),
+        "fails": ("failed", "it cannot be done."),
+        "diverges": ("diverged", "it left all bounds."),
+        "breaks": ("failed", "RuntimeError: something broke"),
+    }
+    assert not list(store.results(task="training", status=None))
+
+
+def test_a_done_run_is_not_done_again(store, tmp_path) -> None:
+    """The second order finds the result; the log of starts has one line."""
+    log = tmp_path / "log"
+    first, second = do(store, log=[str(log)]), do(store, log=[str(log)])
+    assert first == second
+    assert len(log.read_text().splitlines()) == 1
+
+
+def test_a_run_that_is_held_is_left_alone(store) -> None:
+    """While one has the lease, another gets none; afterwards it may be had."""
+    (item,) = toys(value=[1.0])
+    with store.claim(item.run):
+        assert perform(Order(store=store.address, item=item)).state == "held"
+        assert list(store.unfinished()) == [item.run]
+        assert not store.abandon(item.run)
+    assert store.leases.held() == {}
+    assert perform(Order(store=store.address, item=item)).state == "done"
+
+
+def test_the_lease_of_a_dead_process_is_taken_over(store, monkeypatch) -> None:
+    """A process that is gone, or another machine that is silent, holds nothing; a live one does."""
+    lease = store.claim("run")
+    pid = os.getpid()
+    monkeypatch.setattr(leases, "_is_alive", lambda number: number != pid)
+    again = store.claim("run")
+    assert again is not None
+    assert again.name != lease.name
+    monkeypatch.undo()
+    assert store.claim("run") is None
+    monkeypatch.setattr(leases, "_machine", lambda: "another")
+    assert store.claim("run") is None
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + leases.EXPIRY + 1)
+    assert store.claim("run") is not None
+
+
+def test_a_holder_that_was_succeeded_is_told(store, monkeypatch) -> None:
+    """A lease is renewed as long as nobody has taken the run over; then its holder is told once."""
+    told: list[str] = []
+    lease = store.claim("run", lost=lambda: told.append("lost"))
+    later = time.time() + leases.EXPIRY + 1
+    monkeypatch.setattr(time, "time", lambda: later)
+    lease.renew()
+    assert store.leases.holder("run").time == later
+    monkeypatch.setattr(leases, "_is_alive", lambda _number: False)
+    assert store.claim("run") is not None
+    lease.renew()
+    lease.renew()
+    assert told == ["lost"]
+
+
+def test_only_one_takes_over(store, monkeypatch) -> None:
+    """Of two that find the same dead lease, one gets the run."""
+    store.claim("run")
+    monkeypatch.setattr(leases, "_is_alive", lambda _number: False)
+    create = store.place.create
+
+    def late(name: str, content: bytes) -> bool:
+        """Another is quicker."""
+        monkeypatch.undo()
+        assert create(name, content)
+        return create(name, content)
+
+    monkeypatch.setattr(store.place, "create", late)
+    assert store.claim("run") is None
+
+
+def test_a_lease_that_was_taken_and_given_back_meanwhile_is_not_taken_over(store, monkeypatch) -> None:
+    """Whoever decided on a lease that is gone by now withdraws, and leaves nothing behind."""
+    store.claim("run")
+    monkeypatch.setattr(leases, "_is_alive", lambda _number: False)
+    create = store.place.create
+
+    def late(name: str, content: bytes) -> bool:
+        """Another took over, and gave back."""
+        store.leases.clear("run", up_to=9)
+        return create(name, content)
+
+    monkeypatch.setattr(store.place, "create", late)
+    assert store.claim("run") is None
+    assert store.place.names("leases") == []
+
+
+def test_killed_between_result_and_rename_it_is_finished_by_the_next(store, tmp_path, monkeypatch) -> None:
+    """What was computed is not computed again."""
+    log = tmp_path / "log"
+    (item,) = toys(log=[str(log)])
+    order = Order(store=store.address, item=item)
+
+    class Killed(BaseException):
+        """Nothing catches it."""
+
+    def killed(*_arguments: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(type(store), "publish", killed)
+    with pytest.raises(Killed, match=r"^$"):
+        perform(order)
+    monkeypatch.undo()
+    assert item.run not in store
+    monkeypatch.setenv("CALIBRANT_SCRATCH", str(tmp_path / "scratch"))
+    assert perform(order).state == "done"
+    assert len(log.read_text().splitlines()) == 1
+
+
+def test_giving_up_leaves_a_reason(store) -> None:
+    """A run whose workers died has failed."""
+    (item,) = toys(how=["dies"])
+    assert give_up(Order(store=store.address, item=item), "it died.").status == "failed"
+    assert store.result(item.run).reason == "it died."
+
+
+def test_removing(store) -> None:
+    """A removed run is gone from the index too; the result cannot be removed alone."""
+    first, second = do(store, value=[1.0, 2.0])
+    assert len(list(store.results())) == 2
+    with pytest.raises(InputError, match="remove the run instead"):
+        store.remove_file(first.run, "result.json")
+    store.remove_file(first.run, "README.txt")
+    store.remove(second.run)
+    assert [each.run for each in store.results()] == [first.run]
+    assert store.done() == {first.run}
+
+
+def test_the_index_follows_the_results(store) -> None:
+    """It is made again when it is lost, cut off or of another format, and when a result has changed."""
+    (found,) = do(store, value=[2.0])
+    list(store.results())
+    for damage in (b"", b'{"format": 0}\n{}\n', store.place.read("index.jsonl")[:-40]):
+        store.place.write("index.jsonl", damage)
+        assert [each.value("square") for each in Store(store.address).results()] == [4.0]
+    name = f"runs/{found.run}/result.json"
+    content = json.loads(store.place.read(name)) | {"metrics": {"result": {"square": 5.0}}}
+    store.place.write(name, (json.dumps(content) + " ").encode())
+    assert [each.value("square") for each in store.results()] == [5.0]
+    assert Store(store.address).rebuild_index() == 1
+
+
+def test_a_damaged_result_is_named(store) -> None:
+    """A file that is no result is not passed over in silence, nor does it hide the others."""
+    other, found = do(store, value=[1.0, 2.0])
+    store.place.write(f"runs/{found.run}/result.json", b'{"format": 99}')
+    with pytest.raises(InputError, match=r"is of format 99; this version of calibrant reads format 1\."):
+        store.result(found.run)
+    store.place.write(f"runs/{found.run}/result.json", b"{}")
+    said = rf"{found.run}/result\.json is not the result of a run, so it is left out; the next sweep does"
+    with pytest.raises(InputError, match=said):
+        store.result(found.run)
+    with pytest.warns(CalibrantWarning, match=said):
+        assert [each.run for each in store.results()] == [other.run]
+    assert [each.run for each in store.results()] == [other.run]  # it is said once
+
+
+def test_sizes(store) -> None:
+    """Every run has its bytes; all of them are those of its files."""
+    (found,) = do(store, value=[2.0])
+    files = ["README.txt", "result.json", "steps"]
+    assert store.sizes()[found.run] == sum(found.file(name).stat().st_size for name in files)
+
+
+def test_no_store(tmp_path) -> None:
+    """A folder without one is refused where none is to be made."""
+    with pytest.raises(InputError, match="holds no store of runs"):
+        Store(tmp_path, create=False)
+    with pytest.raises(InputError, match=r"nonsense://x cannot be used"):
+        Store("nonsense://x")
+
+
+def training_name(**settings: object) -> str:
+    """The name of a training on data that stay the same."""
+    point = Grid.read({"axes": {key: [value] for key, value in settings.items()}}).points[0]
+    return run_name(Training(), point.settings, {"data": "0"})
+
+
+def test_what_decides_the_numbers_names_the_run() -> None:
+    """Where it runs and what is not measured make no other run; precision and the number of processes do."""
+    name = training_name(seed=0)
+    for cosmetic in (
+        {"hardware.threads": 2},
+        {"hardware.accelerator": "cpu"},
+        {"evaluation.bootstrap": 7},
+        {"record.every": 2},
+        {"model": "mlp()"},
+    ):
+        if "model" not in cosmetic:
+            assert training_name(**cosmetic) == name, cosmetic
+    for deciding in (
+        {"seed": 1},
+        {"training.precision": "64-true"},
+        {"hardware.devices": 2},
+        {"evaluation.num_bins": 10},
+        {"record.dynamics": True},
+    ):
+        assert training_name(**deciding) != name, deciding
+    assert run_name(Training(), Grid.read({"axes": {"seed": [0]}}).points[0].settings, {"data": "1"}) != name
+
+
+def test_another_version_is_another_run(monkeypatch) -> None:
+    """Raising a task's version makes its stored runs count no longer."""
+    (before,) = toys(value=[1.0])
+    monkeypatch.setattr(Toy, "version", 2)
+    assert toys(value=[1.0])[0].run != before.run
+
+
+def test_fingerprints_are_kept_until_files_change(tmp_path) -> None:
+    """The same files are not read twice; a touched file is."""
+    path, computed, kept = tmp_path / "data", [], {}
+    path.write_text("a")
+
+    def compute() -> str:
+        computed.append(path.read_text())
+        return computed[-1]
+
+    def get() -> str:
+        return Fingerprints(kept, kept.update).get([state_of([tmp_path])], compute)
+
+    assert (get(), get(), len(computed)) == ("a", "a", 1)
+    path.write_text("bc")
+    assert (get(), len(computed)) == ("bc", 2)
+
+
+@pytest.fixture
+def machines(tmp_path, monkeypatch) -> Callable[[str], Store]:
+    """A store on what stands for an object store, as seen from machines that share nothing else."""
+
+    def seen_from(name: str) -> Store:
+        monkeypatch.setenv("CALIBRANT_SCRATCH", str(tmp_path / name))
+        return Store(f"memory://{tmp_path.name}")
+
+    return seen_from
+
+
+def test_another_machine_goes_on_with_what_was_saved(machines, tmp_path, monkeypatch) -> None:
+    """A run whose machine is lost is resumed from its last save, of which nothing stays in the end."""
+    for name, value in {"_KEEP_EVERY": 0.0, "_KEEPING": 1e9}.items():  # at each step
+        monkeypatch.setattr(f"calibrant_lab.sweep.store.store.{name}", value)
+    (item,) = toys(steps=[5], log=[str(tmp_path / "log")])
+    lost = machines("one")
+
+    def stops(share: float, _words: str) -> None:
+        session.go_on()
+        if share >= 0.6:
+            raise RuntimeError("the machine is lost")
+
+    session = lost.begin(item.run)
+    with pytest.raises(RuntimeError, match="the machine is lost"):
+        item.task.run(item.settings, session.folder, stops)
+    (session.folder / "steps").write_bytes(b"xxxx")  # done, and not saved
+
+    other = machines("two")
+    assert list(other.unfinished()) == [item.run]
+    told: list[float] = []
+    perform(Order(store=other.address, item=item), lambda news: told.append(news.share))
+    assert told == [0.8, 1.0]
+    result = other.result(item.run)
+    assert (result.sessions, result.value("square")) == (2, 1.0)
+    assert other.place.names("work") == []
+    assert other.unfinished() == {}
+
+
+def test_the_machine_that_did_more_of_a_run_keeps_its_own(machines) -> None:
+    """What lies here is replaced by a save only where more time went into that; pruning removes both."""
+    (item,) = toys()
+    store = machines("one")
+    session = store.begin(item.run)
+    session.keep()
+    (session.folder / "steps").write_bytes(b"x")
+    time.sleep(0.01)
+    session.spend()
+    assert (store.begin(item.run).folder / "steps").read_bytes() == b"x"
+    assert not (machines("two").begin(item.run).folder / "steps").exists()
+    assert machines("one").abandon(item.run)
+    assert machines("three").unfinished() == {}
+
+
+def test_a_save_that_fails_costs_nothing_but_itself(machines, monkeypatch) -> None:
+    """An object store that cannot be reached for a while does not end the run."""
+    store = machines("one")
+    session = store.begin("run")
+    monkeypatch.setattr(store.place._system, "put_file", lambda *_: (_ for _ in ()).throw(OSError("gone")))
+    session.keep()
+    assert store.place.names("work") == []

@@ -1,0 +1,243 @@
+"""Sweeps: what is not done is done once, whatever ends workers, drivers and runs."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Generator, Sequence
+from multiprocessing import Pipe
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant._math.files import said_of
+from calibrant_lab.sweep.engines import pool_worker
+from calibrant_lab.sweep.engines.engine import Ended, Event, Order
+from calibrant_lab.sweep.engines.perform import attempt
+from calibrant_lab.sweep.engines.pool import Pool
+from calibrant_lab.sweep.engines.roster import ENGINES, build_engine
+from calibrant_lab.sweep.engines.serial import Serial
+from calibrant_lab.sweep.estimates import Estimates
+from calibrant_lab.sweep.store import Store
+from calibrant_lab.sweep.sweep import Watcher, sweep
+from toy_task import Toy, toys
+
+
+class Notes(Watcher):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.waited = 0
+
+    def event(self, event: Event) -> None:
+        """Keep it."""
+        self.events.append(event)
+
+    def waiting(self, runs: int) -> None:
+        """Count them."""
+        self.waited += runs
+
+
+class Attempting(Serial):
+    """One after the other, as a worker does them."""
+
+    def run(self, orders: Sequence[Order]) -> Generator[Event]:
+        """Try each."""
+        yield from map(attempt, orders)
+
+
+def test_what_is_done_is_not_done_again(tmp_path) -> None:
+    """A sweep reports all runs of the grid, and does those that are missing."""
+    store, log = Store(tmp_path / "store"), tmp_path / "log"
+    first = toys(seed=[0, 1], log=[str(log)])
+    both = toys(seed=[0, 1, 2], how=["well"], log=[str(log)])
+    assert sweep(first, store, Serial()).statuses == {"finished": 2}
+    report = sweep(both, store, Serial())
+    assert (report.total, report.done_here, report.statuses, report.failed) == (3, 1, {"finished": 3}, 0)
+    assert Counter(log.read_text().splitlines()).most_common(1)[0][1] == 1
+
+
+@pytest.mark.parametrize("content", ["", '{"format": 1}', "[]"])
+def test_a_damaged_result_is_done_again(tmp_path, content) -> None:
+    """It is named, the others stay, and the sweep does that run once more."""
+    store, log = Store(tmp_path / "store"), tmp_path / "log"
+    items = toys(seed=[0, 1], log=[str(log)])
+    sweep(items, store, Serial())
+    (tmp_path / "store" / "runs" / items[1].run / "result.json").write_text(content)
+    with pytest.warns(CalibrantWarning, match=rf"{items[1].run}.result\.json is not the result of a run"):
+        report = sweep(items, store, Serial())
+    assert (report.done_here, report.statuses) == (1, {"finished": 2})
+    assert len(log.read_text().splitlines()) == 3
+
+
+def test_a_pool_replaces_workers_that_die(tmp_path) -> None:
+    """A run whose worker dies is tried again, three times at most; all others are done once."""
+    store, log, notes = Store(tmp_path / "store"), tmp_path / "log", Notes()
+    hows = ["well", "fails", "dies once", "dies", "diverges"]
+    items = toys(how=hows, seed=[0], log=[str(log)])
+    report = sweep(items, store, Pool(jobs=2), watcher=notes)
+    assert report.statuses == {"finished": 2, "failed": 2, "diverged": 1}
+    reasons = {each.settings["how"]: each.reason for each in store.results(status="failed")}
+    assert reasons["dies"].startswith("its process was ended by SIGKILL")
+    assert reasons["dies"].endswith("It was tried 3 times.")
+    assert len(log.read_text().splitlines()) == 3 + 2 + 3
+    ends = Counter(event.state for event in notes.events if isinstance(event, Ended))
+    assert ends == {"done": 5, "died": 3}
+    assert {result.value("square") for result in store.results()} == {1.0}
+
+
+def test_a_full_disk_ends_the_sweep(tmp_path, monkeypatch) -> None:
+    """It is no result of a run, even if there is room for one; the sweep ends and names the store."""
+    store = Store(tmp_path / "store")
+
+    def full(*_: object) -> None:
+        with said_of("recipe.toml", "written"):
+            raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
+
+    monkeypatch.setattr(Toy, "run", full)
+    with pytest.raises(OSError, match=r"store: recipe\.toml cannot be written: No space .* Make room, and"):
+        sweep(toys(seed=[0]), store, Attempting())
+    monkeypatch.setattr(Toy, "run", lambda *_: {}["torch's own words"])
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100))
+    with pytest.raises(OSError, match=r"store: No space left on device\. Make room, and"):
+        sweep(toys(seed=[0]), store, Attempting())
+    assert store.leases.held() == {}
+    assert list(store.results(status=None)) == []
+
+
+def test_a_sweep_waits_for_runs_of_another(tmp_path, monkeypatch) -> None:
+    """What another holds is waited for, and done if the other gives it back."""
+    store, notes = Store(tmp_path / "store"), Notes()
+    items = toys(seed=[0, 1])
+    lease = store.claim(items[0].run)
+
+    def released(_seconds: float) -> None:
+        store.leases.clear(items[0].run, up_to=9)
+
+    monkeypatch.setattr("calibrant_lab.sweep.sweep.time", SimpleNamespace(sleep=released))
+    assert lease is not None
+    assert sweep(items, store, Serial(), watcher=notes).statuses == {"finished": 2}
+    assert notes.waited == 1
+
+
+def test_cores_are_divided(monkeypatch) -> None:
+    """As many runs at once as there are cores for their threads, GPUs for those that use one, and runs."""
+    monkeypatch.setattr("calibrant_lab.sweep.engines.pool.available_cores", lambda: 8)
+    monkeypatch.setattr("calibrant_lab.sweep.engines.pool.available_gpus", lambda: 5)
+
+    def jobs(pool: Pool, count: int = 20) -> int:
+        items = toys(seed=list(range(count)))
+        pool.prepare([Order(store="", item=item) for item in items])
+        return pool.jobs
+
+    assert jobs(Pool()) == 8
+    assert jobs(Pool(), 4) == 4
+    assert jobs(Pool(jobs=9)) == 9
+    monkeypatch.setattr(Toy, "needs_gpu", lambda *_: True)
+    assert jobs(Pool()) == 5
+    monkeypatch.undo()
+    monkeypatch.setattr("calibrant_lab.sweep.engines.pool.available_cores", lambda: 8)
+    monkeypatch.setattr(Toy, "threads", lambda *_: 3)
+    assert jobs(Pool()) == 2
+
+
+def test_a_worker_that_is_told_to_end_as_it_starts_is_silent(monkeypatch) -> None:
+    """Before its first order too, it ends without an error."""
+    for module, name in ((os, "setsid"), (signal, "signal"), (pool_worker, "_follow_driver")):
+        monkeypatch.setattr(module, name, lambda *_: None, raising=False)
+    monkeypatch.setattr(pool_worker, "pin_threads", lambda _: pool_worker._leave(signal.SIGTERM, None))
+    pool_worker.work(Pipe()[0], 1)
+
+
+def test_engines_by_name() -> None:
+    """The roster builds each; jobs are passed on."""
+    assert {name: type(build_engine(name)).__name__ for name in ENGINES} == {
+        "pool": "Pool",
+        "ray": "Ray",
+        "serial": "Serial",
+        "submitit": "Submitit",
+    }
+    assert build_engine("pool", jobs=3).jobs == 3
+    with pytest.raises(InputError, match="`jobs` must be at least 1; got 0"):
+        build_engine("pool(jobs=0)")
+
+
+def test_estimates_prefer_the_likest_runs() -> None:
+    """The same but for the seed; else the same size; else any; nothing known, nothing said."""
+
+    class Sized(Toy):
+        costly = ("value",)
+
+    estimates = Estimates(Sized())
+    assert estimates.left(toys(seed=[0]), 1) is None
+    estimates.note({"value": 1, "how": "a", "seed": 0}, 10.0)
+    estimates.note({"value": 1, "how": "b", "seed": 0}, 20.0)
+    estimates.note({"value": 2, "how": "a", "seed": 0}, 60.0)
+    assert estimates.seconds({"value": 1, "how": "b", "seed": 9}) == 20.0
+    assert estimates.seconds({"value": 1, "how": "c", "seed": 9}) == 15.0
+    assert estimates.seconds({"value": 3, "how": "c", "seed": 9}) == 30.0
+
+
+DRIVER = """
+import sys
+from calibrant_lab.sweep.engines.pool import Pool
+from calibrant_lab.sweep.store import Store
+from calibrant_lab.sweep.sweep import sweep
+from toy_task import toys
+if __name__ == "__main__":
+    items = toys(seed=list(range(int(sys.argv[3]))), log=[sys.argv[2]], seconds=[float(sys.argv[4])])
+    sweep(items, Store(sys.argv[1]), Pool(jobs=2))
+"""
+
+
+def driver(folder: Path, runs: int, seconds: float) -> subprocess.Popen[bytes]:
+    """A sweep of toys in a process of its own, with the workers that it has."""
+    script = folder / "driver.py"
+    script.write_text(DRIVER, encoding="utf-8")
+    command = [
+        sys.executable,
+        str(script),
+        str(folder / "store"),
+        str(folder / "log"),
+        str(runs),
+        str(seconds),
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+
+
+def wait_for_lines(path: Path, count: int) -> None:
+    """Until the log has so many lines."""
+    until = time.monotonic() + 60
+    while not path.exists() or len(path.read_text().splitlines()) < count:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_driver_that_ends_takes_its_workers_with_it_and_loses_nothing(tmp_path, number) -> None:
+    """What is finished stays and is not done again; what was begun is begun again by the next sweep."""
+    process = driver(tmp_path, runs=6, seconds=0.15)
+    wait_for_lines(tmp_path / "log", 4)
+    process.send_signal(number)
+    process.wait()
+    store = Store(tmp_path / "store")
+    until = time.monotonic() + 30
+    while store.leases.held() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert store.leases.held() == {}
+    done = store.done()
+    assert len(done) >= 2
+    items = toys(seed=list(range(6)), log=[str(tmp_path / "log")])
+    assert sweep(items, store, Serial()).statuses == {"finished": 6}
+    starts = Counter(line.split()[1] for line in (tmp_path / "log").read_text().splitlines())
+    assert all(starts[str(item.settings["seed"])] == 1 for item in items if item.run in done)
+    assert {store.result(item.run).value("square") for item in items} == {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}

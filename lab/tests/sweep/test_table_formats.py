@@ -1,0 +1,117 @@
+"""How tables are written: a small golden file of each format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from calibrant_lab.tables import Layout, Options, Table, build_table
+from calibrant_lab.tables.formats import FORMATS
+from calibrant_lab.tables.formats.latex import escaped
+from results_by_hand import CIFAR, make_result, sweep
+
+GOLDEN = Path(__file__).parents[3] / "tests" / "golden" / "tables"
+LAYOUT = Layout.read(
+    {
+        "title": "50 % of a_b & <c>",
+        "paper": "mukhoti-2020",
+        "table": "1",
+        "rows": ["dataset", "model"],
+        "columns": ["method"],
+        "networks": [["CIFAR-10", "ResNet-50"]],
+        "methods": ["cross-entropy", "brier"],
+        "cells": [
+            {
+                "metric": "ece",
+                "title": title,
+                "stage": stage,
+                "bracket": "temperature",
+                "published": {"metric": "ECE", "stage": title},
+            }
+            for title, stage in (("pre", "uncalibrated"), ("post", "temperature"))
+        ],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def table() -> Table:
+    """Two losses of one network, one run diverged, beside what a paper prints."""
+    lost = make_result({**CIFAR, "loss": "brier", "seed": 9}, status="diverged")
+    results = [*sweep({"cross-entropy": 0.06, "brier": 0.03}, **CIFAR), lost]
+    return build_table(LAYOUT, results, Options(against="cross-entropy"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_table_is_written_as_it_was(name: str, table: Table) -> None:
+    """The text is that of the golden file; of HTML the part between the style and the script."""
+    text = FORMATS[name].write(table)
+    if name == "html":
+        text = text[text.index("<main>") : text.index("</main>")]
+    assert text == (GOLDEN / f"small{FORMATS[name].ending}").read_text(encoding="utf-8")
+
+
+def test_bold_is_seen_in_every_format(table: Table) -> None:
+    """The best is marked in each of them: where there are no weights, by a sign."""
+    marks = {"terminal": "▸ 2.67", "markdown": "**2.67", "latex": r"\textbf{2.67", "html": 'value best">2.67'}
+    for name, mark in marks.items():
+        assert FORMATS[name].write(table).count(mark) == 1, name
+    rows = list(csv.DictReader(io.StringIO(FORMATS["csv"].write(table))))
+    assert [row["best"] for row in rows] == ["0", "0", "1", "1"]
+
+
+def test_csv_holds_the_numbers_in_full(table: Table) -> None:
+    """What is read back is what stands in the cells, to twelve digits."""
+    rows = list(csv.DictReader(io.StringIO(FORMATS["csv"].write(table))))
+    for row, cell in zip(rows, table.flat, strict=True):
+        assert cell.mean is not None
+        assert float(row["mean"]) == pytest.approx(cell.mean.value, rel=1e-11)
+        assert float(row["low"]) == pytest.approx(cell.mean.low, rel=1e-11)
+        assert int(row["n"]) == 5
+
+
+def test_latex_is_balanced(table: Table) -> None:
+    """Every row has as many cells as the table has columns, and every brace and group is closed."""
+    text = FORMATS["latex"].write(table)
+    body = text[text.index(r"\toprule") : text.index(r"\bottomrule")]
+    for line in re.findall(r"^(.*?) \\\\$", body, flags=re.MULTILINE):
+        spans = [int(each) for each in re.findall(r"\\multicolumn\{(\d+)\}", line)]
+        assert len(re.findall(r"(?<!\\)&", line)) + 1 + sum(spans) - len(spans) == 6
+    plain = re.sub(r"\\[{}]", "", text)
+    assert plain.count("{") == plain.count("}")
+    assert sorted(re.findall(r"\\begin\{(\w+)\}", text)) == sorted(re.findall(r"\\end\{(\w+)\}", text))
+
+
+def test_latex_escapes_what_it_would_read() -> None:
+    """All of LaTeX's own characters, and a bracket or star that a line's end would take for its own."""
+    assert escaped("a_b & 5 % $ # {x} ~ ^ \\") == (
+        r"a\_b \& 5 \% \$ \# \{x\} \textasciitilde{} \textasciicircum{} \textbackslash{}"
+    )
+    assert escaped("[n = 2] *") == "{[}n = 2] {*}"
+    assert escaped("-2.5 and FLSD-53") == "$-$2.5 and FLSD-53"
+    assert escaped("γ ≤ Δ") == r"$\gamma$ $\leq$ $\Delta$"
+
+
+@pytest.mark.slow
+def test_latex_sets_it(table: Table, tmp_path: Path) -> None:
+    """LaTeX finds no error in a table and its title, and nothing that is wider than the page."""
+    program = shutil.which("pdflatex")
+    if program is None:
+        pytest.skip("there is no pdflatex")
+    packages = "".join(rf"\usepackage{{{each}}}" for each in ("booktabs", "graphicx"))
+    (tmp_path / "page.tex").write_text(
+        rf"\documentclass{{article}}\usepackage[T1]{{fontenc}}{packages}\begin{{document}}"
+        + FORMATS["latex"].write(table)
+        + r"\end{document}",
+        encoding="utf-8",
+    )
+    command = [program, "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout

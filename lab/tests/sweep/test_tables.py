@@ -1,0 +1,318 @@
+"""Tables of results: what stands in the cells, what is tested, and what is said below."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from calibrant._math.errors import InputError
+from calibrant._math.means import mean_of
+from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.tables import Layout, Options, Table, build_table, layout_named
+from calibrant_lab.tables.cells import Cell
+from calibrant_lab.tables.figures import position, quantity_of
+from calibrant_lab.tables.notes import notes
+from calibrant_lab.tables.readings import read
+from calibrant_lab.tables.shown import show, spans
+from calibrant_lab.tables.without_layout import usual_layout, varying
+from results_by_hand import CIFAR, make_result, sweep, values
+
+THREE = {"cross-entropy": 0.06, "brier": 0.03, "mmce": 0.05}
+LAYOUT = Layout.read({"rows": ["loss"], "cells": [{"metric": "ece"}]})
+
+
+def cell(table: Table, *labels: str) -> Cell:
+    """The first cell whose row and column have these labels."""
+    return next(each for each in table.flat if {*labels} <= {*each.row.labels, *each.column.labels})
+
+
+def of_losses(values_: dict[str, Sequence[float]], **settings: Any) -> list[RunResult]:
+    """Runs with an ECE for each seed of some losses."""
+    return [
+        make_result({"loss": loss, **settings, "seed": seed}, {"uncalibrated": {"ece": value}})
+        for loss, each in values_.items()
+        for seed, value in enumerate(each)
+    ]
+
+
+def test_a_cell_is_the_mean_of_its_runs() -> None:
+    """Mean and interval over seeds of the runs that its row and column name, scaled; n is said."""
+    results = sweep(THREE)
+    found = cell(build_table(LAYOUT, results), "brier")
+    expected = mean_of([100 * each for each in values(results[5:10])])
+    assert found.mean is not None
+    assert (found.mean.value, found.mean.half_width) == pytest.approx((expected.value, expected.half_width))
+    assert "n = 5" in notes(build_table(LAYOUT, results))[0]
+
+
+def test_rows_of_networks_are_the_runs_own() -> None:
+    """`model` is a setting where no paper is asked for: each network has its row, whoever wrote it."""
+    runs = [
+        make_result(
+            {"loss": "brier", "model": model, "seed": seed}, {"uncalibrated": {"ece": 0.1 + seed / 10}}
+        )
+        for model in ("mlp(widths=(8,))", "resnet(depth=50)", "mine:Net")
+        for seed in (0, 1)
+    ]
+    table = build_table(usual_layout(runs), runs)
+    assert (len(table.rows), table.placed, table.unplaced) == (3, 6, 0)
+    assert all(each.mean is not None for each in table.flat)
+
+
+def test_the_interval_is_said_to_be_of_trainings() -> None:
+    """Whoever reads it as an interval over test samples is told otherwise."""
+    assert "not what other test samples would" in notes(build_table(LAYOUT, sweep(THREE)))[0]
+
+
+def test_differences_are_paired() -> None:
+    """Seeds that move all arms alike widen the intervals of means and not those of differences."""
+    table = build_table(LAYOUT, sweep(THREE), Options(against="cross-entropy"))
+    found, alone = cell(table, "brier").against, cell(table, "brier").mean
+    assert found is not None
+    assert found.difference is not None
+    assert alone is not None
+    assert found.difference.half_width < 0.3 * alone.half_width  # type: ignore[operator]
+    assert found.decided
+    assert cell(table, "cross-entropy").against is None
+    assert table.num_against == 2
+
+
+def test_best_is_bold_only_beyond_noise() -> None:
+    """The lowest mean is marked if it is told from the nearest other one; as one of two alike it is not."""
+    clear = build_table(LAYOUT, sweep({"cross-entropy": 0.06, "brier": 0.03, "mmce": 0.05}))
+    assert [each.best for each in clear.flat] == [True, False, False]  # brier, cross-entropy, mmce
+    alike = build_table(LAYOUT, sweep({"cross-entropy": 0.06, "brier": 0.03, "mmce": 0.0301}))
+    assert not any(each.best for each in alike.flat)
+
+
+def test_where_more_is_better_the_highest_is_best() -> None:
+    """Which end is better is the quantity's own affair; of a temperature neither is."""
+    cells = [{"metric": "accuracy"}, {"parameter": "temperature", "stage": "temperature"}]
+    results = [
+        replace(each, metrics={"temperature": {"accuracy": 0.9 - 0.1 * place + 0.001 * (place % 3)}})
+        for place, each in enumerate(sweep({"brier": 0.1, "mmce": 0.2}, seeds=4))
+    ]
+    table = build_table(Layout.read({"rows": ["loss"], "cells": cells}), results)
+    assert [each.best for each in table.flat] == [True, False, False, False]
+
+
+def test_many_tests_are_accounted_for() -> None:
+    """The same differences decide less the more of them stand in the table; uncorrected they do not."""
+    two: dict[str, Sequence[float]] = {"brier": [0.30, 0.31, 0.33, 0.30], "mmce": [0.31, 0.33, 0.34, 0.33]}
+    alone = build_table(LAYOUT, of_losses(two))
+    assert cell(alone, "brier").best
+    many = [each for name in "abcdef" for each in of_losses(two, **{"data.name": name})]
+    layout = Layout.read({"rows": ["data.name", "loss"], "cells": [{"metric": "ece"}]})
+    assert not any(each.best for each in build_table(layout, many).flat)
+    assert sum(each.best for each in build_table(layout, many, Options(correction="none")).flat) == 6
+    assert "over 6 groups" in notes(build_table(layout, many))[1]
+
+
+def test_two_seeds_decide_nothing_and_say_so() -> None:
+    """With two seeds in common a question mark stands, and a note says why."""
+    table = build_table(LAYOUT, sweep(THREE, seeds=2), Options(against="mmce"))
+    assert not any(each.best for each in table.flat)
+    said = " ".join(notes(table))
+    assert "(2 of 2 comparisons)" in said
+    assert "over 0" not in said  # no method adjusts none
+    assert "Nothing is bold" in said
+    assert show(table).cells[0][0][1].text.endswith("?")
+
+
+def test_signs_of_few_seeds_decide_nothing_and_say_so() -> None:
+    """The exact test by signs cannot go below 0.0625 with five seeds."""
+    table = build_table(LAYOUT, sweep(THREE), Options(against="mmce", test="sign-flip"))
+    assert not any(each.against.decided for each in table.flat if each.against)
+    assert any("cannot fall below p = 0.0625" in note for note in notes(table))
+
+
+def test_failed_and_diverged_runs_are_counted() -> None:
+    """They are in no mean, and a note says how many there are, and where."""
+    lost = [make_result({"loss": "brier", "seed": seed}, status="diverged") for seed in (7, 8)]
+    failed = [make_result({"loss": "mdca", "seed": 0}, status="failed")]
+    table = build_table(LAYOUT, [*sweep(THREE), *lost, *failed])
+    assert cell(table, "brier").mean == cell(build_table(LAYOUT, sweep(THREE)), "brier").mean
+    said = notes(table)
+    assert "Diverged, and in no mean: 2 of 7 runs of brier." in said
+    assert any(note.startswith("Failed, and in no mean: 1 of 1 run of mdca") for note in said)
+    assert show(table).cells[2][0][0].text == "– (0 of 1)"
+
+
+def test_undefined_numbers_say_why() -> None:
+    """A metric that is None in a finished run is left out, with the reason that the run gives."""
+    metrics = {"uncalibrated": {"ece": None}}
+    bad = make_result({"loss": "brier", "seed": 9}, metrics, undefined={"uncalibrated": {"ece": "one class"}})
+    table = build_table(LAYOUT, [*sweep({"brier": 0.03}), bad])
+    assert cell(table, "brier").mean == cell(build_table(LAYOUT, sweep({"brier": 0.03})), "brier").mean
+    assert "Without a value: ECE: one class (1 run)." in notes(table)
+
+
+def test_what_a_grid_still_wants_is_said() -> None:
+    """Cells with fewer runs than the grid has there are named, also those without any."""
+    wanted = [{"loss": loss, "seed": seed} for loss in ("brier", "mmce", "focal") for seed in range(5)]
+    table = build_table(
+        LAYOUT, sweep({"brier": 0.03, "mmce": 0.05}, seeds=4), Options(wanted=wanted, whole=True)
+    )
+    assert show(table).cells[1][0][0].text == "– (0 of 5)"
+    assert any("there are 4 of 5 of brier; 0 of 5 of focal; 4 of 5 of mmce" in each for each in notes(table))
+
+
+def test_several_runs_of_a_seed_are_no_mean() -> None:
+    """Runs that differ in more than the seed are not averaged in silence: the error names the setting."""
+    two = [
+        each
+        for lr in (0.1, 0.2)
+        for each in sweep(THREE, **{"optimiser.learning_rate": lr, "hardware.threads": lr})
+    ]
+    with pytest.raises(
+        InputError, match=r"several runs have seed = 0; they differ in optimiser.learning_rate\."
+    ):
+        build_table(LAYOUT, two)
+
+
+def test_what_varies_with_the_seed_is_said() -> None:
+    """Runs of one cell that differ in more than the seed, though no two have the same, are remarked on."""
+    results = [
+        make_result(
+            {"loss": "brier", "seed": seed, "training.epochs": 10 + seed % 2}, {"uncalibrated": {"ece": 0.1}}
+        )
+        for seed in range(3)
+    ]
+    assert "Within a cell the runs also differ in training.epochs." in notes(build_table(LAYOUT, results))
+
+
+def test_without_a_layout_what_varies_makes_the_rows() -> None:
+    """The axes that vary, not the seed nor what follows it; error, NLL and ECE before and after, and T."""
+    results = sweep(THREE, **CIFAR)
+    results = [
+        replace(each, settings={**each.settings, "data.seed": each.settings["seed"]}) for each in results
+    ]
+    layout = usual_layout(results)
+    assert layout.rows == ("loss",)
+    titles = [each.title for each in layout.cells]
+    assert titles == ["Error", "Log loss", "ECE", "Log loss after T", "ECE after T", "T"]
+    more = [*results, *(replace(each, settings={**each.settings, "data.name": "digits"}) for each in results)]
+    assert {*varying(more, "seed")} == {"data.name", "loss"}
+    plain = [make_result({"alpha": each, "seed": 0}, {"result": {"gap": each}}) for each in (1.0, 2.0)]
+    assert [each.name for each in usual_layout(plain).cells] == ["gap"]
+    with pytest.raises(InputError, match="there is no run"):
+        usual_layout([])
+
+
+def test_published_numbers_stand_beside_ours() -> None:
+    """Value, temperature, difference and its size in half-widths; names are found by settings."""
+    table = build_table(layout_named("mukhoti-1"), sweep(THREE, **CIFAR))
+    found = (
+        cell(table, "Brier", "post T %")
+        if False
+        else next(
+            each for each in table.flat if each.keys["method"] == "brier" and each.quantity.title == "post T"
+        )
+    )
+    assert found.printed is not None
+    assert found.mean is not None
+    assert found.mean.half_width is not None
+    assert found.printed.difference == pytest.approx(found.mean.value - 1.08)
+    widths = abs(found.printed.difference) / found.mean.half_width
+    (_, line) = show(table).cells[0][3]
+    assert line.text == f"1.08 (1.10): {found.printed.difference:+.2f}, {widths:.1f}×"
+    assert table.left_out == 9
+
+
+def test_intervals_of_theirs_are_from_their_deviation() -> None:
+    """Five trainings with a standard deviation of 0.1 have a half-width of 2.776 × 0.1 / √5."""
+    table = build_table(layout_named("komisarenko-1"), [])
+    found = [each.printed for each in table.flat if each.printed and each.printed.interval]
+    of_a_tenth = [each.interval for each in found if each.fact.sd == "0.1"]
+    assert of_a_tenth == pytest.approx([2.776445 * 0.1 / 5**0.5] * len(of_a_tenth), rel=1e-6)
+    assert of_a_tenth
+
+
+def test_networks_beyond_the_paper_get_rows_of_their_own() -> None:
+    """Other data and networks stand below the paper's rows, without printed numbers."""
+    table = build_table(layout_named("mukhoti-1"), sweep(THREE, **{"data.name": "digits", "model": "mlp"}))
+    assert [row.labels for row in table.rows] == [("digits", "mlp")]
+    assert not any(each.printed for each in table.flat)
+    assert build_table(layout_named("mukhoti-1"), [], Options(whole=True)).left_out == 0
+
+
+def test_calibrators_of_a_row_are_stages() -> None:
+    """Where rows are calibrators, their cells take the numbers of that stage."""
+    metrics = {
+        stage: {"accuracy": 0.9, "nll": nll, "adaptive_ece": 0.01}
+        for stage, nll in (("uncalibrated", 0.4), ("temperature", 0.3), ("focal-temperature", 0.2))
+    }
+    results = [make_result({**CIFAR, "loss": "focal", "seed": seed}, metrics) for seed in range(3)]
+    table = build_table(layout_named("komisarenko-1"), results)
+    found = {(each.keys["calibrator"], each.quantity.title): each.mean for each in table.flat}
+    nlls = [mean.value for (_, title), mean in found.items() if title == "NLL" and mean]
+    assert nlls == pytest.approx([0.3, 0.2])
+
+
+def test_a_stage_that_stands_in_is_said() -> None:
+    """The paper chose T by ECE; where the runs have only T by likelihood, a note says so."""
+    said = notes(build_table(layout_named("mukhoti-1"), sweep(THREE, **CIFAR)))
+    assert any("is asked for, the runs have temperature" in note for note in said)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ({"metric": "ece"}, 0.25),
+        ({"metric": "ece", "stage": "temperature"}, 0.125),
+        ({"parameter": "temperature", "stage": "temperature"}, 1.5),
+        ({"last": "dynamics.last_layer_norm"}, 7.0),
+        ({"setting": "loss.gamma"}, 3.0),
+        ({"setting": "training.epochs"}, 12.0),
+        ({"more": "out_of_distribution.uncalibrated.auroc"}, 0.75),
+        ({"spent": "cpu"}, 2.0),
+        ({"metric": "none"}, None),
+        ({"metric": "ece", "stage": "isotonic"}, None),
+        ({"last": "dynamics"}, None),
+        ({"setting": "model.depth"}, None),
+    ],
+)
+def test_quantities_are_read_where_they_lie(entry: dict[str, str], value: float | None) -> None:
+    """Metrics and parameters of a stage, the last epoch, settings with those of the loss, anything else."""
+    result = make_result(
+        {"loss": "focal", "training.epochs": 12},
+        {"uncalibrated": {"ece": 0.25}, "temperature": {"ece": 0.125}},
+        parameters={"temperature": {"temperature": 1.5}},
+        more={"out_of_distribution": {"uncalibrated": {"auroc": 0.75}}},
+        _rows=lambda: [{"dynamics": {"last_layer_norm": 1.0}}, {"dynamics": {"last_layer_norm": 7.0}}],
+    )
+    quantity = Layout.read({"rows": ["loss"], "cells": [entry]}).cells[0]
+    found = read(quantity, result)
+    assert found.value == value
+    assert (found.why == "") is (value is not None)
+
+
+def test_heads_stand_over_their_columns() -> None:
+    """A word over several columns spans them, and only as long as those above it are the same."""
+    columns = [("a", "x", "1"), ("a", "x", "2"), ("b", "x", "1")]
+    assert [spans(columns, level) for level in range(3)] == [
+        [("a", 2), ("b", 1)],
+        [("x", 2), ("x", 1)],
+        [("1", 1), ("2", 1), ("1", 1)],
+    ]
+
+
+def test_unknown_settings_and_arms_are_refused() -> None:
+    """The nearest name is in the message."""
+    with pytest.raises(InputError, match=re.escape("no setting loos; did you mean 'loss'?")):
+        build_table(Layout.read({"rows": ["loos"], "cells": [{"metric": "ece"}]}), sweep(THREE))
+    with pytest.raises(InputError, match=re.escape("there is no 'briar' among loss; did you mean 'brier'?")):
+        build_table(LAYOUT, sweep(THREE), Options(against="briar"))
+
+
+def test_figures_find_positions_and_quantities() -> None:
+    """A setting of the loss is a position; what is no number is a word, and what is not there is none."""
+    assert position({"loss": "focal(gamma=2)"}, "loss.gamma") == 2.0
+    assert position({"loss": "brier"}, "loss.gamma") is None
+    assert position({"loss": "brier"}, "loss") == "brier"
+    with pytest.raises(InputError, match="has no entry 'temperatur'"):
+        quantity_of("temperatur:x")

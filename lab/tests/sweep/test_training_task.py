@@ -1,0 +1,194 @@
+"""Training as a task: the same numbers as ``calibrant train``, whatever interrupts it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant import metrics
+from calibrant._math.errors import InputError
+from calibrant.evaluation import evaluate
+from calibrant.predictions import Predictions, load_predictions
+from calibrant_lab.data.xrays.chestxray14 import FINDINGS
+from calibrant_lab.sweep.engines.engine import Order
+from calibrant_lab.sweep.engines.perform import perform
+from calibrant_lab.sweep.engines.serial import Serial
+from calibrant_lab.sweep.grid import Grid
+from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.store import Store
+from calibrant_lab.sweep.sweep import sweep
+from calibrant_lab.sweep.tasks.training import Training, recipe_of
+from calibrant_lab.tables.layout import layout_named
+from calibrant_lab.training import train
+from calibrant_lab.training.learner import Learner
+
+SCHEMA = Path(__file__).parents[3] / "docs" / "reference" / "run-result.schema.json"
+RECIPE = {
+    "model": "mlp(widths=(8,))",
+    "data": {"train": 100, "calibration": 80, "test": 120},
+    "optimiser": {"name": "adam", "learning_rate": 1e-2},
+    "training": {"epochs": 3, "batch_size": 32},
+    "hardware": {"accelerator": "cpu", "threads": 1},
+    "evaluation": {"calibrators": ["temperature"], "bootstrap": 10},
+}
+
+
+def item(**changes: object) -> Item:
+    """One run."""
+    return Grid.read({"recipe": RECIPE, "axes": {"seed": [0], **changes}}).items()[0]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory) -> Store:
+    """A store with that run; not to be written to."""
+    store = Store(tmp_path_factory.mktemp("store"))
+    assert sweep([item()], store, Serial()).statuses == {"finished": 1}
+    return store
+
+
+def test_the_run_is_that_of_calibrant_train(done, tmp_path) -> None:
+    """The same predictions to the bit, the same rows, and the evaluation's own numbers."""
+    (found,) = done.results()
+    train(recipe_of(found.settings), tmp_path / "run", report=False)
+    assert found.file("predictions.npz").read_bytes() == (tmp_path / "run" / "predictions.npz").read_bytes()
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == found.rows
+    judged = evaluate(
+        load_predictions(found.file("predictions.npz")),
+        calibrators=["temperature"],
+        bootstrap=2,
+        null_draws=1,
+    )
+    for arm in ("uncalibrated", "temperature"):
+        for key, estimate in judged.arm(arm).metrics.items():
+            assert found.value(key, arm) == pytest.approx(estimate.value, abs=1e-12), (arm, key)
+        assert found.value("error", arm) == 1 - found.value("accuracy", arm)
+    assert found.parameters["temperature"] == judged.arm("temperature").parameters
+
+
+def test_every_label_is_measured_by_itself(rng) -> None:
+    """Where samples have several labels, the result has each of them, before and after a calibrator."""
+    odds = rng.normal(size=(300, 2))
+    came = (rng.random(odds.shape) < 1 / (1 + np.exp(-odds / 2))).astype(int)
+    came[150:, 1] = 0  # in the test split nobody has the second one
+    given = Predictions(
+        logits=odds,
+        labels=came,
+        split=np.arange(300) // 150,
+        class_names=["Mass", "Hernia"],
+        kind="multilabel",
+    )
+    found = Training().measured(given, recipe_of(item().settings), ["platt"]).more["labels"]
+    assert list(found) == ["uncalibrated", "platt"]
+    column = given.test.probs[:, 0], came[150:, 0]
+    assert found["uncalibrated"]["Mass"] == pytest.approx(
+        {
+            "auroc": metrics.auroc(*column).item(),
+            "ece": metrics.expected_calibration_error(*column).item(),
+            "mce": metrics.maximum_calibration_error(*column).item(),
+            "brier": metrics.brier_score(*column).item(),
+        }
+    )
+    assert found["platt"]["Mass"]["ece"] < found["uncalibrated"]["Mass"]["ece"]
+    assert found["uncalibrated"]["Hernia"]["auroc"] is None
+    wanted = {cell.name for cell in layout_named("fcl-9").cells if cell.source == "more"}
+    assert wanted == {f"labels.uncalibrated.{finding}.auroc" for finding in FINDINGS}
+
+
+def test_the_result_is_as_documented(done) -> None:
+    """The schema has the keys of the file, no more and no fewer, and their types."""
+    (found,) = done.results()
+    content = json.loads(found.file("result.json").read_text(encoding="utf-8"))
+    properties = json.loads(SCHEMA.read_text(encoding="utf-8"))["properties"]
+    assert list(content) == list(properties)
+    assert properties["format"]["const"] == content["format"]
+    kinds = {"string": str, "integer": int, "number": (int, float), "object": dict, "array": list}
+    for name, declared in properties.items():
+        if isinstance(declared.get("type"), str):
+            assert isinstance(content[name], kinds[declared["type"]]), name
+    assert content["status"] in properties["status"]["enum"]
+
+
+def test_the_folder_holds_what_its_readme_names(done) -> None:
+    """Neither a checkpoint nor leftovers stay."""
+    (found,) = done.results()
+    folder = found.file("README.txt").parent
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"README.txt", "recipe.toml", "environment.json", "predictions.npz", "result.json"}
+    text = (folder / "README.txt").read_text(encoding="utf-8")
+    assert all(name in text for name in names - {"README.txt"})
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(done, tmp_path, monkeypatch) -> None:
+    """Killed in the third epoch, it is resumed from its checkpoint by whoever comes next."""
+    store, order = Store(tmp_path / "store"), Order(store=str(tmp_path / "store"), item=item())
+
+    class Killed(BaseException):
+        """Nothing catches it."""
+
+    learn, steps = Learner.learn, iter(range(100))
+
+    def killed(*given: object, **named: object) -> object:
+        if next(steps) == 9:
+            raise Killed
+        return learn(*given, **named)
+
+    monkeypatch.setattr(Learner, "learn", killed)
+    with pytest.raises(Killed, match=r"^$"):
+        perform(order)
+    monkeypatch.undo()
+    assert list(store.unfinished()) == [order.item.run]
+    assert perform(order).state == "done"
+    (first,), (second,) = done.results(), store.results()
+    assert first.file("predictions.npz").read_bytes() == second.file("predictions.npz").read_bytes()
+    assert (first.metrics, first.rows, second.sessions) == (second.metrics, second.rows, 2)
+
+
+def test_further_calibrators_are_measured_without_training(tmp_path, monkeypatch) -> None:
+    """The stored predictions are enough; what was measured before stays; without them it is trained again."""
+    store = Store(tmp_path)
+    asked = [["temperature"], ["vector", 'temperature(objective="ece", search="grid")']]
+    before, after = (item(**{"evaluation.calibrators": [names]}) for names in asked)
+    sweep([before], store, Serial())
+    with monkeypatch.context() as patch:
+        patch.delattr("calibrant_lab.sweep.tasks.training.train")
+        assert sweep([after], store, Serial()).done_here == 1
+        assert sweep([before, after][:1], store, Serial()).done_here == 0
+    (found,) = store.results()
+    assert set(found.metrics) == {"uncalibrated", "temperature", *asked[1]}
+    monkeypatch.setattr(Training, "measures", 2)
+    store.remove_file(found.run, "predictions.npz")
+    assert sweep([after], store, Serial()).done_here == 1
+    (found,) = store.results()
+    assert (found.measures, found.file("predictions.npz").is_file()) == (2, True)
+
+
+def test_a_training_that_diverges_is_a_result(tmp_path) -> None:
+    """Its reason says what to do; it is not an error of the sweep."""
+    store = Store(tmp_path)
+    report = sweep([item(**{"optimiser.name": ["sgd"], "optimiser.learning_rate": [1e30]})], store, Serial())
+    assert (report.statuses, report.failed) == ({"diverged": 1}, 0)
+    assert "lower optimiser.learning_rate" in str(store.result(store.done().pop()).reason)
+
+
+def test_a_gpu_that_is_not_there_is_refused_before_anything_is_kept(tmp_path, monkeypatch) -> None:
+    """A store would know the run as failed, also for a recipe that a CPU can do."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    store = Store(tmp_path)
+    with pytest.raises(InputError, match=r"no GPU for hardware\.accelerator = 'cuda'; auto takes one"):
+        sweep([item(**{"hardware.accelerator": ["cuda"]})], store, Serial())
+    assert not [*store.results(status=None)]
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert not Training().lacking(item(**{"hardware.accelerator": ["cuda"]}).settings)
+
+
+def test_a_network_is_asked_where_it_was_trained(monkeypatch) -> None:
+    """On the GPU only where the recipe lets it and there is one."""
+    task = Training()
+    settings = [task.complete({"hardware.accelerator": each}) for each in ("cpu", "auto")]
+    for there, device in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr("torch.cuda.is_available", lambda there=there: there)
+        assert [task.device(each) for each in settings] == ["cpu", device]

@@ -1,0 +1,136 @@
+"""A small recipe, and ways to end a training before its time."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from calibrant_lab.training import Recipe, train
+from calibrant_lab.training.learner import Learner
+from undrawn import drawing_little, drawing_nothing
+
+
+class Killed(BaseException):
+    """Stands for a process that dies: nothing catches it."""
+
+
+@pytest.fixture
+def short_trainings() -> Iterator[None]:
+    """The reports of runs are whole but for the pictures of the training."""
+    with drawing_little():
+        yield
+
+
+@pytest.fixture
+def short_reports() -> Iterator[None]:
+    """The reports of runs are short."""
+    with drawing_nothing():
+        yield
+
+
+@pytest.fixture(scope="session")
+def whole(recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training that nothing disturbed; not to be written to."""
+    with drawing_nothing():
+        return train(recipe, tmp_path_factory.mktemp("runs") / "whole").folder.path
+
+
+@pytest.fixture(scope="session")
+def recipe() -> Recipe:
+    """Digits on a small network with dropout and augmentation: everything that draws random numbers."""
+    return Recipe.read(
+        {
+            "seed": 5,
+            "model": "mlp(widths=(16,), dropout=0.2)",
+            "loss": "cross-entropy",
+            "data": {"name": "digits", "train": 200, "calibration": 150, "augment": ["crop(padding=1)"]},
+            "optimiser": {"name": "sgd", "learning_rate": 0.1, "momentum": 0.9, "clip_norm": 2.0},
+            "schedule": {"name": "steps", "milestones": [2]},
+            "training": {"epochs": 4, "batch_size": 48},
+            "hardware": {"accelerator": "cpu", "threads": 1},
+            "evaluation": {"calibrators": ["temperature"], "bootstrap": 10},
+        }
+    )
+
+
+@pytest.fixture
+def killed_in_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], type[BaseException]]:
+    """Let the process die at the start of the batch with this number, counted over all epochs."""
+
+    def prepare(number: int) -> type[BaseException]:
+        _at_step(monkeypatch, number, _die)
+        return Killed
+
+    return prepare
+
+
+@pytest.fixture
+def interrupted_in_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Let Ctrl-C come in the batch with this number."""
+
+    def prepare(number: int) -> None:
+        _at_step(monkeypatch, number, lambda: signal.raise_signal(signal.SIGINT))
+
+    return prepare
+
+
+@pytest.fixture
+def same_numbers() -> Callable[[Path, Path], None]:
+    """Check that two runs ended in the same bits."""
+
+    def check(first: Path, second: Path) -> None:
+        assert (first / "metrics.jsonl").read_text() == (second / "metrics.jsonl").read_text()
+        with np.load(first / "predictions.npz") as one, np.load(second / "predictions.npz") as other:
+            assert one.files == other.files
+            for name in one.files:
+                assert np.array_equal(one[name], other[name]), name
+
+    return check
+
+
+def _at_step(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], Any]) -> None:
+    learn, count = Learner.learn, iter(range(10**9))
+
+    def counted(self: Learner, rows: Any, **where: int) -> Any:
+        if next(count) == number:
+            act()
+        return learn(self, rows, **where)
+
+    monkeypatch.setattr(Learner, "learn", counted)
+
+
+def _die() -> None:
+    raise Killed
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+    """A recipe for 60 small images of two classes in a folder."""
+    folder, rng = tmp_path_factory.mktemp("images"), np.random.default_rng(0)
+    for kind, level in (("dark", 90), ("light", 160)):
+        (folder / kind).mkdir()
+        for number in range(30):
+            pixels = np.clip(level + rng.integers(-60, 60, (8, 8)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / kind / f"{number:02}.png")
+    return Recipe.read(
+        {
+            "model": "mlp(widths=(8,))",
+            "data": {"name": str(folder), "size": 6, "test": 20, "calibration": 12, "normalise": "none",
+                     "augment": ["crop(padding=1)"]},
+            "training": {"epochs": 2, "batch_size": 7},
+            "hardware": {"accelerator": "cpu", "threads": 1},
+            "evaluation": {"calibrators": ["temperature"], "bootstrap": 10, "batch_size": 5},
+        }
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def lazy(images: Recipe) -> Recipe:
+    """The same with so little memory that nothing is decoded before it is needed."""
+    return images.with_settings(["data.memory=1e-9"])

@@ -1,0 +1,148 @@
+"""What is recorded of a network in training, against slow and direct ways to the same numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import calibrant
+from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.reports.dynamics import compared_dynamics, dynamics_sections
+from calibrant_lab.training import load_run, train
+from calibrant_lab.training.data import preparation, read_data
+
+
+@pytest.fixture(scope="module")
+def recorded(recipe):
+    """A recipe that records dynamics every second epoch, and files after the first and the last."""
+    return recipe.with_settings(
+        ["record.dynamics=true", "record.every=2", "record.epochs=[1, 4]", "loss=focal(gamma=2)"]
+    )
+
+
+@pytest.fixture(scope="module")
+def watched(recorded, tmp_path_factory):
+    """A run of it with its whole report, to be read only."""
+    return train(recorded, tmp_path_factory.mktemp("watched") / "run")
+
+
+def test_recorded_numbers_are_those_of_the_saved_network(recorded, watched) -> None:
+    """The last row's dynamics agree with the final network's own logits on both splits."""
+    run = watched
+    assert ["dynamics" in row for row in run.rows] == [True, True, False, True]
+    found = run.rows[-1]["dynamics"]
+    data, model = read_data(recorded.data), run.model()
+    for name in ("train", "test"):
+        part = data.parts[name]
+        with torch.no_grad():
+            logits = model(preparation(recorded.data, data)(to_unit(part.inputs))).double()
+        probs, right = logits.softmax(1), logits.argmax(1) == part.labels
+        nll = nn.functional.cross_entropy(logits, part.labels, reduction="none")
+        expected = {
+            "error": 1 - right.double().mean(),
+            "nll": nll.mean(),
+            "nll_correct": nll[right].mean(),
+            "nll_incorrect": nll[~right].mean(),
+            "entropy": calibrant.metrics.predictive_entropy(probs),
+            "entropy_incorrect": torch.distributions.Categorical(probs[~right]).entropy().mean(),
+            "p_true_correct": probs.max(1).values[right].mean(),
+            "p_true_incorrect": (-nll[~right]).exp().mean(),
+            "ece": calibrant.metrics.expected_calibration_error(probs, part.labels),
+        }
+        for key, value in expected.items():
+            assert found[name][key] == pytest.approx(float(value), rel=1e-5), key  # logits are float32
+    assert found["last_layer_norm"] == pytest.approx(float(model.layers[-1].weight.detach().norm()), rel=1e-5)
+
+
+@pytest.mark.usefixtures("short_reports")
+def test_gradient_norms_are_those_of_one_backward_pass_per_sample(recorded, tmp_path) -> None:
+    """The product of two norms equals the norm of the gradient of each sample's own loss (float32)."""
+    run = train(recorded.with_settings(["data.train=30"]), tmp_path / "run")
+    norms = run.snapshots[4]["gradient_norms"]
+    data, model = read_data(run.recipe.data), run.model()
+    inputs = preparation(run.recipe.data, data)(to_unit(data.train.inputs))
+    loss, layer = calibrant.losses.build("focal(gamma=2)"), model.layers[-1]
+    for row in range(30):
+        value = loss(model(inputs[row : row + 1]), data.train.labels[row : row + 1])
+        gradients = torch.autograd.grad(value, [layer.weight, layer.bias])
+        expected = torch.cat([each.flatten() for each in gradients]).norm()
+        assert norms[row] == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_snapshots_count_every_sample(watched) -> None:
+    """At the chosen epochs each split's bins hold all its samples; the page draws them."""
+    run = watched
+    assert list(run.snapshots) == [1, 4]
+    for snapshot in run.snapshots.values():
+        assert snapshot["train_counts"].sum() == 200
+        assert len(snapshot["test_accuracy"]) == 25
+        assert len(snapshot["gradient_norms"]) == 200
+    sections = dynamics_sections(run.rows, run.snapshots)
+    assert [len(section.pictures) for section in sections] == [4, 6, 4, 1]
+    page = (run.folder.path / "report.html").read_text()
+    for section in sections:
+        assert f"<h2>{section.title}</h2>" in page
+    assert "test, epoch 4" in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+@pytest.mark.usefixtures("short_reports")
+def test_recording_changes_nothing(watched, recipe, tmp_path) -> None:
+    """Watching draws no random numbers: the network is bitwise the one that nobody watched."""
+    alone = train(recipe.with_settings(["loss=focal(gamma=2)"]), tmp_path / "alone")
+    assert torch.equal(watched.predictions.scores, alone.predictions.scores)
+
+
+@pytest.fixture
+def unwritten(monkeypatch):
+    """Figures are composed and not written as SVG, which takes most of the time; returns their labels."""
+    found = []
+
+    def written(figure, *, label, name):
+        found.extend(line.get_label() for ax in figure.axes for line in ax.get_lines())
+        return ""
+
+    monkeypatch.setattr("calibrant_lab.reports.dynamics.to_svg", written)
+    return found
+
+
+def test_what_is_measured_anyway_is_drawn(watched, unwritten) -> None:
+    """Rows have the dynamics of the calibration split, and a report draws them where there are no others."""
+    alone = [{key: value for key, value in row.items() if key != "dynamics"} for row in watched.rows]
+    logits, labels = watched.predictions.calibration.scores.double(), watched.predictions.calibration.labels
+    wrong = logits.argmax(1) != labels
+    nll = nn.functional.cross_entropy(logits[wrong], labels[wrong])
+    assert alone[-1]["calibration_nll_incorrect"] == pytest.approx(float(nll), rel=1e-5)
+    assert [len(section.pictures) for section in dynamics_sections(alone, {})] == [4, 3]
+    assert "ECE, calibration samples" in unwritten
+    several = [{key: each for key, each in row.items() if "correct" not in key} for row in alone]
+    assert [len(section.pictures) for section in dynamics_sections(several, {})] == [4]
+
+
+@pytest.mark.usefixtures("short_reports")
+def test_one_epoch_draws_nothing(recipe, tmp_path) -> None:
+    """A curve needs two epochs; a report of one has no such sections, and a comparison no such pictures."""
+    run = train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run")
+    assert dynamics_sections(run.rows, {}) == ()
+    assert compared_dynamics({"a": run.rows, "b": run.rows}) is None
+    assert load_run(tmp_path / "run").snapshots == {}
+    assert np.isfinite(run.rows[0]["train_loss"])
+
+
+@pytest.mark.parametrize(("last", "split"), [("test", "test"), ("calibration", "calibration")])
+def test_several_runs_share_their_pictures(watched, unwritten, last, split) -> None:
+    """Figure 3's eight quantities of one split that all runs recorded, a line for each run."""
+    without = [{key: value for key, value in row.items() if key != "dynamics"} for row in watched.rows]
+    third = watched.rows if last == "test" else without
+    section = compared_dynamics({"a": watched.rows, "b": watched.rows, "c": third})
+    assert section is not None
+    assert len(section.pictures) == 8
+    assert [name for name, _ in section.key] == ["a", "b", "c"]
+    assert f"of the {split} samples" in section.text[0]
+    assert len(unwritten) == 8 * 3
+    old = [{"epoch": row["epoch"], "calibration_nll": row["calibration_nll"]} for row in watched.rows]
+    section = compared_dynamics({"a": without, "b": watched.rows, "old": old})
+    assert section is not None
+    assert "Not recorded: old." in section.text[0]

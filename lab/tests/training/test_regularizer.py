@@ -1,0 +1,225 @@
+"""Recipes that penalise curvature or minimise sharpness."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from calibrant._math.errors import ConvergenceError, InputError
+from calibrant.curvature import CurvatureRegularizer, hessian_trace
+from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.models import build
+from calibrant_lab.training import Recipe, TrainingInterrupted, load_run, seeds, train
+from calibrant_lab.training.data import preparation, read_data
+from calibrant_lab.training.learner import Learner
+from calibrant_lab.training.regularizer import build_regularizer
+
+ESTIMATORS = ("hutchinson", "gauss-newton", "last-layer")
+ADDITIONS = [
+    ["curvature.weight=0.01"],
+    ["curvature.weight=0.01", "curvature.estimator=gauss-newton", "curvature.num_probes=2"],
+    ["curvature.weight=0.01", "curvature.estimator=last-layer", "curvature.every=3"],
+    ["sam.rho=0.05"],
+]
+
+
+@pytest.mark.usefixtures("short_reports")
+@pytest.mark.parametrize("settings", ADDITIONS, ids=lambda settings: settings[-1])
+def test_killed_or_interrupted_it_goes_on_to_the_same_bits(
+    recipe, tmp_path, same_numbers, killed_in_step, interrupted_in_step, monkeypatch, settings
+) -> None:
+    """A kill in the second epoch and Ctrl-C in the third change no bit of what an undisturbed run writes."""
+    mine = recipe.with_settings(settings)
+    whole = train(mine, tmp_path / "whole").folder.path
+    killed = killed_in_step(7)
+    with pytest.raises(killed, match=r"^$"):
+        train(mine, tmp_path / "cut")
+    monkeypatch.undo()
+    interrupted_in_step(6)  # counted anew: the second batch of the third epoch
+    with pytest.raises(TrainingInterrupted, match="resumes from there"):
+        train(mine, tmp_path / "cut")
+    monkeypatch.undo()
+    train(mine, tmp_path / "cut")
+    same_numbers(whole, tmp_path / "cut")
+    assert sorted(each.name for each in whole.iterdir()) == sorted(
+        each.name for each in (tmp_path / "cut").iterdir()
+    )
+
+
+@pytest.mark.usefixtures("short_reports")
+def test_the_check_of_resumption_bites(recipe, tmp_path, interrupted_in_step, monkeypatch) -> None:
+    """Were the number of batches not restored, other vectors would be drawn and the numbers differ."""
+    mine = recipe.with_settings(["curvature.weight=0.01"])
+    whole = train(mine, tmp_path / "whole").folder.path
+    interrupted_in_step(6)
+    with pytest.raises(TrainingInterrupted, match="resumes from there"):
+        train(mine, tmp_path / "cut")
+    monkeypatch.undo()
+    load = Learner.load_state_dict
+
+    def forgetful(self: Learner, saved: dict[str, object]) -> None:
+        load(self, saved)
+        assert self.regularizer is not None
+        self.regularizer.calls = 0
+
+    monkeypatch.setattr(Learner, "load_state_dict", forgetful)
+    train(mine, tmp_path / "cut")
+    assert (whole / "metrics.jsonl").read_text() != (tmp_path / "cut" / "metrics.jsonl").read_text()
+
+
+@pytest.mark.usefixtures("short_reports")
+def test_nothing_added_is_nothing_changed(recipe, tmp_path, same_numbers) -> None:
+    """A weight and a radius of 0, whatever else these tables say, train as without them, and cost nothing."""
+    plain = train(recipe, tmp_path / "plain")
+    settings = ["curvature.estimator=last-layer", "curvature.every=2", "curvature.weight=0", "sam.rho=0"]
+    same = train(recipe.with_settings(settings), tmp_path / "same")
+    same_numbers(plain.folder.path, same.folder.path)
+    assert same.cost is None
+    assert "train_trace" not in same.rows[0]
+
+
+@pytest.mark.usefixtures("short_trainings")
+@pytest.mark.parametrize("settings", ADDITIONS, ids=lambda settings: settings[-1])
+def test_what_is_recorded(recipe, tmp_path, settings) -> None:
+    """The trace of every epoch, what a step cost against plain cross-entropy, and both in the report."""
+    run = train(recipe.with_settings(["training.epochs=2", *settings]), tmp_path / "run")
+    traces = [row.get("train_trace") for row in run.rows]
+    assert all(isinstance(trace, float) for trace in traces) == settings[0].startswith("curvature")
+    cost = run.cost
+    assert cost is not None
+    assert cost == json.loads((tmp_path / "run" / "cost.json").read_text())
+    assert cost["times_cross_entropy"] == pytest.approx(
+        cost["milliseconds"] / cost["cross_entropy_milliseconds"]
+    )
+    assert (cost["batch_size"], cost["rounds"]) == (48, 15)
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "one of plain cross-entropy" in report
+    assert ("SAM, ρ = 0.05" if settings == ADDITIONS[-1] else "0.01 × trace by") in report
+
+
+@pytest.mark.usefixtures("short_reports")
+def test_measuring_the_cost_changes_nothing(recipe, tmp_path) -> None:
+    """The checkpoint holds the weights that the predictions were made by."""
+    run = train(recipe.with_settings(["training.epochs=1", "curvature.weight=0.01"]), tmp_path / "run")
+    data = read_data(run.recipe.data)
+    inputs = preparation(run.recipe.data, data)(to_unit(data.test.inputs))
+    with torch.no_grad():
+        logits = run.model()(inputs)
+    torch.testing.assert_close(
+        logits.log_softmax(1), run.predictions.test.scores.float().log_softmax(1), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.usefixtures("short_reports")
+def test_the_loop_is_that_of_ones_own(recipe, tmp_path) -> None:
+    """One epoch of a recipe without noise is the loop that its documentation shows, vector for vector."""
+    settings = [
+        "model=mlp(widths=(16,))",
+        "data.augment=[]",
+        "optimiser.clip_norm=0",
+        "optimiser.momentum=0",
+        "training.epochs=1",
+        "curvature.weight=0.02",
+        "reduction=sum",
+        "optimiser.learning_rate=0.002",
+    ]
+    mine = recipe.with_settings(settings)
+    run = train(mine, tmp_path / "run")
+    seen = read_data(mine.data)
+    prepare = preparation(mine.data, seen)
+    torch.manual_seed(seeds.derived(mine.seed, seeds.WEIGHTS))
+    model = build(mine.model, input_shape=seen.input_shape, num_classes=seen.num_classes)
+    probes = seeds.derived(mine.seed, seeds.PROBES, 0)
+    criterion = CurvatureRegularizer(model, nn.CrossEntropyLoss(), weight=0.02, seed=probes)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.002)
+    order = torch.randperm(200, generator=seeds.generator(mine.seed, seeds.ORDER, 0))
+    for rows in order.split(48):
+        optimiser.zero_grad()
+        inputs = prepare(to_unit(seen.train.inputs[rows]))
+        (len(rows) * criterion(model(inputs), seen.train.labels[rows])).backward()
+        optimiser.step()
+    for own, theirs in zip(model.parameters(), run.model().parameters(), strict=True):
+        torch.testing.assert_close(own, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.usefixtures("short_reports")
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_trace_is_lowered(recipe, tmp_path, estimator) -> None:
+    """With the penalty the finished network has half the trace at most, by the library's own estimate."""
+    found = []
+    for weight in (0, 0.05):
+        settings = [f"curvature.weight={weight}", f"curvature.estimator={estimator}", "data.augment=[]"]
+        mine = recipe.with_settings(settings)
+        run = train(mine, tmp_path / f"{weight}")
+        data = read_data(mine.data)
+        inputs = preparation(mine.data, data)(to_unit(data.train.inputs))
+        batch = (inputs, data.train.labels)
+        found.append(hessian_trace(run.model(), nn.CrossEntropyLoss(), [batch], num_matvecs=60).value)
+    assert found[1] < found[0] / 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["curvature.wieght=1"], "no setting curvature.wieght; did you mean 'weight'"),
+        (["curvature.weight=-1"], "curvature.weight is -1, but input should be greater than or equal to 0"),
+        (["curvature.weight=nan"], "curvature.weight is nan"),
+        (["curvature.estimator=exact"], "curvature.estimator is 'exact', but input should be 'hutchinson'"),
+        (["curvature.every=0"], "curvature.every is 0"),
+        (["sam.radius=1"], "no setting sam.radius"),
+        (["sam.rho=-0.1"], "sam.rho is -0.1"),
+        (["curvature.weight=1", "sam.rho=0.1"], "`curvature.weight` and `sam.rho` exclude each other"),
+        (["curvature.weight=1", "hardware.compile=true"], "`hardware.compile` must be false"),
+        (["curvature.weight=1", "training.precision=bf16-mixed"], "bf16-mixed does not go with `curvature"),
+        (["sam.rho=1", "training.precision=16-mixed"], "16-mixed does not go with `sam.rho`"),
+    ],
+)
+def test_mistakes_are_one_sentence(settings, words) -> None:
+    """What is unknown, out of range or does not go together is named."""
+    with pytest.raises(InputError, match=words) as caught:
+        Recipe().with_settings(settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_the_network_lacks_is_said_before_anything_is_written(recipe, tmp_path) -> None:
+    """Parameters that are not there leave no directory behind."""
+    mine = recipe.with_settings(["curvature.weight=0.1", 'curvature.parameters=["heads"]'])
+    with pytest.raises(InputError, match="`parameters` must name parameters of the model that are trained"):
+        train(mine, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_settings_reach_the_penalty(recipe) -> None:
+    """Every setting of the table arrives; only the vectors of "gauss-newton" depend on the process."""
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    settings = [
+        "curvature.weight=0.5",
+        "curvature.every=3",
+        "curvature.num_probes=2",
+        "curvature.negative=clip",
+        'curvature.parameters=["1"]',
+    ]
+    mine = recipe.with_settings(settings)
+    found = build_regularizer(mine, model, nn.CrossEntropyLoss())
+    assert found is not None
+    assert (found.weight, found.every, found.num_probes, found.negative) == (0.5, 3, 2, "clip")
+    other = build_regularizer(mine, model, nn.CrossEntropyLoss(), rank=1)
+    assert other is not None
+    assert other.seed == found.seed
+    gauss_newton = mine.with_settings(["curvature.estimator=gauss-newton"])
+    ranks = [build_regularizer(gauss_newton, model, nn.CrossEntropyLoss(), rank=rank) for rank in (0, 1)]
+    assert len({each.seed for each in ranks if each is not None}) == 2
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_divergence_is_said(recipe, tmp_path, estimator) -> None:
+    """A weight that tears the training apart ends in the usual sentence."""
+    mine = recipe.with_settings(
+        ["curvature.weight=1e30", "optimiser.clip_norm=0", f"curvature.estimator={estimator}"]
+    )
+    with pytest.raises(ConvergenceError, match="the training diverged in epoch"):
+        train(mine, tmp_path / "run")
+    assert not load_run(tmp_path / "run").rows

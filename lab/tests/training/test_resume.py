@@ -1,0 +1,272 @@
+"""Whatever ends a training, resuming gives the bits of one that was never disturbed."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import write_text
+from calibrant_lab.training import TrainingInterrupted, load_run, train
+from calibrant_lab.training.learner import Learner
+from calibrant_lab.training.run import RunFolder
+
+pytestmark = pytest.mark.usefixtures("short_reports")
+
+STEPS = 5  # batches in an epoch: 200 samples in batches of 48
+
+
+def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(
+    recipe, tmp_path, whole, same_numbers
+) -> None:
+    """Seeds decide everything, and torch's global generator is left alone."""
+    state = torch.random.get_rng_state()
+    again = train(recipe, tmp_path / "again").folder.path
+    assert torch.equal(state, torch.random.get_rng_state())
+    same_numbers(whole, again)
+    other = train(recipe.with_settings(["seed=6"]), tmp_path / "other").folder.path
+    assert (whole / "metrics.jsonl").read_text() != (other / "metrics.jsonl").read_text()
+
+
+@pytest.mark.parametrize("step", [2, STEPS, 2 * STEPS + 3])
+def test_a_killed_process_loses_at_most_the_epoch(
+    recipe, tmp_path, whole, same_numbers, killed_in_step, monkeypatch, step
+) -> None:
+    """Killed in the first epoch, between two, and in the third: the same final numbers."""
+    killed = killed_in_step(step)
+    with pytest.raises(killed, match=r"^$"):
+        train(recipe, tmp_path / "cut")
+    assert len(load_run(tmp_path / "cut").rows) == step // STEPS
+    monkeypatch.undo()
+    train(recipe, tmp_path / "cut")
+    same_numbers(whole, tmp_path / "cut")
+
+
+@pytest.mark.parametrize("step", [0, 2, STEPS - 1, 2 * STEPS + 3])
+def test_ctrl_c_saves_even_the_batch(
+    recipe, tmp_path, whole, same_numbers, interrupted_in_step, monkeypatch, step
+) -> None:
+    """Ctrl-C stops after the batch, says how to go on, and that gives the same final numbers."""
+    interrupted_in_step(step)
+    with pytest.raises(TrainingInterrupted, match=r"`calibrant train .*cut` resumes from there"):
+        train(recipe, tmp_path / "cut")
+    saved = RunFolder(tmp_path / "cut").load_checkpoint()
+    assert saved is not None
+    assert (saved["epoch"], saved["batch"]) == (step // STEPS, step % STEPS + 1)
+    monkeypatch.undo()
+    train(recipe, tmp_path / "cut")
+    same_numbers(whole, tmp_path / "cut")
+
+
+@pytest.mark.parametrize("step", [STEPS - 1, STEPS + 2])
+def test_a_checkpoint_that_added_up_less_is_resumed(
+    recipe, tmp_path, whole, interrupted_in_step, monkeypatch, step
+) -> None:
+    """One from before lengths of gradients were recorded: a begun epoch has none, all else is the same."""
+    interrupted_in_step(step)
+    with pytest.raises(TrainingInterrupted, match="resumes from there"):
+        train(recipe, tmp_path / "cut")
+    monkeypatch.undo()
+    folder = RunFolder(tmp_path / "cut")
+    saved = folder.load_checkpoint()
+    assert saved is not None
+    torch.save({**saved, "sums": saved["sums"][:, :3]}, folder.checkpoint)
+    rows, expected = train(recipe, tmp_path / "cut").rows, load_run(whole).rows
+    begun = saved["epoch"]
+    assert (rows[begun].pop("gradient_norm"), rows[begun].pop("clipped")) == (None, None)
+    assert rows[begun] == {name: expected[begun][name] for name in rows[begun]}
+    assert rows[begun + 1 :] == expected[begun + 1 :]
+
+
+def test_a_checkpoint_between_epochs_lacks_nothing(
+    recipe, tmp_path, whole, killed_in_step, monkeypatch
+) -> None:
+    """One that an earlier version wrote after an epoch: every later epoch has its lengths of gradients."""
+    with pytest.raises(killed_in_step(STEPS + 1), match=r"^$"):
+        train(recipe, tmp_path / "cut")
+    monkeypatch.undo()
+    folder = RunFolder(tmp_path / "cut")
+    saved = folder.load_checkpoint()
+    assert saved is not None
+    assert (saved["epoch"], saved["batch"]) == (1, 0)
+    torch.save({**saved, "sums": saved["sums"][:, :3]}, folder.checkpoint)
+    assert train(recipe, tmp_path / "cut").rows == load_run(whole).rows
+
+
+def test_the_check_of_resumption_bites(
+    recipe, tmp_path, whole, same_numbers, interrupted_in_step, monkeypatch
+) -> None:
+    """Were the state of the random numbers not restored, the comparison would see it."""
+    interrupted_in_step(STEPS + 2)
+    with pytest.raises(TrainingInterrupted, match="stopped after 1 complete epoch;"):
+        train(recipe, tmp_path / "cut")
+    monkeypatch.undo()
+    monkeypatch.setattr(torch, "set_rng_state", lambda _state: None)
+    train(recipe, tmp_path / "cut")
+    with pytest.raises(AssertionError, match=r"metrics|epoch"):
+        same_numbers(whole, tmp_path / "cut")
+
+
+@pytest.mark.parametrize("moment", ["checkpoint", "row", "half a row", "predictions", "evaluation"])
+def test_being_killed_while_writing_does_no_harm(
+    recipe, tmp_path, whole, same_numbers, monkeypatch, moment
+) -> None:
+    """Whatever file is being written, what was there before stays whole and resuming mends the rest."""
+
+    def die(*_arguments: object, **_settings: object) -> None:
+        raise RuntimeError(moment)
+
+    save, append = torch.save, RunFolder.append_row
+
+    def die_after_first_save(state: dict[str, object], path: object) -> None:
+        if state["epoch"] == 1:
+            return save(state, path)
+        path.write_bytes(b"half")
+        return die()
+
+    def die_in_second_row(self: RunFolder, row: dict[str, object]) -> None:
+        if row["epoch"] == 1:
+            append(self, row)
+            return
+        if moment == "half a row":
+            with self.metrics.open("a", encoding="utf-8") as file:
+                file.write('{"epoch": 2, "lear')
+        die()
+
+    if moment == "checkpoint":
+        monkeypatch.setattr(torch, "save", die_after_first_save)
+    elif "row" in moment:
+        monkeypatch.setattr(RunFolder, "append_row", die_in_second_row)
+    elif moment == "predictions":
+        monkeypatch.setattr(np, "savez", die)
+        monkeypatch.setattr(np, "savez_compressed", die)
+        monkeypatch.setattr("calibrant.predictions.Predictions.save", die)
+    else:
+        monkeypatch.setattr("calibrant_lab.training.results.write_report", die)
+    with pytest.raises(RuntimeError, match=moment):
+        train(recipe, tmp_path / "cut")
+    assert not (tmp_path / "cut" / "evaluation.json").exists()
+    monkeypatch.undo()
+    train(recipe, tmp_path / "cut")
+    same_numbers(whole, tmp_path / "cut")
+    assert sorted(path.name for path in whole.iterdir()) == sorted(
+        path.name for path in (tmp_path / "cut").iterdir()
+    )
+
+
+@pytest.mark.usefixtures("short_reports")
+def test_the_best_epoch_and_patience_survive_a_stop(
+    recipe, tmp_path, same_numbers, interrupted_in_step, monkeypatch
+) -> None:
+    """A stop after the best epoch forgets neither its weights nor that patience ran out."""
+    settings = ["optimiser.learning_rate=0.3", "schedule.name=constant", "schedule.milestones=[]"]
+    more = ["training.epochs=8", "training.patience=2", "training.keep=best"]
+    mine = recipe.with_settings([*settings, *more])
+    whole = train(mine, tmp_path / "whole")
+    best = whole.kept_row["epoch"]
+    assert len(whole.rows) == best + 2 < 8
+    interrupted_in_step((best + 1) * STEPS + 1)
+    with pytest.raises(TrainingInterrupted, match="resumes from there"):
+        train(mine, tmp_path / "cut")
+    monkeypatch.undo()
+    train(mine, tmp_path / "cut")
+    same_numbers(whole.folder.path, tmp_path / "cut")
+    (tmp_path / "cut" / "evaluation.json").unlink()  # as if killed before the end
+    train(mine, tmp_path / "cut")
+    same_numbers(whole.folder.path, tmp_path / "cut")
+
+
+def test_a_finished_run_is_not_done_again(recipe, tmp_path, monkeypatch) -> None:
+    """Training once more in the same directory trains nothing and returns the same."""
+    first = train(recipe, tmp_path / "run")
+    monkeypatch.setattr(Learner, "learn", None)
+    again = train(recipe, tmp_path / "run")
+    assert again.rows == first.rows
+    assert again.evaluation == first.evaluation
+    sessions = json.loads((tmp_path / "run" / "environment.json").read_text())["sessions"]
+    assert len(sessions) == 2
+    assert sessions[0]["versions"]["torch"] == torch.__version__
+
+
+def test_another_recipe_is_refused(recipe, tmp_path) -> None:
+    """A directory belongs to its recipe; hardware and judgement may change."""
+    train(recipe, tmp_path / "run")
+    with pytest.raises(InputError, match=r"made by another recipe \(seed: 5 there, 6 here and 1 more\)"):
+        train(recipe.with_settings(["seed=6", "training.epochs=9"]), tmp_path / "run")
+    train(recipe.with_settings(["hardware.accelerator=auto", "evaluation.bootstrap=11"]), tmp_path / "run")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").touch()
+    with pytest.raises(InputError, match="is not empty and holds no run"):
+        train(recipe, tmp_path / "other")
+
+
+def test_a_run_keeps_its_number_of_epochs(recipe, tmp_path) -> None:
+    """Whoever wants more is told how to get them."""
+    run = train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run", report=False)
+    with pytest.raises(InputError, match=r"has training.epochs = 1, .* --epochs 3 and another --out"):
+        train(recipe.with_settings(["training.epochs=3"]), run.folder.path)
+
+
+def test_other_data_are_refused(recipe, tmp_path, rng, killed_in_step, monkeypatch) -> None:
+    """If a file of data changed since the training began, resuming would mix two."""
+    path = tmp_path / "data.npz"
+    labels = np.arange(300) % 3
+    np.savez(path, x_train=rng.normal(size=(300, 4)), y_train=labels)
+    settings = [f"data.name={path}", "data.augment=[]", "data.calibration=50", "data.train=150"]
+    mine = recipe.with_settings(settings)
+    killed = killed_in_step(7)
+    with pytest.raises(killed, match=r"^$"):
+        train(mine, tmp_path / "run")
+    monkeypatch.undo()
+    np.savez(path, x_train=rng.normal(size=(300, 4)), y_train=labels)
+    with pytest.raises(InputError, match="was trained on other data"):
+        train(mine, tmp_path / "run")
+
+
+def test_a_broken_checkpoint_is_named(recipe, tmp_path) -> None:
+    """A checkpoint that is none is refused in one sentence, and nothing in it is executed."""
+    train(recipe.with_settings(["training.epochs=1"]), tmp_path / "run")
+    whole = (tmp_path / "run" / "checkpoint.pt").read_bytes()
+    (tmp_path / "run" / "checkpoint.pt").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match=r"checkpoint.pt cannot be read"):
+        load_run(tmp_path / "run")
+    (tmp_path / "run" / "checkpoint.pt").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"checkpoint.pt cannot be read: it is damaged or was cut short"):
+        load_run(tmp_path / "run")
+    torch.save({"format": 99}, tmp_path / "run" / "checkpoint.pt")
+    with pytest.raises(InputError, match="not a checkpoint that this version"):
+        load_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("content", ['{"sessions": [', "[]", '{"sessions": []}'])
+def test_a_broken_environment_is_named(recipe, tmp_path, content) -> None:
+    """One sentence, for a run that is read and for one that is resumed."""
+    short = recipe.with_settings(["training.epochs=1"])
+    run = train(short, tmp_path / "run", report=False)
+    run.folder.environment.write_text(content)
+    for use in (lambda: run.data_sha256, lambda: train(short, tmp_path / "run", report=False)):
+        with pytest.raises(InputError, match=r"environment.json is (missing or )?damaged"):
+            use()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_after_a_full_disk_the_same_command_goes_on(recipe, tmp_path, monkeypatch, number) -> None:
+    """Whichever file of a run finds no room: once there is some, the folder is taken up again."""
+    short, writes = recipe.with_settings(["training.epochs=1"]), itertools.count(1)
+
+    def full(path: Path, text: str) -> None:
+        if next(writes) == number:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write_text(path, text)
+
+    monkeypatch.setattr("calibrant_lab.training.run.write_text", full)
+    if number < 4:
+        with pytest.raises(OSError, match="No space left"):
+            train(short, tmp_path / "run", report=False)
+    assert len(train(short, tmp_path / "run", report=False).rows) == 1

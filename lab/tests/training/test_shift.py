@@ -1,0 +1,103 @@
+"""Test images under corruptions, and samples of another kind, as sections of a recipe."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant._math.errors import InputError
+from calibrant.predictions import load_predictions
+from calibrant_lab.training import Recipe, train
+from calibrant_lab.training.data import read_data
+from calibrant_lab.training.shift import shift_section, shifted, shifts
+
+
+def test_a_run_is_judged_under_shift(recipe, tmp_path, monkeypatch, short_reports) -> None:
+    """It leaves predictions of each shifted set, and numbers that are theirs; the report has the table."""
+    told = []
+    monkeypatch.setattr("calibrant_lab.training.shift._DRAWS", 40)
+    monkeypatch.setattr("calibrant_lab.training.shift._RESAMPLES", 10)
+    monkeypatch.setattr(
+        "calibrant_lab.training.results.write_report",
+        lambda *_, after, **__: told.extend(after),
+    )
+    settings = [
+        'shift.corruption=["contrast", "gaussian-noise"]',
+        "shift.severities=[5]",
+        "training.epochs=1",
+    ]
+    run = train(
+        recipe.with_settings([*settings, "shift.samples=100", "foreign.name=digits"]), tmp_path / "run"
+    )
+    found = json.loads(run.folder.shift_numbers.read_text())
+    places = [(row["corruption"], row["severity"], row["num_test"]) for row in found["rows"]]
+    names = [(name, level, 100) for name in ("contrast", "gaussian-noise") for level in (5,)]
+    assert places == [(None, 0, run.predictions.test.num_samples), *names]
+    for row in found["rows"][1:]:
+        saved = load_predictions(run.folder.shift / f"{row['corruption']}-{row['severity']}.npz")
+        right = (saved.test.scores.argmax(1) == saved.test.labels).double().mean()
+        assert row["accuracy"]["value"] == pytest.approx(float(right))
+        assert torch.equal(saved.calibration.scores, run.predictions.calibration.scores)
+        assert list(row["ece"]) == ["as trained", "Temperature scaling"]
+        assert all(each["low"] <= each["value"] <= each["high"] for each in row["ece"].values())
+    (section,) = [each for each in told if each.title == "Under shift"]
+    assert [row[:2] for row in section.table.rows[:2]] == [("none", "0"), ("mean of 2", "5")]
+    assert [each.title for each in told if "another kind" in each.title]
+
+
+def test_shifts_are_those_that_the_recipe_names() -> None:
+    """One, several or all; names are checked before anything is trained."""
+    one = Recipe.read({"shift": {"corruption": "fog", "severities": [3]}})
+    assert [each.name for each in shifts(one)] == ["fog-3"]
+    assert len(shifts(Recipe.read({"shift": {"corruption": "all"}}))) == 75
+    assert shifts(Recipe()) == []
+    with pytest.raises(InputError, match="got 'frog'; did you mean 'fog'"):
+        shifts(Recipe.read({"shift": {"corruption": ["frog"]}}))
+    with pytest.raises(InputError, match=r"shift\.severities"):
+        Recipe.read({"shift": {"severities": [6]}})
+
+
+def test_published_corruptions_are_read(tmp_path, monkeypatch, rng) -> None:
+    """With ``name`` the images are those of the file, and they must go with the data."""
+    place = tmp_path / "cifar10-c"
+    place.mkdir()
+    images = rng.integers(0, 256, (20, 32, 32, 3), dtype=np.uint8)
+    np.save(place / "fog.npy", images)
+    np.save(place / "labels.npy", np.arange(20) % 10)
+    monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path))
+    training = {"x_train": images.repeat(2, axis=0), "y_train": np.arange(40) // 4}
+    np.savez(tmp_path / "own.npz", **training)
+    asked = {"shift": {"corruption": "fog", "name": "cifar10-c", "severities": [2]}}
+    wanted = Recipe.read({**asked, "data": {"name": str(tmp_path / "own.npz")}})
+    part = shifted(wanted, read_data(wanted.data), shifts(wanted)[0])
+    np.testing.assert_array_equal(part.inputs[:].numpy(), images[4:8].transpose(0, 3, 1, 2))
+    digits = Recipe.read(asked)
+    with pytest.raises(InputError, match=r"must name images of shape \(1, 8, 8\) and 10 classes"):
+        shifted(digits, read_data(digits.data), shifts(digits)[0])
+
+
+def test_one_foreign_set_is_named_once() -> None:
+    """Both ways to name it are the same; two different names are refused."""
+    old = Recipe.read({"evaluation": {"out_of_distribution": "mnist"}})
+    assert old.foreign_name == Recipe.read({"foreign": {"name": "mnist"}}).foreign_name == "mnist"
+    with pytest.raises(InputError, match="must agree; got 'svhn' and 'mnist'"):
+        old.with_settings(["foreign.name=svhn"])
+    assert not old.differences(Recipe.read({"shift": {"corruption": "fog"}}))
+
+
+def test_means_are_over_corruptions() -> None:
+    """The mean of a severity is that of its rows, without the clean one."""
+
+    def row(corruption: str | None, severity: int, value: float) -> dict:
+        estimate = {"value": value, "low": 0.0, "high": 1.0, "reason": None, "without_chance": None}
+        return {"corruption": corruption, "severity": severity, "num_test": 9, "accuracy": estimate,
+                "ece": {"as trained": estimate}}  # fmt: skip
+
+    rows = [row(None, 0, 0.9), row("fog", 1, 0.2), row("snow", 1, 0.4)]
+    found = {"source": "computed", "seed": 0, "level": 0.95, "calibrators": ["as trained"], "rows": rows}
+    table = shift_section(found).table
+    assert table is not None
+    assert table.rows[1] == ("mean of 2", "1", "0.3000", "0.3000")

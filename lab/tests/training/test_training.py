@@ -1,0 +1,438 @@
+"""What the loop does with a recipe's settings."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import calibrant
+from calibrant import losses
+from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
+from calibrant_lab.training import Listener, load_recipe, load_run, train
+from calibrant_lab.training.data import read_data
+from calibrant_lab.training.learner import Learner
+from calibrant_lab.training.loss import build_loss, warn_of_dying_gradients
+from calibrant_lab.training.recipe_sections import ScheduleSection
+from calibrant_lab.training.run import RunFolder
+from calibrant_lab.training.schedule import learning_rate
+
+pytestmark = pytest.mark.usefixtures("short_reports")
+
+QUICK = ["optimiser.name=adam", "optimiser.learning_rate=0.02", "training.epochs=3"]
+"""A network this small learns something in 15 steps."""
+CAREFUL = ["optimiser.learning_rate=0.003", "data.train=600"]
+"""Where large steps would kill rectified units."""
+
+
+class Heard(Listener):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.facts, self.rows, self.stages, self.stopped = {}, [], [], False
+
+    def start(self, *, epoch, epochs, facts) -> None:
+        """Remember the facts, and how many epochs are to come."""
+        self.to_come = epochs - epoch
+        self.facts = facts
+
+    def epoch(self, row) -> None:
+        """Remember the row."""
+        self.rows.append(row)
+
+    def stage(self, text, fraction) -> None:
+        """Remember how far it is; there is always a word to it."""
+        assert text
+        self.stages.append(fraction)
+
+    def stop(self) -> None:
+        """Remember the end."""
+        self.stopped = True
+
+
+class Following(nn.Module):
+    """A loss that writes down what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epochs, self.seen = [], []
+
+    def step(self, epoch: int) -> None:
+        """Write the epoch down."""
+        self.epochs.append(epoch)
+
+    def update(self, confidences, correct) -> None:
+        """Write the confidences down."""
+        self.seen.append((confidences, correct))
+
+    def forward(self, logits, labels):
+        """Cross-entropy."""
+        return nn.functional.cross_entropy(logits, labels)
+
+
+def test_a_run_leaves_everything_behind(recipe, tmp_path) -> None:
+    """Every file is there and says the same; the listener heard it all."""
+    heard = Heard()
+    run = train(recipe, tmp_path / "run", listener=heard, command="calibrant train x")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert lines == heard.rows == list(run.rows)
+    assert [row["epoch"] for row in lines] == [1, 2, 3, 4]
+    assert "averaged over batches of 48" in heard.facts["loss"]
+    assert "clipped at 2" in heard.facts["optimiser"]
+    assert heard.to_come == 4
+    assert heard.stopped
+    assert heard.stages[-1] == 1
+    predictions = calibrant.load_predictions(tmp_path / "run" / "predictions.npz")
+    assert predictions.calibration.num_samples == 150
+    assert run.evaluation == calibrant.Evaluation.from_json(
+        (tmp_path / "run" / "evaluation.json").read_text()
+    )
+    assert run.evaluation is not None
+    assert run.evaluation.command == "calibrant train x"
+    assert (tmp_path / "run" / "report.html").exists()
+    last, calibration = lines[-1], predictions.calibration
+    assert last["calibration_accuracy"] > 0.3  # by guessing, 0.1
+    assert last["calibration_nll"] == pytest.approx(
+        calibrant.metrics.negative_log_likelihood(calibration.probs, calibration.labels).item(), rel=1e-12
+    )
+    assert last["calibration_ece"] == pytest.approx(
+        calibrant.metrics.expected_calibration_error(calibration.probs, calibration.labels).item(), rel=1e-12
+    )
+
+
+def test_the_saved_network_is_the_one_that_was_judged(recipe, tmp_path) -> None:
+    """``Run.model`` gives, on prepared test images, the logits of predictions.npz (float32)."""
+    from calibrant_lab.data.prepare import to_unit
+    from calibrant_lab.training.data import preparation, read_data
+
+    run = train(recipe, tmp_path / "run")
+    data = read_data(recipe.data)
+    with torch.no_grad():
+        logits = run.model()(preparation(recipe.data, data)(to_unit(data.test.inputs)))
+    torch.testing.assert_close(logits, run.predictions.test.scores, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [1, 1, 1, 1]),
+        ({"name": "steps", "milestones": (1, 3), "factor": 0.5}, [1, 0.5, 0.5, 0.25]),
+        ({"name": "cosine"}, [1, (1 + math.sqrt(0.5)) / 2, 0.5, (1 - math.sqrt(0.5)) / 2]),
+        ({"name": "cosine", "floor": 0.5, "warmup": 2}, [1 / 3, 2 / 3, 1, 0.75]),
+    ],
+)
+def test_learning_rates_follow_the_schedule(settings, expected) -> None:
+    """The rate of each of four epochs, by hand."""
+    schedule = ScheduleSection(**settings)
+    rates = [learning_rate(schedule, base=1.0, epoch=epoch, epochs=4) for epoch in range(4)]
+    assert rates == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_rate_of_the_schedule_is_the_one_used(recipe, tmp_path) -> None:
+    """metrics.jsonl holds the optimiser's own rate."""
+    rows = train(recipe, tmp_path / "run").rows
+    assert [row["learning_rate"] for row in rows] == pytest.approx([0.1, 0.1, 0.01, 0.01], rel=1e-12)
+
+
+def test_one_step_of_plain_gradient_descent_by_hand(recipe, tmp_path, monkeypatch) -> None:
+    """One batch, no momentum: the weights move by rate × gradient, of the mean, or of N times the mean."""
+    moved = {}
+    for reduction in ("mean", "sum"):
+        mine = recipe.with_settings(
+            [
+                "model=mlp(widths=())",
+                "data.augment=[]",
+                "data.train=40",
+                "optimiser.momentum=0",
+                "optimiser.clip_norm=0",
+                "optimiser.learning_rate=0.001",
+                "schedule.name=constant",
+                "schedule.milestones=[]",
+                "training.epochs=1",
+                f"reduction={reduction}",
+            ]
+        )
+        before = {}
+        learn = Learner.learn
+
+        def remembering(self, rows, *, epoch, batch, learn=learn, before=before):
+            inputs, labels = self._samples.take("train", rows)
+            layer = self.model.layers[1]
+            logits = layer(self._samples.prepare(inputs).flatten(1))
+            loss = nn.functional.cross_entropy(logits, labels)
+            (before["grad"],) = torch.autograd.grad(loss, layer.weight)
+            before["weight"] = layer.weight.detach().clone()
+            return learn(self, rows, epoch=epoch, batch=batch)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Learner, "learn", remembering)
+            run = train(mine, tmp_path / reduction)
+        factor = 40 if reduction == "sum" else 1
+        after = run.model().layers[1].weight.detach()
+        moved[reduction] = after - before["weight"]
+        # float32 weights of size 0.1 carry 1e-8; the step is compared with that in mind
+        torch.testing.assert_close(moved[reduction], -0.001 * factor * before["grad"], rtol=1e-3, atol=2e-8)
+    assert moved["sum"].norm() > 30 * moved["mean"].norm()
+
+
+def test_clipping_bounds_the_step(recipe, tmp_path) -> None:
+    """With gradients clipped at 1e-3, plain descent moves by at most rate × 1e-3 a batch."""
+    settings = ["optimiser.momentum=0", "reduction=sum", "training.epochs=1", "data.augment=[]"]
+    short = ["optimiser.clip_norm=0.001", "optimiser.learning_rate=1"]
+    unmoved = ["optimiser.learning_rate=1e-30"]
+    models = [
+        train(recipe.with_settings([*settings, *more]), tmp_path / str(place)).model()
+        for place, more in enumerate((short, unmoved))
+    ]
+    distance = math.sqrt(
+        sum(
+            float((one - other).detach().square().sum())
+            for one, other in zip(*(model.parameters() for model in models), strict=True)
+        )
+    )
+    assert 0 < distance <= 5 * 0.001 * (1 + 1e-3)  # five batches; float32 rounding of the sums
+
+
+def test_losses_that_follow_are_told(recipe, tmp_path, monkeypatch) -> None:
+    """Epochs before each epoch; confidences and correctness of the policy split after it."""
+    loss = Following()
+    monkeypatch.setattr("calibrant_lab.training.launch.build_loss", lambda _recipe, _data: loss)
+    train(recipe.with_settings(["data.policy=60"]), tmp_path / "run")
+    assert loss.epochs == [0, 1, 2, 3]
+    assert [len(confidences) for confidences, _ in loss.seen] == [60] * 4
+    confidences, correct = loss.seen[-1]
+    assert confidences.dtype == torch.float64
+    assert confidences.min() >= 0.1
+    assert correct.float().mean() > 0.3  # by guessing, 0.1
+
+
+def test_adafocal_moves_its_exponents_and_survives_a_stop(
+    recipe, tmp_path, same_numbers, interrupted_in_step, monkeypatch
+) -> None:
+    """Exponents are recorded, change, and are part of what is saved."""
+    mine = recipe.with_settings(["loss=adafocal(num_bins=5)", "data.policy=100"])
+    rows = train(mine, tmp_path / "whole").rows
+    assert len(rows[-1]["gammas"]) == 5
+    assert rows[-1]["gammas"] != rows[0]["gammas"]
+    interrupted_in_step(12)
+    with pytest.raises(KeyboardInterrupt, match="resumes from there"):
+        train(mine, tmp_path / "cut")
+    monkeypatch.undo()
+    train(mine, tmp_path / "cut")
+    same_numbers(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_scheduled_focal_changes_with_the_epoch(recipe, tmp_path) -> None:
+    """Two schedules that differ from the third epoch on give equal rows until then, and others after."""
+    runs = [
+        train(recipe.with_settings([f"loss={loss}"]), tmp_path / str(place)).rows
+        for place, loss in enumerate(
+            [
+                "scheduled-focal(gammas=(0, 0), milestones=(2,))",
+                "scheduled-focal(gammas=(0, 5), milestones=(2,))",
+            ]
+        )
+    ]
+    assert runs[0][1] == runs[1][1]
+    assert runs[0][2]["train_loss"] != runs[1][2]["train_loss"]
+
+
+def test_patience_stops_and_keep_best_judges_the_best_epoch(recipe, tmp_path) -> None:
+    """With a rate that spoils the network later, training stops and the best epoch's weights are judged."""
+    settings = ["training.epochs=40", "training.patience=3", "training.keep=best", "schedule.name=constant"]
+    run = train(recipe.with_settings([*settings, "schedule.milestones=[]"]), tmp_path / "run")
+    nlls = [row["calibration_nll_after_temperature"] for row in run.rows]
+    best = int(np.argmin(nlls))
+    assert len(nlls) == best + 1 + 3 < 40
+    assert run.kept_row["epoch"] == best + 1
+    calibration = run.predictions.calibration
+    judged = calibrant.metrics.negative_log_likelihood(calibration.probs, calibration.labels).item()
+    assert judged == pytest.approx(run.rows[best]["calibration_nll"], rel=1e-12)
+    assert judged != pytest.approx(run.rows[-1]["calibration_nll"], rel=1e-6)
+
+
+def test_balanced_class_weights_reach_the_loss(recipe, tmp_path) -> None:
+    """Weights are inverse to the frequency, and so the rare classes are given more probability."""
+    imbalanced = recipe.with_settings(["data.imbalance=10", "data.train=0"])
+    mine = imbalanced.with_settings(["training.class_weights=balanced"])
+    dataset = read_data(mine.data)
+    counts = torch.bincount(dataset.train.labels, minlength=10)
+    weight = build_loss(mine, dataset).weight
+    assert counts[0] > 5 * counts[9]
+    torch.testing.assert_close(weight * counts, torch.full((10,), len(dataset.train) / 10))
+    assert build_loss(imbalanced, dataset).weight is None
+    weighted, plain = train(mine, tmp_path / "a"), train(imbalanced, tmp_path / "b")
+    rare = [run.predictions.calibration.probs[:, 7:].sum(1).mean() for run in (weighted, plain)]
+    assert rare[0] > 1.2 * rare[1]
+
+
+@pytest.mark.parametrize("name", [name for name in losses.available() if "multilabel" not in name])
+def test_every_loss_trains(recipe, tmp_path, name) -> None:
+    """Three epochs under each loss take the accuracy well above guessing."""
+    # With its own weight of 2 the penalty of MMCE rules the first epochs.
+    loss = "mmce(penalty=0.1)" if name == "mmce" else name
+    rows = train(recipe.with_settings([*QUICK, f"loss={loss}"]), tmp_path / "run").rows
+    assert rows[-1]["calibration_accuracy"] > 0.2  # by guessing, 0.1
+
+
+def test_losses_of_several_labels_are_refused(recipe, tmp_path) -> None:
+    """A loss that wants one outcome per class cannot take classes; the sentence says so."""
+    with pytest.raises(InputError, match="each sample of digits has one label; got multilabel-focal"):
+        train(recipe.with_settings(["loss=multilabel-focal"]), tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["training.precision=bf16-mixed"],
+        ["training.precision=64-true"],
+        ["optimiser.name=adamw", "optimiser.learning_rate=0.01", "optimiser.weight_decay=0.1"],
+        ["optimiser.name=sgd", "optimiser.nesterov=true", "optimiser.learning_rate=0.1", "reduction=sum"],
+        ["model=resnet(blocks=(1,), width=8)", "hardware.channels_last=true", "hardware.resident=false"],
+        ["model=cnn(width=8, hidden=32)", "data.augment=['crop(padding=1)', 'flip']", *CAREFUL],
+    ],
+    ids=lambda settings: settings[0],
+)
+def test_every_way_of_training_learns_and_resumes(
+    recipe, tmp_path, same_numbers, interrupted_in_step, monkeypatch, settings
+) -> None:
+    """Precision, optimiser, layout and network: accuracy beats guessing, and a stop changes no bit."""
+    mine = recipe.with_settings([*QUICK, *settings])
+    assert train(mine, tmp_path / "whole").rows[-1]["calibration_accuracy"] > 0.2  # by guessing, 0.1
+    interrupted_in_step(7)
+    with pytest.raises(KeyboardInterrupt, match="resumes from there"):
+        train(mine, tmp_path / "cut")
+    monkeypatch.undo()
+    train(mine, tmp_path / "cut")
+    same_numbers(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_divergence_is_said(recipe, tmp_path) -> None:
+    """A rate far too high ends in a sentence that says what to do."""
+    mine = recipe.with_settings(["optimiser.learning_rate=1e30", "optimiser.clip_norm=0", "reduction=sum"])
+    with pytest.raises(ConvergenceError, match=r"diverged in epoch 1: .* lower optimiser.learning_rate"):
+        train(mine, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "focal(gamma=7)",
+        "focal-calibration(gamma=8)",
+        "scheduled-focal(gammas=(9, 3), milestones=(2,))",
+        "sample-focal(gammas=(7, 3))",
+        "adafocal(initial_gamma=7)",
+    ],
+)
+def test_large_exponents_are_warned_of(loss) -> None:
+    """From gamma 7 on gradients die around one half, wherever the exponent is set."""
+    with pytest.warns(CalibrantWarning, match="gradients die"):
+        warn_of_dying_gradients(loss)
+
+
+@pytest.mark.parametrize("loss", ["focal(gamma=6.9)", "sample-focal", "torch.nn:CrossEntropyLoss()", "brier"])
+def test_smaller_exponents_are_not_warned_of(loss) -> None:
+    """Nor are losses without one; warnings are errors here."""
+    warn_of_dying_gradients(loss)
+
+
+def test_the_warning_comes_with_the_training(recipe, tmp_path) -> None:
+    """Whoever trains with a large exponent is told."""
+    with pytest.warns(CalibrantWarning, match="gradients die"):
+        train(recipe.with_settings(["loss=focal(gamma=7)", "training.epochs=1"]), tmp_path / "run")
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(
+    ("name", "settings", "guessing"),
+    [
+        ("fashion_mnist", [], 0.1),
+        ("mnist", ["evaluation.out_of_distribution=notmnist_ood"], 0.1),
+        ("cifar10_jpeg", ["data.augment=['crop(padding=4)', 'flip']"], 0.1),
+        ("pneumoniamnist", ["data.augment=[]"], 0.5),
+    ],
+)
+def test_slices_of_real_sets_train(
+    recipe, tmp_path, data_folder, monkeypatch, name, settings, guessing
+) -> None:
+    """300 samples of each named set, five epochs of a perceptron: better than guessing."""
+    monkeypatch.setenv("CALIBRANT_DATA", str(data_folder))
+    mine = [
+        *QUICK,
+        "data.augment=[]",
+        "data.train=300",
+        "data.calibration=300",
+        "training.epochs=5",
+        *settings,
+    ]
+    run = train(recipe.with_settings([*mine, f"data.name={name}"]), tmp_path / "run")
+    assert run.predictions.test.num_samples in {10000, 624}
+    assert run.rows[-1]["calibration_accuracy"] > guessing + 0.05
+
+
+def test_top_level_names_are_the_trainers() -> None:
+    """``calibrant.train``, ``load_run`` and ``load_recipe`` are those of calibrant_lab.training."""
+    assert calibrant.train is train
+    assert calibrant.load_run is load_run
+    assert calibrant.load_recipe is load_recipe
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("loss=focl", "focal"),
+        ("loss=math:sqrt(x=1)", "cannot be called with these settings"),
+        ("loss=fractions:Fraction(numerator=1)", "must give a torch.nn.Module"),
+        ("model=mpl", "mlp"),
+        ("data.name=nonsense", "no data set 'nonsense'"),
+        ("data.normalise=given", "one number for each"),
+        ("data.augment=['flop']", "no augmentation 'flop'"),
+        ("hardware.accelerator=mps", "this machine cannot do"),
+    ],
+)
+def test_what_cannot_be_done_leaves_nothing_behind(recipe, tmp_path, setting, words) -> None:
+    """Mistakes that only the data or the machine show are found before anything is written."""
+    with pytest.raises(InputError, match=words):
+        train(recipe.with_settings([setting]), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_extra_is_named_where_it_is_missing(recipe, tmp_path, monkeypatch) -> None:
+    """Without lightning-fabric the sentence says what to install."""
+    monkeypatch.setitem(sys.modules, "lightning_fabric", None)
+    with pytest.raises(InputError, match=r"pip install 'calibrant\[train\]'"):
+        train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_path_is_no_recipe(tmp_path) -> None:
+    """Whoever passes the path of a recipe is told how to read it."""
+    with pytest.raises(TypeError, match="got str: read a file with"):
+        train("recipe.toml", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path) -> None:
+    """Reading a run back needs one."""
+    with pytest.raises(InputError, match="holds no run"):
+        load_run(tmp_path)
+
+
+def test_two_processes_do_not_train_in_one_folder(recipe, tmp_path) -> None:
+    """The second is refused, and a killed first one holds nothing."""
+    with RunFolder(tmp_path).locked(), pytest.raises(InputError, match="another process is training there"):
+        train(recipe, tmp_path)
+
+
+def test_a_collapsed_training_is_called_one(recipe, tmp_path) -> None:
+    """Its network gives every image the same class; the run says so, and recommends nothing."""
+    steep = ["optimiser.learning_rate=100.0", "optimiser.clip_norm=0.0", "data.augment=[]"]
+    run = train(recipe.with_settings([*steep, "training.epochs=2"]), tmp_path / "run")
+    assert run.evaluation is not None
+    assert run.evaluation.notes[0].startswith("The training diverged or collapsed: the network is no better")
+    assert run.evaluation.verdict.recommended == "uncalibrated"

@@ -1,0 +1,3 @@
+"""Fixtures that are shared with other folders."""
+
+from fixtures_web import client as client

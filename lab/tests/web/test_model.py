@@ -1,0 +1,388 @@
+"""A network is asked about images, and its answers are repaired as its predictions would be."""
+
+from __future__ import annotations
+
+import base64
+import io
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from calibrant import InputError
+from calibrant.calibrators import HistogramBinning, PlattScaling, TemperatureScaling, VectorScaling
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.predictions import Predictions
+from calibrant.web.app import create_app
+from calibrant.web.intervals import refits
+from calibrant.web.limits import Limits, Refusal
+from calibrant.web.predicting import Model
+from calibrant.web.settings import ModelSettings
+from calibrant.web.uploads import Upload
+from calibrant_lab.data import Geometry, Preparation
+from calibrant_lab.web.chest import ORDERS
+from calibrant_lab.web.classifier import Classifier
+from calibrant_lab.web.model import class_names_of, load_classifier
+from calibrant_lab.web.views import Seen
+from web_client import SMALL, Client, Here
+
+
+class Colours(nn.Module):
+    """Three maps, and logits that are their means: how red, green and blue an image is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maps = nn.Conv2d(3, 3, 1, bias=False)
+        self.maps.weight.data = torch.eye(3).reshape(3, 3, 1, 1) * 4
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits."""
+        return self.maps(images).mean(dim=(2, 3))
+
+
+def picture(colour: tuple[int, int, int] = (255, 0, 0), size: tuple[int, int] = (16, 16)) -> Image.Image:
+    """An image of one colour whose left half is black."""
+    image = Image.new("RGB", size, colour)
+    image.paste((0, 0, 0), (0, 0, size[0] // 2, size[1]))
+    return image
+
+
+def png(image: Image.Image, form: str = "PNG") -> bytes:
+    """An image as a file."""
+    content = io.BytesIO()
+    image.save(content, format=form)
+    return content.getvalue()
+
+
+def rows(*, multilabel: bool = False, seed: int = 0) -> Predictions:
+    """Over-confident predictions of three classes."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(300, 3))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(1)
+    names = ["red", "green", "blue"]
+    if multilabel:
+        labels = (rng.random(logits.shape) < 1 / (1 + np.exp(-logits))).astype(int)
+    return Predictions(logits=3 * logits, labels=labels, class_names=names)
+
+
+@pytest.fixture(scope="module")
+def classifier() -> Classifier:
+    """One that knows colours, with a calibrator and its refits."""
+    given = rows()
+    calibrator = TemperatureScaling().fit(given.scores, given.labels)
+    seen = Seen(
+        network=Colours().eval(), geometry=Geometry(size=8), preparation=Preparation.none(3), channels=3
+    )
+    return Classifier(
+        name="colours",
+        seen=seen,
+        columns=None,
+        class_names=("red", "green", "blue"),
+        multilabel=False,
+        calibrator=calibrator,
+        refits=refits(calibrator, given, number=25),
+        prevalence=(0.2, 0.3, 0.5),
+        num_calibration=300,
+        notice=None,
+    )
+
+
+class Asked(Here):
+    """Computes with a classifier as first argument, as the processes of a network do."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        self._classifier = classifier
+
+    def run(self, function: Any, *args: Any) -> Any:
+        """What the function says of the classifier."""
+        return super().run(function, self._classifier, *args)
+
+
+@pytest.fixture(scope="module")
+def asked(classifier: Classifier) -> Client:
+    """A client of a server with that network."""
+    model = Model(Asked(classifier), classifier.described(lambda *_: None))
+    return Client(create_app(Here(), model=model, limits=replace(SMALL, pixels=10_000)))
+
+
+def test_probabilities_are_those_of_network_and_calibrator(asked: Client, classifier: Classifier) -> None:
+    """Raw is the softmax of the logits, calibrated what the calibrator makes of them, inside its interval."""
+    answer = asked.post("/predict", files={"file": ("red.png", png(picture()))})
+    (found,) = answer.json()["predictions"]
+    logits = torch.tensor([[2.0, 0.0, 0.0]])  # half of the image is red, times four
+    assert classifier.calibrator is not None
+    raw, calibrated = logits.softmax(1)[0], classifier.calibrator.predict_proba(logits)[0]
+    assert [row["name"] for row in found["classes"]] == ["red", "green", "blue"]
+    assert [row["raw"] for row in found["classes"]] == pytest.approx(raw.tolist(), rel=1e-5)
+    assert [row["calibrated"] for row in found["classes"]] == pytest.approx(calibrated.tolist(), rel=1e-5)
+    assert found["classes"][0]["calibrated"] < found["classes"][0]["raw"]
+    for row, prevalence in zip(found["classes"], (0.2, 0.3, 0.5), strict=True):
+        assert row["low"] < row["calibrated"] < row["high"]
+        assert row["prevalence"] == prevalence
+
+
+def test_a_batch_is_each_alone(asked: Client) -> None:
+    """Several images get the answers that each gets alone, and a wrong one among them only its sentence."""
+    files = [
+        ("file", ("red.png", png(picture()))),
+        ("file", ("no.png", b"GIF89a, or so it says")),
+        ("file", ("wide.jpg", png(picture((0, 0, 255), (40, 20)), "JPEG"))),
+    ]
+    together = asked.post("/predict", files=files).json()["predictions"]
+    alone = [asked.post("/predict", files=[file]).json() for file in files]
+    assert "classes" in together[0]
+    assert together[0]["classes"] == alone[0]["predictions"][0]["classes"]
+    assert together[2]["classes"] == alone[2]["predictions"][0]["classes"]
+    assert together[1] == {"name": "no.png", "error": alone[1]["error"]}
+    assert (together[2]["width"], together[2]["height"]) == (40, 20)
+
+
+def test_the_map_is_bright_where_the_class_is(asked: Client) -> None:
+    """Of an image whose right half is red, red is seen on the right; green is nowhere, which is said."""
+    given = {"file": ("red.png", png(picture()))}
+    (found,) = asked.post("/predict", files=given, data={"map": "likeliest"}).json()["predictions"]
+    assert found["map_of"] == "red"
+    seen = Image.open(io.BytesIO(base64.b64decode(found["map"].partition(",")[2])))
+    opacity = np.asarray(seen)[:, :, 3]
+    assert opacity.shape == (8, 8)
+    assert opacity[:, 6].min() > 200
+    assert opacity[:, 1].max() == 0
+    (other,) = asked.post("/predict", files=given, data={"map": "green"}).json()["predictions"]
+    assert (other["map_of"], other["map_empty"], found["map_empty"]) == ("green", True, False)
+    wrong = asked.post("/predict", files=given, data={"map": "gren"})
+    assert (wrong.status_code, "did you mean 'green'" in wrong.json()["error"]) == (422, True)
+
+
+class Redness(Colours):
+    """One logit: how red an image is."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Log-odds ``(N, 1)``."""
+        return super().forward(images)[:, :1] - 1
+
+
+def test_one_output_has_the_map_of_the_second_class(classifier: Classifier) -> None:
+    """Of a network with one output only the class that it speaks for has a map."""
+    alone = replace(
+        classifier,
+        seen=replace(classifier.seen, network=Redness().eval()),
+        class_names=("other", "red"),
+        calibrator=None,
+        refits=None,
+        prevalence=None,
+    )
+    file = Upload("red.png", png(picture()))
+    found = {name: alone.with_map(file, name, Limits(), lambda *_: None) for name in ("other", "red")}
+    assert (found["red"]["map_of"], found["red"]["map_empty"]) == ("red", False)
+    assert found["other"]["map_error"] == "this network has one output, whose map is that of red."
+
+
+def bomb(width: int, height: int) -> bytes:
+    """The start of a PNG file that says that it has so many pixels."""
+    content = bytearray(png(picture()))
+    content[16:24] = width.to_bytes(4, "big") + height.to_bytes(4, "big")
+    content[29:33] = zlib.crc32(content[12:29]).to_bytes(4, "big")
+    return bytes(content)
+
+
+IMAGES: dict[str, tuple[bytes, int, str]] = {
+    "empty": (b"", 422, "empty"),
+    "text": (b"hello", 422, "not an image"),
+    "svg": (b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>", 422, "not an image"),
+    "pdf": (b"%PDF-1.7\n%", 422, "not an image"),
+    "postscript": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", 422, "not an image"),
+    "cut": (png(picture())[:50], 422, "x.png:"),
+    "cut jpeg": (png(picture(size=(90, 90)), "JPEG")[:200], 422, "damaged"),
+    "bomb": (bomb(60_000, 60_000), 413, "10,000 pixels"),
+    "gigantic": (bomb(2**31 - 1, 2**31 - 1), 413, "10,000 pixels"),
+    "no pixels": (bomb(0, 5), 422, "x.png:"),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_hostile_images(name: str, asked: Client) -> None:
+    """What is no image, is damaged, or would fill the memory is refused in one sentence."""
+    content, status, said = IMAGES[name]
+    answer = asked.post("/predict", files={"file": ("x.png", content)})
+    assert said in answer.json()["error"]
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "I;16", "F"])
+def test_kinds_of_images(mode: str, asked: Client) -> None:
+    """Images of every mode are looked at; grey and colour are told apart by the image."""
+    image = picture().convert("L" if mode in {"I;16", "F"} else mode)
+    image = (
+        image.convert("I").point(lambda value: 256 * value).convert("I;16")
+        if mode == "I;16"
+        else image.convert(mode)
+    )
+    form = {"CMYK": "JPEG", "F": "TIFF"}.get(mode, "PNG")
+    answer = asked.post(
+        "/predict", files={"file": ("x.png", png(image, form))}
+    )  # the content says what it is
+    assert "classes" in answer.json()["predictions"][0]
+
+
+def test_the_example_of_openapi(asked: Client) -> None:
+    """The example of ``/predict`` is an image, and is answered with the keys that the description shows."""
+    described = asked.get("/openapi.json").json()["paths"]["/predict"]["post"]
+    file = described["requestBody"]["content"]["multipart/form-data"]["example"]["file"]
+    answer = asked.post("/predict", files={"file": (file["name"], base64.b64decode(file["content"]))})
+    (expected,) = described["responses"]["200"]["content"]["application/json"]["example"]["predictions"]
+    (found,) = answer.json()["predictions"]
+    assert found["name"] == expected["name"]
+    assert set(found["classes"][0]) == set(expected["classes"][0])
+
+
+def test_without_a_network(client: Client) -> None:
+    """A server without a network says how it would have one."""
+    answer = client.post("/predict", files={"file": ("x.png", png(picture()))})
+    assert (answer.status_code, "--model" in answer.json()["error"]) == (404, True)
+
+
+def saved(folder: Path, **changes: Any) -> ModelSettings:
+    """Settings of a server with predictions in a file."""
+    rows(multilabel=bool(changes.get("multilabel"))).save(folder / "p.npz")
+    given = {
+        "model": "test_model_networks:colours",
+        "predictions": folder / "p.npz",
+        "size": 8,
+        "resamples": 0,
+    }
+    return ModelSettings(**given | changes)
+
+
+@pytest.fixture
+def networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``test_model_networks:colours``, as a user's module would hold it."""
+    import sys
+    import types
+
+    module = types.ModuleType("test_model_networks")
+    module.colours = Colours  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setitem(sys.modules, "test_model_networks", module)
+
+
+@pytest.mark.usefixtures("networks")
+@pytest.mark.parametrize(("multilabel", "method"), [(False, "temperature"), (True, "platt")])
+def test_the_calibrator_comes_from_predictions(tmp_path: Path, multilabel: bool, method: str) -> None:
+    """Without a file of a calibrator one is fitted on the predictions, which say how often classes occur."""
+    found = load_classifier(saved(tmp_path, multilabel=multilabel))
+    assert found.calibrator is not None
+    assert found.calibrator.name == method
+    assert found.multilabel == multilabel
+    assert found.num_calibration == 300
+    labels = np.asarray(rows(multilabel=multilabel).labels)
+    shares = labels.mean(0) if multilabel else np.bincount(labels) / 300
+    assert found.prevalence == pytest.approx(tuple(shares))
+
+
+@pytest.mark.usefixtures("networks")
+def test_classes_are_matched_by_name(tmp_path: Path) -> None:
+    """A network whose outputs stand in another order than the calibrator's classes is read by their names."""
+    given = rows()
+    calibrator = VectorScaling().fit(given.scores, given.labels)
+    calibrator.class_names_ = ("Blue", "red", "green")
+    calibrator.save(tmp_path / "c.safetensors")
+    settings = saved(
+        tmp_path,
+        predictions=None,
+        calibrator=tmp_path / "c.safetensors",
+        class_names=("red", "green", "blue"),
+    )
+    found = load_classifier(settings)
+    (answer,) = found.predictions([Upload("red.png", png(picture()))], Limits(), lambda *_: None)
+    assert isinstance(answer, dict)
+    assert [row["name"] for row in answer["classes"]] == ["Blue", "red", "green"]
+    assert max(answer["classes"], key=lambda row: row["raw"])["name"] == "red"
+    assert (
+        found.with_map(Upload("red.png", png(picture())), "red", Limits(), lambda *_: None)["map_of"] == "red"
+    )
+    with pytest.raises(InputError, match="must hold the calibrator's class 'Blue'"):
+        load_classifier(replace(settings, class_names=("red", "green", "yellow")))
+
+
+@pytest.mark.usefixtures("networks")
+def test_what_does_not_fit_is_said_before_the_server_listens(tmp_path: Path) -> None:
+    """A network that takes no such images, names that are missing, squares without a side."""
+    with pytest.raises(InputError, match="the network takes no images of this size"):
+        load_classifier(saved(tmp_path, channels=1))
+    with pytest.raises(InputError, match="--class-names must say"):
+        load_classifier(saved(tmp_path, predictions=None))
+    with pytest.raises(InputError, match="--ten-crop needs --crop"):
+        load_classifier(saved(tmp_path, ten_crop=True))
+    with pytest.raises(InputError, match="no function 'colour'"):
+        load_classifier(saved(tmp_path, model="test_model_networks:colour"))
+
+
+@pytest.mark.usefixtures("networks")
+def test_ten_crops_are_averaged(tmp_path: Path) -> None:
+    """With ten crops the probabilities are the means over the crops, not those of the middle."""
+    given = {"file": Upload("x.png", png(picture(size=(9, 9))))}
+    ten, one = (
+        load_classifier(saved(tmp_path, size=9, crop=4, ten_crop=ten)).predictions(
+            [given["file"]], Limits(), lambda *_: None
+        )[0]
+        for ten in (True, False)
+    )
+    assert not isinstance(ten, Refusal)
+    assert not isinstance(one, Refusal)
+    image = torch.from_numpy(np.array(picture(size=(9, 9)))).permute(2, 0, 1)[None] / 255
+    crops = [image[:, :, top : top + 4, left : left + 4] for top in (0, 5) for left in (0, 5)]
+    crops.append(image[:, :, 2:6, 2:6])
+    probs = torch.stack([Colours()(crop).softmax(1)[0] for crop in crops]).mean(0)
+    assert [row["raw"] for row in ten["classes"]] == pytest.approx(probs.tolist(), abs=1e-5)
+    assert ten["classes"][0]["raw"] != pytest.approx(one["classes"][0]["raw"], abs=1e-3)
+
+
+def test_refits_of_patients_are_wider() -> None:
+    """Where rows are copies within patients, resampled patients move a probability more than rows."""
+    logits, labels = rows().scores[:30], rows().labels[:30]
+    copies = torch.arange(30).repeat_interleave(8)
+    calibrator = TemperatureScaling().fit(logits, labels)
+    widths: list[float] = []
+    for clusters in (None, copies.tolist()):
+        given = Predictions(logits=logits[copies], labels=labels[copies], clusters=clusters)
+        spread = refits(calibrator, given, number=40)
+        assert spread is not None
+        low, high = spread.interval(logits[:1])
+        widths.append(float((high - low).max()))
+    assert widths[1] > 1.5 * widths[0]
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "multilabel", "binary"])
+def test_intervals_are_those_of_each_refit(kind: str) -> None:
+    """Maps that only scale are taken together, others one by one: the same percentiles."""
+    given = rows(multilabel=kind == "multilabel")
+    scores, labels = given.scores[:60], torch.as_tensor(given.labels)[:60]
+    if kind == "binary":
+        scores, labels = scores[:, 0], labels == 0
+    form = Predictions(logits=scores, labels=labels.long())
+    scaling = TemperatureScaling() if kind == "multiclass" else PlattScaling()
+    other = VectorScaling() if kind == "multiclass" else HistogramBinning()
+    for calibrator in (scaling, other):
+        spread = refits(fit_quietly(calibrator, Labelled.of(form)), form, number=4)
+        assert spread is not None
+        found = torch.stack([torch.as_tensor(each.predict_proba(scores[:7])) for each in spread.calibrators])
+        expected = torch.quantile(found, torch.tensor([0.025, 0.975], dtype=torch.float64), dim=0)
+        assert torch.allclose(torch.stack(spread.interval(scores[:7])), expected, rtol=0, atol=1e-12)
+        assert (spread._maps is None) == (calibrator is other)
+
+
+def test_orders_of_findings() -> None:
+    """CheXNet's fourteen findings are ChestX-ray14's in another order; TorchXRayVision has all of them."""
+    assert sorted(ORDERS["chexnet"]) == sorted(ORDERS["chestxray14"])
+    assert ORDERS["chexnet"] != ORDERS["chestxray14"]
+    assert set(ORDERS["chestxray14"]) < set(ORDERS["torchxrayvision"])
+    assert class_names_of("CheXNet") == ORDERS["chexnet"]
+    with pytest.raises(InputError, match="one of chexnet, torchxrayvision, chestxray14; got 'cat'"):
+        class_names_of("cat")
+    with pytest.raises(InputError, match="must differ; got 'cat' twice"):
+        class_names_of("cat, dog, cat")

@@ -1,0 +1,70 @@
+"""``python -m papers``: do the runs of a study again, or write its page from its results."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from calibrant._math.errors import EXPECTED, sentence_of
+from papers import studies
+from papers.analysis import HERE, strange_numbers
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m papers",
+        description="Repeat a study. What its store holds is not done again, so it can be interrupted.",
+        epilog="Without a name, the studies are listed.",
+    )
+    parser.add_argument("name", nargs="?", help="a study, or all (with --page or --claims)")
+    parser.add_argument("--out", type=Path, help="folder of runs and results (default: study/NAME)")
+    parser.add_argument("--seeds", type=int, help="number of seeds of a grid (default: the grid's)")
+    parser.add_argument(
+        "--setting", action="append", default=[], metavar="NAME=VALUE", help="an option of the study"
+    )
+    parser.add_argument("--keep", action="store_true", help="add the runs to papers/NAME, and write its page")
+    parser.add_argument("--page", action="store_true", help="run nothing: write papers/NAME/page.md again")
+    parser.add_argument("--claims", type=Path, metavar="FILE", help="write every test of every claim (.csv)")
+    return parser
+
+
+def main(words: list[str] | None = None) -> None:
+    """Do what was asked for."""
+    given = arguments().parse_args(words)
+    if given.claims is not None:
+        studies.every_row().to_csv(given.claims, index=False, float_format="%.6g")
+        print(given.claims)
+    elif given.name is None:
+        for name in studies.names():
+            print(f"{name:22}{studies.summary(name)}")
+    elif given.page:
+        for name in studies.names() if given.name == "all" else [given.name]:
+            for path in studies.write(name.replace("-", "_"), HERE / name.replace("-", "_")):
+                print(path)
+    else:
+        _run(given)
+
+
+def _run(given: argparse.Namespace) -> None:
+    name = given.name.replace("-", "_")
+    module, out = studies.study(name), given.out or Path("study") / name
+    kept = studies.load_json(HERE / name / "results.json") if given.keep else None
+    if hasattr(module, "GRID"):
+        results = studies.results_of_grid(module, out, seeds=given.seeds, old=kept)
+    else:
+        results = module.measure(out, **dict(each.split("=", 1) for each in given.set))
+    for path in studies.write(name, HERE / name if given.keep else out, results):
+        print(path)
+    page = (HERE / name / "page.md").read_text(encoding="utf-8")
+    frames = module.frames(results)
+    for number in strange_numbers(page, module.tables(frames), studies.rows_of(name, results)):
+        print(f"note: the page says {number}, which no table has now", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except EXPECTED as error:
+        sys.exit(f"papers: {sentence_of(error)}")

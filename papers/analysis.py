@@ -1,0 +1,355 @@
+"""From results to pages: data frames, means with intervals, tests of claims, and tables in Markdown.
+
+A study's ``results.json`` becomes frames of one row per run and condition. A table is a pivot of a frame. A
+claim of ``claims.toml`` is a t test of a column of a frame, over seeds, in each of its groups.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from calibrant._math.errors import InputError
+from calibrant_lab.sweep.kept_runs import runs_in
+
+HERE = Path(__file__).parent
+LEVEL = 0.95
+Frames: TypeAlias = Mapping[str, pd.DataFrame]
+Tables: TypeAlias = Mapping[str, pd.DataFrame]
+PAPERS: Mapping[str, str] = {
+    "mukhoti": "Mukhoti et al. 2020",
+    "komisarenko": "Komisarenko and Kull 2024",
+    "fcl": "Focal Calibration Loss 2025",
+    "kimura": "Kimura and Naganuma 2024",
+    "practice": "common practice",
+    "own": "our own question",
+}
+"""Who makes a claim."""
+SLOT = re.compile(r"(<!-- (?:table|claims) ?([\w-]*) -->\n).*?(<!-- end -->)", re.DOTALL)
+CODE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|<details>.*?</details>", re.DOTALL)
+"""What a page holds beside prose: code, targets of links, and what is folded away."""
+NUMBER = re.compile(r"\d+\.\d+|\.\d+")
+
+
+# ------------------------------------------------------------------------------------------- results
+
+
+def content(study: str) -> Any:
+    """The results of a study, as its ``results.json`` holds them."""
+    return json.loads((HERE / study / "results.json").read_text(encoding="utf-8"))
+
+
+def flat_runs(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Settings and findings of each run, in one dictionary."""
+    return [run.flat for run in runs_in(results)]
+
+
+# ------------------------------------------------------------------------------------------- means
+
+
+def mean_ci(values: Iterable[float]) -> tuple[float, float]:
+    """Mean over seeds, and half its 95 % interval (Student's t); NaN for one seed.
+
+    Example:
+        >>> mean, half = mean_ci([1.0, 2.0, 3.0])
+        >>> mean, round(half, 3)
+        (2.0, 2.484)
+    """
+    found = np.asarray(list(values), dtype=float)
+    n = len(found)
+    centre = math.fsum(found) / n
+    if n < 2:
+        return centre, math.nan
+    deviation = math.sqrt(math.fsum((found - centre) ** 2) / (n - 1))
+    return centre, float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * deviation / math.sqrt(n)
+
+
+def pm(values: Iterable[float], *, digits: int = 2, scale: float = 100, signed: bool = False) -> str:
+    """``mean ± half`` as text; the mean alone for one seed.
+
+    Example:
+        >>> pm([0.01, 0.02, 0.03], digits=1)
+        '2.0 ± 2.5'
+    """
+    mean, half = mean_ci(values)
+    spread = "" if math.isnan(half) else f" ± {scale * half:.{digits}f}"
+    return f"{scale * mean:{'+' if signed else ''}z.{digits}f}{spread}"
+
+
+def pivot(
+    frame: pd.DataFrame, rows: Sequence[str], columns: Sequence[str], value: str, **form: Any
+) -> pd.DataFrame:
+    """A table of ``mean ± half`` over seeds; ``form`` goes to :func:`pm`. Groups keep their order.
+
+    Example:
+        >>> frame = pd.DataFrame({"loss": ["a", "a"], "stage": ["T", "T"], "seed": [0, 1], "ece": [0.1, 0.2]})
+        >>> pivot(frame, ["loss"], ["stage"], "ece", digits=0).loc["a", "T"]
+        '15 ± 64'
+    """
+    graded = [name for name in (*rows, *columns) if isinstance(frame[name].dtype, pd.CategoricalDtype)]
+    frame = frame.sort_values(graded, kind="stable") if graded else frame
+    groups = frame.dropna(subset=[value]).groupby([*rows, *columns], observed=True, sort=False)[value]
+    cells = groups.agg(lambda values: pm(values, **form))
+    table = cells.unstack(list(columns), sort=False) if columns else cells.to_frame()
+    return table.fillna("–")
+
+
+def ordered(frame: pd.DataFrame, column: str, titles: Mapping[Any, str]) -> pd.DataFrame:
+    """The frame with a column as titles, in the order of ``titles``; other rows are left out.
+
+    Example:
+        >>> ordered(pd.DataFrame({"loss": ["b", "a", "c"]}), "loss", {"a": "A", "b": "B"})["loss"].tolist()
+        ['B', 'A']
+    """
+    found = frame[frame[column].isin(list(titles))].copy()
+    known = [title for name, title in titles.items() if name in set(found[column])]
+    found[column] = pd.Categorical(found[column].map(dict(titles)), list(dict.fromkeys(known)), ordered=True)
+    return found
+
+
+# ------------------------------------------------------------------------------------------- tests
+
+
+def judge(values: Iterable[float], *, low: float = -math.inf, high: float = math.inf) -> dict[str, Any]:
+    """Whether the mean lies between two bounds, by its 95 % interval; p is two-sided (Student's t).
+
+    Example:
+        >>> judge([-1.0, -1.1, -0.9], high=0)["verdict"], judge([0.1, -0.1], high=0)["verdict"]
+        ('holds', 'undecided')
+        >>> judge([1.0], high=0)["verdict"]  # one seed has no interval
+        'undecided'
+    """
+    found = list(values)
+    mean, half = mean_ci(found)
+    n = len(found)
+    result = {"estimate": mean, "low": mean - half, "high": mean + half, "n": n, "p": math.nan}
+    if math.isnan(half):
+        return {**result, "verdict": "undecided"}
+
+    def beyond(bound: float, side: int) -> float:
+        distance = side * (bound - mean)
+        if math.isinf(distance) or half == 0:
+            return 0.0 if distance > 0 else 1.0
+        error = half / float(stats.t.ppf((1 + LEVEL) / 2, n - 1))
+        return min(1.0, 2 * float(stats.t.cdf(-distance / error, n - 1)))
+
+    inside = max(beyond(low, -1), beyond(high, 1))
+    outside = min(beyond(low, 1), beyond(high, -1))
+    if low < mean - half and mean + half < high:
+        return {**result, "p": inside, "verdict": "holds"}
+    if mean + half < low or mean - half > high:
+        return {**result, "p": outside, "verdict": "does not hold"}
+    return {**result, "p": min(inside, outside), "verdict": "undecided"}
+
+
+def all_of(parts: pd.DataFrame) -> dict[str, Any]:
+    """A claim of several parts: it holds by the weakest, and fails by the strongest failure (Bonferroni)."""
+    failed = parts[parts.verdict == "does not hold"]
+    largest = parts.loc[parts.estimate.abs().idxmax()]
+    found = {name: largest[name] for name in ("estimate", "low", "high", "n")}
+    if len(failed):
+        p = min(1.0, len(parts) * failed.p.min())
+        return {**found, "p": p, "verdict": "does not hold" if p < 1 - LEVEL else "undecided"}
+    holds = bool((parts.verdict == "holds").all())
+    return {**found, "p": parts.p.max(skipna=False), "verdict": "holds" if holds else "undecided"}
+
+
+def adjusted(p: pd.Series, method: str = "bh") -> pd.Series:
+    """p-values adjusted by Benjamini and Hochberg, or Yekutieli (``"by"``); NaN stays NaN."""
+    known = p.dropna()
+    found = pd.Series(math.nan, index=p.index)
+    if len(known):
+        found[known.index] = stats.false_discovery_control(known.clip(upper=1), method=method)
+    return found
+
+
+# ------------------------------------------------------------------------------------------- claims
+
+
+def read_claims(study: str) -> list[dict[str, Any]]:
+    """The claims of a study's ``claims.toml``, each checked for what it must have.
+
+    ``id``, ``text``, ``paper`` (a key of ``PAPERS``), ``frame`` and ``expect`` (``"less"``, ``"greater"`` or
+    ``"within"``) are required. ``value`` names the column (default ``value``), ``where`` is a query that
+    selects rows, ``by`` names the columns with a test for each group, ``all_of`` those of ``by`` whose
+    groups must hold together. ``compare`` is a column of which ``pairs`` names two values, whose
+    difference is tested. ``than`` is the bound (default 0; for ``within`` two). ``open`` says why the study
+    cannot decide the claim. ``scale`` and ``unit`` are for display.
+    """
+    path = HERE / study / "claims.toml"
+    if not path.is_file():
+        return []
+    claims = tomllib.loads(path.read_text(encoding="utf-8")).get("claim", [])
+    known = {
+        *("id", "text", "paper", "section", "frame", "value", "where", "by", "all_of", "compare", "pairs"),
+        *("expect", "than", "open", "scale", "unit"),
+    }
+    for claim in claims:
+        missing = {"id", "text", "paper", "frame", "expect"} - claim.keys()
+        if missing or claim.keys() - known or claim["paper"] not in PAPERS:
+            raise InputError(f"{path}: {claim.get('id')}: missing {missing}, unknown {claim.keys() - known}.")
+    return claims
+
+
+def verdicts(study: str, frames: Frames, claims: Sequence[Mapping[str, Any]] | None = None) -> pd.DataFrame:
+    """One row for each test of each claim: groups, estimate, interval, n, p and verdict."""
+    rows = [
+        row
+        for claim in (read_claims(study) if claims is None else claims)
+        for row in _tests_of(claim, frames[claim["frame"]])
+    ]
+    for row in rows:
+        row["study"] = study
+    return pd.DataFrame(rows)
+
+
+def _tests_of(claim: Mapping[str, Any], frame: pd.DataFrame) -> Iterable[dict[str, Any]]:
+    value, by, together = claim.get("value", "value"), claim.get("by", []), claim.get("all_of", [])
+    chosen = frame.query(claim["where"]) if "where" in claim else frame
+    if not len(chosen):
+        raise InputError(f"the claim {claim['id']} selects no rows of {claim['frame']}.")
+    told = {key: claim.get(key, "") for key in ("text", "paper", "section", "open", "unit")}
+    label = {"claim": claim["id"], **told, "scale": claim.get("scale", 1)}
+    for pair in claim.get("pairs", [()]):
+        rows = difference(chosen, value, claim["compare"], *pair, by=by) if pair else chosen
+        tests = [
+            {**dict(zip(by, key, strict=True)), **judge(group[value], **_bounds(claim))}
+            for key, group in _groups(rows, by)
+        ]
+        pairing = {"first": pair[0], "second": pair[1]} if pair else {}
+        if together:
+            rest = [name for name in by if name not in together]
+            tests = [
+                {**dict(zip(rest, key, strict=True)), **all_of(group)}
+                for key, group in _groups(pd.DataFrame(tests), rest)
+            ]
+        for test in tests:
+            group = ", ".join(str(test[name]) for name in by if name in test)
+            yield {**label, **pairing, "group": group, **test}
+
+
+def _groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterable[tuple[tuple[Any, ...], pd.DataFrame]]:
+    return frame.groupby(list(by), observed=True, sort=False) if by else [((), frame)]
+
+
+def _bounds(claim: Mapping[str, Any]) -> dict[str, float]:
+    than = claim.get("than", 0.0)
+    if claim["expect"] == "within":
+        return {"low": than[0], "high": than[1]}
+    return {"high": than} if claim["expect"] == "less" else {"low": than}
+
+
+def difference(
+    frame: pd.DataFrame, value: str, column: str, first: Any, second: Any, *, by: Sequence[str] = ()
+) -> pd.DataFrame:
+    """First minus second of a column's values, paired by seed within each group.
+
+    Raises:
+        InputError: If a group has two rows of one seed, which cannot be paired.
+    """
+    keys = [*by, "seed"]
+    sides = [frame[frame[column] == name].set_index(keys)[value] for name in (first, second)]
+    if any(side.index.has_duplicates for side in sides) or not all(map(len, sides)):
+        raise InputError(f"{first} and {second} of {column} must have one row for each of {keys}.")
+    return (sides[0] - sides[1]).dropna().rename(value).reset_index()
+
+
+def status(rows: pd.DataFrame) -> str:
+    """The verdict on a claim, from its tests.
+
+    Example:
+        >>> status(pd.DataFrame({"verdict": ["holds", "undecided"], "open": ["", ""]}))
+        'confirmed'
+        >>> status(pd.DataFrame({"verdict": ["holds", "does not hold"], "open": ["", ""]}))
+        'only in some settings'
+    """
+    if rows.open.ne("").all():
+        return "not testable here"
+    found = set(rows.verdict[rows.open.eq("")])
+    if {"holds", "does not hold"} <= found:
+        return "only in some settings"
+    return "confirmed" if "holds" in found else "contradicted" if "does not hold" in found else "inconclusive"
+
+
+def claims_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per claim: who says it, how many tests say what, the range of effects, and the verdict."""
+    found = []
+    for _, of in rows.groupby("claim", sort=False):
+        count = of.verdict.value_counts()
+        one = of.iloc[0]
+        effects = sorted(one.scale * of.estimate.dropna())
+        ends = dict.fromkeys(f"{effect:.3g}" for effect in effects[:1] + effects[-1:])
+        found.append(
+            {
+                "claim": one.text,
+                "source": ", ".join(filter(None, (PAPERS[one.paper], one.section))),
+                "holds / fails / undecided": " / ".join(
+                    str(count.get(word, 0)) for word in ("holds", "does not hold", "undecided")
+                ),
+                "effect": f"{' to '.join(ends) or '–'} {one.unit}".strip(),
+                "verdict": f"{status(of)}{f': {one.open}' if status(of) == 'not testable here' else ''}",
+            }
+        )
+    return pd.DataFrame(found).set_index("claim")
+
+
+# ------------------------------------------------------------------------------------------- pages
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A table in Markdown, its index as the first columns."""
+    named = table.index.names if any(table.index.names) else [""]
+    flat = table.reset_index() if any(table.index.names) else table.reset_index(names="")
+    heads = [" ".join(str(part) for part in _parts(name) if str(part)) for name in flat.columns]
+    lines = [heads, ["---"] * len(named) + ["---:"] * (len(heads) - len(named))]
+    lines += [[str(cell) for cell in row] for row in flat.itertuples(index=False)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _parts(name: Any) -> tuple[Any, ...]:
+    return name if isinstance(name, tuple) else (name,)
+
+
+def filled(page: str, tables: Tables, rows: pd.DataFrame) -> str:
+    r"""A page with its slots filled: ``<!-- table NAME -->`` and ``<!-- claims -->``, to ``<!-- end -->``.
+
+    Example:
+        >>> page = "<!-- table t -->\n<!-- end -->"
+        >>> print(filled(page, {"t": pd.DataFrame({"a": ["1"]}, index=["x"])}, pd.DataFrame()))
+        <!-- table t -->
+        |  | a |
+        | --- | ---: |
+        | x | 1 |
+        <!-- end -->
+    """
+
+    def slot(match: re.Match[str]) -> str:
+        table = tables[match[2]] if match[2] else claims_table(rows)
+        return f"{match[1]}{markdown(table)}\n{match[3]}"
+
+    return SLOT.sub(slot, page)
+
+
+def strange_numbers(page: str, tables: Tables, rows: pd.DataFrame) -> list[str]:
+    """Decimal numbers in the prose of a page that no table of the study has, nor its claims.
+
+    Example:
+        >>> strange_numbers("It is 1.5, not 2.5.", {"t": pd.DataFrame({"a": ["1.5 ± 0.2"]})}, pd.DataFrame())
+        ['2.5']
+    """
+    prose = re.sub(
+        r"```.*?```|`[^`]*`|\]\([^)]*\)|<details>.*?</details>", "", SLOT.sub("", page), flags=re.DOTALL
+    )
+    known = set()
+    for table in [*tables.values(), *([claims_table(rows)] if len(rows) else [])]:
+        known |= set(NUMBER.findall(markdown(table)))
+    return [number for number in NUMBER.findall(prose) if number not in known]

@@ -1,0 +1,46 @@
+"""Which studies there are, in the order of the list that people see: a line each."""
+# ruff: noqa: I001
+
+from __future__ import annotations
+
+from calibrant._math.rosters import instances
+from calibrant._math.text_form import named
+from papers.study import Study
+from papers.losses import LOSSES as LOSSES
+from papers.calibrators import CALIBRATORS as CALIBRATORS
+from papers.predictions import PREDICTIONS as PREDICTIONS
+from papers.properness import PROPERNESS as PROPERNESS
+from papers.coverage import COVERAGE as COVERAGE
+from papers.monitoring import MONITORING as MONITORING
+from papers.curvature import CURVATURE as CURVATURE
+from papers.linear_model import LINEAR_MODEL as LINEAR_MODEL
+from papers.generalisation_gap import GENERALISATION_GAP as GENERALISATION_GAP
+from papers.temperature_line import TEMPERATURE_LINE as TEMPERATURE_LINE
+from papers.theory_on_data import THEORY_ON_DATA as THEORY_ON_DATA
+from papers.shift import SHIFT as SHIFT
+from papers.sum_or_mean import SUM_OR_MEAN as SUM_OR_MEAN
+from papers.dynamics import DYNAMICS as DYNAMICS
+from papers.gammas import GAMMAS as GAMMAS
+from papers.fcl_weights import FCL_WEIGHTS as FCL_WEIGHTS
+from papers.sst import SST as SST
+from papers.texts import TEXTS as TEXTS
+from papers.cifar10 import CIFAR10 as CIFAR10
+from papers.human_posteriors import HUMAN_POSTERIORS as HUMAN_POSTERIORS
+from papers.chest_x_rays import CHEST_X_RAYS as CHEST_X_RAYS
+
+STUDIES = instances(globals(), Study)
+
+
+def study_named(name: str) -> Study:
+    """The study of that name.
+
+    Raises:
+        InputError: If there is none.
+
+    Example:
+        >>> study_named("losses").name
+        'losses'
+    """
+    return named(
+        name, {each.name: each for each in STUDIES}, "study", remedy=" `python -m papers --list` says more."
+    )

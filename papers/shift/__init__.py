@@ -1,0 +1,1 @@
+"""Calibrators under image corruption; foreign images."""

@@ -1,0 +1,140 @@
+"""Does a repair survive image corruption, and which losses recognise foreign images?
+
+A small network is trained on 10,000 images of Fashion-MNIST with each of eight losses. Calibrators are fitted
+on clean images, and judged on clean ones, on fifteen corruptions (Hendrycks and Dietterich 2019) at five
+severities, and on images of other sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
+from calibrant_lab.sweep.result import RunResult
+from papers.analysis import Frames, Tables, difference, flat_runs, mean_ci, ordered, pivot
+from papers.shift.measure import JUDGED, SEVERITIES, STAGES
+
+GRID = Path(__file__).with_name("grid.toml")
+LOSSES = {
+    "cross-entropy": "cross-entropy",
+    "focal(gamma=3)": "focal, γ = 3",
+    "sample-focal": "FLSD-53",
+    "focal-calibration(gamma=3, calibration_weight=0.5)": "FCL",
+    "label-smoothing(smoothing=0.05)": "label smoothing",
+    "brier": "Brier",
+    "mmce": "MMCE",
+    "dual-focal(gamma=5)": "dual focal",
+}
+KEPT = ("train_accuracy", "temperature", "clean", "clean_shown", "foreign")
+
+
+def keep(result: RunResult) -> dict[str, Any]:
+    """Means over corruptions by severity, and the ECE under each corruption."""
+    found = result.rows[0]
+    shifts = pd.DataFrame(
+        {"corruption": each["corruption"], "severity": each["severity"], "stage": stage, **each[stage]}
+        for each in found["shifts"]
+        for stage in STAGES
+    )
+    means = shifts.groupby(["stage", "severity"])[list(JUDGED)].mean()
+    names = list(dict.fromkeys(shifts.corruption))
+    errors = shifts.set_index(["corruption", "stage", "severity"]).ece
+    return {
+        **{name: found[name] for name in KEPT},
+        "cpu_seconds": result.cpu_seconds,
+        "severities": {stage: [means.loc[stage, s].to_dict() for s in SEVERITIES] for stage in STAGES},
+        "corruptions": {
+            name: {stage: [errors[name, stage, s] for s in SEVERITIES] for stage in STAGES} for name in names
+        },
+    }
+
+
+def frames(results: Mapping[str, Any]) -> Frames:
+    """``judged`` by stage and place, ``corrupted`` by corruption, and ``foreign`` by set."""
+    judged, corrupted, foreign = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
+    for run in flat_runs(results):
+        for stage in STAGES:
+            key = {"loss": run["loss"], "seed": run["seed"], "stage": stage}
+            judged += [{**key, "place": place, **run[place][stage]} for place in ("clean", "clean_shown")]
+            judged += [
+                {**key, "place": f"severity {severity}", **each}
+                for severity, each in zip(SEVERITIES, run["severities"][stage], strict=True)
+            ]
+            corrupted += [
+                {**key, "corruption": name, "severity": severity, "ece": ece}
+                for name, of in run["corruptions"].items()
+                for severity, ece in zip(SEVERITIES, of[stage], strict=True)
+            ]
+            foreign += [{**key, "set": name, **of[stage]} for name, of in run["foreign"].items()]
+    found = {"judged": judged, "corrupted": corrupted, "foreign": foreign}
+    tidy = {name: ordered(pd.DataFrame(rows), "loss", LOSSES) for name, rows in found.items()}
+    tidy["above_clean"] = _above_clean(tidy)
+    return tidy
+
+
+def _above_clean(found: Frames) -> pd.DataFrame:
+    """ECE at severity 5 less that of the same images when clean, after temperature scaling."""
+    scaled = found["judged"].query("stage == 'temperature'")
+    clean = scaled.query("place == 'clean_shown'").set_index(["loss", "seed"]).ece
+    means = scaled.query("place == 'severity 5'").assign(corruption="mean of all")
+    each = found["corrupted"].query("stage == 'temperature' and severity == 5 and loss == 'cross-entropy'")
+    rows = pd.concat([means, each], ignore_index=True)
+    keys = pd.MultiIndex.from_frame(rows[["loss", "seed"]])
+    return rows.assign(value=rows.ece.to_numpy() - clean.reindex(keys).to_numpy())
+
+
+def tables(found: Frames) -> Tables:
+    """ECE by loss and stage on the page; the rest for whoever asks."""
+    judged = ordered(found["judged"], "stage", STAGES)
+    plain = judged.query("stage == 'as trained'")
+    scaled = judged.query("stage == 'temperature'")
+    places = ["clean", "severity 5"]
+    short = pd.concat(
+        [pivot(part[part.place.isin(places)], ["loss"], ["place"], "ece") for part in (plain, scaled)],
+        axis=1,
+        keys=["as trained,", "with T,"],
+    )
+    foreign = ordered(found["foreign"], "stage", STAGES)
+    foreign = foreign[foreign.stage.isin(["as trained", "temperature"])]
+    return {
+        "short": short,
+        "ece": pivot(judged, ["loss", "stage"], ["place"], "ece"),
+        "error": pivot(plain, ["loss"], ["place"], "error"),
+        "gap": pivot(judged, ["loss", "stage"], ["place"], "gap", signed=True),
+        "foreign": pivot(foreign, ["loss"], ["set", "stage"], "max_probability", digits=1),
+        "foreign by entropy": pivot(foreign, ["loss"], ["set", "stage"], "entropy", digits=1),
+        "effects": pivot(
+            pd.concat(
+                difference(of, "ece", "stage", "temperature", "as trained").assign(loss=loss, place=place)
+                for (loss, place), of in judged.groupby(["loss", "place"], observed=True)
+            ),
+            ["loss"],
+            ["place"],
+            "ece",
+            signed=True,
+        ),
+    }
+
+
+def figures(found: Frames) -> dict[str, Figure]:
+    """ECE against severity, as trained and after temperature scaling; a line for each loss."""
+    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
+    places = ["clean_shown", *(f"severity {severity}" for severity in SEVERITIES)]
+    left, right = figure.subplots(1, 2, sharey=True)
+    colours = {"cross-entropy": VERMILLION, "focal, γ = 3": BLUE}
+    for ax, stage in ((left, "as-trained"), (right, "temperature")):
+        part = found["judged"][found["judged"].stage == stage]
+        for loss, of in part.groupby("loss", observed=True):
+            means = [100 * mean_ci(of[of.place == place].ece)[0] for place in places]
+            colour, width = colours.get(str(loss), GREY), 2 if loss in colours else 0.8
+            ax.plot(range(6), means, color=colour, linewidth=width, label=loss if loss in colours else None)
+        ax.set(title=STAGES[stage], xlabel="severity of the corruption (0: clean)")
+    left.set(ylabel="ECE in %", ylim=(0, None))
+    left.plot([], [], color=GREY, linewidth=0.8, label="six other losses")
+    left.legend(loc="best")
+    return {"shift.svg": figure}

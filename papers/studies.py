@@ -1,0 +1,141 @@
+"""The studies: a folder each, with ``run.py``, ``claims.toml``, ``page.md`` and ``results.json``.
+
+``run.py`` has a docstring whose first line is the study's summary, and
+
+- ``frames(results)``: data frames of the results, by name;
+- ``tables(frames)``: the tables of the page, frames of text, by name;
+- ``figures(frames)``: Matplotlib figures by file name, if the page has some;
+- of a study with a grid, ``GRID``, its file, and ``keep(result)``: what the results hold of a run, or None;
+- of a study without one, ``measure(folder, **options)``: the results. It keeps what is done in ``folder``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import write_text
+from calibrant._math.text_form import named
+from calibrant_lab.sweep.kept_runs import content_of, keep, runs_in, united
+from papers.analysis import HERE, content, filled, verdicts
+
+DIGITS = 6
+"""Digits of the numbers in ``results.json`` that count."""
+
+
+def names() -> list[str]:
+    """The folders of studies."""
+    return sorted(path.parent.name for path in HERE.glob("*/run.py"))
+
+
+def study(name: str) -> ModuleType:
+    """The module ``run`` of a study, found by the name of its folder; hyphens are underscores.
+
+    Raises:
+        InputError: If there is none.
+    """
+    folder = name.replace("-", "_")
+    named(folder, dict.fromkeys(names()), "study", remedy=" `python -m papers` lists them.")
+    return import_module(f"papers.{folder}.run")
+
+
+def summary(name: str) -> str:
+    """The first line of its docstring."""
+    return (study(name).__doc__ or "").partition("\n")[0]
+
+
+def results_of_grid(module: ModuleType, store: Path, *, seeds: int | None, old: Any) -> dict[str, Any]:
+    """Do what the store lacks of the grid; the results of all runs, those of ``old`` included."""
+    from papers.grids import finished_runs, read_grid
+
+    grid = read_grid(module.GRID, seeds=seeds)
+    results = finished_runs(grid, store)
+    new = [
+        keep(result, found, getattr(module, "DIGITS", DIGITS))
+        for result in results
+        if (found := module.keep(result)) is not None
+    ]
+    return content_of(
+        united([] if old is None else runs_in(old), new, grid.task), (old or {}).get("also", {})
+    )
+
+
+def rows_of(name: str, results: Any = None) -> pd.DataFrame:
+    """The tests of a study's claims, on the results it has."""
+    return verdicts(name, study(name).frames(content(name) if results is None else results))
+
+
+def page_text(name: str, results: Any = None) -> str:
+    """The page of a study, filled from its results."""
+    module = study(name)
+    frames = module.frames(content(name) if results is None else results)
+    text = (HERE / name / "page.md").read_text(encoding="utf-8")
+    return filled(text, module.tables(frames), verdicts(name, frames))
+
+
+def write(name: str, folder: Path, results: Mapping[str, Any] | None = None) -> list[Path]:
+    """Write a study's page and figures into a folder, and its results if they are new."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [folder / "page.md"]
+    write_text(written[0], page_text(name, results))
+    if results is not None:
+        written.append(folder / "results.json")
+        write_text(written[1], compact(results))
+    module = study(name)
+    if hasattr(module, "figures"):
+        from calibrant.reports.figures.drawing import drawing_style, save_figure
+
+        with drawing_style():
+            for file, figure in module.figures(module.frames(results or content(name))).items():
+                save_figure(figure, folder / file)
+                written.append(folder / file)
+    return written
+
+
+def every_row() -> pd.DataFrame:
+    """The tests of all claims of all studies, with q: p adjusted over the decided claims of each paper."""
+    from papers.analysis import adjusted
+
+    rows = pd.concat([rows_of(name) for name in names()], ignore_index=True)
+    counted = rows[rows.open.eq("")].drop_duplicates(["paper", "estimate", "low", "n"])
+    for method, column in (("bh", "q"), ("by", "q_any_dependence")):
+        found = counted.groupby("paper", group_keys=False).p.apply(adjusted, method)
+        rows[column] = found.reindex(rows.index)
+    return rows
+
+
+def compact(results: Any) -> str:
+    """Indented JSON, with a list or dictionary of plain numbers on one line.
+
+    Example:
+        >>> print(compact({"each": [1.5, 2], "all": {"mean": 1.75, "n": 2}}), end="")
+        {
+         "each": [1.5, 2],
+         "all": {"mean": 1.75, "n": 2}
+        }
+    """
+    text = json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False)
+    plain = r'([\[{])\s+((?:(?:"\w+": )?[-+.\w]+,\s+)*(?:"\w+": )?[-+.\w]+)\s+([\]}])'
+    return re.sub(plain, lambda found: f"{found[1]}{' '.join(found[2].split())}{found[3]}", text) + "\n"
+
+
+def load_json(path: Path) -> Any:
+    """The content of a results file; None where there is none.
+
+    Raises:
+        InputError: If it is damaged.
+    """
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is no whole results file; restore it, or make it anew.") from error

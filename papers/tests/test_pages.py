@@ -1,0 +1,83 @@
+"""Laws of every study: its page is that of its results, and prose, claims and verdicts agree with them."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pytest
+
+from papers import studies
+from papers.analysis import CODE, HERE, SLOT, content, judge, read_claims, strange_numbers, verdicts
+
+MOST_WORDS = 600
+each_study = pytest.mark.parametrize("name", studies.names())
+
+
+@each_study
+def test_page_is_that_of_its_results(name: str) -> None:
+    """``python -m papers NAME --page`` would change nothing."""
+    assert (HERE / name / "page.md").read_text(encoding="utf-8") == studies.page_text(name)
+
+
+@each_study
+def test_numbers_in_prose_are_those_of_the_tables(name: str) -> None:
+    """Every decimal number of the prose stands in a table of the study, or in its claims."""
+    page, module = (HERE / name / "page.md").read_text(encoding="utf-8"), studies.study(name)
+    frames = module.frames(content(name))
+    assert strange_numbers(page, module.tables(frames), verdicts(name, frames)) == []
+
+
+@each_study
+def test_page_is_short_and_has_its_parts(name: str) -> None:
+    """A question, an answer, what it means, what was asked, how it differs, and the command."""
+    page = (HERE / name / "page.md").read_text(encoding="utf-8")
+    assert page.startswith("# ")
+    assert page.partition("\n")[0].endswith("?")
+    for part in ("**What this means for you**", "<details>", f"python -m papers {name.replace('_', '-')}"):
+        assert part in page, part
+    if (HERE / name / "claims.toml").is_file():
+        assert "<!-- claims -->" in page
+        assert "**How it differs from the paper" in page
+    prose = CODE.sub("", SLOT.sub("", page))
+    assert len(prose.split()) <= MOST_WORDS
+    for sentence in re.split(r"(?<=[.?!])\s", prose):
+        assert len(re.findall(r"\d+\.\d+", sentence)) <= 4, sentence
+
+
+@each_study
+def test_figures_are_there(name: str) -> None:
+    """Each picture of the page, and no other."""
+    page = (HERE / name / "page.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"!\[.*?\]\(([\w-]+\.svg)\)", page))
+    assert shown == {path.name for path in (HERE / name).glob("*.svg")}
+
+
+@each_study
+def test_a_claim_turns_with_its_results(name: str) -> None:
+    """Where every value has the other sign, what held below or above zero fails, and the reverse."""
+    frames = studies.study(name).frames(content(name))
+    turned = {"holds": "does not hold", "does not hold": "holds", "undecided": "undecided"}
+    for claim in read_claims(name):
+        if claim.get("than", 0) == 0 and claim["expect"] != "within" and "all_of" not in claim:
+            value, frame = claim.get("value", "value"), frames[claim["frame"]]
+            other = {claim["frame"]: frame.assign(**{value: -frame[value]})}
+            before, after = (verdicts(name, of, [claim]).verdict for of in (frames, other))
+            assert after.tolist() == before.map(turned).tolist(), claim["id"]
+
+
+@each_study
+def test_decided_means_below_the_level(name: str) -> None:
+    """A verdict that is decided has p below 0.05, and every p is one."""
+    rows = studies.rows_of(name)
+    if len(rows):
+        assert rows.p.dropna().between(0, 1).all()
+        assert (rows.p[rows.verdict.ne("undecided")] < 0.05).all()
+
+
+def test_planted_faults_are_found() -> None:
+    """A number that is not the table's, and a mean on the other side."""
+    tables = {"t": pd.DataFrame({"a": ["1.5 ± 0.2"]}, index=["x"])}
+    assert strange_numbers("It is 1.5 or 1.6.", tables, pd.DataFrame()) == ["1.6"]
+    assert judge([-1.0, -1.1, -0.9], high=0)["verdict"] == "holds"
+    assert judge([1.0, 1.1, 0.9], high=0)["verdict"] == "does not hold"

@@ -1,0 +1,55 @@
+"""Cores and GPUs that this process may use, and the threads of worker processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+def available_cores() -> int:
+    """Cores that this process may run on, by its affinity and by the quota of its control group."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        cores = min(cores, max(1, round(int(quota) / int(period))))
+    return cores
+
+
+def available_gpus() -> int:
+    """GPUs that torch sees."""
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def pinned_threads(threads: int) -> dict[str, str]:
+    """Environment variables that a worker must be started with, to take no more cores than it was given."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+    return {name: str(threads) for name in names} | {"OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def pin_threads(threads: int) -> None:
+    """The same from inside a worker, whether or not torch is loaded yet."""
+    os.environ.update(pinned_threads(threads))
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def changed_environment(changes: dict[str, str]) -> Generator[None]:
+    """Environment variables for processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

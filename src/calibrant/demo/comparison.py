@@ -1,0 +1,170 @@
+"""The demo's two halves in numbers: every loss, before and after repair, over several seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from calibrant import metrics
+from calibrant._math.means import Mean, mean_of
+from calibrant._math.shapes import Float, Int
+from calibrant.calibrators import build
+from calibrant.calibrators.fitting.results import fitted_number
+from calibrant.demo.networks import Setting, digits, train_together
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+
+FEW = Setting(side=4, num_training=400, num_calibration=600, num_epochs=100, batch_size=100)
+ALL = Setting(side=8, num_training=1000, num_calibration=300, num_epochs=12, batch_size=100)
+
+LOSSES: Mapping[str, str] = {
+    "cross-entropy": "Cross-entropy",
+    "focal(gamma=1)": "Focal (γ\u00a0=\u00a01)",
+    "focal(gamma=2)": "Focal (γ\u00a0=\u00a02)",
+    "focal(gamma=3)": "Focal (γ\u00a0=\u00a03)",
+    "sample-focal": "FLSD-53",
+    "focal-calibration": "FCL",
+    "adafocal": "AdaFocal",
+    "dual-focal": "Dual focal",
+    "label-smoothing": "Label smoothing",
+    "brier": "Brier",
+}
+"""As :func:`calibrant.losses.build` takes them, and as the papers call them."""
+
+State: TypeAlias = Literal["trained", "temperature", "focal-temperature"]
+STATES: Mapping[State, str] = {
+    "trained": "uncalibrated",
+    "temperature": "temperature",
+    "focal-temperature": "focal temperature",
+}
+CHANCE_DRAWS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What one network shows on its test samples in one state."""
+
+    gap: float
+    """Mean confidence minus accuracy: above zero if it is overconfident."""
+    ece: float
+    nll: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """One network, before and after repair."""
+
+    error: float
+    temperature: float
+    seen: Mapping[State, Seen]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Half:
+    """One half of the demo."""
+
+    setting: Setting
+    num_test: int
+    networks: Mapping[str, tuple[Trained, ...]]
+    """By loss, one for each seed."""
+    chance: float
+    """Mean ECE of networks as sure as cross-entropy's after temperature scaling that were calibrated."""
+    logits: Float[Tensor, "N C"]
+    """Logits of the first network (cross-entropy, first seed) on calibration and test samples."""
+    labels: Int[Tensor, " N"]
+
+    @property
+    def num_seeds(self) -> int:
+        """How many networks each mean is over."""
+        return len(next(iter(self.networks.values())))
+
+    def mean(self, loss: str, quantity: Literal["gap", "ece", "nll"], state: State) -> Mean:
+        """A quantity over the seeds."""
+        return mean_of([getattr(each.seen[state], quantity) for each in self.networks[loss]])
+
+    def change(self, loss: str, quantity: Literal["gap", "ece", "nll"], state: State) -> Mean:
+        """The same less cross-entropy's of the same seed."""
+        pairs = zip(self.networks[loss], self.networks["cross-entropy"], strict=True)
+        return mean_of(
+            [getattr(a.seen[state], quantity) - getattr(b.seen[state], quantity) for a, b in pairs]
+        )
+
+    def ordered(self, quantity: Literal["gap", "ece", "nll"], state: State) -> list[str]:
+        """The losses, the one with the lowest mean first."""
+        return sorted(self.networks, key=lambda loss: self.mean(loss, quantity, state).value)
+
+    def changed(self, quantity: Literal["gap", "ece", "nll"], state: State) -> tuple[list[str], list[str]]:
+        """The losses that are lower and those that are higher than cross-entropy, beyond noise."""
+        changes = {LOSSES[loss]: self.change(loss, quantity, state) for loss in self.networks}
+        lower = [title for title, change in changes.items() if change.high < 0]
+        return lower, [title for title, change in changes.items() if change.low > 0]
+
+
+def carry_out(
+    setting: Setting, seeds: Sequence[int], *, progress: Callable[[float], None] | None = None
+) -> Half:
+    """Train every loss with every seed, repair, judge on the test samples."""
+    tell = progress or (lambda _fraction: None)
+    data = digits(setting, seeds)
+    logits = train_together(
+        setting, data, list(LOSSES), seeds, progress=lambda fraction: tell(0.5 * fraction)
+    )
+    held_out = torch.cat([data.calibration, data.test], dim=1)
+    labels = data.labels[held_out]  # (S, k)
+    networks: dict[str, tuple[Trained, ...]] = {}
+    for place, loss in enumerate(LOSSES):
+        networks[loss] = tuple(
+            judged(mine, right, setting.num_calibration)
+            for mine, right in zip(logits[place], labels, strict=True)
+        )
+        tell(0.5 + 0.5 * (place + 1) / len(LOSSES))
+    return Half(
+        setting=setting,
+        num_test=data.test.shape[1],
+        networks=networks,
+        chance=_chance(logits[0], labels, setting.num_calibration),
+        logits=logits[0, 0],
+        labels=labels[0],
+    )
+
+
+def judged(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"], num_calibration: int) -> Trained:
+    """Fit both repairs on the first samples; judge on the others."""
+    fitted = Labelled(logits[:num_calibration], labels[:num_calibration], None)
+    logits, labels = logits[num_calibration:], labels[num_calibration:]
+    temperature = fit_quietly(build("temperature"), fitted)
+    probs: dict[State, Tensor] = {
+        "trained": logits.double().softmax(dim=1),
+        "temperature": temperature.predict_proba(logits),
+        "focal-temperature": fit_quietly(build("focal-temperature"), fitted).predict_proba(logits),
+    }
+    return Trained(
+        error=1 - float(metrics.accuracy(probs["trained"], labels)),
+        temperature=fitted_number(temperature.fit_result_, "temperature"),
+        seen={state: _seen(each, labels) for state, each in probs.items()},
+    )
+
+
+def _seen(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> Seen:
+    confidences, predicted = probs.max(dim=1)
+    return Seen(
+        gap=float(confidences.mean() - (predicted == labels).double().mean()),
+        ece=float(metrics.expected_calibration_error(probs, labels)),
+        nll=float(metrics.negative_log_likelihood(probs, labels)),
+    )
+
+
+def _chance(logits: Float[Tensor, "S N C"], labels: Int[Tensor, "S N"], num_calibration: int) -> float:
+    """ECE where every label is drawn from the stated probabilities: it is not zero in a finite sample."""
+    found: list[float] = []
+    for seed, (mine, right) in enumerate(zip(logits, labels, strict=True)):
+        fitted = Labelled(mine[:num_calibration], right[:num_calibration], None)
+        probs = fit_quietly(build("temperature"), fitted).predict_proba(mine[num_calibration:])
+        drawn = torch.multinomial(
+            probs, CHANCE_DRAWS, replacement=True, generator=torch.Generator().manual_seed(seed)
+        )
+        found += [float(metrics.expected_calibration_error(probs, each)) for each in drawn.T]
+    return sum(found) / len(found)

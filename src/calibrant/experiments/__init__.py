@@ -1,1 +1,0 @@
-"""Experiments: one study per file, each one command."""

@@ -1,0 +1,201 @@
+"""Reliability, confidence, ROC, risk against coverage and classes, of files of predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from calibrant._math.errors import InputError
+from calibrant.reports.file_figures.request import DrawnFigure, FigureRequest
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from calibrant.evaluation.result import Arm, Curve
+    from calibrant.metrics import RiskCoverageCurve
+
+WIDTH = 4.4  # inches
+LEAST_HISTOGRAM = 1.0  # inches, for the words beside it
+LEAST_TICKED = 1.5  # inches; below, six ticks would touch
+
+
+def draw_reliability(request: FigureRequest) -> DrawnFigure:
+    """Diagram with intervals and what chance gives, and below it the histogram."""
+    from matplotlib.figure import Figure
+
+    from calibrant.reports import confidence_histogram, reliability_comparison, reliability_diagram
+    from calibrant.reports.figures.drawing import legend_above
+    from calibrant.reports.figures.reliability import confidence_comparison
+
+    found = _judged(request)
+    curves = _curves(found, request)
+    width = request.width or WIDTH
+    figure = Figure(figsize=(width, width))
+    upper = figure.add_subplot(2, 1, 1)
+    lower = figure.add_subplot(2, 1, 2, sharex=upper)
+    if len(curves) == 1:
+        (curve,) = curves.values()
+        reliability_diagram(curve, ax=upper)
+        confidence_histogram(curve, ax=lower)
+    else:
+        reliability_comparison(curves, ax=upper, bands=True)
+        confidence_comparison(curves, ax=lower, legend=False)
+    upper.set_xlabel("")
+    upper.tick_params(axis="x", labelbottom=False)
+    _place(figure, width, legend_above(upper, width))
+    figure.align_ylabels([upper, lower])
+    return DrawnFigure(figure, _said(found, curves), _notes(found))
+
+
+def _place(figure: Figure, width: float, legend: float) -> None:
+    """A square, below it a histogram as wide, above it the legend; in inches, as letters keep their size."""
+    upper, lower = figure.axes
+    left, bottom, gap = 0.75, 0.5, 0.28
+    side = width - left - 0.17
+    low = max(0.38 * side, LEAST_HISTOGRAM)
+    height = bottom + low + gap + side + 0.12 + legend
+    figure.set_size_inches(width, height)
+    upper.set_position((left / width, (bottom + low + gap) / height, side / width, side / height))
+    lower.set_position((left / width, bottom / height, side / width, low / height))
+    if side < LEAST_TICKED:
+        upper.set(xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+
+
+def draw_confidence(request: FigureRequest) -> DrawnFigure:
+    """How sure the model was; of one file where it was right and where it was wrong."""
+    from calibrant.reports import confidence_histogram
+    from calibrant.reports.figures.reliability import confidence_comparison
+
+    found = _judged(request)
+    curves = _curves(found, request)
+    single = next(iter(curves.values())) if len(curves) == 1 else None
+    ax = confidence_comparison(curves) if single is None else confidence_histogram(single)
+    return _drawn(ax, found)
+
+
+def draw_roc(request: FigureRequest) -> DrawnFigure:
+    """ROC curves of an event: the positive class, or all labels together."""
+    from calibrant.evaluation.quantities.auroc import AUROC
+    from calibrant.reports import roc_diagram
+    from calibrant.reports.words import number
+
+    found = _judged(request)
+    curves = {
+        name: next((each.roc for each in judged.arm.shapes if each.roc is not None), None)
+        for name, judged in found.items()
+    }
+    known = {name: curve for name, curve in curves.items() if curve is not None}
+    for name in curves.keys() - known.keys():
+        raise InputError(
+            f"the figure roc needs an event, as of two classes or several labels; {name} is "
+            f"{found[name].kind}."
+        )
+    areas = {name: each.arm.metrics[AUROC.key].value for name, each in found.items()}
+    named = {f"{name} (AUROC {number(areas[name])})": curve for name, curve in known.items()}
+    return _drawn(roc_diagram(named), found)
+
+
+def draw_risk_coverage(request: FigureRequest) -> DrawnFigure:
+    """The error rate among the samples that are answered, the surest first."""
+    from calibrant.reports import risk_coverage_diagram
+
+    found = _judged(request)
+    curves: dict[str, RiskCoverageCurve] = {}
+    for name, judged in found.items():
+        selections = [each.selection for each in judged.arm.shapes if each.selection is not None]
+        if not selections:
+            raise InputError(
+                f"the figure risk-coverage needs one decision per sample; {name} is {judged.kind}."
+            )
+        curves[name] = selections[0].curve
+    single = next(iter(curves.values())) if len(curves) == 1 else curves
+    return _drawn(risk_coverage_diagram(single), found)
+
+
+def draw_classes(request: FigureRequest) -> DrawnFigure:
+    """The classes with the largest calibration errors."""
+    from calibrant.reports import class_errors
+
+    found = _judged(request)
+    ((name, judged),) = found.items()
+    rows = judged.arm.classes
+    if not rows:
+        raise InputError(f"the figure classes needs the scores of all classes; {name} holds confidences.")
+    return _drawn(class_errors(rows), found)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A file as it is judged, on its test split where it has one."""
+
+    kind: str
+    num_samples: int
+    arm: Arm
+    notes: tuple[str, ...]
+
+
+def _judged(request: FigureRequest) -> dict[str, _Judged]:
+    from calibrant.evaluation.as_it_is import judged_as_it_is
+
+    found: dict[str, _Judged] = {}
+    for place, (name, path) in enumerate(request.files.items()):
+        request.tell(f"judging {name}", place / len(request.files))
+        predictions = request.load(path)
+        kind, num_samples, arm = judged_as_it_is(
+            predictions,
+            positive_class=request.positive_class,
+            num_bins=request.bins,
+            level=request.level,
+            seed=request.seed,
+        )
+        notes = tuple(f"{name}: {note}" for note in predictions.notes)
+        found[name] = _Judged(kind, num_samples, arm, notes)
+    kinds = {each.kind: name for name, each in found.items()}
+    if len(kinds) > 1:
+        said = " and ".join(f"{name} is {kind}" for kind, name in kinds.items())
+        raise InputError(f"files of one figure must be of one kind; {said}.")
+    return found
+
+
+def _curves(found: dict[str, _Judged], request: FigureRequest) -> dict[str, Curve]:
+    """The curve of the whole, or of one label, of every file."""
+    curves: dict[str, Curve] = {}
+    for name, judged in found.items():
+        known = {curve.name: curve for curve in judged.arm.curves}
+        if request.label is not None and judged.kind != "multilabel":
+            raise InputError(f"--label is for multilabel files; {name} is {judged.kind}.")
+        wanted = request.label or next(iter(known))
+        if wanted not in known:
+            from calibrant._math.text_form import nearest
+
+            raise InputError(f"{name} has no label {wanted!r}{nearest(wanted, list(known)[1:])}")
+        curves[name] = known[wanted]
+    return curves
+
+
+def _said(found: dict[str, _Judged], curves: dict[str, Curve]) -> str:
+    """How many samples each curve stands for, and how many bins lie outside what chance gives."""
+    from calibrant.reports.figures import place
+    from calibrant.reports.words import misses
+
+    lines: list[str] = []
+    for name, curve in curves.items():
+        above, below, within = place(curve)
+        too_much, too_little = misses(curve.name)
+        lines.append(
+            f"{name}: {found[name].num_samples:,} samples, {curve.name}; of {above + below + within} bins "
+            f"{below} lie below what chance gives ({too_much}) and {above} above it ({too_little})."
+        )
+    return "\n".join(lines)
+
+
+def _notes(found: dict[str, _Judged]) -> tuple[str, ...]:
+    return tuple(note for each in found.values() for note in each.notes)
+
+
+def _drawn(ax: Axes, found: dict[str, _Judged]) -> DrawnFigure:
+    figure = ax.get_figure(root=True)
+    if figure is None:
+        raise InputError("the axes must belong to a figure")
+    return DrawnFigure(figure, notes=_notes(found))
