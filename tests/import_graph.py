@@ -1,4 +1,4 @@
-"""The imports of the package as a graph, read from the text of its files and not by running them.
+"""The imports of a package as a graph, read from the text of its files and not by running them.
 
 Every import counts, including those inside functions and under ``TYPE_CHECKING``: whoever reads a file has to
 know what it names.
@@ -18,6 +18,13 @@ from scipy.sparse.csgraph import connected_components
 PACKAGE = "calibrant"
 # A constant of the package's own file, set before anything else: importing it creates no dependence.
 WITHOUT_DEPENDENCE = {f"{PACKAGE}.__version__"}
+ROOT = Path(__file__).parents[1]
+SOURCES = {
+    "calibrant": ROOT / "src" / "calibrant",
+    "calibrant_lab": ROOT / "lab" / "src" / "calibrant_lab",
+    "papers": ROOT / "papers",
+}
+"""The members of the repository: each may import those before it, never one after it."""
 
 Graph = Mapping[str, set[str]]
 """File to the files it imports, both as paths below the package: ``losses/focal.py``."""
@@ -31,20 +38,27 @@ def read_package(source: Path) -> dict[str, str]:
     }
 
 
-def import_graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
+def import_graph(texts: Mapping[str, str], package: str = PACKAGE) -> dict[str, set[str]]:
     """What each file imports from the package."""
-    files = {_module_of(path): path for path in texts}
+    files = {_module_of(path, package): path for path in texts}
     graph: dict[str, set[str]] = {}
     for path, text in texts.items():
-        names = set(_imported_names(ast.parse(text))) - WITHOUT_DEPENDENCE
+        names = set(_imported_names(ast.parse(text), package)) - WITHOUT_DEPENDENCE
         graph[path] = {files[module] for name in names if (module := _longest_prefix(name, files))} - {path}
     return graph
 
 
 @functools.cache
-def package_graph() -> dict[str, set[str]]:
+def package_graph(package: str = PACKAGE) -> dict[str, set[str]]:
     """What each file of the package imports from it; to be read only."""
-    return import_graph(read_package(Path(__file__).parents[1] / "src" / PACKAGE))
+    return import_graph(read_package(SOURCES[package]), package)
+
+
+def members_imported(text: str) -> set[str]:
+    """The members of the repository that a file imports, anywhere in it."""
+    tree = ast.parse(text)
+    names = {name.partition(".")[0] for package in SOURCES for name in _imported_names(tree, package)}
+    return names & SOURCES.keys()
 
 
 def circles(graph: Graph) -> dict[str, list[list[str]]]:
@@ -63,18 +77,18 @@ def rooms(graph: Graph) -> dict[str, set[str]]:
     return _children(graph, "")
 
 
-def _module_of(path: str) -> str:
-    return ".".join([PACKAGE, *path.removesuffix(".py").split("/")]).removesuffix(".__init__")
+def _module_of(path: str, package: str) -> str:
+    return ".".join([package, *path.removesuffix(".py").split("/")]).removesuffix(".__init__")
 
 
-def _imported_names(tree: ast.Module) -> Iterator[str]:
-    """Dotted names imported anywhere in a file, and those reached through a plain ``import calibrant``."""
+def _imported_names(tree: ast.Module, package: str) -> Iterator[str]:
+    """Dotted names imported anywhere in a file, and those reached through a plain import of the package."""
     reached = False
     for node in _statements(tree):
         match node:
             case ast.Import(names=names):
-                yield from (alias.name for alias in names if alias.name != PACKAGE)
-                reached |= any(alias.name.partition(".")[0] == PACKAGE for alias in names)
+                yield from (alias.name for alias in names if alias.name != package)
+                reached |= any(alias.name.partition(".")[0] == package for alias in names)
             case ast.ImportFrom(module=str(module), level=0, names=names):
                 yield from (f"{module}.{alias.name}" for alias in names)
             case _:
@@ -83,7 +97,7 @@ def _imported_names(tree: ast.Module) -> Iterator[str]:
         return
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     inner = {id(node.value) for node in found}
-    yield from (ast.unparse(node) for node in found if id(node) not in inner and _begins_with(node, PACKAGE))
+    yield from (ast.unparse(node) for node in found if id(node) not in inner and _begins_with(node, package))
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
@@ -107,8 +121,6 @@ def _begins_with(node: ast.expr, name: str) -> bool:
 def _longest_prefix(name: str, files: Mapping[str, str]) -> str | None:
     """The module that a dotted name stands in."""
     parts = name.split(".")
-    if parts[0] != PACKAGE:
-        return None
     prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
     return next((prefix for prefix in prefixes if prefix in files), None)
 

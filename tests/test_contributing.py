@@ -20,7 +20,7 @@ PAGES = ("CONTRIBUTING.md", "docs/architecture.md")
 TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
 CODE = re.compile(r"`([^`\n]+)`")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
-PATH = re.compile(r"^(?:src|tests|docs|changelog\.d|benchmarks|recipes|\.ci|\.github)/[\w./-]*$")
+PATH = re.compile(r"^(?:src|lab|papers|tests|docs|changelog\.d|benchmarks|\.ci|\.github)/[\w./-]*$")
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
 SECTIONS = dict(
     re.findall(
@@ -73,7 +73,7 @@ def test_the_picture_is_drawn_from_the_imports() -> None:
     graph = package_graph()
     page = TEXTS["docs/architecture.md"]
     assert with_picture(page, graph) == page
-    assert with_picture(page, graph | {"losses/focal.py": {"data/roster.py"}}) != page
+    assert with_picture(page, graph | {"losses/focal.py": {"reports/html.py"}}) != page
 
 
 def test_every_room_is_described() -> None:
@@ -81,7 +81,9 @@ def test_every_room_is_described() -> None:
     graph = package_graph()
     told = {cells[0].strip("`") for cells in rows(TEXTS["docs/architecture.md"])}
     there = {f"src/calibrant/{room}" for room in rooms(graph) if not room.startswith("__")}
+    lab = {f"lab/src/calibrant_lab/{room}" for room in rooms(package_graph("calibrant_lab"))}
     assert {path for path in told if path.startswith("src/")} == there
+    assert {path for path in told if path.startswith("lab/src")} >= {path for path in lab if "__" not in path}
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -93,7 +95,7 @@ def test_adding_touches_five_files_at_most(section: str) -> None:
     assert languages == ["python", "console"]
     (skeleton, command) = (code for _, code in FENCED.findall(text))
     ast.parse(skeleton if not skeleton.startswith('"') else f"{{{skeleton}}}")
-    assert re.fullmatch(r"\$ \.venv/bin/python -m pytest( (tests|src)/[\w./]+)+\n", command)
+    assert re.fullmatch(r"\$ \.venv/bin/python -m pytest( (tests|src|lab|papers)/[\w./]+)+\n", command)
 
 
 SKELETONS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -15,57 +16,62 @@ ROSTERS = {
     "losses/__init__.py": set[str](),
     "metrics/__init__.py": set[str](),
     "calibrators/methods/__init__.py": set[str](),
-    "models/roster.py": {"checkpoints.py"},
     "evaluation/quantities/roster.py": {"samples.py", "shared.py"},
-    "experiments/studies/roster.py": {"demo", "fcl_boundaries"},
-    "experiments/tasks/roster.py": {"fingerprints.py", "simulation.py"},
-    "experiments/engines/roster.py": {
-        "cores.py",
-        "in_order.py",
-        "perform.py",
-        "pool_worker.py",
-        "ray_worker.py",
-        "spread.py",
-    },
+    "calibrant_lab:models/roster.py": {"checkpoints.py"},
+    "calibrant_lab:sweep/tasks/roster.py": {"fingerprints.py", "simulation.py"},
+    "calibrant_lab:sweep/engines/roster.py": {"perform.py", "pool_worker.py", "ray_worker.py"},
 }
+
+
+def member_of(roster: str) -> tuple[str, str]:
+    """The package of a roster, and its path in it."""
+    package, _, path = roster.rpartition(":")
+    return package or "calibrant", path
 
 
 def unlisted(roster: str, graph: Graph) -> list[str]:
     """What to do about files and folders beside a roster that it does not import."""
-    folder = f"{Path(roster).parent.as_posix()}/"
-    below = {path: path.removeprefix(folder).split("/")[0] for path in graph if path.startswith(folder)}
-    listed = {below.get(path) for path in graph[roster]} | {below[roster]} | ROSTERS[roster]
+    package, path = member_of(roster)
+    folder = f"{Path(path).parent.as_posix()}/"
+    below = {each: each.removeprefix(folder).split("/")[0] for each in graph if each.startswith(folder)}
+    listed = {below.get(each) for each in graph[path]} | {below[path]} | ROSTERS[roster]
     missing = sorted({each for each in below.values() if not each.startswith("_")} - listed)
-    return [f"add a line to src/calibrant/{roster} that imports what {each} declares" for each in missing]
+    return [f"add a line to {path} of {package} that imports what {each} declares" for each in missing]
 
 
 @pytest.mark.parametrize("roster", ROSTERS)
 def test_every_file_is_listed(roster: str) -> None:
     """A new file of a room is imported by the room's roster."""
-    assert unlisted(roster, package_graph()) == []
+    assert unlisted(roster, package_graph(member_of(roster)[0])) == []
 
 
 @pytest.mark.parametrize("roster", ROSTERS)
 def test_a_file_that_is_not_listed_is_named(roster: str) -> None:
     """A planted file fails the test above, with the line to add."""
-    planted = (Path(roster).parent / "planted.py").as_posix()
-    (told,) = unlisted(roster, {**package_graph(), planted: set()})
-    assert told == f"add a line to src/calibrant/{roster} that imports what planted.py declares"
+    package, path = member_of(roster)
+    planted = (Path(path).parent / "planted.py").as_posix()
+    (told,) = unlisted(roster, {**package_graph(package), planted: set()})
+    assert told == f"add a line to {path} of {package} that imports what planted.py declares"
+
+
+def room_named(room: str) -> ModuleType:
+    """A room of the instrument, or of the laboratory."""
+    return import_module(f"calibrant_lab.{room}" if room == "models" else f"calibrant.{room}")
 
 
 @pytest.mark.parametrize("room", ["losses", "metrics", "calibrators", "models"])
 def test_what_is_listed_is_public(room: str) -> None:
     """``__all__`` holds names that are there, and no other room's."""
-    package = import_module(f"calibrant.{room}")
+    package = room_named(room)
     assert len(set(package.__all__)) == len(package.__all__) > 5
     for name in package.__all__:
-        assert getattr(package, name).__module__.startswith(f"calibrant.{room}"), name
+        assert getattr(package, name).__module__.startswith(package.__name__), name
 
 
 @pytest.mark.parametrize("room", ["losses", "calibrators", "models"])
 def test_what_can_be_built_is_public(room: str) -> None:
     """The classes that ``build`` makes by name can be imported from the room."""
-    package = import_module(f"calibrant.{room}")
+    package = room_named(room)
     found: set[str] = set()
     for name in package.available():
         given = _needed(room, name)

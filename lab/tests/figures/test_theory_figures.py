@@ -30,6 +30,7 @@ def curve(ax: Any, label: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, An
     [
         pytest.param(each, marks=[pytest.mark.slow] if each.name == "temperature-ternary" else [])
         for each in FIGURES
+        if isinstance(each, TheoryFigure)
     ],
     ids=lambda figure: figure.name,
 )
