@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import calibrant
+import calibrant_lab
 from calibrant import losses
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError
 from calibrant_lab.training import Listener, load_recipe, load_run, train
@@ -376,10 +377,12 @@ def test_slices_of_real_sets_train(
 
 
 def test_top_level_names_are_the_trainers() -> None:
-    """``calibrant.train``, ``load_run`` and ``load_recipe`` are those of calibrant_lab.training."""
-    assert calibrant.train is train
-    assert calibrant.load_run is load_run
-    assert calibrant.load_recipe is load_recipe
+    """``calibrant_lab.train``, ``load_run`` and ``load_recipe`` are those of calibrant_lab.training."""
+    assert calibrant_lab.train is train
+    assert calibrant_lab.load_run is load_run
+    assert calibrant_lab.load_recipe is load_recipe
+    with pytest.raises(AttributeError, match="is now calibrant_lab.train: pip install"):
+        _ = calibrant.train  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_ten_crops_are_averaged_before_anything_is_stored(tmp_path, rng, several
     np.savez(tmp_path / "a.npz", x_train=images, y_train=labels)
     recipe = Recipe.read(
         {
-            "model": "training.test_views:means",
+            "model": f"{__name__}:means",
             "loss": "multilabel-focal(gamma=0)" if several else "cross-entropy",
             "data": {"name": str(tmp_path / "a.npz"), "crop": 3, "normalise": "none", "calibration": 10},
             "training": {"epochs": 1, "batch_size": 16},

@@ -11,6 +11,19 @@ from typing import Any
 from calibrant._math.errors import InputError, without_warnings
 
 
+def check_address(address: str) -> None:
+    """Refuse the address of a client.
+
+    Raises:
+        InputError: If it is one.
+    """
+    if address.startswith("ray://"):
+        raise InputError(
+            f"`address` must be that of the cluster itself, not of its client; got {address}; "
+            'start on a node of the cluster, with address="auto".'
+        )
+
+
 def connect(address: str, *, cores: int, store_bytes: int) -> tuple[Any, bool]:
     """The module ``ray``, connected, and whether this call started it.
 
@@ -22,11 +35,7 @@ def connect(address: str, *, cores: int, store_bytes: int) -> tuple[Any, bool]:
     Raises:
         InputError: If Ray is not installed, or not reached.
     """
-    if address.startswith("ray://"):
-        raise InputError(
-            f"`address` must be that of the cluster itself, not of its client; got {address}; "
-            'start on a node of the cluster, with address="auto".'
-        )
+    check_address(address)
     try:
         ray: Any = import_module("ray")
     except ImportError as error:

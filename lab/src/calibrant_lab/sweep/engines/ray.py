@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._math.errors import InputError
-from calibrant._math.ray_cluster import connect
+from calibrant._math.ray_cluster import check_address, connect
 from calibrant._math.worker_processes import available_cores, pinned_threads
 from calibrant_lab.sweep.engines.engine import Ended, Engine, Event, Order
 from calibrant_lab.sweep.engines.perform import absolute
@@ -48,6 +48,7 @@ class Ray(Engine):
             raise InputError(f"`gpus` must be from 0 to 1; got {gpus}.")
         if memory < 0:
             raise InputError(f"`memory` must be at least 0; got {memory}.")
+        check_address(address)
         self._wanted, self._address = jobs, address or os.environ.get("RAY_ADDRESS", "")
         self._gpus, self._memory = gpus, memory
         self.jobs = jobs or 1
