@@ -70,19 +70,21 @@ mutants: $(VENV)/installed  ## change 500 places of the source and see whether a
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'cosmic-ray>=8.4' 'coverage>=7.6'
 	for step in cover run widen report; do $(BIN)/python tools/mutants $$step || exit 1; done
 
-wheel: $(VENV)/installed  ## dist/calibrant-VERSION-py3-none-any.whl
+wheel: $(VENV)/installed  ## the wheels of calibrant and calibrant-lab, in dist
 	rm -rf dist
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . ./lab
 
-wheel-check: wheel  ## install the wheel into an environment of its own and use it there
+wheel-check: wheel  ## install the wheels into an environment of their own, one after the other, and use them there
 	$(PYTHON) -m venv --clear build/wheel
-	build/wheel/$(PROGRAMS)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	build/wheel/$(PROGRAMS)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/calibrant-*.whl
 	build/wheel/$(PROGRAMS)/python .ci/use_wheel.py
+	build/wheel/$(PROGRAMS)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/calibrant_lab-*.whl
+	build/wheel/$(PROGRAMS)/python .ci/use_wheel.py lab
 
 wheel-test: wheel  ## run the tests against the installed wheel, in a folder without the repository
 	$(PYTHON) -m venv --clear build/wheel-test
-	build/wheel-test/$(PROGRAMS)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[test]"
-	rm -rf build/away && mkdir -p build/away && cp -r tests pyproject.toml build/away
+	build/wheel-test/$(PROGRAMS)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/calibrant_lab-*.whl "$$(ls dist/calibrant-*.whl)[test]"
+	rm -rf build/away && mkdir -p build/away && cp -r tests conftest.py pyproject.toml build/away
 	cd build/away && ../wheel-test/$(PROGRAMS)/python -m pytest -q -n auto --maxprocesses=4 --dist=worksteal -m "not slow" tests
 
 package-check: $(VENV)/installed  ## build sdist and wheel as for a release, and look at what is in them
@@ -90,9 +92,10 @@ package-check: $(VENV)/installed  ## build sdist and wheel as for a release, and
 	$(PYTHON) -m venv --clear build/tools
 	build/tools/$(PROGRAMS)/python -m pip install --quiet --disable-pip-version-check build twine pyroma check-wheel-contents
 	build/tools/$(PROGRAMS)/python -m build --outdir dist .
+	build/tools/$(PROGRAMS)/python -m build --outdir dist lab
 	build/tools/$(PROGRAMS)/twine check --strict dist/*
 	build/tools/$(PROGRAMS)/check-wheel-contents dist/*.whl
-	build/tools/$(PROGRAMS)/pyroma --min 10 dist/*.tar.gz
+	build/tools/$(PROGRAMS)/pyroma --min 10 dist/calibrant-*.tar.gz
 	@! grep -q '^[^#]*://calibrant\.example' pyproject.toml || \
 		echo 'Not to be uploaded yet: the addresses in pyproject.toml are placeholders (CONTRIBUTING.md).'
 

@@ -259,7 +259,7 @@ def _leaves(value: Any, at: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list):
         for index, under in enumerate(value):
             yield from _leaves(under, f"{at}[{index}]")
-    elif not re.search(r"version|created|seconds|\.time$", at):
+    elif not re.search(r"version|created|seconds|\.time$|command$", at):
         yield at, value
 
 
