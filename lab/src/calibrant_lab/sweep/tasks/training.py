@@ -221,13 +221,12 @@ def _sources(recipe: Recipe) -> str:
 
 @lru_cache(maxsize=16)
 def _state(names: tuple[str, ...], root: str | None, _minute: int) -> str:
-    """The state of the files and folders that these sets may be read from, and the package of the digits."""
+    """The state of the files and folders that these sets may be read from."""
     folders = [Path(root)] if root else []
     folders += [cache_folder()] if importlib.util.find_spec("pooch") else []
     heads = [name.partition("(")[0].strip() for name in names]
     paths = [*(Path(name) for name in names), *(folder / head for folder in folders for head in heads)]
-    found = state_of(path for path in paths if path.exists())
-    return json.dumps([found, version("scikit-learn")])
+    return json.dumps(state_of(path for path in paths if path.exists()))
 
 
 @lru_cache(maxsize=2)
