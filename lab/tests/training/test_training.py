@@ -381,7 +381,7 @@ def test_top_level_names_are_the_trainers() -> None:
     assert calibrant_lab.train is train
     assert calibrant_lab.load_run is load_run
     assert calibrant_lab.load_recipe is load_recipe
-    with pytest.raises(AttributeError, match="is now calibrant_lab.train: pip install"):
+    with pytest.raises(AttributeError, match=r"is now calibrant_lab.train: pip install"):
         _ = calibrant.train  # pyright: ignore[reportAttributeAccessIssue]
 
 
