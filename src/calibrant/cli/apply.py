@@ -15,7 +15,7 @@ from calibrant._math.errors import InputError
 from calibrant.cli.dense import apply_to_images
 from calibrant.cli.detection import apply_to_boxes
 from calibrant.cli.reading import Reading, check_inputs, is_pipe, reads
-from calibrant.cli.terminal import Force, check_output, progress, write_unless_other
+from calibrant.cli.terminal import Force, check_output, progress, refuse_calibrated, write_unless_other
 from calibrant.cli.top_k import apply_to_top_k
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def apply(
     from calibrant.predictions.checks import one_sample_allowed
     from calibrant.predictions.dense_repair import holds_images
     from calibrant.predictions.detection_results import detection_results
-    from calibrant.predictions.repair_form import repaired, to_repair
+    from calibrant.predictions.repair_form import marked, repaired, to_repair
     from calibrant.predictions.same_form import save_in_form_of
 
     if (said := apply_to_boxes(calibrator, file, reading, out, force=force)) is not None:
@@ -88,7 +88,7 @@ def apply(
         if holds_images(file):
             tell(f"applying {fitted.name}", 0.5)
             plain = fitted is loaded and not (label_shift or prior)
-            typer.echo(apply_to_images(fitted if plain else None, file, out))
+            typer.echo(apply_to_images(fitted if plain else None, file, out, force=force))
             return
         event = fitted.kind_ == "binary"
         _refuse_unused(reading, by_group=isinstance(loaded, GroupCalibrator | Multicalibrator))
@@ -96,6 +96,7 @@ def apply(
         given, reading = (
             _loaded(fitted, reading, file) if detected is None else (detected.predictions, reading)
         )
+        refuse_calibrated(file, given.notes, force=force)
         if given.top_k is not None and not event:
             tell(f"applying {fitted.name}", 0.5)
             plain = fitted is loaded and not (label_shift or prior)
@@ -116,15 +117,16 @@ def apply(
             if label_shift or prior
             else (probs, _notes_on_shift(fitted, scores))
         )
-        notes = (*_notes_on_seen(fitted, predictions), *notes)
-        calibrated = repaired(given, probs)
+        seen = _notes_on_seen(fitted, predictions)
+        notes = (*seen, *notes)
+        calibrated = marked(repaired(given, probs), fitted.name, seen=bool(seen))
         tell(f"writing {out.name}", 0.8)
         kept = False
 
         def write(path: Path) -> None:
             nonlocal kept
             if detected is not None and path.suffix == ".json":
-                detected.save(path, calibrated.confidence)
+                detected.save(path, calibrated)
             elif is_pipe(file) or given.top_k is not None:
                 calibrated.save(path)
             else:

@@ -8,6 +8,7 @@ import numpy as np
 
 from calibrant.predictions.files import found_ending
 from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.mark import mark_in
 from calibrant.predictions.formats.roster import WRITERS, known_ending
 from calibrant.predictions.formats.same_form import add_samples, can_keep, write_like
 from calibrant.predictions.scale import scale_before
@@ -47,7 +48,9 @@ def save_in_form_of(
         table = scores.numpy().astype(np.float64).reshape(len(predictions), -1)
         low, high = scale_before(predictions.notes)
         table = low + (high - low) * table
-        if write_like(source, ending, out, new_ending, table, columns, raw=raw):
+        mark = mark_in(predictions.notes)
+        text = None if mark is None else mark.text
+        if write_like(source, ending, out, new_ending, table, columns, mark=text, raw=raw):
             return True
     predictions.save(out)
     if can_keep(ending, new_ending) and new_ending in {".json", ".jsonl", ".ndjson"}:

@@ -17,6 +17,7 @@ from calibrant.predictions.checks import as_texts
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, OTHER, Header, without_start
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.known import DECISIONS, SPACES
+from calibrant.predictions.formats.mark import MARK
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
 from calibrant.predictions.labels import (
     OPPOSITE_NAMES,
@@ -29,7 +30,7 @@ from calibrant.predictions.labels import (
 Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
 
 FAMILIES = {"logits": "logit", "probs": "prob", "confidence": "confidence"}
-SINGLES = ("split", "weight", "group", "cluster")
+SINGLES = ("split", "weight", "group", "cluster", MARK)
 # An array has the plural for its name, a column may have.
 KEYS = {"weight": "weights", "group": "groups", "cluster": "clusters"}
 BINARY_NAMES = ("negative_class", "positive_class")
@@ -258,10 +259,9 @@ def columns_of(arrays: Arrays) -> Columns:
         others["split"] = ["test" if code else "calibration" for code in arrays["split"].tolist()]
     if "weights" in arrays:
         others["weight"] = arrays["weights"].tolist()
-    if "groups" in arrays:
-        others["group"] = list(arrays["groups"])
-    if "clusters" in arrays:
-        others["cluster"] = list(arrays["clusters"])
+    others |= {name: list(arrays[KEYS[name]]) for name in ("group", "cluster") if KEYS[name] in arrays}
+    if MARK in arrays:
+        others[MARK] = [*arrays[MARK]] * num_samples
     family = FAMILIES[space]
     return Columns(
         others=others,
@@ -272,7 +272,7 @@ def columns_of(arrays: Arrays) -> Columns:
 
 def _named(name: str, header: Sequence[str]) -> tuple[str, ...]:
     """The column of this name, or of its plural, as arrays have it."""
-    if name == "split":
+    if name in {"split", MARK}:
         return (name,) if name in header else ()
     found = tuple(form for form in (name, f"{name}s") if form in header)
     if len(found) > 1:

@@ -29,6 +29,7 @@ from calibrant.predictions.formats.columns import (
 from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
 from calibrant.predictions.formats.known import ARRAYS, LABELS, space_of
 from calibrant.predictions.formats.lm_eval import LmScore
+from calibrant.predictions.formats.mark import MARK
 from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.formats.stated import names_stated, stated_fields, with_nested
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
@@ -227,6 +228,8 @@ def _of_pipelines(
     truth = next((each for each in ("label", "labels", *LABELS) if each in names), None)
     if truth is not None:
         arrays["labels"] = [record.get(truth) for record in records]
+    if MARK in names:
+        arrays[MARK] = [record.get(MARK) for record in records]
     found = _of_arrays({**arrays, **stated})
     if "labels" in found:
         _refuse_numbers_for_names(found["labels"], classes, truth or "labels", name)
@@ -268,7 +271,7 @@ def _refuse_numbers_for_names(labels: Any, classes: Sequence[str], truth: str, n
 
 def _array(name: str, values: Any) -> Any:
     """Numbers as an array, texts as they are."""
-    if name in {"class_names", "groups", "clusters", "kind"}:
+    if name in {"class_names", "groups", "clusters", "kind", MARK}:
         return [str(each) for each in values] if isinstance(values, list) else values
     if isinstance(values, list) and values and all(isinstance(each, str) for each in values):
         return values
