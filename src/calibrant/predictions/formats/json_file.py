@@ -72,6 +72,12 @@ def read(
         return FileContents(fields=fields_of_records(records, columns), lines=lines)
 
 
+def names_in(path: Path, *, whole: bool) -> list[str]:
+    """The names of all fields; of arrays by name none, as those are no columns."""
+    found = contents(path, whole=whole)
+    return [] if isinstance(found, dict) else names_of(found[0])
+
+
 def records_of(path: Path, *, whole: bool) -> tuple[list[Record], list[int]]:
     """The records, and the line of each where it has one."""
     found = contents(path, whole=whole)

@@ -51,7 +51,7 @@ def write_like(
     mark: str | None = None,
     raw: bool = False,
 ) -> bool:
-    """Write a table anew, with these scores in place of its own, whole or not at all, and perhaps a mark.
+    """Write a table anew, with these scores in place of its own, and perhaps a mark.
 
     Columns of logits are called ``prob...`` then, as they hold probabilities; all other names stay. In CSV,
     texts that a spreadsheet would run as formulas get a ``'`` before them unless ``raw``.
@@ -67,8 +67,7 @@ def write_like(
     prepared = write(source, ending, new_ending, scores, columns, mark)
     if prepared is None:
         return False
-    with atomic_write(out) as temporary:
-        prepared(temporary)
+    prepared(out)
     return True
 
 
