@@ -37,7 +37,7 @@ class Answer:
     calibrator: bytes | None = None
     calibrator_name: str | None = None
     columns: tuple[str, ...] = ()
-    """Of the first file, if it is a table."""
+    """The columns of the first file, if it is a table."""
 
 
 @dataclass(frozen=True, kw_only=True)
