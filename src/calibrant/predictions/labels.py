@@ -160,7 +160,7 @@ def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
         number = whole_number(text)
         if number is None:
             remedy = remedy if text else "; leave out rows where it is not known"
-            if name == "labels" and 2 * sum(map(_is_fraction, texts)) > len(texts):
+            if name == "labels" and 2 * sum(map(is_fraction, texts)) > len(texts):
                 remedy = PROBABILITIES_AS_LABELS
             raise InputError(f"`{name}` must be whole numbers; row {row} holds {shown(text)}{remedy}.")
         numbers.append(number)
@@ -186,7 +186,7 @@ def _numbers_as_names(values: ArrayLike, class_names: tuple[str, ...]) -> list[s
     return [str(number) for number in numbers.tolist()]
 
 
-def _is_fraction(text: str) -> bool:
+def is_fraction(text: str) -> bool:
     """Whether it says a number between 0 and 1."""
     try:
         return 0 < float(text) < 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -21,6 +22,7 @@ from calibrant.predictions.formats.mark import MARK
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
 from calibrant.predictions.labels import (
     OPPOSITE_NAMES,
+    is_fraction,
     opposite_of,
     refuse_missing,
     whole_number,
@@ -363,7 +365,12 @@ def _two_classes(positive: str, labels: Sequence[Column]) -> list[str]:
 
 def _numbers(name: str, column: Column) -> Column:
     texts = as_texts(column)
-    return column if texts is None else whole_numbers(texts, name)
+    if texts is None:
+        return column
+    if any(map(is_fraction, texts)):  # refused as shares of votes, all classes together
+        with suppress(ValueError):
+            return np.array([float(text) for text in texts])
+    return whole_numbers(texts, name)
 
 
 def _constant(name: str, column: Column) -> str:
