@@ -62,6 +62,7 @@ def apply(
         calibrant apply calibrator.safetensors new.npz -o calibrated.npz
         calibrant apply calibrator.safetensors new.csv -o calibrated.csv --prior 0.98,0.02
     """
+    reading = reading.of_scores()
     check_inputs(calibrator, file)
     check_output(out, option="--out", inputs=[calibrator, file])
     _refuse_two_corrections(label_shift, prior)

@@ -61,6 +61,7 @@ def fit(
         calibrant fit predictions.npz -o calibrator.safetensors
         calibrant fit predictions.npz --method vector -o vector.safetensors
     """
+    reading = reading.of_scores()
     check_inputs(file)
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
     refuse_jobs(engine, jobs)
