@@ -186,6 +186,19 @@ METRICS = (
     Metric("classwise", metrics.classwise_calibration_error, **_EACH),
     Metric("classwise_l2", metrics.classwise_calibration_error, options={"norm": "l2"}, **_EACH),
     Metric(
+        "classwise_debiased",
+        metrics.classwise_calibration_error,
+        options={"norm": "l2", "debias": True},
+        replicates=False,
+        **_EACH
+        | {
+            "constant_classes": lambda q, f: float(
+                np.mean([debiased_l2(abs(p - each), each, 10) for p, each in zip(q, f, strict=True)])
+            ),
+            "constant_event": lambda p, f: debiased_l2(abs(p - f), f, 7),
+        },
+    ),
+    Metric(
         "classwise_mass",
         metrics.classwise_calibration_error,
         options={"binning": "mass"},
@@ -327,6 +340,26 @@ METRICS = (
         worst_event=1.0,
         constant_classes=lambda q, f: 1 - float(f[q.argmax()]),
         constant_event=lambda p, f: 1 - f if p > 0.5 else f,
+    ),
+    Metric(
+        "risk_at_coverage",
+        metrics.risk_at_coverage,
+        options={"coverage": 0.8},
+        perfect=0.0,
+        worst=1.0,
+        worst_event=1.0,
+        constant_classes=lambda q, f: 1 - float(f[q.argmax()]),
+        constant_event=lambda p, f: 1 - f if p > 0.5 else f,
+    ),
+    Metric(
+        "coverage_at_risk",
+        metrics.coverage_at_risk,
+        options={"risk": 0.05},
+        perfect=1.0,
+        worst=0.0,
+        worst_event=0.0,
+        constant_classes=lambda q, f: float(f[q.argmax()] >= 0.95),
+        constant_event=lambda p, f: float((f if p > 0.5 else 1 - f) >= 0.95),
     ),
     Metric(
         "excess_aurc",

@@ -458,6 +458,10 @@ def written_for(folder: Path) -> None:
     (folder / "pets.csv").write_text("\n".join(["who,cat,dog", *rows]))
     load_predictions(folder / "pets.csv", columns=PETS).save(folder / "pets.npz")
     patients = [f"{'nm'[k % 2]},{'fm'[k // 2 % 2]},{(k % 9 + 0.5) / 9:.3f},{k // 3 % 2}" for k in range(80)]
+    marks = [(k % 5 + 1, int(k * 7 % 10 < 2 * (k % 5))) for k in range(400)]
+    for name in ("judge.csv", "judge-new.csv"):
+        rows = [f"{score},{right}" for score, right in marks]
+        (folder / name).write_text("\n".join(["score,correct", *rows]))
     for name in ("patients.csv", "new.csv"):
         (folder / name).write_text("\n".join(["site,sex,prob,label", *patients]))
     choices, answers = [], []

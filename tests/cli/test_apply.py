@@ -17,7 +17,7 @@ from calibrant.calibrators import (
     adjust_to_prior,
     shift_of,
 )
-from calibrant.cli.apply import _notes_on_shift
+from calibrant.evaluation.applying import notes_on_shift
 from command_line import one_line
 
 MEANS = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]])
@@ -134,9 +134,9 @@ def test_other_class_names_are_refused(run, tmp_path) -> None:
 def test_a_shift_that_cannot_be_seen_is_said() -> None:
     """A calibrator that does not tell what it was fitted on is applied, with a note."""
     fitted = TemperatureScaling().fit([4.0] * 10, [1] * 7 + [0] * 3)
-    assert _notes_on_shift(fitted, torch.tensor([4.0] * 10)) == ()
+    assert notes_on_shift(fitted, torch.tensor([4.0] * 10)) == ()
     fitted.fit_result_ = dataclasses.replace(fitted.fit_result_, profile=None)
-    (note,) = _notes_on_shift(fitted, torch.tensor([4.0]))
+    (note,) = notes_on_shift(fitted, torch.tensor([4.0]))
     assert (
         note
         == "The calibrator does not tell what it was fitted on, so whether these data differ is not known."

@@ -28,7 +28,7 @@ def test_one_new_sample_is_repaired(run, tmp_path, platt, text: str) -> None:
     done = run("apply", "c.safetensors", "new.csv", "--out", "out.csv", "--label-column", "label")
     assert done.returncode == 0, done.stderr
     lines = (tmp_path / "out.csv").read_text().splitlines()
-    assert lines[0] == text.splitlines()[0]
+    assert lines[0] == text.splitlines()[0] + ",calibrated_by"
     expected = float(platt.predict_proba(np.log([9.0]))[0])
     assert float(lines[1].split(",")[0]) == pytest.approx(expected, rel=1e-12)
 

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from calibrant import InputError, load_predictions
+from calibrant.predictions import ColumnNames
+from calibrant.predictions.over_time import load_timed
 from command_line import call
 
 
@@ -97,7 +100,8 @@ def test_what_is_no_table_gets_a_sentence(tmp_path: Path) -> None:
     [
         ("when,label,prob\nyesterday,1,0.5\n", "`when` must hold a date .* line 2 holds 'yesterday'"),
         ("when,label,prob\n2026-01-01,1,0.5\n,1,0.5\n", "line 3 is empty"),
-        ("when,label,prob\n2026-01-01,,0.5\n", "no label is known in it"),
+        ("when,label,prob\n2026-01-01,,0.5\n", "no label is known yet: `label` is missing in every row"),
+        ("when,died,prob\n2026-01-01,1,0.5\n", "no column of labels, only `died`, `prob`"),
         ("when,label,prob\n", "it holds no rows"),
     ],
 )
@@ -149,3 +153,23 @@ def test_a_page_shows_the_stream_and_patients_are_clusters(stream: Path, tmp_pat
     (tmp_path / "mine.html").write_text("my own", encoding="utf-8")
     code, said = run(tmp_path, str(stream), *given, "--report", "mine.html")
     assert (code, "--force" in said) == (2, True)
+
+
+@pytest.mark.parametrize("word", ["", "NA", "NaN", "null", "None", "N/A", "?", "<NA>"])
+def test_every_word_for_missing_is_a_label_not_known_yet(tmp_path: Path, word: str) -> None:
+    """The words that other commands refuse as missing, in any column of labels, as text and as JSON."""
+    rows = [f"2026-01-0{1 + k % 3},{k % 2},0.5" for k in range(12)] + [f"2026-01-03,{word},0.5"] * 2
+    (tmp_path / "t.csv").write_text("\n".join(["when,died,prob", *rows]) + "\n")
+    found = load_timed(tmp_path / "t.csv", time="when", columns=ColumnNames(label="died"))
+    assert found.labelled.tolist() == [True] * 12 + [False] * 2
+    with pytest.raises(InputError, match="`died` is missing in 2 of 14 rows"):
+        load_predictions(tmp_path / "t.csv", columns=ColumnNames(label="died"))
+
+
+def test_not_a_number_and_none_in_records_are_missing(tmp_path: Path) -> None:
+    """As pandas writes them; a class called NA is a class."""
+    rows = [{"t": k, "label": [1, 0, None, float("nan")][k % 4], "prob": 0.5} for k in range(8)]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert load_timed(tmp_path / "t.jsonl", time="t").labelled.tolist() == [True, True, False, False] * 2
+    (tmp_path / "t.csv").write_text("t,label,prob_EU,prob_NA\n1,EU,0.5,0.5\n2,NA,0.5,0.5\n3,,0.5,0.5\n")
+    assert load_timed(tmp_path / "t.csv", time="t").labelled.tolist() == [True, True, False]

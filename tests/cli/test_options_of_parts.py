@@ -29,7 +29,7 @@ OF_COLUMNS = {
     *("label_column", "prob_columns", "logit_columns", "weight_column", "group_column", "cluster", "bands")
 }
 READ_WHOLE = {"percent": True, "scale": "1:5", "kind": "binary", "annotations": "a.json"}
-REFUSED = {"form": "csv", "lm_score": "acc_norm", "iou": 0.7}
+REFUSED = {"form": "csv", "lm_score": "acc_norm", "iou": 0.7, "score_columns": ("a",)}
 OF_COMMANDS = {"labels", "images", "ignore_index", "by_group", "groups", "file", "files"}
 """Refused or heeded by the commands themselves, see below."""
 

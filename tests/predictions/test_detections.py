@@ -133,6 +133,7 @@ def test_new_detections_are_repaired_as_they_are(tmp_path, count: int) -> None:
     done = call(*command, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     made = json.loads((tmp_path / "out.json").read_text())
+    assert {each.pop("calibrated_by") for each in made} == {"calibrant: platt"}
     assert [{**each, "score": old["score"]} for each, old in zip(made, given, strict=True)] == given
     scores = np.array([each["score"] for each in given])
     expected = fitted.predict_proba(np.log(scores / (1 - scores))).tolist()

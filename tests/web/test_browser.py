@@ -45,6 +45,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ["Pneumonia", HOSTILE_NAME, "none"]
     Predictions(logits=3 * logits, labels=labels, class_names=names).save(made / "p.npz")
     Image.fromarray(rng.integers(0, 255, (40, 60, 3), dtype=np.uint8)).save(made / "image.png")
+    risks = 1 / (1 + np.exp(-logits[:, 0]))
+    (made / "new.csv").write_text("id,risk\n1,0.25\n2,0.75\n", encoding="utf-8")
+    rows = [f"{int(risk > cut)},{risk**3},{risk}" for risk, cut in zip(risks, rng.random(300), strict=True)]
+    (made / "own.csv").write_text("\n".join(["died,risk,age", *rows]) + "\n", encoding="utf-8")
     (made / "wrong.csv").write_text("label,prob\n0,7\n1,-3\n", encoding="utf-8")
     return made
 
@@ -114,6 +118,39 @@ def test_predictions(width: int, dark: bool, browser: Browser, address: str, fol
     assert browser.run("document.getElementById('result').hidden")
     browser.choose("#predictions-files", folder / "p.npz", folder / "p.npz")
     browser.wait("!document.getElementById('result').hidden")
+    check_page(browser, address)
+
+
+def test_columns_are_chosen_and_the_file_is_judged_again(
+    browser: Browser, address: str, folder: Path
+) -> None:
+    """An error names fields of the page; their lists hold the columns, and a change judges again."""
+    browser.show(address + "#predictions")
+    browser.wait("document.getElementById('version').textContent")
+    browser.choose("#predictions-files", folder / "own.csv")
+    browser.wait("!document.getElementById('error').hidden")
+    said = browser.run("document.getElementById('error').textContent")
+    assert ("“Label column” (under Options)" in said, "--" in said) == (True, False)
+    assert browser.run("document.getElementById('options').open")
+    assert browser.run("document.activeElement.name") == "label_column"
+    listed = "[...document.getElementById('columns').options].map((each) => each.value)"
+    assert browser.run(listed) == ["died", "risk", "age"]
+    fill = (
+        "(([name, text]) => {{ const field = document.querySelector(`[name=${{name}}]`); field.value = text;"
+        " field.dispatchEvent(new Event('input')); field.dispatchEvent(new Event('change')); }})({})"
+    )
+    browser.run(fill.format('["label_column", "died"]'))
+    browser.run(fill.format('["prob_columns", "risk"]'))
+    browser.wait("!document.getElementById('result').hidden")
+    assert browser.run("document.getElementById('error').hidden")
+    browser.run("document.getElementById('apply').open = true")
+    browser.choose("#apply-file", folder / "new.csv")
+    browser.wait("document.querySelector('#applied a')")
+    assert browser.run("document.querySelector('#applied a').download") == "new-calibrated.csv"
+    assert browser.run("document.getElementById('apply-error').hidden")
+    browser.run("document.querySelector('[name=group_column]').value = 'died, '")
+    browser.run("document.querySelector('[name=group_column]').dispatchEvent(new Event('input'))")
+    assert browser.run(listed)[1] == "died,risk"
     check_page(browser, address)
 
 

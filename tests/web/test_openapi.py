@@ -30,7 +30,7 @@ def sent(client: Client, path: str, method: str, described: dict[str, Any]) -> A
 def test_examples(path: str, client: Client) -> None:
     """The example of every path is answered as its example says."""
     paths = client.get("/openapi.json").json()["paths"]
-    assert set(paths) == {*PATHS, "/predict"}  # which test_model.py asks
+    assert set(paths) == {*PATHS, "/predict", "/apply"}  # which test_model.py and test_applying.py ask
     ((method, described),) = paths[path].items()
     answer = sent(client, path, method, described)
     assert answer.status_code == 200, answer.text

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 
 from calibrant import InputError
@@ -76,3 +79,28 @@ def test_commands_of_a_report_read_the_file_alike() -> None:
     wanted = Wanted(label_column="truth", prob_columns=("no", "yes"), format="csv")
     assert wanted.words() == "--label-column truth --prob-columns no,yes --format csv"
     assert wanted.words("label_column") == "--prob-columns no,yes --format csv"
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet", "feather"])
+def test_errors_speak_of_fields_and_list_the_columns(client: Client, tmp_path: Path, ending: str) -> None:
+    """No option of the command line; the columns come with the error and with the answer."""
+    rows = [{"died": k % 2, "risk": 0.25 + k % 2 / 2, "age": k} for k in range(40)]
+    frame = pandas.DataFrame(rows)
+    path = tmp_path / f"t.{ending}"
+    {
+        "csv": lambda: frame.to_csv(path, index=False),
+        "jsonl": lambda: frame.to_json(path, orient="records", lines=True),
+        "json": lambda: frame.to_json(path, orient="records"),
+        "parquet": lambda: frame.to_parquet(path),
+        "feather": lambda: frame.to_feather(path),
+    }[ending]()
+    file = {"file": (path.name, path.read_bytes())}
+    refused = client.post("/evaluate", files=file, data={"bootstrap": "20"})
+    assert refused.status_code == 422
+    assert refused.json()["columns"] == ["died", "risk", "age"]
+    assert "`label_column`" in refused.json()["error"]
+    assert "--" not in refused.json()["error"]
+    names = {"label_column": "died", "prob_columns": "risk", "bootstrap": "20"}
+    lines = {"accept": "application/x-ndjson"}
+    found = client.post("/evaluate", files=file, data=names, headers=lines)
+    assert json.loads(found.text.splitlines()[-1])["columns"] == ["died", "risk", "age"]

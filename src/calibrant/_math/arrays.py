@@ -26,6 +26,12 @@ def as_float_tensor(values: ArrayLike, *, name: str) -> Tensor:
     return tensor if tensor.is_floating_point() else tensor.to(torch.float64)
 
 
+VOTES_AS_LABELS = (
+    "; to use votes, give a sample one row per class that has any, with their share as its weight "
+    "(`weights`) and the sample as its cluster (`clusters`)"
+)
+
+
 def as_label_tensor(values: ArrayLike, *, name: str) -> Tensor:
     """Detached int64 tensor on the device it came from; floats are accepted where they are whole numbers."""
     tensor = _as_tensor(values, name=name)
@@ -35,11 +41,18 @@ def as_label_tensor(values: ArrayLike, *, name: str) -> Tensor:
     whole &= torch.isfinite(tensor)
     if not bool(whole.all()):
         row = first_row(~whole)
-        fractions = float(((tensor > 0) & (tensor < 1)).double().mean())
-        hint = "; these look like probabilities" if name == "labels" and fractions > 0.5 else ""
+        hint = _hint_on_fractions(tensor) if name == "labels" else ""
         raise InputError(f"`{name}` must hold whole numbers; row {row} holds {tensor[row].tolist()}{hint}.")
     _refuse_large(tensor.abs() >= _INT64_ENDS, tensor, name)
     return tensor.to(torch.int64)
+
+
+def _hint_on_fractions(labels: Tensor) -> str:
+    """What labels that are fractions may be: shares of votes, or probabilities."""
+    if labels.ndim == 2 and bool(((labels.double().sum(dim=1) - 1).abs() < 1e-3).all()):
+        return VOTES_AS_LABELS
+    fractions = float(((labels > 0) & (labels < 1)).double().mean())
+    return "; these look like probabilities" if fractions > 0.5 else ""
 
 
 def first_row(bad: Tensor) -> int:

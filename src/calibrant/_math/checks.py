@@ -12,7 +12,14 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row, row_slices
+from calibrant._math.arrays import (
+    VOTES_AS_LABELS,
+    ArrayLike,
+    as_float_tensor,
+    as_label_tensor,
+    first_row,
+    row_slices,
+)
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.large_tables import is_large, read_table
 from calibrant._math.positions import counted, positions_of
@@ -256,6 +263,8 @@ def check_label_range(labels: Tensor, num_classes: int) -> None:
 def _other_codes(labels: Tensor, num_classes: int) -> str:
     """A remedy for labels that seem to be 1 to K in place of 0 to K - 1, or -1 and 1, or to have gaps."""
     low, high = (int(end) for end in torch.aminmax(labels))
+    if labels.ndim == 2 and low >= 0 and bool((labels.sum(dim=1) > 1).all()):  # counts of votes
+        return VOTES_AS_LABELS
     if low == 1 and high == num_classes:
         return "; do they start at 1? Subtract one"
     if low == -1 and num_classes == 2 and bool((labels.abs() == 1).all()):

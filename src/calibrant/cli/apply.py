@@ -6,6 +6,7 @@ import contextlib
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,14 +16,13 @@ from calibrant._math.errors import InputError
 from calibrant.cli.dense import apply_to_images
 from calibrant.cli.detection import apply_to_boxes
 from calibrant.cli.reading import Reading, check_inputs, is_pipe, reads
-from calibrant.cli.terminal import Force, check_output, progress, write_unless_other
+from calibrant.cli.terminal import Force, check_output, progress, refuse_calibrated, write_unless_other
 from calibrant.cli.top_k import apply_to_top_k
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from calibrant.calibrators import Calibrator, Multicalibrator
-    from calibrant.calibrators.cohorts.by_group import GroupCalibrator
+    from calibrant.calibrators import Calibrator
     from calibrant.predictions import Predictions
 
 _MOST_NAMED = 5  # classes whose estimated share is printed
@@ -62,6 +62,7 @@ def apply(
         calibrant apply calibrator.safetensors new.npz -o calibrated.npz
         calibrant apply calibrator.safetensors new.csv -o calibrated.csv --prior 0.98,0.02
     """
+    reading = reading.of_scores()
     check_inputs(calibrator, file)
     check_output(out, option="--out", inputs=[calibrator, file])
     _refuse_two_corrections(label_shift, prior)
@@ -69,10 +70,11 @@ def apply(
     from calibrant.calibrators import Multicalibrator
     from calibrant.calibrators.cohorts.by_group import GroupCalibrator
     from calibrant.calibrators.cohorts.files import load_either
+    from calibrant.evaluation.applying import apply as apply_to
+    from calibrant.evaluation.applying import pooled
     from calibrant.predictions.checks import one_sample_allowed
     from calibrant.predictions.dense_repair import holds_images
     from calibrant.predictions.detection_results import detection_results
-    from calibrant.predictions.repair_form import repaired, to_repair
     from calibrant.predictions.same_form import save_in_form_of
 
     if (said := apply_to_boxes(calibrator, file, reading, out, force=force)) is not None:
@@ -84,11 +86,11 @@ def apply(
         except InputError as error:
             _refuse_wrong_order(calibrator, file, error)
             raise
-        fitted = _pooled(loaded, calibrator)
+        fitted = pooled(loaded, str(calibrator))
         if holds_images(file):
             tell(f"applying {fitted.name}", 0.5)
             plain = fitted is loaded and not (label_shift or prior)
-            typer.echo(apply_to_images(fitted if plain else None, file, out))
+            typer.echo(apply_to_images(fitted if plain else None, file, out, force=force))
             return
         event = fitted.kind_ == "binary"
         _refuse_unused(reading, by_group=isinstance(loaded, GroupCalibrator | Multicalibrator))
@@ -96,35 +98,25 @@ def apply(
         given, reading = (
             _loaded(fitted, reading, file) if detected is None else (detected.predictions, reading)
         )
+        refuse_calibrated(file, given.notes, force=force)
         if given.top_k is not None and not event:
             tell(f"applying {fitted.name}", 0.5)
             plain = fitted is loaded and not (label_shift or prior)
             typer.echo(apply_to_top_k(fitted if plain else None, calibrator, given, file, out, force=force))
             return
-        predictions = to_repair(given) if event else given
-        _check_fit(calibrator, fitted, file, given, predictions)
         tell(f"applying {fitted.name}", 0.5)
-        scores = predictions.scores
-        if isinstance(loaded, GroupCalibrator | Multicalibrator):
-            if isinstance(loaded, GroupCalibrator):
-                loaded.unknown = unknown_groups or loaded.unknown
-            probs = loaded.predict_proba(scores, groups=_groups_of(predictions, calibrator, file))
-        else:
-            probs = loaded.predict_proba(scores)
-        probs, notes = (
-            _for_other_frequencies(fitted, probs, prior)
-            if label_shift or prior
-            else (probs, _notes_on_shift(fitted, scores))
-        )
-        notes = (*_notes_on_seen(fitted, predictions), *notes)
-        calibrated = repaired(given, probs)
+        if isinstance(loaded, GroupCalibrator):
+            loaded.unknown = unknown_groups or loaded.unknown
+        change = partial(_for_other_frequencies, stated=prior) if label_shift or prior else None
+        found = apply_to(loaded, given, calibrator=str(calibrator), file=str(file), change=change)
+        calibrated, notes = found.predictions, found.notes
         tell(f"writing {out.name}", 0.8)
         kept = False
 
         def write(path: Path) -> None:
             nonlocal kept
             if detected is not None and path.suffix == ".json":
-                detected.save(path, calibrated.confidence)
+                detected.save(path, calibrated)
             elif is_pipe(file) or given.top_k is not None:
                 calibrated.save(path)
             else:
@@ -163,75 +155,6 @@ def _loaded(fitted: Calibrator, reading: Reading, file: Path) -> tuple[Predictio
         with contextlib.suppress(InputError):
             return unlabelled.load(file), unlabelled
         raise
-
-
-def _check_fit(
-    calibrator: Path, fitted: Calibrator, file: Path, given: Predictions, predictions: Predictions
-) -> None:
-    """Refuse predictions of another form, or of other classes, than the calibrator's."""
-    _refuse_confidences(calibrator, fitted, file, given)
-    if predictions.num_classes not in {None, fitted.num_classes_}:
-        raise InputError(
-            f"{file} has {predictions.num_classes} classes, {calibrator} was fitted on "
-            f"{fitted.num_classes_}; name predictions of the same model."
-        )
-    if predictions.kind != fitted.kind_:
-        raise InputError(
-            f"{file} holds {predictions.kind} predictions, {calibrator} was fitted on {fitted.kind_} "
-            "ones; name predictions in the form that it was fitted on."
-        )
-    known, named = fitted.class_names_, predictions.class_names
-    if known is not None and named is not None and known != named:
-        raise InputError(
-            f"{file} names its classes {_listed(named)}, {calibrator} was fitted on {_listed(known)}; "
-            "bring the columns into that order."
-        )
-
-
-def _groups_of(predictions: Predictions, calibrator: Path, file: Path) -> Sequence[str]:
-    if predictions.groups is None:
-        raise InputError(
-            f"{calibrator} has a calibrator for each group; {file} must have `groups`, one name per sample; "
-            "--group-column says which column holds them, and --annotations what detected classes are "
-            "called."
-        )
-    return predictions.groups
-
-
-def _pooled(loaded: Calibrator | GroupCalibrator | Multicalibrator, path: Path) -> Calibrator:
-    """The calibrator of all samples, which says what it was fitted on."""
-    from calibrant.calibrators import Multicalibrator
-    from calibrant.calibrators.cohorts.by_group import GroupCalibrator
-
-    if isinstance(loaded, GroupCalibrator):
-        return loaded.pooled
-    if not isinstance(loaded, Multicalibrator):
-        return loaded
-    if loaded.start is None:
-        raise InputError(f"{path} holds corrections with no calibrator before them; apply it in Python.")
-    return loaded.start
-
-
-def _refuse_confidences(calibrator: Path, fitted: Calibrator, file: Path, given: Predictions) -> None:
-    """A calibrator of confidences knows how often predictions are right, and no other one does."""
-    from calibrant.predictions.two_classes import RIGHT_OR_WRONG
-
-    of_confidences = fitted.kind_ == "binary" and fitted.class_names_ == RIGHT_OR_WRONG
-    if (given.kind == "top_label") == of_confidences:
-        return
-    if of_confidences:
-        raise InputError(
-            f"{calibrator} was fitted on confidences; {file} holds {given.kind} predictions: fit one on such."
-        )
-    raise InputError(
-        f"{file} holds confidences only, and {calibrator} was fitted on {fitted.kind_} predictions; fit one "
-        "on a file of `confidence` with `correct`."
-    )
-
-
-def _listed(names: Sequence[str | int]) -> str:
-    shown = ", ".join(str(name) for name in names[:_MOST_NAMED])
-    return shown + (", …" if len(names) > _MOST_NAMED else "")
 
 
 def _refuse_two_corrections(label_shift: str | None, prior: str | None) -> None:
@@ -284,30 +207,6 @@ def _numbers(text: str) -> list[float] | float:
             f"--prior must be numbers separated by commas, such as 0.98,0.02; got {text!r}."
         ) from error
     return numbers if len(numbers) > 1 else numbers[0]
-
-
-def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str]:
-    """What to say if these are the very samples of the fit."""
-    from calibrant.calibrators.fitting.data import fingerprint
-
-    labels = predictions.labels
-    if labels is None or len(labels) != fitted.fit_result_.num_samples:
-        return ()
-    if fingerprint(predictions.scores, labels, predictions.weights) != fitted.fit_result_.data_sha256:
-        return ()
-    said = "The calibrator was fitted on these very samples, so on them it looks better than on new ones"
-    return (f"{said}; evaluate the file as it was, or apply it to samples that it has not seen.",)
-
-
-def _notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
-    """What to say if the file differs much from the data of the fit."""
-    from calibrant.calibrators import shift_of
-
-    if fitted.fit_result_.profile is None:  # of very many classes, or from a file of an older version
-        return (
-            "The calibrator does not tell what it was fitted on, so whether these data differ is not known.",
-        )
-    return shift_of(fitted, scores).sentences
 
 
 def _refuse_wrong_order(calibrator: Path, file: Path, error: InputError) -> None:

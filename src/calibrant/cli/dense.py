@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli.terminal import refuse_calibrated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,10 +78,11 @@ def positions_to_fit(dense: DensePredictions) -> Predictions:
     return sample.with_split([0] * sample.num_samples)
 
 
-def apply_to_images(fitted: Calibrator | None, folder: Path, out: Path) -> str:
+def apply_to_images(fitted: Calibrator | None, folder: Path, out: Path, *, force: bool) -> str:
     """Write the folder of images anew, with repaired probabilities; what to say of it."""
     from calibrant.predictions import Predictions
-    from calibrant.predictions.dense_repair import repair_images
+    from calibrant.predictions.dense_repair import marks_in, repair_images
+    from calibrant.predictions.formats.mark import Mark, mark_in
     from calibrant.predictions.repair_form import repaired, to_repair
 
     if fitted is None:
@@ -94,13 +96,17 @@ def apply_to_images(fitted: Calibrator | None, folder: Path, out: Path) -> str:
             f"{fitted.kind_} predictions; fit one on such images."
         )
 
+    marks = marks_in(folder)
+    refuse_calibrated(folder, marks, force=force)
+    mark = Mark.of(fitted.name, "", before=mark_in(marks))
+
     def repair(rows: NDArray[Any], space: str) -> NDArray[Any]:
         given: dict[str, Any] = {space: rows}
         predictions = Predictions(**given)
         form = to_repair(predictions) if fitted.kind_ == "binary" else predictions
         return repaired(predictions, fitted.predict_proba(form.scores)).probs.numpy()
 
-    count = repair_images(folder, out, repair, num_classes=fitted.num_classes_)
+    count = repair_images(folder, out, repair, num_classes=fitted.num_classes_, mark=mark.text)
     return f"calibrated probabilities of {count:,} images: {out}"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant.cli.reading import Reading
-from calibrant.cli.terminal import write_unless_other
+from calibrant.cli.terminal import refuse_calibrated, write_unless_other
 
 DETECTION = "detection-"
 """What the methods begin with."""
@@ -38,6 +38,7 @@ def fit_boxes(
     if not every_row:
         raise InputError(f"{file} has no calibration split; fit on every detection with --all.")
     found = load_detections(file, reading.annotations, iou=reading.iou)
+    refuse_calibrated(file, found.marks, force=force)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrantWarning)
         fitted = fit_detections(
@@ -59,6 +60,7 @@ def apply_to_boxes(calibrator: Path, file: Path, reading: Reading, out: Path, *,
     from calibrant.calibrators.file_format import DETECTION_KEY, holds
     from calibrant.predictions.detection_results import detection_results
     from calibrant.predictions.detections import COVARIATES, boxes_of
+    from calibrant.predictions.repair_form import marked
 
     if not holds(calibrator, DETECTION_KEY):
         return None
@@ -72,6 +74,7 @@ def apply_to_boxes(calibrator: Path, file: Path, reading: Reading, out: Path, *,
     found = detection_results(file)
     if found is None:
         raise InputError(f"{calibrator} is for detections; {file} is not a COCO results file (.json).")
+    refuse_calibrated(file, found.predictions.notes, force=force)
     if reading.annotations is None:
         raise InputError(
             f"{calibrator} asks where boxes lie: --annotations must name the images and their sizes."
@@ -82,5 +85,6 @@ def apply_to_boxes(calibrator: Path, file: Path, reading: Reading, out: Path, *,
         :, [COVARIATES.index(name) for name in fitted.covariates]
     ]
     scores = fitted.predict_proba(found.predictions.confidence.numpy(), boxes)
-    write_unless_other(out, lambda path: found.save(path, scores), option="--out", force=force)
+    repaired = marked(found.predictions.replace_probs(scores), f"{DETECTION}{fitted.method}")
+    write_unless_other(out, lambda path: found.save(path, repaired), option="--out", force=force)
     return f"calibrated scores of {len(scores):,} detections: {out}"

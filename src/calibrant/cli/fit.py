@@ -16,7 +16,7 @@ from calibrant.cli.detection import fit_boxes, is_for_detections
 from calibrant.cli.fit_by_sums import fit_by_sums
 from calibrant.cli.parts import EngineOption, JobsOption, opened_large, refuse_jobs
 from calibrant.cli.reading import Reading, check_inputs, reads
-from calibrant.cli.terminal import Force, check_output, progress, write_unless_other
+from calibrant.cli.terminal import Force, check_output, progress, refuse_calibrated, write_unless_other
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
@@ -61,12 +61,14 @@ def fit(
         calibrant fit predictions.npz -o calibrator.safetensors
         calibrant fit predictions.npz --method vector -o vector.safetensors
     """
+    reading = reading.of_scores()
     check_inputs(file)
     check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
     refuse_jobs(engine, jobs)
 
     from calibrant.calibrators import build
     from calibrant.predictions import DensePredictions
+    from calibrant.predictions.dense_repair import marks_in
     from calibrant.predictions.repair_form import to_repair
 
     if is_for_detections(method):
@@ -81,12 +83,17 @@ def fit(
     with progress(f"reading {file.name}") as tell:
         whole = "--by-group" if by_group else f"--method {method}" if several else ""
         large = opened_large(file, reading, engine=engine, ignore_index=ignore_index, whole=whole)
+        known = (
+            marks_in(file) if isinstance(large, DensePredictions) else () if large is None else large.notes
+        )
+        refuse_calibrated(file, known, force=force)
         found = None if whole else fit_by_sums(large, method, engine, jobs, every_row=every_row, tell=tell)
         if found is not None:
             _save(found.calibrator, out, found.class_names, force=force)
             typer.echo("\n".join([*summary(found.calibrator, found.notes), f"calibrator: {out}"]))
             return
         predictions = positions_to_fit(large) if isinstance(large, DensePredictions) else reading.open(file)
+        refuse_calibrated(file, predictions.notes, force=force)
         rows = rows_to_fit(
             predictions,
             file,

@@ -38,7 +38,7 @@ MOST_HELD = 1 << 22
 _HEEDED = frozenset(
     {
         *("form", "label_column", "prob_columns", "logit_columns", "weight_column", "group_column"),
-        *("cluster", "bands", "positive_class"),
+        *("cluster", "bands", "positive_class", "score_columns"),
     }
 )
 """What parts heed of how files are read; with any other option samples are read whole, or it is refused."""

@@ -6,10 +6,6 @@ import functools
 import inspect
 import re
 import shlex
-import shutil
-import stat
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,13 +15,13 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.help import INPUT, SPACES
+from calibrant.cli.pipes import is_pipe, kept_of
 
 if TYPE_CHECKING:
     from calibrant.predictions import ColumnNames, Predictions
     from calibrant.predictions.checks import Kind
     from calibrant.predictions.over_time import TimedPredictions
 
-STDIN = frozenset({"-", "/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"})
 LmScore = Literal["acc", "acc_norm", "acc_bytes"]
 FREQUENCY = "predicted-frequency"
 AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
@@ -53,6 +49,14 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "logit_columns": (
         list[str] | None,
         typer.Option("--logit-columns", metavar="NAMES", help="Columns of logits, one per class."),
+    ),
+    "score_columns": (
+        list[str] | None,
+        typer.Option(
+            "--score-columns",
+            metavar="NAMES",
+            help="Columns of scores without a scale, one per class (only to fit and apply).",
+        ),
     ),
     "weight_column": (str | None, typer.Option(metavar="NAME", help="The column of weights.")),
     "group_column": (
@@ -125,6 +129,7 @@ class Reading:
     label_column: str | None = None
     prob_columns: tuple[str, ...] = ()
     logit_columns: tuple[str, ...] = ()
+    score_columns: tuple[str, ...] = ()
     weight_column: str | None = None
     group_column: str | None = None
     cluster: str | None = None
@@ -151,7 +156,7 @@ class Reading:
             raise InputError("--iou is for COCO detections; leave it out, or name their --annotations.")
         file, form, name = path, self.form, None
         if is_pipe(path):
-            file, form, name = _kept(path, form)
+            file, form, name = kept_of(path, form)
         found = open_predictions(
             file,
             labels=labels,
@@ -174,7 +179,7 @@ class Reading:
         for option, given in {
             "--label-column": self.label_column,
             "--prob-columns": self.prob_columns,
-            "--logit-columns": self.logit_columns,
+            "--logit-columns": self.logit_columns or self.score_columns,
             "--weight-column": self.weight_column,
             "--group-column": self.group_column,
             "--cluster": self.cluster,
@@ -208,6 +213,12 @@ class Reading:
         """The names of columns that were given."""
         from calibrant.predictions import ColumnNames
 
+        if self.score_columns:
+            raise InputError(
+                "--score-columns names scores without a scale, which are no probabilities until a calibrator "
+                f"is fitted: calibrant fit FILE --score-columns {','.join(self.score_columns)}, then "
+                "calibrant apply, and use the calibrated file."
+            )
         groups = tuple(part.strip() for part in (self.group_column or "").split(",") if part.strip())
         names = ColumnNames(
             label=self.label_column,
@@ -234,6 +245,12 @@ class Reading:
         """
         found = replace(self.of_fit(groups=groups), iou=0.5, label_column=None, weight_column=None)
         return found if groups else replace(found, annotations=None)
+
+    def of_scores(self) -> Reading:
+        """The options for fitting and applying, which take any scores: those without a scale as logits."""
+        if self.score_columns and (self.prob_columns or self.logit_columns):
+            raise InputError("--score-columns excludes --prob-columns and --logit-columns; name one kind.")
+        return replace(self, logit_columns=self.logit_columns or self.score_columns, score_columns=())
 
     def of_fit(self, *, groups: bool) -> Reading:
         """The options for fitting a calibrator that was chosen: no clusters, and groups if it needs them."""
@@ -310,7 +327,7 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**values: Any) -> None:
         given = {name: values.pop(name) for name in _OPTIONS}
-        for name in ("prob_columns", "logit_columns", "bands"):
+        for name in ("prob_columns", "logit_columns", "score_columns", "bands"):
             given[name] = tuple(part.strip() for text in given[name] or () for part in text.split(","))
         command(**values, reading=Reading(**given, positive_class=values.get("positive_class")))
 
@@ -346,49 +363,3 @@ def _how_to_type(missing: Sequence[Path]) -> str:
     if len(missing) == 1:
         return commas
     return SPACES + commas if any(path.suffix for path in missing) else commas + SPACES
-
-
-def is_pipe(path: Path) -> bool:
-    """Whether it is the standard input, or another pipe."""
-    if str(path) in STDIN:
-        return True
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    return stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and str(path).startswith("/dev/fd/"))
-
-
-_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
-
-
-def _kept(path: Path, form: str | None) -> tuple[Path, str, str]:
-    """What comes through a pipe, as a file that lasts as long as the process; its format, and its name."""
-    folder = tempfile.TemporaryDirectory(prefix="calibrant-")
-    _FOLDERS.append(folder)
-    file = Path(folder.name) / "stdin"
-    with file.open("wb") as kept:
-        if str(path) in STDIN:
-            if sys.stdin is None or sys.stdin.isatty():
-                raise InputError(
-                    "- reads predictions from a pipe, and there is none: cat FILE | calibrant ..."
-                )
-            shutil.copyfileobj(sys.stdin.buffer, kept)
-        else:
-            with path.open("rb") as piped:
-                shutil.copyfileobj(piped, kept)
-    return file, form or _guessed(file), "stdin" if str(path) in STDIN else path.name
-
-
-def _guessed(file: Path) -> str:
-    """The format by its first bytes."""
-    with file.open("rb") as opened:
-        start = opened.read(64)
-    if not start:
-        raise InputError("nothing came through the pipe.")
-    marks = {b"PK": "npz", b"PAR1": "parquet", b"\x1f\x8b": "csv.gz", b"{": "jsonl", b"[": "json"}
-    stripped = start.lstrip(b"\xef\xbb\xbf \r\n")
-    found = next((form for mark, form in marks.items() if stripped.startswith(mark)), None)
-    if found is None and b"\0" in start:
-        raise InputError("which format comes through the pipe? Say it by --format.")
-    return found or "csv"

@@ -304,3 +304,18 @@ def _told(title: str) -> Report:
 
     report(title, 0.0)
     return report
+
+
+def refuse_calibrated(file: Path, notes: Sequence[str], *, force: bool) -> None:
+    """Refuse predictions that are calibrated already, as a calibrator is for those of the model itself.
+
+    Raises:
+        InputError: If the notes on them say so, unless forced.
+    """
+    from calibrant.predictions.formats.mark import mark_in
+
+    if (mark := mark_in(notes)) is not None and not force:
+        raise InputError(
+            f"{file} is calibrated already (by {mark.method}); use the predictions before that, or calibrate "
+            "them once more with --force."
+        )

@@ -17,6 +17,7 @@ def apply_to_top_k(
     fitted: Calibrator | None, calibrator: Path, given: Predictions, file: Path, out: Path, *, force: bool
 ) -> str:
     """Write the file anew with its logits over a temperature; what to say of it."""
+    from calibrant.predictions.repair_form import marked
     from calibrant.predictions.top_k import at_temperature, has_row_temperature
 
     if fitted is None or given.top_k is None or not has_row_temperature(fitted.text, given):
@@ -30,7 +31,7 @@ def apply_to_top_k(
             f"{fitted.num_classes_}; name predictions of the same model."
         )
     temperature = float(fitted.get_buffer("temperature"))
-    calibrated = at_temperature(given, temperature)
+    calibrated = marked(at_temperature(given, temperature), fitted.name)
     write_unless_other(out, calibrated.save, option="--out", force=force)
     low, high = given.top_k.confidence_bounds(temperature)
     apart = float((high - low).max())

@@ -15,6 +15,7 @@ from calibrant.evaluation.quantities.auroc import AUROC
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
 from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.predictions import Kind, Predictions
+from calibrant.predictions.formats.mark import mark_in
 from calibrant.predictions.oddities import SUSPICIOUS
 
 SURE = 3.5  # standard errors; honest predictions reach that once in 4000
@@ -24,6 +25,10 @@ FEWEST_WRONG = 20
 MANY_TIMES = 2  # as often as the label itself is the label beside it predicted
 
 
+SEEN_IN_FIT = (
+    "The calibrator was fitted on these very samples, so on them it looks better than on new ones: evaluate "
+    "it on samples that the fit has not seen."
+)
 NO_BETTER = "No better than the class frequencies"
 FEWEST_OF_OTHERS = 200  # samples outside the most frequent class: enough for an AUROC of 0.57 to show
 
@@ -34,7 +39,9 @@ def alarms(predictions: Predictions | None, reduced: Reduced) -> tuple[str, ...]
         return tuple(_of_labels(reduced))
     found = tuple(_of_labels(reduced)) or tuple(_of_accuracy(predictions.kind, reduced))
     useless = () if found or not is_useless(predictions) else (_no_better(predictions.num_samples),)
-    return (*useless, *(note for note in predictions.notes if note in SUSPICIOUS), *found)
+    mark = mark_in(predictions.notes)
+    seen = (SEEN_IN_FIT,) if mark is not None and mark.seen else ()
+    return (*useless, *seen, *(note for note in predictions.notes if note in SUSPICIOUS), *found)
 
 
 def _no_better(num_samples: int) -> str:
@@ -75,7 +82,9 @@ def is_useless(predictions: Predictions) -> bool:
 
 def other_notes(predictions: Predictions) -> list[str]:
     """What is allowed and odd, without what is alarming."""
-    return [note for note in predictions.notes if note not in SUSPICIOUS]
+    mark = mark_in(predictions.notes)
+    brief = {} if mark is None else {mark.note: mark.brief}
+    return [brief.get(note, note) for note in predictions.notes if note not in SUSPICIOUS]
 
 
 def _of_labels(reduced: Reduced) -> Iterator[str]:

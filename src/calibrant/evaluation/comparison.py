@@ -13,7 +13,7 @@ from calibrant.evaluation.fitting.split import is_cross_fitted
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.measured_coverage import coverage_of
-from calibrant.evaluation.pairing import refuse_other_classes
+from calibrant.evaluation.pairing import refuse_other_classes, same_repaired
 from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.progress import Progress
@@ -28,6 +28,7 @@ from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.subject import DEALT_OTHERWISE, Judgeable, Subject, in_same_clusters
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.evaluation.versions import versions
+from calibrant.predictions.formats.mark import mark_in
 
 ROUNDING = 1e-9  # relative; two forms of the same predictions differ by less
 
@@ -198,7 +199,10 @@ def _notes(names: list[str], subjects: list[Subject]) -> tuple[str, ...]:
     named = [*zip(names, subjects, strict=True)]
     said = [(name, note) for name, subject in named for note in subject.notes]
     said += [(name, note) for name, subject in named for note in subject.clusters_note]
-    notes = list(said_once(said, len(names)))
+    alike = same_repaired(named)
+    if alike:  # they say by what each is calibrated
+        said = [(name, note) for name, note in said if mark_in([note]) is None]
+    notes = [*said_once(said, len(names)), *alike]
     halved = [
         name
         for name, each in named

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant.predictions import Predictions
+from calibrant.predictions.contents import Source
+from calibrant.predictions.formats.mark import Mark
 
 
 class Named(Protocol):
@@ -21,6 +23,35 @@ class Named(Protocol):
     def class_names(self) -> tuple[str, ...] | None:
         """One name per class, or none."""
         ...
+
+
+class Described(Protocol):
+    """Whatever knows its file and whether it is calibrated."""
+
+    @property
+    def mark(self) -> Mark | None:
+        """Which calibrator was applied, if one was."""
+        ...
+
+    @property
+    def source(self) -> Source | None:
+        """The file."""
+        ...
+
+
+def same_repaired(models: Sequence[tuple[str, Described]]) -> list[str]:
+    """Which models are the same predictions, as they were or after a calibrator."""
+    files: dict[str, list[str]] = {each.mark.file: [] for _, each in models if each.mark and each.mark.file}
+    for name, each in models:
+        sha256 = "" if each.source is None else each.source.sha256
+        mark = each.mark or Mark.of("as it was", sha256)
+        if mark.file in files:
+            files[mark.file].append(f"{name} ({mark.method})")
+    return [
+        f"The same model, before or after calibration: {', '.join(names)}."
+        for names in files.values()
+        if len(names) > 1
+    ]
 
 
 def test_of(predictions: Predictions) -> Predictions:

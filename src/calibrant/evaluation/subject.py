@@ -23,6 +23,7 @@ from calibrant.evaluation.parts.tasks import summed
 from calibrant.evaluation.result import Kind
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions, Source
+from calibrant.predictions.formats.mark import Mark, mark_in
 from calibrant.predictions.partitioned import PartitionedPredictions
 
 Judgeable: TypeAlias = Predictions | DensePredictions | PartitionedPredictions
@@ -98,6 +99,11 @@ class Subject:
             return len(self.sums.names if isinstance(self.sums, ImageSums) else self.sums.filled)
         names = None if self.test is None else self.test.clusters
         return None if names is None else len(set(names))
+
+    @property
+    def mark(self) -> Mark | None:
+        """Which calibrator was applied to the predictions, if one was."""
+        return mark_in(self.notes if self.test is None else self.test.notes)
 
     @property
     def clusters_note(self) -> tuple[str, ...]:

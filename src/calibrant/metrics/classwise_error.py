@@ -13,6 +13,7 @@ from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, calibration_sums, check_average, column_sums
+from calibrant.metrics.squared_error import debiased_errors
 
 __all__ = ["classwise_calibration_error"]
 
@@ -24,6 +25,7 @@ def classwise_calibration_error(
     num_bins: int = 15,
     binning: Binning = "width",
     norm: Literal["l1", "l2"] = "l1",
+    debias: bool = False,
     average: Average | Literal["weighted"] = "macro",
     weights: ArrayLike | None = None,
     ignore_index: int | None = None,
@@ -46,6 +48,8 @@ def classwise_calibration_error(
         num_bins: Number of bins.
         binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
         norm: ``"l1"`` or ``"l2"``, within each class.
+        debias: Whether to subtract the bias of each class, as in
+            :func:`~calibrant.metrics.expected_calibration_error`; not for ``binning="mukhoti"``.
         average: ``"macro"`` for the mean over the classes, ``"weighted"`` for the mean by how often (with
             weights, by what weight) each occurs, ``"none"`` for one value per class.
         weights: Weights of the samples, shape ``(N,)``, not negative.
@@ -79,8 +83,12 @@ def classwise_calibration_error(
     check_choice("average", average, ("macro", "weighted", "none"))
     if average == "none":
         check_average(average, checked, per_class=True)
-    sums = (calibration_sums if checked.task == "binary" else column_sums)(checked, num_bins, binning)
-    errors = sums.calibration_error(norm)
+    if debias:
+        errors = debiased_errors(checked, num_bins, binning, norm, classwise=True)
+        errors = errors[0] if checked.task == "binary" else errors
+    else:
+        sums = (calibration_sums if checked.task == "binary" else column_sums)(checked, num_bins, binning)
+        errors = sums.calibration_error(norm)
     if average == "weighted":
         return torch.linalg.vecdot(errors, _prevalence(checked)) if errors.ndim else errors
     return errors.mean() if average == "macro" else errors

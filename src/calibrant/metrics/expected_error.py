@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import Binning
-from calibrant._math.checks import Checked, check_choice, check_probs
-from calibrant._math.errors import InputError
+from calibrant._math.checks import check_choice, check_probs
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, averaged, binned_error, check_average
-from calibrant.metrics.squared_error import judged_pairs
+from calibrant.metrics.squared_error import debiased_errors
 
 __all__ = ["adaptive_calibration_error", "expected_calibration_error"]
 
@@ -117,7 +115,7 @@ def expected_calibration_error(
         )
     checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=True)
     check_average(average, checked)
-    return averaged(_debiased_errors(checked, num_bins, binning, norm), average)
+    return averaged(debiased_errors(checked, num_bins, binning, norm), average)
 
 
 def adaptive_calibration_error(
@@ -169,15 +167,3 @@ def adaptive_calibration_error(
         weights=weights,
         ignore_index=ignore_index,
     )
-
-
-def _debiased_errors(
-    checked: Checked, num_bins: int, binning: Binning, norm: Literal["l1", "l2"]
-) -> Float[Tensor, "*columns"]:
-    """One value per label where samples have several."""
-    if binning == "mukhoti":
-        raise InputError('`debias` must be False for binning="mukhoti"; use binning="mass".')
-    pairs = judged_pairs(checked, num_bins, binning)
-    errors = [sums.absolute_error() if norm == "l1" else sums.squared_error() for sums in pairs]
-    positive = torch.stack(errors).clamp(min=0)
-    return positive if norm == "l1" else positive.sqrt()

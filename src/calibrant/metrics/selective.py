@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,14 +10,21 @@ import torch
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor, first_row
-from calibrant._math.checks import check_probs, check_weights
+from calibrant._math.checks import check_probs, check_share, check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, averaged, check_average, columns
 from calibrant.metrics._events import Vector
 
-__all__ = ["RiskCoverageCurve", "risk_coverage_area", "risk_coverage_curve", "selective_risk_curve"]
+__all__ = [
+    "RiskCoverageCurve",
+    "coverage_at_risk",
+    "risk_at_coverage",
+    "risk_coverage_area",
+    "risk_coverage_curve",
+    "selective_risk_curve",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +36,17 @@ class RiskCoverageCurve:
     risk: tuple[float, ...]
     area: float
     excess_area: float
+
+    def risk_at(self, coverage: float) -> float:
+        """The risk if at least a share ``coverage`` of the samples is answered, the most confident first."""
+        check_share("coverage", coverage)
+        return self.risk[next(k for k, share in enumerate(self.coverage) if share >= coverage * (1 - 1e-12))]
+
+    def coverage_at(self, risk: float) -> float:
+        """The largest share of samples that can be answered at a risk of at most ``risk``; 0 if none can."""
+        check_share("risk", risk)
+        kept = zip(self.coverage, self.risk, strict=True)
+        return max((share for share, each in kept if each <= risk), default=0.0)
 
 
 def selective_risk_curve(
@@ -173,18 +192,85 @@ def risk_coverage_area(
         >>> round(risk_coverage_area(probs, labels, excess=True).item(), 4)
         0.0481
     """
-    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
-    check_average(average, checked)
-    mass = None if checked.weights is None else checked.weights.cpu().numpy()
-    several = checked.task == "multilabel"
-    each = columns(checked) if several else iter([(checked.scores, checked.target)])
-    curves = [_curve_of(scores, target, mass) for scores, target in each]
-    areas = torch.tensor(
-        [curve.excess_area if excess else curve.area for curve in curves],
-        dtype=torch.float64,
-        device=checked.scores.device,
+    return _of_curves(
+        lambda curve: curve.excess_area if excess else curve.area,
+        probs,
+        labels,
+        average,
+        weights,
+        ignore_index,
     )
-    return averaged(areas, average)
+
+
+def risk_at_coverage(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    coverage: float,
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    """The error rate of the most confident samples, if a share ``coverage`` of all is answered.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        coverage: The least share of samples that are answered, in ``[0, 1]``.
+        average: With several labels per sample: ``"macro"`` for the mean over the labels, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``.
+
+    Raises:
+        InputError: As in :func:`risk_coverage_area`, or ``coverage`` is no share.
+
+    Note:
+        Ties as in :func:`selective_risk_curve`: where the share ends within a tie, all of it is answered.
+
+    Example:
+        >>> risk_at_coverage([0.95, 0.9, 0.8, 0.7, 0.6], [1, 1, 1, 0, 0], coverage=0.8).item()
+        0.25
+    """
+    check_share("coverage", coverage)
+    return _of_curves(lambda curve: curve.risk_at(coverage), probs, labels, average, weights, ignore_index)
+
+
+def coverage_at_risk(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    risk: float,
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    """The largest share of samples, the most confident first, whose error rate is at most ``risk``.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        risk: The largest error rate, in ``[0, 1]``.
+        average: With several labels per sample: ``"macro"`` for the mean over the labels, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``; 0 if even the most confident samples are wrong more often.
+
+    Raises:
+        InputError: As in :func:`risk_coverage_area`, or ``risk`` is no share.
+
+    Example:
+        >>> coverage_at_risk([0.95, 0.9, 0.8, 0.7, 0.6], [1, 1, 1, 0, 0], risk=0.05).item()
+        0.6
+    """
+    check_share("risk", risk)
+    return _of_curves(lambda curve: curve.coverage_at(risk), probs, labels, average, weights, ignore_index)
 
 
 def best_area(risk: float) -> float:
@@ -196,6 +282,24 @@ def best_area(risk: float) -> float:
     """
     right = 1 - risk
     return risk + (right * float(np.log1p(-risk)) if right > 0 else 0.0)
+
+
+def _of_curves(
+    value: Callable[[RiskCoverageCurve], float],
+    probs: ArrayLike,
+    labels: ArrayLike,
+    average: Average,
+    weights: ArrayLike | None,
+    ignore_index: int | None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    """A number of each curve; their mean, or one per label if asked."""
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
+    check_average(average, checked)
+    mass = None if checked.weights is None else checked.weights.cpu().numpy()
+    several = checked.task == "multilabel"
+    each = columns(checked) if several else iter([(checked.scores, checked.target)])
+    values = [value(_curve_of(scores, target, mass)) for scores, target in each]
+    return averaged(torch.tensor(values, dtype=torch.float64, device=checked.scores.device), average)
 
 
 def _curve_of(scores: Tensor, target: Tensor, weights: Vector | None) -> RiskCoverageCurve:

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
+from calibrant._math.binning import Binning
 from calibrant._math.checks import Checked, check_choice, check_num_bins, check_probs
 from calibrant._math.debias import PairSums, pair_sums
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import Average, averaged, check_average, events
 
@@ -82,12 +84,24 @@ def squared_calibration_error(
     return averaged(errors, average)
 
 
-def judged_pairs(checked: Checked, num_bins: int, binning: str) -> list[PairSums]:
+def debiased_errors(
+    checked: Checked, num_bins: int, binning: Binning, norm: Literal["l1", "l2"], *, classwise: bool = False
+) -> Float[Tensor, "*columns"]:
+    """Bias-corrected errors: one value per label, or with ``classwise`` per class."""
+    if binning == "mukhoti":
+        raise InputError('`debias` must be False for binning="mukhoti"; use binning="mass".')
+    pairs = judged_pairs(checked, num_bins, binning, classwise=classwise)
+    errors = [sums.absolute_error() if norm == "l1" else sums.squared_error() for sums in pairs]
+    positive = torch.stack(errors).clamp(min=0)
+    return positive if norm == "l1" else positive.sqrt()
+
+
+def judged_pairs(checked: Checked, num_bins: int, binning: str, *, classwise: bool = False) -> list[PairSums]:
     """Sums over pairs in the bins, of everything that is judged."""
     check_num_bins(num_bins)
     check_choice("binning", binning, ("width", "mass"))
     rule = "mass" if binning == "mass" else "width"
     return [
         pair_sums(confidence, outcome, num_bins=num_bins, binning=rule, weights=checked.weights)
-        for confidence, outcome in events(checked)
+        for confidence, outcome in events(checked, classwise=classwise)
     ]

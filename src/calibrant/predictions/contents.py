@@ -13,6 +13,7 @@ from calibrant._math.scores import steady_sigmoid, top_label
 from calibrant._math.shapes import Bool, Float, Int, UInt8
 from calibrant._math.top_k import TopK
 from calibrant.predictions.checks import Kind
+from calibrant.predictions.formats.mark import MARK, mark_in
 from calibrant.predictions.formats.top_k import arrays_of_top_k
 from calibrant.predictions.oddities import are_one_hot
 from calibrant.predictions.stores import ScoreStore
@@ -139,6 +140,7 @@ class Contents:
         unsaid_kind = self.kind == "multilabel" and (
             self.labels is None or are_one_hot(self.space, self.store.read(slice(None)), self.labels)
         )
+        mark = mark_in(self.notes)
         arrays = {
             self.space: self.store.read(slice(None)),
             "labels": self.labels,
@@ -149,6 +151,7 @@ class Contents:
             "groups": self.groups,
             "clusters": self.clusters,
             "kind": ("multilabel",) if unsaid_kind else None,
+            MARK: None if mark is None else (mark.text,),
         }
         if self.top_k is not None and self.kind == "top_label":
             arrays |= arrays_of_top_k(self.top_k)

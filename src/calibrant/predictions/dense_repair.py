@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
 from calibrant.predictions.dense import is_dense
+from calibrant.predictions.formats.mark import MARK, notes_of_mark
 
 SPACES = ("logits", "probs")
 Repair = Callable[[NDArray[Any], str], NDArray[Any]]
@@ -30,7 +31,13 @@ def holds_images(folder: Path) -> bool:
     return bool(found) and _opened(found[0]).ndim > 2
 
 
-def repair_images(folder: Path, out: Path, repair: Repair, *, num_classes: int | None) -> int:
+def marks_in(folder: Path) -> tuple[str, ...]:
+    """The note on images that are calibrated already."""
+    file = folder / f"{MARK}.npy"
+    return notes_of_mark(_opened(file)) if file.is_file() else ()
+
+
+def repair_images(folder: Path, out: Path, repair: Repair, *, num_classes: int | None, mark: str) -> int:
     """Write a folder of probabilities of the same layout, with one image in memory, whole or not at all.
 
     Args:
@@ -39,6 +46,7 @@ def repair_images(folder: Path, out: Path, repair: Repair, *, num_classes: int |
         out: The new folder: ``probs.npy``, or ``probs`` with files of the same names.
         repair: Makes probabilities of scores.
         num_classes: C.
+        mark: What says in the new folder that it is calibrated.
 
     Returns:
         The number of images.
@@ -58,6 +66,7 @@ def repair_images(folder: Path, out: Path, repair: Repair, *, num_classes: int |
     temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=parent))
     try:
         count = _written(folder, temporary, repair, num_classes)
+        np.save(temporary / f"{MARK}.npy", np.array([mark]))
         temporary.chmod(0o755)
         temporary.replace(out)
     finally:

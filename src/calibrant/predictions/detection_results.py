@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
+from calibrant.predictions.formats.mark import MARK, mark_in, notes_of_mark
 from calibrant.predictions.table import Predictions
 
 
@@ -23,10 +23,13 @@ class DetectionResults:
     entries: Sequence[Mapping[str, Any]]
     predictions: Predictions
 
-    def save(self, path: Path, confidence: ArrayLike) -> None:
-        """Write the entries again, all fields kept, with other scores."""
-        scores = as_float_tensor(confidence, name="confidence").tolist()
-        changed = [{**each, "score": score} for each, score in zip(self.entries, scores, strict=True)]
+    def save(self, path: Path, repaired: Predictions) -> None:
+        """Write the entries again, all fields kept, with other scores, and their mark if they have one."""
+        scores, mark = repaired.confidence.tolist(), mark_in(repaired.notes)
+        marked = {} if mark is None else {MARK: mark.text}
+        changed = [
+            {**each, "score": score} | marked for each, score in zip(self.entries, scores, strict=True)
+        ]
         with atomic_write(path) as temporary:
             temporary.write_text(json.dumps(changed), encoding="utf-8")
 
@@ -56,6 +59,7 @@ def detection_results(path: Path, *, annotations: Path | None = None) -> Detecti
     predictions = Predictions(
         confidence=np.array([float(each["score"]) for each in entries]),
         groups=None if annotations is None else _classes(entries, path, annotations),
+        notes=notes_of_mark([str(each.get(MARK, "")) for each in entries]),
     )
     return DetectionResults(entries=entries, predictions=predictions)
 

@@ -19,6 +19,7 @@ from calibrant._math.errors import InputError
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.contents import Source
 from calibrant.predictions.formats.columns import groups_together
+from calibrant.predictions.formats.mark import MARK, notes_of_mark
 from calibrant.predictions.table import Predictions
 
 COVARIATES = ("x", "y", "width", "height")
@@ -38,6 +39,8 @@ class Detections:
     num_left_out: int = 0
     """Detections of crowds, which are neither right nor wrong."""
     source: Source | None = None
+    marks: tuple[str, ...] = ()
+    """The note on detections whose scores are calibrated already."""
 
     def covariates(self, names: Iterable[str] = COVARIATES) -> NDArray[np.float64]:
         """Some columns of the boxes ``(N, k)``.
@@ -62,14 +65,14 @@ class Detections:
             InputError: If a name is none of these, or bands do not begin at rising numbers.
         """
         groups = self._in_bands(bands) if bands else self.classes
-        note = f"{self.num_left_out:,} detections of crowds are left out." if self.num_left_out else None
+        crowds = (f"{self.num_left_out:,} detections of crowds are left out.",) if self.num_left_out else ()
         return Predictions(
             confidence=self.confidences,
             correct=self.correct,
             groups=groups,
             clusters=self.images,
             source=self.source,
-            notes=() if note is None else (note,),
+            notes=(*self.marks, *crowds),
         )
 
     def _in_bands(self, bands: Sequence[str]) -> list[str]:
@@ -188,6 +191,7 @@ def _matched(found: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], iou: 
         "images": tuple(str(each["image_id"]) for each in chosen),
         "boxes": _shares(chosen, images),
         "num_left_out": len(found) - len(kept),
+        "marks": notes_of_mark([str(each.get(MARK, "")) for each in found]),
     }
 
 

@@ -115,16 +115,26 @@ def opposite_of(word: str) -> str | None:
 
 def refuse_missing(texts: Sequence[str], name: str, classes: Sequence[str] = ()) -> None:
     """Refuse texts of which one says that nothing is known, unless a class is called so."""
-    others = [text for text in texts if text.lower() not in MISSING_AMONG_NUMBERS]
-    numbers = all(whole_number(text) is not None for text in others)
-    words = MISSING_AMONG_NUMBERS if numbers else MISSING
-    missing = [row for row, text in enumerate(texts) if text.lower() in words and text not in classes]
+    missing = missing_rows(texts, classes)
     if missing:
         row, held = missing[0], len(missing)
         raise InputError(
             f"`{name}` is missing in {held} of {len(texts)} rows; row {row} holds {shown(texts[row])}; "
             f"leave such rows out (pandas: `frame.dropna(subset=[{name!r}])`)."
         )
+
+
+def missing_rows(texts: Sequence[str], classes: Sequence[str] = ()) -> list[int]:
+    """The rows whose text says that nothing is known, unless a class is called so.
+
+    Example:
+        >>> missing_rows(["1", "N/A", "0", ""]), missing_rows(["ham", "N/A", "spam", ""])
+        ([1, 3], [3])
+    """
+    others = [text for text in texts if text.lower() not in MISSING_AMONG_NUMBERS]
+    numbers = all(whole_number(text) is not None for text in others)
+    words = MISSING_AMONG_NUMBERS if numbers else MISSING
+    return [row for row, text in enumerate(texts) if text.lower() in words and text not in classes]
 
 
 def whole_number(text: str) -> int | None:
@@ -150,7 +160,7 @@ def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
         number = whole_number(text)
         if number is None:
             remedy = remedy if text else "; leave out rows where it is not known"
-            if name == "labels" and 2 * sum(map(_is_fraction, texts)) > len(texts):
+            if name == "labels" and 2 * sum(map(is_fraction, texts)) > len(texts):
                 remedy = PROBABILITIES_AS_LABELS
             raise InputError(f"`{name}` must be whole numbers; row {row} holds {shown(text)}{remedy}.")
         numbers.append(number)
@@ -176,7 +186,7 @@ def _numbers_as_names(values: ArrayLike, class_names: tuple[str, ...]) -> list[s
     return [str(number) for number in numbers.tolist()]
 
 
-def _is_fraction(text: str) -> bool:
+def is_fraction(text: str) -> bool:
     """Whether it says a number between 0 and 1."""
     try:
         return 0 < float(text) < 1

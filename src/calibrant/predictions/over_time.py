@@ -22,6 +22,7 @@ from calibrant.predictions.formats.contents import lines_named
 from calibrant.predictions.formats.json_file import fields_of_records, with_lists_spread
 from calibrant.predictions.formats.names import listing
 from calibrant.predictions.formats.roster import format_at
+from calibrant.predictions.labels import missing_rows
 from calibrant.predictions.table import Predictions
 
 Record = Mapping[str, Any]
@@ -49,7 +50,7 @@ def load_timed(
 
     Args:
         path: A table as for :func:`calibrant.load_predictions`; a cell of the label (or of ``correct``)
-            that is empty is a label that is not known yet.
+            that is empty, or holds NA, NaN, null or the like, is a label that is not known yet.
         time: The column of times: dates in the form of ISO 8601 (those with an offset are brought to UTC,
             those without are taken as they are), or numbers.
         columns: Other names of columns, as of :func:`calibrant.load_predictions`.
@@ -141,9 +142,18 @@ def _filled(
     given = dict(zip(header.names, names, strict=True))
     wanted = layout.labels or tuple(name for name in ("correct", "true_label") if name in layout.singles)
     told = [given[name] for name in wanted]
-    labelled = np.array([all(record.get(name) not in {None, ""} for name in told) for record in records])
-    if not told or not labelled.any():
-        raise InputError("no label is known in it, so there is nothing to judge yet.")
+    if not told:
+        raise InputError(
+            f"it holds no column of labels, only {listing(names)}; call it `label`, or name it by `columns` "
+            "(--label-column)."
+        )
+    labelled = np.full(len(records), True)
+    for name in told:
+        cells = (record.get(name) for record in records)
+        texts = ["" if cell is None else str(cell).strip() for cell in cells]
+        labelled[missing_rows(texts, layout.class_names or ())] = False
+    if not labelled.any():
+        raise InputError(f"no label is known yet: {listing(told)} is missing in every row.")
     known = records[int(labelled.argmax())]
     stand_in = {name: known[name] for name in told}
     filled = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor
+from calibrant.predictions.formats.mark import Mark, mark_in
 from calibrant.predictions.table import Predictions
 
 
@@ -34,3 +35,22 @@ def repaired(predictions: Predictions, probs: ArrayLike) -> Predictions:
     if predictions.kind == "multiclass" and given.ndim == 1:
         given = torch.stack([1 - given, given], dim=1)
     return predictions.replace_probs(given)
+
+
+def marked(predictions: Predictions, method: str, *, seen: bool = False) -> Predictions:
+    """Repaired predictions that say so, also in the files that they are written to.
+
+    Args:
+        predictions: As :func:`repaired` makes them.
+        method: The name of the calibrator.
+        seen: Whether the calibrator was fitted on these very samples.
+
+    Example:
+        >>> marked(Predictions(probs=[0.25, 0.5]), "platt").notes
+        ('The probabilities are calibrated already, by platt.',)
+    """
+    before = mark_in(predictions.notes)
+    sha256 = "" if predictions.source is None else predictions.source.sha256
+    mark = Mark.of(method, sha256, seen=seen, before=before)
+    others = [note for note in predictions.notes if before is None or note != before.note]
+    return predictions._with(notes=(mark.note, *others))  # pyright: ignore[reportPrivateUsage]

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from calibrant._math.files import atomic_write
 from calibrant.predictions.files import found_ending
 from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.mark import mark_in
 from calibrant.predictions.formats.roster import WRITERS, known_ending
 from calibrant.predictions.formats.same_form import add_samples, can_keep, write_like
 from calibrant.predictions.scale import scale_before
@@ -42,14 +44,32 @@ def save_in_form_of(
         InputError: If the ending of ``out`` is unknown, or the table is no longer what was read.
     """
     new_ending, ending = known_ending(out, WRITERS), found_ending(source, format)
+    with atomic_write(out) as temporary:
+        kept = write_in_form_of(source, ending, temporary, new_ending, predictions, columns, raw=raw)
+        if not kept and can_keep(ending, new_ending) and new_ending in {".json", ".jsonl", ".ndjson"}:
+            add_samples(source, ending, temporary, new_ending)
+    return kept
+
+
+def write_in_form_of(
+    source: Path,
+    ending: str,
+    out: Path,
+    new_ending: str,
+    predictions: Predictions,
+    columns: ColumnNames | None = None,
+    *,
+    raw: bool = False,
+) -> bool:
+    """The same, where the endings are known and the paths need not have them."""
     if can_keep(ending, new_ending):
         scores = predictions.confidence if predictions.kind == "top_label" else predictions.probs
         table = scores.numpy().astype(np.float64).reshape(len(predictions), -1)
         low, high = scale_before(predictions.notes)
         table = low + (high - low) * table
-        if write_like(source, ending, out, new_ending, table, columns, raw=raw):
+        mark = mark_in(predictions.notes)
+        text = None if mark is None else mark.text
+        if write_like(source, ending, out, new_ending, table, columns, mark=text, raw=raw):
             return True
-    predictions.save(out)
-    if can_keep(ending, new_ending) and new_ending in {".json", ".jsonl", ".ndjson"}:
-        add_samples(source, ending, out, new_ending)
+    WRITERS[new_ending](predictions._contents.arrays(), out)  # pyright: ignore[reportPrivateUsage]
     return False

@@ -80,6 +80,7 @@ def create_app(
 
     app.post("/evaluate", openapi_extra=described.EVALUATE)(evaluations.evaluate)
     app.post("/compare", openapi_extra=described.COMPARE)(evaluations.compare)
+    app.post("/apply", openapi_extra=described.APPLY)(evaluations.apply)
     app.post("/predict", openapi_extra=described.PREDICT)(predicting.predict)
     return app
 
@@ -96,7 +97,7 @@ def _add_errors(app: FastAPI) -> None:
 
     async def refused(_: Request, error: Exception) -> Response:
         assert isinstance(error, Refusal)  # noqa: S101 (as it is registered)
-        return JSONResponse({"error": error.sentence}, error.status)
+        return JSONResponse(error.told, error.status)
 
     async def unknown(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 400

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant.web.wanted import OF_COMPARISONS, OPTIONS
+from calibrant.web.wanted import OF_APPLYING, OF_COMPARISONS, OPTIONS
 
 ABOUT = (
     "Judges and repairs the probabilities of classifiers. Files are held in memory while they are answered "
-    'and are not kept. Errors are one sentence: {"error": "..."}.'
+    'and are not kept. Errors are one sentence, {"error": "..."}, with the `columns` of a wrong table.'
 )
 EXAMPLE_CSV = "label,prob\n" + "".join(f"{row % 3 // 2},{0.2 + 0.3 * (row % 3)}\n" for row in range(24))
 """Predictions of an event: of each third of the rows one in three comes true."""
@@ -50,7 +50,8 @@ _LINES = {
     "application/x-ndjson": {
         "schema": {
             "description": "Where the request accepts it: lines with `progress` and `share`, and a last one "
-            "with `json` (a text), `report` (HTML), `calibrator` (base64) and `calibrator_name`; or `error`."
+            "with `json` (a text), `report` (HTML), `calibrator` (base64), `calibrator_name` and a table's "
+            "`columns`; or `error`."
         }
     }
 }
@@ -80,6 +81,31 @@ COMPARE = {
     ),
     "responses": _responses({"kind": "binary", "paired": True}, more=_LINES),
 }  # fmt: skip
+APPLY = {
+    "requestBody": _form(
+        {
+            "file": _FILE,
+            "calibrator": {
+                "type": "string",
+                "format": "binary",
+                "description": "A calibrator that `calibrant fit` or `/evaluate` wrote (.safetensors).",
+            },
+            **{name: option.schema for name, option in OF_APPLYING.items()},
+        },
+        ["file", "calibrator"],
+        {
+            "file": {"name": "predictions.csv", "content": EXAMPLE_CSV},
+            "calibrator": {"name": "platt.safetensors", "content": "...", "encoding": "base64"},
+        },
+    ),
+    "responses": _responses({})
+    | {
+        "200": {
+            "description": "The file with calibrated probabilities; `calibrant-notes` holds notes as JSON.",
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+}
 HEALTH = {"responses": {"200": {"content": {"application/json": {"example": {"status": "ok"}}}}}}
 ABOUT_SERVER = {"responses": {"200": {"content": {"application/json": {"example": {"model": None}}}}}}
 METRICS = {"responses": {"200": {"content": {"text/plain": {"example": "calibrant_held_bytes 0"}}}}}

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Protocol, TypeAlias
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -14,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.uploads import Form, Receiver, while_there
-from calibrant.web.wanted import OF_COMPARISONS, wanted_of
-from calibrant.web.work import Answer, compared, evaluated
+from calibrant.web.wanted import OF_APPLYING, OF_COMPARISONS, wanted_of
+from calibrant.web.work import Answer, Repaired, applied, compared, evaluated
 from calibrant.web.workers import Done, Progress
 
 LINES = "application/x-ndjson"
@@ -69,23 +70,48 @@ class Evaluations:
 
         return await self._answer(request, task)
 
+    async def apply(self, request: Request) -> Response:
+        """Calibrate new predictions by a fitted calibrator: the file, and notes as JSON in a header."""
+
+        def task(form: Form) -> Messages:
+            wanted = wanted_of(form, report=False, known=OF_APPLYING)
+            return self._workers.run(
+                applied, form.only("calibrator"), form.only("file"), wanted, self._limits
+            )
+
+        return await while_there(request, self._file(self._messages(request, task)))
+
+    async def _file(self, messages: Messages) -> Response:
+        found: Repaired = await _value_of(messages)
+        headers = {
+            "content-disposition": f"attachment; filename*=UTF-8''{quote(found.name)}",
+            "calibrant-notes": json.dumps(found.notes),
+        }
+        return Response(found.content, media_type="application/octet-stream", headers=headers)
+
     async def _answer(self, request: Request, task: Callable[[Form], Messages]) -> Response:
         messages = self._messages(request, task)
         begun = _Lines.begun(messages) if _as_lines(request) else self._last(messages)
         return await while_there(request, begun)
 
     async def _last(self, messages: Messages) -> Response:
-        async with aclosing(messages):
-            async for message in messages:
-                if isinstance(message, Done):
-                    return Response(message.value.json, media_type="application/json")
-        raise RuntimeError("a worker ended without a word")
+        answer: Answer = await _value_of(messages)
+        return Response(answer.json, media_type="application/json")
 
     async def _messages(self, request: Request, task: Callable[[Form], Messages]) -> Messages:
         """What the task says; the request's bytes are held as long."""
         async with self._receiver.form(request) as form, aclosing(task(form)) as messages:
             async for message in messages:
                 yield message
+
+
+async def _value_of(messages: Messages) -> Any:
+    """What is computed in the end."""
+    async with aclosing(messages):
+        async for message in messages:
+            if isinstance(message, Done):
+                return message.value
+    raise RuntimeError("a worker ended without a word")
 
 
 def _as_lines(request: Request) -> bool:
@@ -127,14 +153,15 @@ async def _lines(begun: list[Progress | Done], further: Messages) -> AsyncGenera
         async for message in further:
             yield _line(message)
     except Refusal as refusal:
-        yield json.dumps({"error": refusal.sentence}) + "\n"
+        yield json.dumps(refusal.told) + "\n"
 
 
 def _line(message: Progress | Done) -> str:
     if isinstance(message, Progress):
         return json.dumps({"progress": message.words, "share": round(message.share, 4)}) + "\n"
     answer: Answer = message.value
-    told = {"report": answer.report, "calibrator_name": answer.calibrator_name, "json": answer.json}
+    told: dict[str, Any] = {"report": answer.report, "json": answer.json, "columns": answer.columns}
+    told["calibrator_name"] = answer.calibrator_name
     if answer.calibrator is not None:
         told["calibrator"] = base64.b64encode(answer.calibrator).decode("ascii")
     return json.dumps(told) + "\n"

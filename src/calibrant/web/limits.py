@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 MIB = 1 << 20
 
@@ -36,11 +38,16 @@ class Limits:
 
 
 class Refusal(Exception):  # noqa: N818 (it is an answer)
-    """An answer with a status and one sentence."""
+    """An answer with a status and one sentence, and perhaps with the columns of the table that is wrong."""
 
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(status, sentence)
-        self.status, self.sentence = status, " ".join(sentence.split())
+    def __init__(self, status: int, sentence: str, columns: Sequence[str] = ()) -> None:
+        super().__init__(status, sentence, columns)
+        self.status, self.sentence, self.columns = status, " ".join(sentence.split()), tuple(columns)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The content of the answer."""
+        return {"error": self.sentence} | ({"columns": self.columns} if self.columns else {})
 
 
 def size(count: int) -> str:

@@ -103,6 +103,7 @@ OF_COMPARISONS = {name: option for name, option in OPTIONS.items() if name != "m
 _READING = (
     *("label_column", "prob_columns", "logit_columns", "weight_column", "group_column", "cluster", "format"),
 )
+OF_APPLYING = {name: OPTIONS[name] for name in _READING if name not in {"label_column", "weight_column"}}
 _GROUPS = frozenset({"group", "groups"})
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +18,14 @@ from calibrant.web.wanted import Wanted
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
-    from calibrant.predictions import Predictions
+    from calibrant.predictions import Kind, Predictions
 
 Tell = Callable[[str, float], None]
 _AS_IT_COMES = Wanted()
+_OF_COLUMNS = re.compile(r"`columns` \((--[a-z, -]+)\)")
+_BESIDE = re.compile(r" \(--[^)]*\)")
+_OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)(?: [A-Z]+\b)?")
+"""Options of the command line: for the names of columns, beside those of arguments, and alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +36,32 @@ class Answer:
     report: str | None = None
     calibrator: bytes | None = None
     calibrator_name: str | None = None
+    columns: tuple[str, ...] = ()
+    """The columns of the first file, if it is a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repaired:
+    """A file of calibrated predictions, and what to say of it."""
+
+    name: str
+    content: bytes
+    notes: tuple[str, ...]
+
+
+@contextmanager
+def said_in_fields(files: Sequence[Upload], wanted: Wanted) -> Generator[None]:
+    """What is wrong with a file, in the names of the fields, with the columns that there are.
+
+    Raises:
+        Refusal: In place of an error of a reader or of an evaluation.
+    """
+    try:
+        yield
+    except InputError as error:
+        said = str(error)
+        file = next((each for each in files if said.startswith(f"{each.name}: ")), files[0])
+        raise Refusal(422, in_fields(said), columns_of(file, wanted)) from error
 
 
 def evaluated(file: Upload, calibration: Upload | None, wanted: Wanted, limits: Limits, tell: Tell) -> Answer:
@@ -38,16 +70,18 @@ def evaluated(file: Upload, calibration: Upload | None, wanted: Wanted, limits: 
     from calibrant.reports.commands import with_commands
 
     tell(f"reading {file.name}", 0.0)
-    predictions = predictions_of(file, limits, wanted)
-    other = None if calibration is None else predictions_of(calibration, limits, wanted)
-    found = with_commands(
-        evaluate(
+    with said_in_fields([file, *([] if calibration is None else [calibration])], wanted):
+        predictions = predictions_of(file, limits, wanted)
+        other = None if calibration is None else predictions_of(calibration, limits, wanted)
+        judged = evaluate(
             predictions,
             calibration=other,
             calibrators=wanted.method or None,
             progress=lambda words, share: tell(words, 0.8 * share),
             **wanted.judging,
-        ),
+        )
+    found = with_commands(
+        judged,
         reading=wanted.words("group_column", "cluster"),
         applying=wanted.words("label_column", "group_column", "cluster"),
     )
@@ -61,6 +95,7 @@ def evaluated(file: Upload, calibration: Upload | None, wanted: Wanted, limits: 
         report=_report(found),
         calibrator=calibrator,
         calibrator_name=None if calibrator is None else f"{found.verdict.recommended}.safetensors",
+        columns=columns_of(file, wanted),
     )
 
 
@@ -69,17 +104,51 @@ def compared(files: Sequence[Upload], wanted: Wanted, limits: Limits, tell: Tell
     from calibrant.evaluation import compare
 
     models: list[tuple[str, Predictions]] = []
-    for file, name in zip(files, _names(files), strict=True):
-        tell(f"reading {file.name}", 0.0)
-        models.append((name, predictions_of(file, limits, wanted)))
-    found = compare(models, progress=lambda words, share: tell(words, 0.8 * share), **wanted.judging)
+    with said_in_fields(files, wanted):
+        for file, name in zip(files, _names(files), strict=True):
+            tell(f"reading {file.name}", 0.0)
+            models.append((name, predictions_of(file, limits, wanted)))
+        found = compare(models, progress=lambda words, share: tell(words, 0.8 * share), **wanted.judging)
     if not wanted.report:
         return Answer(json=found.to_json())
     tell("drawing the report", 0.85)
-    return Answer(json=found.to_json(), report=_report(found))
+    return Answer(json=found.to_json(), report=_report(found), columns=columns_of(files[0], wanted))
 
 
-def predictions_of(file: Upload, limits: Limits, wanted: Wanted = _AS_IT_COMES) -> Predictions:
+def applied(calibrator: Upload, file: Upload, wanted: Wanted, limits: Limits, tell: Tell) -> Repaired:
+    """Calibrate new predictions by a calibrator that was sent; a table keeps its columns."""
+    from calibrant.calibrators.cohorts.files import load_either
+    from calibrant.evaluation.applying import apply, pooled
+    from calibrant.predictions.formats.mark import mark_in
+    from calibrant.predictions.same_form import write_in_form_of
+
+    tell(f"reading {file.name}", 0.0)
+    with path_of(calibrator.content) as path:
+        try:
+            loaded = load_either(path)
+        except InputError as error:
+            raise InputError(str(error).replace(str(path), calibrator.name)) from error
+    with said_in_fields([file], wanted):
+        several = "multilabel" if pooled(loaded, calibrator.name).kind_ == "multilabel" else None
+        given = predictions_of(file, limits, wanted, kind=several)
+        if mark_in(given.notes) is not None:
+            raise InputError(f"{file.name} is calibrated already; choose the predictions before that.")
+        if given.top_k is not None:
+            raise InputError(f"{file.name} holds the largest logits only: calibrate it by `calibrant apply`.")
+        tell("applying the calibrator", 0.5)
+        found = apply(loaded, given, calibrator=calibrator.name, file=file.name)
+    ending = ending_of(file, wanted)
+    new_ending = {".safetensors": ".npz"}.get(ending, ending.removesuffix(".gz"))  # whose writers need a name
+    with path_of(file.content) as source, path_of() as out:
+        write_in_form_of(source, ending, out, new_ending, found.predictions, wanted.columns)
+        content = out.read_bytes()
+    name = f"{file.name.partition('.')[0]}-calibrated{new_ending}"
+    return Repaired(name=name, content=content, notes=(*given.notes, *found.notes))
+
+
+def predictions_of(
+    file: Upload, limits: Limits, wanted: Wanted = _AS_IT_COMES, *, kind: Kind | None = None
+) -> Predictions:
     """The predictions in a file that was sent.
 
     Raises:
@@ -87,14 +156,14 @@ def predictions_of(file: Upload, limits: Limits, wanted: Wanted = _AS_IT_COMES) 
         InputError: If it holds none.
     """
     from calibrant.predictions import load_predictions
-    from calibrant.predictions.formats.roster import FORMATS, known_ending
 
-    name = file.name if wanted.format is None else f"it.{wanted.format.removeprefix('.')}"
-    ending = known_ending(Path(name), [each for each in FORMATS if each != ".npy"])  # which lacks labels
+    ending = ending_of(file, wanted)
     check_packed(file.content, file.name, limits)
     with path_of(file.content) as path:
         try:
-            found = load_predictions(path, columns=wanted.columns, format=ending[1:], name=file.name)
+            found = load_predictions(
+                path, columns=wanted.columns, kind=kind, format=ending[1:], name=file.name
+            )
         except InputError as error:
             raise InputError(str(error).replace(str(path), file.name)) from error
         except MemoryError:
@@ -106,6 +175,40 @@ def predictions_of(file: Upload, limits: Limits, wanted: Wanted = _AS_IT_COMES) 
     if found.groups is None:
         raise InputError(f"{file.name}: `cluster` {wanted.cluster} needs groups, and there are none.")
     return found.with_clusters(found.groups)
+
+
+def ending_of(file: Upload, wanted: Wanted) -> str:
+    """The format of a file that was sent.
+
+    Raises:
+        InputError: If it is unknown.
+    """
+    from calibrant.predictions.formats.roster import FORMATS, known_ending
+
+    name = file.name if wanted.format is None else f"it.{wanted.format.removeprefix('.')}"
+    return known_ending(Path(name), [each for each in FORMATS if each != ".npy"])  # which lacks labels
+
+
+def columns_of(file: Upload, wanted: Wanted) -> tuple[str, ...]:
+    """The names of a table's columns; none where the file is no table, or cannot be read as one."""
+    from calibrant.predictions.formats.roster import FORMATS
+
+    with path_of(file.content) as path:
+        try:
+            return tuple(FORMATS[ending_of(file, wanted)].names(path))
+        except InputError:
+            return ()
+
+
+def in_fields(said: str) -> str:
+    """A sentence that speaks of the command's options, in the names of the fields.
+
+    Example:
+        >>> in_fields("Say so by `columns` (--label-column), or --percent; or give `positive_class` (--x).")
+        'Say so by `label_column`, or `percent`; or give `positive_class`.'
+    """
+    said = _OF_COLUMNS.sub(r"\1", said)
+    return _OPTION.sub(lambda found: f"`{found[1].replace('-', '_')}`", _BESIDE.sub("", said))
 
 
 def _calibrator(found: Evaluation, predictions: Predictions) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -101,6 +102,24 @@ class StreamingMetric(Metric, ABC):
 
     def _start(self) -> None:
         """Set up the state, for a metric without settings of its own."""
+
+    def extra_repr(self) -> str:
+        """The settings that are not the default."""
+        given = inspect.signature(type(self).__init__).parameters.values()
+        settings = [(each.name, getattr(self, each.name, each.default), each.default) for each in given]
+        return ", ".join(f"{name}={value!r}" for name, value, default in settings if value != default)
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draw a value, or several such as those of each epoch; by default what :meth:`compute` returns.
+
+        Args:
+            val: Results of :meth:`compute` or of calling the metric.
+            ax: Matplotlib's axes; by default new ones.
+
+        Returns:
+            The figure and its axes.
+        """
+        return self._plot(val, ax)
 
     def update(self, probs: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Add a batch.

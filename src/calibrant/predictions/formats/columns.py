@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -17,9 +18,11 @@ from calibrant.predictions.checks import as_texts
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, OTHER, Header, without_start
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.known import DECISIONS, SPACES
+from calibrant.predictions.formats.mark import MARK
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
 from calibrant.predictions.labels import (
     OPPOSITE_NAMES,
+    is_fraction,
     opposite_of,
     refuse_missing,
     whole_number,
@@ -29,7 +32,7 @@ from calibrant.predictions.labels import (
 Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
 
 FAMILIES = {"logits": "logit", "probs": "prob", "confidence": "confidence"}
-SINGLES = ("split", "weight", "group", "cluster")
+SINGLES = ("split", "weight", "group", "cluster", MARK)
 # An array has the plural for its name, a column may have.
 KEYS = {"weight": "weights", "group": "groups", "cluster": "clusters"}
 BINARY_NAMES = ("negative_class", "positive_class")
@@ -258,10 +261,9 @@ def columns_of(arrays: Arrays) -> Columns:
         others["split"] = ["test" if code else "calibration" for code in arrays["split"].tolist()]
     if "weights" in arrays:
         others["weight"] = arrays["weights"].tolist()
-    if "groups" in arrays:
-        others["group"] = list(arrays["groups"])
-    if "clusters" in arrays:
-        others["cluster"] = list(arrays["clusters"])
+    others |= {name: list(arrays[KEYS[name]]) for name in ("group", "cluster") if KEYS[name] in arrays}
+    if MARK in arrays:
+        others[MARK] = [*arrays[MARK]] * num_samples
     family = FAMILIES[space]
     return Columns(
         others=others,
@@ -272,7 +274,7 @@ def columns_of(arrays: Arrays) -> Columns:
 
 def _named(name: str, header: Sequence[str]) -> tuple[str, ...]:
     """The column of this name, or of its plural, as arrays have it."""
-    if name == "split":
+    if name in {"split", MARK}:
         return (name,) if name in header else ()
     found = tuple(form for form in (name, f"{name}s") if form in header)
     if len(found) > 1:
@@ -363,7 +365,12 @@ def _two_classes(positive: str, labels: Sequence[Column]) -> list[str]:
 
 def _numbers(name: str, column: Column) -> Column:
     texts = as_texts(column)
-    return column if texts is None else whole_numbers(texts, name)
+    if texts is None:
+        return column
+    if any(map(is_fraction, texts)):  # refused as shares of votes, all classes together
+        with suppress(ValueError):
+            return np.array([float(text) for text in texts])
+    return whole_numbers(texts, name)
 
 
 def _constant(name: str, column: Column) -> str:

@@ -30,8 +30,7 @@ DELIMITERS = ",;\t|"  # the first of those that part a header into equally many 
 
 def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """Read text row by row, so that memory holds the numbers and not the text."""
-    with open_text(path) as file:
-        given, _ = header_of(file)
+    given = names_of(path)
     header = canonical(given, columns)
     layout = layout_of(header)
     numeric = {name: header.names.index(name) for name in (*layout.scores, *layout.weights)}
@@ -109,10 +108,15 @@ def header_of(file: TextIO) -> tuple[list[str], Iterator[tuple[int, list[str]]]]
     return [name.strip() for name in header], numbered
 
 
+def names_of(path: Path) -> list[str]:
+    """The names of the columns."""
+    with open_text(path) as file:
+        return header_of(file)[0]
+
+
 def records_of(path: Path) -> tuple[list[dict[str, str]], list[int]]:
     """Rows by the names of the columns, and the line that each ends on."""
-    with open_text(path) as file:
-        header, _ = header_of(file)
+    header = names_of(path)
     numbered = list(_rows(path))
     records = [dict(zip(header, map(str.strip, cells), strict=True)) for _, cells in numbered]
     return records, [line for line, _ in numbered]

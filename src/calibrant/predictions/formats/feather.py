@@ -32,6 +32,11 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     return FileContents(fields=parquet.fields_in(_Table(whole_table(path)), columns))
 
 
+def names_of(path: Path) -> list[str]:
+    """The names of the columns."""
+    return whole_table(path).column_names
+
+
 def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """Rows by the names of the columns; they stand on no lines."""
     return whole_table(path).to_pylist(), []

@@ -29,6 +29,7 @@ from calibrant.predictions.formats.columns import (
 from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
 from calibrant.predictions.formats.known import ARRAYS, LABELS, space_of
 from calibrant.predictions.formats.lm_eval import LmScore
+from calibrant.predictions.formats.mark import MARK
 from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.formats.stated import names_stated, stated_fields, with_nested
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
@@ -69,6 +70,12 @@ def read(
         raise InputError("`lm_score` goes with samples of lm-evaluation-harness; these are other records.")
     with lines_named(lines):
         return FileContents(fields=fields_of_records(records, columns), lines=lines)
+
+
+def names_in(path: Path, *, whole: bool) -> list[str]:
+    """The names of all fields; of arrays by name none, as those are no columns."""
+    found = contents(path, whole=whole)
+    return [] if isinstance(found, dict) else names_of(found[0])
 
 
 def records_of(path: Path, *, whole: bool) -> tuple[list[Record], list[int]]:
@@ -227,6 +234,8 @@ def _of_pipelines(
     truth = next((each for each in ("label", "labels", *LABELS) if each in names), None)
     if truth is not None:
         arrays["labels"] = [record.get(truth) for record in records]
+    if MARK in names:
+        arrays[MARK] = [record.get(MARK) for record in records]
     found = _of_arrays({**arrays, **stated})
     if "labels" in found:
         _refuse_numbers_for_names(found["labels"], classes, truth or "labels", name)
@@ -268,7 +277,7 @@ def _refuse_numbers_for_names(labels: Any, classes: Sequence[str], truth: str, n
 
 def _array(name: str, values: Any) -> Any:
     """Numbers as an array, texts as they are."""
-    if name in {"class_names", "groups", "clusters", "kind"}:
+    if name in {"class_names", "groups", "clusters", "kind", MARK}:
         return [str(each) for each in values] if isinstance(values, list) else values
     if isinstance(values, list) and values and all(isinstance(each, str) for each in values):
         return values

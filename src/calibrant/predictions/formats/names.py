@@ -15,6 +15,7 @@ from calibrant._math.arrays import as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import KINDS, as_texts
 from calibrant.predictions.formats.known import LABELS
+from calibrant.predictions.formats.mark import MARK, notes_of_mark
 from calibrant.predictions.labels import refuse_missing
 
 ACCEPTED = (
@@ -68,7 +69,7 @@ def choose(found: Collection[str]) -> Chosen:
             absent = next(base + suffix for suffix in suffixes if base + suffix not in found)
             raise InputError(f"it holds `{present[0]}` and no `{absent}`.")
         used += present
-    singles = ["kind"] if space == "confidence" else ["kind", "class_names"]
+    singles = ["kind", MARK] if space == "confidence" else ["kind", MARK, "class_names"]
     if len(suffixes) == 1:
         singles.append("split")
     used += [name for name in singles if name in found]
@@ -92,7 +93,8 @@ def fields_of(arrays: Mapping[str, Any], chosen: Chosen) -> dict[str, Any]:
     if "true_label" in fields:
         fields["labels"] = fields.pop("true_label")
         fields["correct"] = _agreement(fields["labels"], fields.pop("pred_label"))
-    fields["notes"] = _unused_note(chosen, labelled=not TRUTH.isdisjoint(fields))
+    unused = _unused_note(chosen, labelled=not TRUTH.isdisjoint(fields))
+    fields["notes"] = (*notes_of_mark(arrays.get(MARK)), *unused)
     return fields
 
 

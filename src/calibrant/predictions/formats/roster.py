@@ -36,6 +36,8 @@ class Format:
     """In bytes; 0 where they can only be read whole."""
     records: Callable[[Path], tuple[Sequence[Mapping[str, Any]], Sequence[int]]] | None = None
     """Reads rows as they stand, and their lines. Who reads such takes names of columns, ``columns``."""
+    names: Callable[[Path], Sequence[str]] = lambda _: ()
+    """The names of its columns, if it has such."""
 
     @property
     def tabular(self) -> bool:
@@ -52,15 +54,21 @@ def npy_format(labels: Path | None = None) -> Format:
     )
 
 
+def _names_of_parquet(path: Path) -> list[str]:
+    with parquet.opened(path) as file:
+        return file.schema_arrow.names
+
+
 MANY_PARQUET = Format(read=parquet_files.read, records=parquet_files.records_of)
 """A folder of Parquet files, or an address; they are read part by part elsewhere."""
-_TEXT = Format(read=csv_file.read, write=csv_file.write, records=csv_file.records_of)
-_ARROW = Format(read=feather.read, write=feather.write, records=feather.records_of)
+_TEXT = Format(read=csv_file.read, write=csv_file.write, records=csv_file.records_of, names=csv_file.names_of)
+_ARROW = Format(read=feather.read, write=feather.write, records=feather.records_of, names=feather.names_of)
 _JSON, _LINES = (
     Format(
         read=partial(json_file.read, whole=whole),
         write=partial(json_file.write, whole=whole),
         records=partial(json_file.records_of, whole=whole),
+        names=partial(json_file.names_in, whole=whole),
     )
     for whole in (True, False)
 )
@@ -77,6 +85,7 @@ FORMATS = {
         stream=parquet.stream,
         size_of_scores=parquet.size_of_scores,
         records=parquet.records_of,
+        names=_names_of_parquet,
     ),
     ".feather": _ARROW,
     ".arrow": _ARROW,

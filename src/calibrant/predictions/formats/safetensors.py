@@ -12,6 +12,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant.predictions.formats.arrays import fields_of_arrays
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged, disk_errors
+from calibrant.predictions.formats.mark import MARK
 
 
 def read(path: Path) -> FileContents:
@@ -21,7 +22,7 @@ def read(path: Path) -> FileContents:
     try:
         with safe_open(path, framework="pt") as file:
             metadata: dict[str, str] = file.metadata() or {}
-            named = ("class_names", "groups", "clusters", "kind")
+            named = ("class_names", "groups", "clusters", "kind", MARK)
             texts = {name: metadata[name] for name in named if name in metadata}
             names = [*file.keys(), *texts]
 

@@ -21,6 +21,7 @@ from calibrant.predictions.formats import csv_file, feather, json_file, lm_eval,
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import layout_of
 from calibrant.predictions.formats.known import space_of
+from calibrant.predictions.formats.mark import MARK
 
 Scores: TypeAlias = NDArray[np.float64]  # (N, k)
 _FORMULA = re.compile(r"\s*[=@]|\s*[+-](?!\s*[\d.,]+(e[+-]?\d+)?\s*%?\s*$)", flags=re.IGNORECASE)
@@ -47,9 +48,10 @@ def write_like(
     scores: Scores,
     columns: ColumnNames | None,
     *,
+    mark: str | None = None,
     raw: bool = False,
 ) -> bool:
-    """Write a table anew, with these scores in place of its own, whole or not at all.
+    """Write a table anew, with these scores in place of its own, and perhaps a mark.
 
     Columns of logits are called ``prob...`` then, as they hold probabilities; all other names stay. In CSV,
     texts that a spreadsheet would run as formulas get a ``'`` before them unless ``raw``.
@@ -62,11 +64,10 @@ def write_like(
     """
     text = partial(_write_text, raw=raw)
     write = {_TEXT: text, _JSON: _write_json, _PARQUET: _write_parquet}[_FAMILIES[ending]]
-    prepared = write(source, ending, new_ending, scores, columns)
+    prepared = write(source, ending, new_ending, scores, columns, mark)
     if prepared is None:
         return False
-    with atomic_write(out) as temporary:
-        prepared(temporary)
+    prepared(out)
     return True
 
 
@@ -122,7 +123,14 @@ def _check_rows(count: int, scores: Scores) -> None:
 
 
 def _write_text(
-    source: Path, ending: str, new_ending: str, scores: Scores, columns: ColumnNames | None, *, raw: bool
+    source: Path,
+    ending: str,
+    new_ending: str,
+    scores: Scores,
+    columns: ColumnNames | None,
+    mark: str | None,
+    *,
+    raw: bool,
 ) -> _Write:
     with csv_file.open_text(source) as file:
         start, delimiter = csv_file.beginning(file)
@@ -139,6 +147,8 @@ def _write_text(
             row[place] = (text.replace(".", ",") if commas else text) + sign
     for place, title in places.items():
         rows[0][place] = title
+    if mark is not None:
+        _mark_rows(rows, header, mark)
     if not raw:
         _escape_formulas(rows)
     if ending != new_ending and ".tsv" in ending + new_ending:
@@ -149,6 +159,13 @@ def _write_text(
             csv.writer(file, lineterminator="\n", delimiter=delimiter).writerows(rows)
 
     return write
+
+
+def _mark_rows(rows: list[list[str]], header: list[str], mark: str) -> None:
+    """Write the mark into its column, which may be new."""
+    place = header.index(MARK) if MARK in header else len(header)
+    for row, cell in zip(rows, itertools.chain([MARK], itertools.repeat(mark)), strict=False):
+        row[place : place + 1] = [cell]
 
 
 def _escape_formulas(rows: list[list[str]]) -> None:
@@ -168,14 +185,21 @@ def _escape_formulas(rows: list[list[str]]) -> None:
 
 
 def _write_json(
-    source: Path, ending: str, new_ending: str, scores: Scores, columns: ColumnNames | None
+    source: Path,
+    ending: str,
+    new_ending: str,
+    scores: Scores,
+    columns: ColumnNames | None,
+    mark: str | None,
 ) -> _Write | None:
     found = json_file.contents(source, whole=ending == ".json")
     if isinstance(found, dict) or lm_eval.are_samples(found[0]):
         return None
     records, _ = found
     _check_rows(len(records), scores)
-    return _json_writer(_records(records, scores.tolist(), columns), whole=new_ending == ".json")
+    marked = {} if mark is None else {MARK: mark}
+    changed = [each | marked for each in _records(records, scores.tolist(), columns)]
+    return _json_writer(changed, whole=new_ending == ".json")
 
 
 def _json_writer(records: Sequence[json_file.Record], *, whole: bool) -> _Write:
@@ -219,11 +243,19 @@ def _records(
 
 
 def _write_parquet(
-    source: Path, ending: str, new_ending: str, scores: Scores, columns: ColumnNames | None
+    source: Path,
+    ending: str,
+    new_ending: str,
+    scores: Scores,
+    columns: ColumnNames | None,
+    mark: str | None,
 ) -> _Write:
     table = (parquet_files if ending == ".parquet" else feather).whole_table(source)
     write = (parquet if new_ending == ".parquet" else feather).write_table
     _check_rows(table.num_rows, scores)
+    if mark is not None:
+        table = table.drop_columns([MARK] if MARK in table.column_names else [])
+        table = table.append_column(MARK, [[mark] * len(scores)])
     if (lists := parquet.lists_in(table.schema, columns)) is not None:
         table = table.set_column(table.column_names.index(lists), _probs(lists), [list(scores)])
         return lambda path: write(table, path)

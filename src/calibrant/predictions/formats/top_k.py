@@ -15,6 +15,7 @@ from calibrant.predictions.checks import as_texts
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames
 from calibrant.predictions.formats.columns import Layout, groups_together
 from calibrant.predictions.formats.known import LABELS, WEIGHTS
+from calibrant.predictions.formats.mark import MARK, notes_of_mark
 from calibrant.predictions.formats.names import listing
 from calibrant.predictions.labels import as_labels
 
@@ -30,8 +31,8 @@ TRUTH = ("labels", "label", *TOKENS, *LABELS)
 COMPANIONS = ("split", "weights", "groups", "clusters")
 """Names by which arrays and columns go; the first is calibrant's."""
 
-IMPLIED = frozenset({"confidence", "correct"})
-"""What the largest logits say themselves, and files that calibrant wrote hold beside them."""
+IMPLIED = frozenset({"confidence", "correct", MARK})
+"""What files that calibrant wrote hold beside the largest logits."""
 
 FEWEST_DRAWN, NEARLY_ALL = 20, 0.98
 """How many samples, and what share of them, make it a matter to be said that `token` is the most probable."""
@@ -60,7 +61,8 @@ def fields_of_top_k(
     fields, unused, left_out, by_token = _fields(found, read, columns or ColumnNames())
     top_k, true, _ = fields["top_k"], fields["labels"], fields.pop("truth")
     notes = [*left_out, *notes_of(top_k, true), *(drawn_notes(top_k, true) if by_token else ())]
-    return fields | {"notes": [*unused, *notes]}
+    marks = notes_of_mark(read(MARK)) if MARK in found else ()
+    return fields | {"notes": [*marks, *unused, *notes]}
 
 
 def piece_of_top_k(found: Sequence[str], read: Callable[[str], Any], columns: ColumnNames) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 // What both views of the page use.
 
-// One sentence for whatever went wrong.
-export async function sentence(answer) {
+// What went wrong, in one sentence, and perhaps the columns of the table.
+export async function refusal(answer) {
   try {
-    return (await answer.json()).error;
+    return await answer.json();
   } catch {
-    return `The server answered ${answer.status}.`;
+    return { error: `The server answered ${answer.status}.` };
   }
 }
 

@@ -1,5 +1,5 @@
 // What a network says of an image: probabilities before and after calibration, and where it sees a class.
-import { acceptDrops, sentence } from "/common.js";
+import { acceptDrops, refusal } from "/common.js";
 
 const MOST_ROWS = 14; // before the others are folded
 const MEANINGS = {
@@ -123,7 +123,7 @@ async function ask(name) {
   try {
     const answer = await fetch("/predict", { method: "POST", body: form });
     if (mine !== asked) return;
-    if (!answer.ok) throw new Error(await sentence(answer));
+    if (!answer.ok) throw new Error((await refusal(answer)).error);
     const [found] = (await answer.json()).predictions;
     if (mine !== asked) return;
     const seconds = (performance.now() - began) / 1000;

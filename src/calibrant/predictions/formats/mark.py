@@ -1,0 +1,77 @@
+"""What says in a file that its probabilities were calibrated, and by what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MARK = "calibrated_by"
+"""The array or column that holds the mark, the same in every row."""
+_START = "calibrant: "
+_FROM, _SEEN = " of file ", " (fitted on it)"
+_NOTE = "The probabilities are calibrated already, by "
+_DIGITS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """Which calibrator was applied, to which file."""
+
+    method: str
+    file: str = ""
+    """The first digits of the file's SHA-256, if it has one."""
+    seen: bool = False
+    """Whether the calibrator was fitted on these very samples."""
+
+    @classmethod
+    def of(cls, method: str, sha256: str, *, seen: bool = False, before: Mark | None = None) -> Mark:
+        """The mark of a file to which a calibrator was applied, perhaps after another one."""
+        if before is None:
+            return cls(method=method, file=sha256[:_DIGITS], seen=seen)
+        return cls(method=f"{before.method} + {method}", file=before.file, seen=seen or before.seen)
+
+    @property
+    def text(self) -> str:
+        """As it is in files.
+
+        Example:
+            >>> Mark.of("platt", "5e884898da280471", seen=True).text
+            'calibrant: platt of file 5e884898da28 (fitted on it)'
+        """
+        file = f"{_FROM}{self.file}" if self.file else ""
+        return f"{_START}{self.method}{file}{_SEEN if self.seen else ''}"
+
+    @property
+    def note(self) -> str:
+        """The same as a note on predictions."""
+        return f"{_NOTE}{self.text.removeprefix(_START)}."
+
+    @property
+    def brief(self) -> str:
+        """The note for readers, who don't need the file's digest."""
+        return f"{_NOTE}{self.method}."
+
+
+def notes_of_mark(values: Any) -> tuple[str, ...]:
+    """The note on predictions whose file holds these marks, if it holds any.
+
+    Example:
+        >>> notes_of_mark([None, "calibrant: platt"])
+        ('The probabilities are calibrated already, by platt.',)
+    """
+    cells = map(str, np.asarray(values, dtype=object).reshape(-1))
+    found = next((each for each in cells if each.startswith(_START)), None)
+    return () if found is None else (f"{_NOTE}{found.removeprefix(_START)}.",)
+
+
+def mark_in(notes: Iterable[str]) -> Mark | None:
+    """The mark that notes on predictions tell of."""
+    said = next((each for each in notes if each.startswith(_NOTE)), None)
+    if said is None:
+        return None
+    text = said.removeprefix(_NOTE).removesuffix(".")
+    method, _, file = text.removesuffix(_SEEN).partition(_FROM)
+    return Mark(method=method, file=file, seen=text.endswith(_SEEN))

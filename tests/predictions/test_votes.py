@@ -1,0 +1,59 @@
+"""Labels that are votes of several people: refused in one sentence, whose remedy is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant import InputError, Predictions, load_predictions
+from calibrant.calibrators import TemperatureScaling
+from calibrant.metrics import brier_score
+
+RNG = np.random.default_rng(0)
+PROBS = RNG.dirichlet([1, 1, 1], 200)
+COUNTS = np.array([RNG.multinomial(10, p) for p in PROBS])
+SHARES = COUNTS / 10
+REMEDY = "one row per class that has any, with their share as its weight"
+
+
+@pytest.mark.parametrize("labels", [SHARES, COUNTS])
+def test_votes_are_refused_with_the_remedy(labels: np.ndarray) -> None:
+    """As predictions, in a metric and in a fit."""
+    for take in (
+        lambda: Predictions(probs=PROBS, labels=labels),
+        lambda: brier_score(PROBS, labels),
+        lambda: TemperatureScaling().fit(np.log(PROBS), labels),
+    ):
+        with pytest.raises(InputError, match=REMEDY):
+            take()
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "npz"])
+def test_votes_in_files(tmp_path: Path, ending: str) -> None:
+    """As columns, and as an array."""
+    path = tmp_path / f"t.{ending}"
+    rows = np.hstack([PROBS, SHARES]).tolist()
+    names = [f"{what}_{name}" for what in ("prob", "label") for name in "abc"]
+    if ending == "csv":
+        path.write_text("\n".join([",".join(names), *(",".join(map(str, row)) for row in rows)]))
+    elif ending == "jsonl":
+        path.write_text("\n".join(str(dict(zip(names, row, strict=True))).replace("'", '"') for row in rows))
+    else:
+        np.savez(path, probs=PROBS, labels=SHARES)
+    with pytest.raises(InputError, match=REMEDY):
+        load_predictions(path)
+
+
+def test_the_remedy_gives_the_score_against_the_distribution() -> None:
+    """Rows with shares as weights: log loss is the cross-entropy; samples are the clusters."""
+    row, label = np.nonzero(COUNTS)
+    given = Predictions(probs=PROBS[row], labels=label, weights=SHARES[row, label], clusters=row)
+    found = calibrant.evaluate(given, calibrators=[], bootstrap=20)
+    loss = found.arm("uncalibrated").metrics["nll"].value
+    assert loss == pytest.approx(-(SHARES * np.log(PROBS)).sum(axis=1).mean(), rel=1e-12)
+    brier = found.arm("uncalibrated").metrics["brier"].value
+    expected = (SHARES[:, :, None] * (PROBS[:, None] - np.eye(3)) ** 2).sum(axis=(1, 2)).mean()
+    assert brier == pytest.approx(expected, rel=1e-12)
