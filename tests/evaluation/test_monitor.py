@@ -402,6 +402,9 @@ def test_windows_of_dates() -> None:
     assert windows_of(times, "1w").edges == ("2026-11-16", "2026-11-23", "2026-11-30")
     assert windows_of(times, "12h").edges[:2] == ("2026-11-20T12:00:00", "2026-11-21")
     assert windows_of(np.array([-0.5, 2.2]), 1).edges == ("-1", "0", "1", "2", "3")
+    unix = windows_of(np.array([1764000000.0, 1764000100.25]), 100)
+    assert unix.edges == ("1764000000", "1764000100", "1764000200")
+    assert windows_of(np.array([0.65]), 0.1).edges == ("0.6", "0.7")
 
 
 @pytest.mark.parametrize(
