@@ -123,7 +123,7 @@ def in_options(message: str, options: dict[str, str]) -> str:
     """
 
     def typed(match: re.Match[str]) -> str:
-        names = re.findall("`(.*?)`", match[0])
+        names: list[str] = re.findall("`(.*?)`", match[0])
         found = {name: None if name in DATA else options.get(OTHER_NAMES.get(name, name)) for name in names}
         if None in found.values():
             return match[0]

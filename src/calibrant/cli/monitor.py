@@ -48,11 +48,12 @@ def monitor(
         Path | None, typer.Option(help="Earlier predictions, to detect changes from.")
     ] = None,
     against: Annotated[
-        Literal["stated", "baseline"] | None,
+        Literal["stated", "baseline", "drift"] | None,
         typer.Option(
             "--alarm-on",
             metavar="WHAT",
-            help="Alarm on stated (miscalibration) or baseline (change; default with --baseline).",
+            help="Alarm on stated (miscalibration), baseline (change; default with --baseline) or drift (of "
+            "the probabilities; default without labels).",
         ),
     ] = None,
     label_delay: Annotated[
@@ -81,7 +82,8 @@ def monitor(
     """Alert (exit 1) when a deployed model loses calibration.
 
     Run it whenever new predictions arrive: the chance of ever raising a false alarm stays below
-    --false-alarms. Labels that aren't known yet can be empty.
+    --false-alarms. Labels that aren't known yet can be empty; without any, only a drift away from
+    --baseline is tested.
 
     Examples:
         calibrant monitor stream.csv --time date

@@ -49,7 +49,7 @@ def load_timed(
 
     Args:
         path: A table as for :func:`calibrant.load_predictions`; a cell of the label (or of ``correct``)
-            that is empty is a label that is not known yet.
+            that is empty is a label that is not known yet, and there may be no such column.
         time: The column of times: dates in the form of ISO 8601 (those with an offset are brought to UTC,
             those without are taken as they are), or numbers.
         columns: Other names of columns, as of :func:`calibrant.load_predictions`.
@@ -134,16 +134,20 @@ def _date(value: object) -> datetime | date | None:
 def _filled(
     records: Sequence[Record], time: str, columns: ColumnNames | None
 ) -> tuple[list[dict[str, Any]], NDArray[np.bool_]]:
-    """The records, less their times, with some label in place of those that are missing; which are known."""
+    """The records, less their times, with some label in place of those that are missing; which are known.
+
+    If none is known, the columns of labels are left out.
+    """
     names = [name for name in records[0] if name != time]
     header = canonical(names, columns)
     layout = layout_of(header)
     given = dict(zip(header.names, names, strict=True))
     wanted = layout.labels or tuple(name for name in ("correct", "true_label") if name in layout.singles)
     told = [given[name] for name in wanted]
-    labelled = np.array([all(record.get(name) not in {None, ""} for name in told) for record in records])
-    if not told or not labelled.any():
-        raise InputError("no label is known in it, so there is nothing to judge yet.")
+    labelled = np.array([_is_labelled(record, told) for record in records])
+    if not labelled.any():
+        left_out = {time, *told}
+        return [{k: cell for k, cell in record.items() if k not in left_out} for record in records], labelled
     known = records[int(labelled.argmax())]
     stand_in = {name: known[name] for name in told}
     filled = [
@@ -151,3 +155,7 @@ def _filled(
         for record, each in zip(records, labelled, strict=True)
     ]
     return filled, labelled
+
+
+def _is_labelled(record: Record, told: Sequence[str]) -> bool:
+    return bool(told) and all(record.get(name) not in {None, ""} for name in told)

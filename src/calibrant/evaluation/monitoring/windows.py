@@ -60,7 +60,7 @@ def windows_of(times: NDArray[np.generic], window: str | float) -> Windows:
         raise InputError(f"`window` must be a positive number where times are numbers; got {window!r}.")
     first, index = _indices(numbers, window, 0)
     starts = window * np.arange(first, first + index.max() + 2)
-    return Windows(index, tuple(map(_in_full, starts.tolist())))
+    return Windows(index, tuple(_in_full(float(each)) for each in starts))
 
 
 def ripe(times: NDArray[np.generic], windows: Windows, delay: str | float) -> NDArray[np.bool_]:
