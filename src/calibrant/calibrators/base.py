@@ -231,7 +231,8 @@ class Calibrator(FittedModule):
 
     def _solve_in_unit(self, samples: Samples, start: Mapping[str, float] | None) -> Solution:
         """The solution whatever the unit of the scores, with what is doubtful about the data."""
-        powers = self.unit_powers
+        in_any_unit = self._in_any_unit(samples)
+        powers = self.unit_powers if in_any_unit else {}
 
         def solve(inside: Samples, exponent: int) -> Solution:
             if start is None:
@@ -242,7 +243,7 @@ class Calibrator(FittedModule):
         return with_doubts_of_data(
             solved_at_ordinary_size(samples, solve, powers, self.objective),
             samples,
-            in_any_unit=self._in_any_unit(samples),
+            in_any_unit=in_any_unit,
         )
 
     def _in_any_unit(self, samples: Samples) -> bool:
