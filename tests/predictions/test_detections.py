@@ -10,7 +10,7 @@ import pytest
 
 from calibrant import InputError
 from calibrant.calibrators import PlattScaling, fit_detections, save_detection_calibration
-from calibrant.predictions import Predictions, load_detections
+from calibrant.predictions import DensePredictions, Predictions, load_detections
 from calibrant.predictions.repair_form import to_repair
 from command_line import call, one_line
 
@@ -63,7 +63,7 @@ def test_they_are_predictions_in_clusters(files) -> None:
     assert (found.kind, found.groups, found.clusters) == (
         "top_label", ("car", "car", "car", "dog", "dog"), ("7", "7", "7", "7", "8")
     )  # fmt: skip
-    assert found.notes == ("1 detections of crowds are left out.",)
+    assert found.notes == ("1 detection of crowds is left out.",)
 
 
 def test_groups_may_be_bands_of_the_boxes(files) -> None:
@@ -248,3 +248,9 @@ def test_a_calibrator_of_other_covariates_is_refused(names, files, tmp_path) -> 
     refused = call(*given, folder=tmp_path)
     said = "must name its covariates, each among x, y, width, height; got "
     assert (refused.returncode, said + (", ".join(names) or "no names") in refused.stderr) == (2, True)
+
+
+def test_one_image_is_told_in_the_singular() -> None:
+    """As one detection of crowds is."""
+    dense = DensePredictions(logits=np.zeros((1, 3, 2, 2)), labels=np.zeros((1, 2, 2), int))
+    assert repr(dense) == "DensePredictions(1 image, 3 classes, logits)"

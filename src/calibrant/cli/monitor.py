@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from calibrant._math.decimals import plural
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
     Bins,
@@ -149,7 +150,8 @@ def _show(found: Monitoring, *, quiet: bool) -> None:
         Console(highlight=False).print(_table(found))
         missing = found.num_samples - found.num_labelled
         if missing:
-            typer.echo(f"{missing:,} of {found.num_samples:,} samples have no label yet.")
+            have = "has" if missing == 1 else "have"
+            typer.echo(f"{missing:,} of {plural(found.num_samples, 'sample')} {have} no label yet.")
     for test in found.tests:
         alarmed = test.alarm is not None
         if not quiet or (alarmed and test.decides):

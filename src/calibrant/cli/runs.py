@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def runs(
         from calibrant.experiments.sinks import export as send
 
         written = send(export, chosen)
-        typer.echo(f"{written} runs written to {export}, {len(chosen) - written} were there")
+        typer.echo(f"{plural(written, 'run')} written to {export}, {len(chosen) - written} were there")
     elif as_json:
         for each in chosen:
             typer.echo(json.dumps(_plain(each), allow_nan=False))

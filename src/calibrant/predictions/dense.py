@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from calibrant._math.checks import check_at_least
+from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant.predictions.contents import Source
 from calibrant.predictions.image_files import (
@@ -223,7 +224,9 @@ class DensePredictions:
         return Image(name=name, scores=flat, labels=target)
 
     def __repr__(self) -> str:
-        return f"DensePredictions({self.num_images} images, {self.num_classes} classes, {self.space})"
+        return (
+            f"DensePredictions({plural(self.num_images, 'image')}, {self.num_classes} classes, {self.space})"
+        )
 
 
 def of_two_classes(scores: NDArray[Any], space: str) -> NDArray[Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.contents import Source
@@ -62,14 +63,15 @@ class Detections:
             InputError: If a name is none of these, or bands do not begin at rising numbers.
         """
         groups = self._in_bands(bands) if bands else self.classes
-        note = f"{self.num_left_out:,} detections of crowds are left out." if self.num_left_out else None
+        are = "is" if self.num_left_out == 1 else "are"
+        note = f"{plural(self.num_left_out, 'detection')} of crowds {are} left out."
         return Predictions(
             confidence=self.confidences,
             correct=self.correct,
             groups=groups,
             clusters=self.images if len(set(self.images)) > 1 else None,
             source=self.source,
-            notes=() if note is None else (note,),
+            notes=(note,) if self.num_left_out else (),
         )
 
     def _in_bands(self, bands: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from calibrant._math.checks import check_choice
+from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, in_clusters, no_labels
 from calibrant.evaluation.judging.measure import measure
@@ -233,9 +234,9 @@ def _missing_note(windows: Windows, known: NDArray[np.bool_], awaited: NDArray[n
     some = set(windows.index[known].tolist()) & set(windows.index[awaited & ~known].tolist())
     if not some:
         return ()
-    number = "1 window" if len(some) == 1 else f"{len(some)} windows"
     said = (
-        f"Labels are missing in {number}. If some classes get theirs earlier, that looks like miscalibration"
+        f"Labels are missing in {plural(len(some), 'window')}. If some classes get theirs earlier, that "
+        "looks like miscalibration"
     )
     return (f"{said}: let windows wait until all labels are there (`label_delay`, --label-delay).",)
 
