@@ -65,6 +65,12 @@ def _unfocus(scores: Tensor, kind: str) -> Tensor:
     return 4 * inverse_focal_map_log_odds(scores, 2.0)
 
 
+def _shift_alone(scores: Tensor, kind: str) -> Tensor:
+    """Log-odds that are right but for a shift."""
+    del kind
+    return scores - 1.5
+
+
 def _shift(scores: Tensor, kind: str) -> Tensor:
     """Another prevalence, and over-confident by 1.8."""
     return 1.8 * (scores + 1.2)
@@ -162,6 +168,9 @@ def _scalings() -> list[Entry]:
     by_class = (("multiclass",), False)
     return [
         Entry("platt", _shift, log_loss, ("binary", "multilabel"), keeps_argmax=False),
+        Entry(
+            "platt(fixed_slope=True)", _shift_alone, log_loss, ("binary", "multilabel"), keeps_argmax=False
+        ),
         Entry("vector", _stretch_by_class, log_loss, *by_class),
         Entry("matrix", _mix, log_loss, *by_class),
         Entry("structured-matrix", _mix, log_loss, *by_class),

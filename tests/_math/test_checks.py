@@ -18,6 +18,7 @@ from calibrant._math.checks import (
     row_sum_tolerance,
 )
 from calibrant._math.errors import InputError
+from calibrant.metrics import brier_score
 
 
 @pytest.mark.parametrize(
@@ -163,3 +164,13 @@ def test_options() -> None:
             check_num_bins(bad)
     with pytest.raises(InputError, match="`num_bins` must be at least 1; got -1"):
         check_num_bins(-1)
+
+
+@pytest.mark.parametrize("make", [list, np.array])
+def test_labels_that_are_words_are_told_to_be_numbered(make) -> None:
+    """Lists are taken as arrays are; words get the remedy, which numbers them as scikit-learn does."""
+    words, probs = make(["no", "yes", "no"]), [0.2, 0.7, 0.4]
+    with pytest.raises(TypeError, match=r"row 0 holds 'no'; number the classes from 0, as `numpy\.unique"):
+        brier_score(probs, words)
+    numbers = np.unique(words, return_inverse=True)[1]
+    assert brier_score(probs, numbers.tolist()) == brier_score(np.array(probs), numbers)

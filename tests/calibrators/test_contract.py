@@ -364,6 +364,16 @@ def test_nan_is_refused(entry: Any, kind: str, calibrated: Make) -> None:
     nan_is_refused(entry, kind, calibrated)
 
 
+def test_no_rows_give_none(entry: Any, kind: str, calibrated: Make) -> None:
+    """A batch without samples keeps its shape, which must be that of the fit."""
+    scores, _, calibrator = usual(entry, kind, calibrated)
+    assert calibrator.predict_proba(scores[:0]).shape == scores[:0].shape
+    assert calibrator(scores[:0].float()).dtype == torch.float32
+    if kind != "binary":
+        with pytest.raises(InputError, match=r"must have the shape \(N, "):
+            calibrator.predict_proba(scores[:0, :1])
+
+
 def test_objective_has_derivatives_or_not(entry: Any, calibrated: Make) -> None:
     """The claim of smoothness is true, and so is its denial."""
     (objective_is_smooth if entry.smooth else objective_bends)(entry, entry.kinds[0], calibrated)

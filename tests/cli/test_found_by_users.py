@@ -241,3 +241,11 @@ def test_an_empty_recipe_is_refused(tmp_path: Path) -> None:
     assert "empty.toml sets nothing; a recipe must at least say what to train on, such as" in one_line(
         done.stderr
     )
+
+
+def test_columns_of_a_file_are_not_called_by_options(tmp_path: Path) -> None:
+    """Columns may be named as options are; what the library calls its arguments is still translated."""
+    (tmp_path / "other.csv").write_text("seed,bins,age\n1,2,3\n")
+    done = call("evaluate", "other.csv", folder=tmp_path)
+    assert "found no predictions in `seed`, `bins`, `age`; name columns" in one_line(done.stderr)
+    assert "--label-column and --prob-columns say which they are" in done.stderr

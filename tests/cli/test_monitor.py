@@ -100,8 +100,7 @@ def test_what_is_no_table_gets_a_sentence(tmp_path: Path) -> None:
     [
         ("when,label,prob\nyesterday,1,0.5\n", "`when` must hold a date .* line 2 holds 'yesterday'"),
         ("when,label,prob\n2026-01-01,1,0.5\n,1,0.5\n", "line 3 is empty"),
-        ("when,label,prob\n2026-01-01,,0.5\n", "no label is known yet: `label` is missing in every row"),
-        ("when,died,prob\n2026-01-01,1,0.5\n", "no column of labels, only `died`, `prob`"),
+        ("when,label,prob\n" + 2 * "2026-01-01,,0.5\n", "no sample has a label yet; .* give a --baseline"),
         ("when,label,prob\n", "it holds no rows"),
     ],
 )
@@ -173,3 +172,20 @@ def test_not_a_number_and_none_in_records_are_missing(tmp_path: Path) -> None:
     assert load_timed(tmp_path / "t.jsonl", time="t").labelled.tolist() == [True, True, False, False] * 2
     (tmp_path / "t.csv").write_text("t,label,prob_EU,prob_NA\n1,EU,0.5,0.5\n2,NA,0.5,0.5\n3,,0.5,0.5\n")
     assert load_timed(tmp_path / "t.csv", time="t").labelled.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("header", ["when,prob", "when,prob,label"])
+def test_a_stream_without_labels_is_watched_for_drift(tmp_path: Path, header: str) -> None:
+    """With no column of labels, or an empty one: stated probabilities are compared with the baseline's."""
+    rng = np.random.default_rng(0)
+    before = "".join(f"{int(rng.random() < prob)},{prob}\n" for prob in rng.beta(2, 2, 600))
+    (tmp_path / "before.csv").write_text("label,prob\n" + before)
+    probs = np.concatenate([rng.beta(2, 2, 600), rng.beta(4, 2, 200)])
+    end = "," if "label" in header else ""
+    rows = "".join(f"2026-11-{1 + row // 200:02d},{prob}{end}\n" for row, prob in enumerate(probs))
+    (tmp_path / "now.csv").write_text(f"{header}\n{rows}")
+    code, said = run(tmp_path, "now.csv", "--time", "when", "--baseline", "before.csv")
+    assert code == 1
+    assert "ALARM: The distribution of the stated probabilities differs from the baseline" in said
+    assert "most likely since 2026-11-04" in said
+    assert "whether they are still right needs labels" in said

@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant import InputError
+from calibrant._math.memory import bounded_memory
 
 TABLE = "label,prob\n1,0.7\n0,0.5\n1,0.6\n0,0.2\n"
 
@@ -49,3 +56,39 @@ def test_a_terminal_without_width_shows_the_result(tmp_path) -> None:
     found = run("calibrant check p.csv", tmp_path, COLUMNS="0")
     assert found.returncode in {0, 1, 2}
     assert found.stdout + found.stderr
+
+
+def _swelling_archive(path: Path) -> None:
+    """0.4 MB of zeros, 400 MB when unpacked."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("labels.npy", "w") as file:
+            np.save(file, np.zeros(2))
+        with archive.open("probs.npy", "w") as file:
+            header = {"descr": "<f8", "fortran_order": False, "shape": (50_000_000,)}
+            np.lib.format.write_array_header_1_0(file, header)
+            for _ in range(50):
+                file.write(bytes(8_000_000))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing limits memory")
+def test_more_memory_than_there_is_is_one_sentence(tmp_path) -> None:
+    """Files that swell when they are read or unpacked; small ones are judged beside the same limit."""
+    (tmp_path / "p.csv").write_text(TABLE)
+    (tmp_path / "p.json").write_text("[" + ",".join(['{"a":1}'] * 2_000_000) + "]")
+    _swelling_archive(tmp_path / "p.npz")
+    limited = "ulimit -d 450000; calibrant check {} --max-ece 1"
+    assert run(limited.format("p.csv"), tmp_path).returncode == 0
+    for name in ("p.json", "p.npz"):
+        found = run(limited.format(name), tmp_path)
+        assert found.returncode == 2
+        assert f"{name}: it needs more memory than there is".encode() in found.stderr
+        assert b"Traceback" not in found.stderr
+
+
+def test_memory_that_runs_short_later_is_told_with_what_is_left() -> None:
+    """Of Python's errors and of torch's; others stay as they are."""
+    for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")):
+        with pytest.raises(InputError, match="this needs more memory than there is"), bounded_memory():
+            raise error
+    with pytest.raises(RuntimeError, match="another"), bounded_memory():
+        raise RuntimeError("another")

@@ -258,15 +258,20 @@ def test_probabilities_and_sizes_may_differ(tmp_path) -> None:
     ("changed", "message"),
     [
         ({"labels": np.zeros((3, 2, 2), int)}, "`labels` must hold 2 images; got 3"),
-        ({"labels": np.full((2, 2, 2), 7)}, "image '0' holds 7: .* pass ignore_index=7"),
-        ({"labels": np.full((2, 2, 2), 3)}, "image '0' holds 3: .* pass ignore_index=3"),
+        ({"labels": np.full((2, 2, 2), 7)}, "image '0' holds 7; pass ignore_index=7"),
+        ({"labels": np.full((2, 2, 2), 3)}, "image '0' holds 3; pass ignore_index=3"),
         ({"labels": np.zeros((2, 2, 3), int)}, "image '0' has"),
         ({"logits": np.full((2, 3, 2, 2), np.nan)}, "finite numbers; image '0' holds nan"),
         ({"logits": np.zeros((2, 3))}, "shape"),
         ({"class_names": ["a"]}, "must hold 3 names; got 1"),
         ({"names": ["a", "a"]}, "2 different names; got 2 names, 1 of them different"),
         ({"names": ["a", "a", "b"]}, "2 different names; got 3 names"),
-        ({"logits": np.zeros((2, 1, 2, 2))}, "two classes or more; got one"),
+        ({"labels": np.full((2, 2, 2), 3)}, "image '0' holds 3; .* or subtract 1 if classes are numbered"),
+        (
+            {"logits": np.zeros((2, 1, 2, 2)), "labels": np.full((2, 2, 2), 255)},
+            "image '0' holds 255; .* or write 1 if it marks class 1",
+        ),
+        ({"labels": np.zeros((2, 3, 2, 2), int)}, "pass `labels.argmax.1.` if they are one-hot"),
         ({"labels": np.full((2, 2, 2), 0.5)}, "must be integers; image '0' holds 0.5"),
         ({"labels": np.full((2, 2, 2), np.nan)}, "must be integers; image '0' holds nan"),
     ],
@@ -276,6 +281,45 @@ def test_what_is_wrong_is_said_with_the_image(changed, message) -> None:
     given = {"logits": np.zeros((2, 3, 2, 2)), "labels": np.zeros((2, 2, 2), int)} | changed
     with pytest.raises(InputError, match=message):
         image_rows(DensePredictions(**given))
+
+
+@pytest.mark.parametrize("space", ["logits", "probs"])
+def test_a_score_of_one_class_is_an_event(space, tmp_path) -> None:
+    """With a channel or without, as arrays and as files, labels too: the numbers of two channels."""
+    rng = np.random.default_rng(0)
+    odds = rng.normal(size=(5, 6, 7))
+    labels = (rng.random((5, 6, 7)) < 0.5).astype(int)
+    event = odds if space == "logits" else 1 / (1 + np.exp(-odds))
+    pair = np.stack([np.zeros_like(odds) if space == "logits" else 1 - event, event], axis=1)
+    wanted = image_rows(DensePredictions(**{space: pair}, labels=labels))
+    np.save(tmp_path / f"{space}.npy", event)
+    np.save(tmp_path / "labels.npy", labels)
+    for scores, truth in (
+        (event, labels),
+        (event[:, None], labels),
+        (event[:, None], labels[:, None]),
+        (list(event), list(labels)),
+    ):
+        dense = DensePredictions(**{space: scores}, labels=truth)
+        assert (dense.kind, dense.num_classes) == ("binary", 2)
+        assert image_rows(dense) == wanted
+    assert image_rows(load_dense(tmp_path)) == wanted
+
+
+@pytest.mark.parametrize("channel", [(), (1,)])
+def test_images_of_an_event_are_repaired_in_their_form(channel, tmp_path) -> None:
+    """The probability of the event, in the shape that the scores have."""
+    rng = np.random.default_rng(0)
+    odds = rng.normal(size=(6, *channel, 8, 9))
+    (tmp_path / "images").mkdir()
+    np.save(tmp_path / "images" / "logits.npy", 2 * odds)
+    np.save(tmp_path / "images" / "labels.npy", rng.random(odds.shape) < 1 / (1 + np.exp(-odds)))
+    call("fit", "images", "--method", "temperature", "--all", "--out", "c.safetensors", folder=tmp_path)
+    done = call("apply", "c.safetensors", "images", "--out", "repaired", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    temperature = float(load_calibrator(tmp_path / "c.safetensors").temperature)
+    wanted = 1 / (1 + np.exp(-2 * odds / temperature))
+    np.testing.assert_allclose(np.load(tmp_path / "repaired" / "probs.npy"), wanted, atol=1e-12)
 
 
 def test_large_images_of_probabilities_are_calibrated_like_small_ones(monkeypatch) -> None:

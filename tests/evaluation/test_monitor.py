@@ -24,7 +24,12 @@ from calibrant.evaluation.monitoring.evidence import (
     mean_of,
     over_starts,
 )
-from calibrant.evaluation.monitoring.questions import Watched, calibration_test, change_tests
+from calibrant.evaluation.monitoring.questions import (
+    Watched,
+    calibration_test,
+    change_test,
+    drift_tests,
+)
 from calibrant.evaluation.monitoring.windows import MOST, windows_of
 
 PER_DAY = 200
@@ -306,9 +311,7 @@ def test_a_class_that_changed_since_the_baseline_is_named(rng) -> None:
     )
     stream = Predictions(logits=logits, labels=labels, class_names=["a", "b", "c"])
     windows = windows_of(np.arange(4500.0) // 500, 1)
-    changed = next(
-        iter(change_tests(Watched(stream, stream, windows, windows.index, 0.05), before, decides=True))
-    )
+    changed = change_test(Watched(stream, stream, windows, windows.index, 0.05), before, decides=True)
     assert (changed.alarm is not None and changed.alarm >= 6, changed.about) == (True, "c")
 
 
@@ -382,7 +385,8 @@ def test_the_stakes_of_a_question_are_one_together(kind, rng, monkeypatch) -> No
     monkeypatch.setattr("calibrant.evaluation.monitoring.questions.mean_of", noting)
     windows = windows_of(np.arange(120.0) // 40, 1)
     watched = Watched(stream, stream, windows, windows.index, 0.05)
-    asked = [calibration_test(watched, decides=True), *change_tests(watched, stream, decides=True)]
+    asked = [calibration_test(watched, decides=True), change_test(watched, stream, decides=True)]
+    asked += drift_tests(watched, stream, labelled=True, decides=False)
     assert stakes == pytest.approx([1.0] * len(asked), abs=1e-12)
 
 
@@ -402,6 +406,9 @@ def test_windows_of_dates() -> None:
     assert windows_of(times, "1w").edges == ("2026-11-16", "2026-11-23", "2026-11-30")
     assert windows_of(times, "12h").edges[:2] == ("2026-11-20T12:00:00", "2026-11-21")
     assert windows_of(np.array([-0.5, 2.2]), 1).edges == ("-1", "0", "1", "2", "3")
+    unix = windows_of(np.array([1764000000.0, 1764000100.25]), 100)
+    assert unix.edges == ("1764000000", "1764000100", "1764000200")
+    assert windows_of(np.array([0.65]), 0.1).edges == ("0.6", "0.7")
 
 
 @pytest.mark.parametrize(
@@ -433,6 +440,7 @@ def test_wrong_times_get_a_sentence(times, window, said) -> None:
         ({"labelled": [True]}, "`labelled` must be booleans of shape"),
         ({"labelled": np.zeros(400, dtype=bool)}, "no sample has a label yet"),
         ({"against": "baseline"}, '`against="baseline"` goes with a `baseline`'),
+        ({"against": "drift"}, '`against="drift"` goes with a `baseline`'),
         ({"false_alarms": 0}, "`false_alarms` must lie between 0 and 1"),
         ({"baseline": Predictions(confidence=[0.5, 0.6], correct=[1, 0])}, "`baseline` must be binary"),
     ],
@@ -461,3 +469,38 @@ def test_windows_wait_for_their_labels() -> None:
         monitor(stream, when, window=1, labelled=known, label_delay=20)
     with pytest.raises(InputError, match="`label_delay` must be a number where times are numbers"):
         monitor(stream, when, window=1, labelled=known, label_delay="2d")
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel", "top_label"])
+def test_without_labels_a_drift_is_the_alarm(kind) -> None:
+    """The same probabilities are quiet, others an alarm; labels that are not known are not looked at."""
+    rng = np.random.default_rng(0)
+    shape = {"binary": (), "top_label": ()}.get(kind, (3,))
+
+    def made(size: int, sharpness: float) -> Predictions:
+        scores = sharpness * rng.normal(size=(size, *shape))
+        if kind == "top_label":
+            return Predictions(confidence=1 / (1 + np.exp(-scores)))
+        return Predictions(logits=scores, kind=kind)
+
+    before, same, other = made(1000, 1), made(600, 1), made(600, 3)
+    days = np.arange(600) // 100
+    quiet, loud = (monitor(each, days, window=1, baseline=before, bootstrap=2) for each in (same, other))
+    assert (quiet.against, quiet.passed, loud.passed, loud.num_labelled) == ("drift", True, False, 0)
+    assert [test.key for test in loud.tests if test.decides] == ["confidence"]
+    assert not {"calibration", "change", "true-classes"} & {test.key for test in loud.tests}
+    (mean,) = loud.windows[0].metrics.values()
+    stated = other.probs if kind in {"binary", "multilabel"} else other.confidence
+    assert mean.value == pytest.approx(float(stated[:100].mean()))
+
+
+def test_a_drift_may_decide_where_labels_are_known(rng) -> None:
+    """Then the other questions are answered as notes, and labels of none are as if there were none."""
+    stream, when = _stream(rng, 4)
+    baseline, _ = _stream(rng, 8)
+    found = monitor(stream, when, window=1, baseline=baseline, against="drift", bootstrap=2)
+    assert [test.key for test in found.tests if test.decides] == ["confidence"]
+    assert {"calibration", "change", "true-classes"} < {test.key for test in found.tests}
+    none = np.zeros(stream.num_samples, dtype=bool)
+    blind = monitor(stream, when, window=1, labelled=none, baseline=baseline, bootstrap=2)
+    assert (blind.against, len(blind.tests)) == ("drift", 2)

@@ -37,8 +37,9 @@ from calibrant.integrations.sklearn import CalibratedClassifier
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 
 SEVERAL = [name for name in available() if "multiclass" in build(name).kinds]
-"""Methods for any number of classes; scikit-learn's checks have two and three."""
-TRIED = ["temperature", "isotonic", "vector"]
+"""Methods for any number of classes; scikit-learn's checks have two and three, or two as the tags say."""
+OF_TWO = [name for name in available() if "multiclass" not in build(name).kinds]
+TRIED = ["temperature", "isotonic", "vector", "platt"]
 
 
 @parametrize_with_checks([CalibratedClassifier(LogisticRegression(C=1), cv=3, method=name) for name in TRIED])
@@ -52,13 +53,13 @@ def test_sklearns_own_checks(estimator: Any, check: Any) -> None:
 @parametrize_with_checks(
     [
         CalibratedClassifier(GaussianNB(), cv=3, method=name)
-        for name in (*SEVERAL, "auto")
+        for name in (*SEVERAL, *OF_TWO, "auto")
         if name not in TRIED
     ]
 )
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::RuntimeWarning")
 def test_sklearns_own_checks_of_the_others(estimator: Any, check: Any) -> None:
-    """The same of every other method that takes two and three classes."""
+    """The same of every other method."""
     check(estimator)
 
 
@@ -252,7 +253,7 @@ def test_platt_is_not_for_ten_classes(digits: Any) -> None:
     """A calibrator of two classes refuses ten, before any fold is fitted."""
     X, y, _, _ = digits
     for method in ("platt", "beta", "quadratic"):
-        with pytest.raises(InputError, match=f"{method} is for two, and there are 10"):
+        with pytest.raises(InputError, match=f"Only binary .* `method` {method}, and there are 10 classes"):
             CalibratedClassifier(_NeverFitted(), method=method, cv=3).fit(X, y)
 
 

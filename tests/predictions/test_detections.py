@@ -10,7 +10,7 @@ import pytest
 
 from calibrant import InputError
 from calibrant.calibrators import PlattScaling, fit_detections, save_detection_calibration
-from calibrant.predictions import Predictions, load_detections
+from calibrant.predictions import DensePredictions, Predictions, load_detections
 from calibrant.predictions.repair_form import to_repair
 from command_line import call, one_line
 
@@ -63,7 +63,7 @@ def test_they_are_predictions_in_clusters(files) -> None:
     assert (found.kind, found.groups, found.clusters) == (
         "top_label", ("car", "car", "car", "dog", "dog"), ("7", "7", "7", "7", "8")
     )  # fmt: skip
-    assert found.notes == ("1 detections of crowds are left out.",)
+    assert found.notes == ("1 detection of crowds is left out.",)
 
 
 def test_groups_may_be_bands_of_the_boxes(files) -> None:
@@ -141,7 +141,7 @@ def test_new_detections_are_repaired_as_they_are(tmp_path, count: int) -> None:
     given[0]["score"] = 1.5
     (tmp_path / "new.json").write_text(json.dumps(given))
     wrong = call("apply", "c.safetensors", "new.json", "--out", "out.json", folder=tmp_path)
-    assert "new.json: `score` must lie in 0..1; detection 0 has 1.5" in wrong.stderr
+    assert "new.json: `score` must be a number in 0..1; detection 0 has 1.5" in wrong.stderr
 
 
 def test_wrong_files_are_named(files, tmp_path) -> None:
@@ -151,7 +151,9 @@ def test_wrong_files_are_named(files, tmp_path) -> None:
         load_detections(truth, results)
     for key, value, message in (
         ("image_id", 9, "detection 1 is in image 9, which is not annotated"),
-        ("score", 1.5, "`score` must lie in 0..1; detection 1 has 1.5"),
+        ("image_id", "8", "detection 1 is in image '8', which is not annotated; .* such as 7"),
+        ("score", "0.5", "`score` must be a number in 0..1; detection 1 has '0.5'"),
+        ("score", 1.5, "`score` must be a number in 0..1; detection 1 has 1.5"),
         ("category_id", 5, "detection 1 is of class 5, which is none of the 2 `categories`"),
         ("bbox", [0, 0, 1], "`bbox` must be x, y, width and height; got"),
         ("bbox", [0, 0, 1, float("nan")], "`bbox` must be x, y, width and height; got"),
@@ -161,11 +163,49 @@ def test_wrong_files_are_named(files, tmp_path) -> None:
         (tmp_path / "wrong.json").write_text(json.dumps(found))
         with pytest.raises(InputError, match=message):
             load_detections(tmp_path / "wrong.json", truth)
-    (tmp_path / "wrong.json").write_text('[{"image_id": 7}]')
-    with pytest.raises(InputError, match="an entry lacks 'score'"):
+    (tmp_path / "wrong.json").write_text('[{"image_id": 7, "score": 0.5}]')
+    with pytest.raises(InputError, match="an entry lacks 'category_id'"):
         load_detections(tmp_path / "wrong.json", truth)
+    (tmp_path / "wrong.json").write_text("[]")
+    with pytest.raises(InputError, match="must be a list of detections"):
+        load_detections(tmp_path / "wrong.json", truth)
+    (tmp_path / "wrong.json").write_text('{"annotations": []}')
+    with pytest.raises(InputError, match="with `images`, `annotations` and `categories`"):
+        load_detections(results, tmp_path / "wrong.json")
     with pytest.raises(InputError, match="`iou` must be above 0"):
         load_detections(results, truth, iou=0)
+
+
+def test_boxes_of_two_corners_are_refused(files) -> None:
+    """x1, y1, x2, y2 read as corner and size would end beyond the images; boxes at an edge may."""
+    results, truth = files
+    keys = ("image_id", "category_id", "bbox", "score")
+    corners = [(7, 1, [60, 30, 90, 45], 0.6), (8, 2, [50, 50, 80, 95], 0.9), (8, 2, [1, 1, 9, 9], 0.9)]
+    results.write_text(json.dumps([dict(zip(keys, each, strict=True)) for each in corners]))
+    with pytest.raises(InputError, match=r"2 of 3 boxes would end beyond .* as if they held two corners"):
+        load_detections(results, truth)
+    sizes = [(7, 1, [60, 30, 45, 25], 0.6), (8, 2, [50, 50, 60, 55], 0.9)]
+    results.write_text(json.dumps([dict(zip(keys, each, strict=True)) for each in sizes]))
+    assert len(load_detections(results, truth).confidences) == 2
+
+
+def test_detections_of_one_image_are_judged_without_clusters(files) -> None:
+    """There is nothing to resample; a file of other images has clusters."""
+    results, truth = files
+    given = [each for each in json.loads(results.read_text()) if each["image_id"] == 7]
+    results.write_text(json.dumps(given))
+    assert load_detections(results, truth).predictions().clusters is None
+
+
+def test_files_of_coco_alone_are_called_so(files) -> None:
+    """Without --annotations, and annotations without detections."""
+    results, truth = files
+    for arguments, message in (
+        ((results,), "it holds COCO's detections; name their --annotations"),
+        ((truth,), "it holds COCO's annotations; give it as --annotations of a file of detections"),
+        ((results, "--annotations", results), "with `images`, `annotations` and `categories`"),
+    ):
+        assert message in one_line(call("evaluate", *map(str, arguments), folder=results.parent).stderr)
 
 
 def test_a_calibrator_by_place_is_fitted_and_applied_on_the_command_line(tmp_path) -> None:
@@ -209,3 +249,9 @@ def test_a_calibrator_of_other_covariates_is_refused(names, files, tmp_path) -> 
     refused = call(*given, folder=tmp_path)
     said = "must name its covariates, each among x, y, width, height; got "
     assert (refused.returncode, said + (", ".join(names) or "no names") in refused.stderr) == (2, True)
+
+
+def test_one_image_is_told_in_the_singular() -> None:
+    """As one detection of crowds is."""
+    dense = DensePredictions(logits=np.zeros((1, 3, 2, 2)), labels=np.zeros((1, 2, 2), int))
+    assert repr(dense) == "DensePredictions(1 image, 3 classes, logits)"

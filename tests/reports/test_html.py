@@ -381,6 +381,13 @@ def test_chance_is_answered_in_words_and_numbers(case: str, report_on: Any) -> N
         ) in section.text
 
 
+def test_nothing_is_drawn_after_where_nothing_is_recommended(report_on: Any) -> None:
+    """The calibrators that were tried are in the diagrams below only."""
+    (header,) = report_on("nothing to repair").page.all("header")
+    assert [each.text for each in header.all("figcaption")] == ["Before"]
+    assert "With:" not in header.text
+
+
 def test_the_first_screen_answers(report_on: Any) -> None:
     """Verdict, one line, the diagrams, three numbers with intervals and a command come before all else."""
     made = report_on("multiclass")

@@ -133,6 +133,8 @@ def _of_objects(array: np.ndarray[Any, np.dtype[Any]], name: str) -> np.ndarray[
         for each in values if isinstance(values, list) else [values]:
             if not isinstance(each, SupportsFloat) or isinstance(each, np.ndarray):
                 remedy = "; leave out rows where it is not known" if each is None else ""
+                if name == "labels" and isinstance(each, str):
+                    remedy = "; number the classes from 0, as `numpy.unique(labels, return_inverse=True)`"
                 raise TypeError(f"`{name}` must hold numbers; row {row} holds {str(each)[:60]!r}{remedy}.")
     if not array.size:
         return array.astype(np.float64)

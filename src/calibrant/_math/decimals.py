@@ -1,4 +1,4 @@
-"""How many digits a number is shown with."""
+"""Numbers in sentences and tables: digits, and nouns in singular and plural."""
 
 from __future__ import annotations
 
@@ -13,3 +13,13 @@ def decimals(value: float, digits: int) -> str:
         ('0.2500', '-1234567.0', '1.000e+300')
     """
     return f"{value:.{digits}f}" if abs(value) < TOO_WIDE else f"{value:.3e}"
+
+
+def plural(value: int, noun: str, nouns: str | None = None) -> str:
+    """A count with its noun.
+
+    Example:
+        >>> plural(1, "sample"), plural(2341, "sample"), plural(1, "class", "classes")
+        ('1 sample', '2,341 samples', '1 class')
+    """
+    return f"{value:,} {noun if value == 1 else nouns or noun + 's'}"

@@ -23,6 +23,10 @@ class LabelError(InputError, IndexError):
     """A label is that of no class; torch says this by an IndexError."""
 
 
+class ShortOfMemoryError(InputError, MemoryError):
+    """Memory does not suffice for the caller's input."""
+
+
 class NotFittedError(ValueError, AttributeError):
     """A calibrator was used before ``fit``."""
 

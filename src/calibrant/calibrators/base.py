@@ -224,14 +224,13 @@ class Calibrator(FittedModule):
         """One solution, or one for each label of multilabel data."""
         count = data.scores.shape[1] if data.kind == "multilabel" else 1
         starts = self._starts if len(self._starts) == count else [None] * count
-        return [
-            self._solve_in_unit(samples, start)
-            for start, samples in zip(starts, data.problems(), strict=True)
-        ]
+        pairs = zip(starts, data.problems(), strict=True)
+        return [self._solve_in_unit(samples, start) for start, samples in pairs]
 
     def _solve_in_unit(self, samples: Samples, start: Mapping[str, float] | None) -> Solution:
         """The solution whatever the unit of the scores, with what is doubtful about the data."""
-        powers = self.unit_powers
+        in_any_unit = self._in_any_unit(samples)
+        powers = self.unit_powers if in_any_unit else {}
 
         def solve(inside: Samples, exponent: int) -> Solution:
             if start is None:
@@ -242,7 +241,7 @@ class Calibrator(FittedModule):
         return with_doubts_of_data(
             solved_at_ordinary_size(samples, solve, powers, self.objective),
             samples,
-            in_any_unit=self._in_any_unit(samples),
+            in_any_unit=in_any_unit,
         )
 
     def _in_any_unit(self, samples: Samples) -> bool:
@@ -300,7 +299,7 @@ class Calibrator(FittedModule):
         if isinstance(logits, Tensor) and logits.is_floating_point():
             scores = logits  # with its gradient
         wide = scores.to(working_dtype(scores.dtype))
-        blocks = [self._calibrate(wide[rows]) for rows in row_slices(wide)]
+        blocks = [self._calibrate(wide[rows]) for rows in row_slices(wide)] or [wide]
         return back_to(torch.cat(blocks) if len(blocks) > 1 else blocks[0], scores.dtype)
 
     @torch.no_grad()

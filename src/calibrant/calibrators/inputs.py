@@ -26,7 +26,11 @@ def check_kind(name: str, kinds: Collection[Task], kind: Task, *, remedy: str) -
 def check_like_fit(
     name: str, kind: Task, num_classes: int, logits: ArrayLike, weights: ArrayLike | None = None
 ) -> Checked:
-    """Shapes and values; ``name`` is that of the calibrator."""
+    """Shapes and values, of which there may be none; ``name`` is that of the calibrator."""
+    given = as_float_tensor(logits, name="logits")
+    if given.ndim in {1, 2} and not len(given) and weights is None:
+        check_shape_like_fit(name, kind, num_classes, given)
+        return Checked(given, None, None, kind, num_classes)
     checked = check_logits(logits, weights=weights, task=kind, allow_minus_inf=True)
     if checked.num_classes != num_classes:
         raise InputError(

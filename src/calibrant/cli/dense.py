@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant.cli.terminal import refuse_calibrated
 
@@ -107,7 +108,7 @@ def apply_to_images(fitted: Calibrator | None, folder: Path, out: Path, *, force
         return repaired(predictions, fitted.predict_proba(form.scores)).probs.numpy()
 
     count = repair_images(folder, out, repair, num_classes=fitted.num_classes_, mark=mark.text)
-    return f"calibrated probabilities of {count:,} images: {out}"
+    return f"calibrated probabilities of {plural(count, 'image')}: {out}"
 
 
 def write_images(dense: DensePredictions, path: Path, *, num_bins: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+from calibrant._math.decimals import plural
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant.cli.reading import Reading
 from calibrant.cli.terminal import refuse_calibrated, write_unless_other
@@ -49,7 +50,7 @@ def fit_boxes(
     )
     by = ", ".join(("confidence", *COVARIATES))
     count, images = len(found.confidences), len(set(found.images))
-    said = f"{method}, fitted on {count} detections in {images} images by {by}"
+    said = f"{method}, fitted on {plural(count, 'detection')} in {plural(images, 'image')} by {by}"
     notes = [f"note: {each.message}" for each in caught]
     return [said, f"nll: {fitted.loss:.6g} after", *notes, f"calibrator: {out}"]
 
@@ -87,4 +88,4 @@ def apply_to_boxes(calibrator: Path, file: Path, reading: Reading, out: Path, *,
     scores = fitted.predict_proba(found.predictions.confidence.numpy(), boxes)
     repaired = marked(found.predictions.replace_probs(scores), f"{DETECTION}{fitted.method}")
     write_unless_other(out, lambda path: found.save(path, repaired), option="--out", force=force)
-    return f"calibrated scores of {len(scores):,} detections: {out}"
+    return f"calibrated scores of {plural(len(scores), 'detection')}: {out}"

@@ -283,14 +283,14 @@ def _table_of(answers: dict[str, Evaluation]) -> None:
     """A row for each file: what was found, and the repair."""
     from rich import box
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
+    from calibrant.cli.name_cell import Name
     from calibrant.evaluation.quantities.ece import ECE
     from calibrant.reports.words import brief
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
-    table.add_column("file", overflow="fold")
+    table.add_column("file")
     for title in ("n", "ECE", "repaired"):
         table.add_column(title, justify="right", no_wrap=True)
     for title in ("found", "repair"):
@@ -300,7 +300,7 @@ def _table_of(answers: dict[str, Evaluation]) -> None:
         error = before.metrics[ECE.key]
         repaired = "" if after is before else brief(after.metrics[ECE.key])[0]
         table.add_row(
-            escape(name),
+            Name(name),
             f"{answer.num_test:,}",
             "\n".join(brief(error)),
             repaired,

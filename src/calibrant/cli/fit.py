@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant.cli.choosing import chosen, fit_to_all, reads_pieces
 from calibrant.cli.dense import IgnoreIndex, positions_to_fit
@@ -219,7 +220,8 @@ def fit_by_group(calibrator: Calibrator, rows: Predictions, out: Path, *, force:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrantWarning)
         fitted = fit_groups(calibrator, rows.scores, rows.labels, groups=rows.groups, weights=rows.weights)
-    lines = [f"{calibrator.name}, fitted on {rows.num_samples} samples of {len(fitted.by_group)} groups"]
+    groups = plural(len(fitted.by_group), "group")
+    lines = [f"{calibrator.name}, fitted on {plural(rows.num_samples, 'sample')} of {groups}"]
     counts = Counter(rows.groups)
     lines.append(f"  all groups, {rows.num_samples} samples: {described(fitted.pooled)}")
     for part in (fitted.pooled, *fitted.by_group.values()):
@@ -249,8 +251,8 @@ def fit_overlapping(rows: Predictions, out: Path, *, force: bool) -> list[str]:
         fitted.start.class_names_ = rows.class_names
     write_unless_other(out, fitted.save, option="--out", force=force)
     said = (
-        f"{MULTICALIBRATION} after {start}, fitted on {rows.num_samples} samples of {len(fitted.groups)} "
-        f"groups: {len(fitted.corrections)} corrections"
+        f"{MULTICALIBRATION} after {start}, fitted on {plural(rows.num_samples, 'sample')} of "
+        f"{plural(len(fitted.groups), 'group')}: {plural(len(fitted.corrections), 'correction')}"
     )
     lines = [
         f"  {each.group or 'all'}, {each.count:g} samples, {each.low:g} to {each.high:g}: {each.shift:+.3f}"

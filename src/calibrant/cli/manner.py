@@ -26,6 +26,7 @@ QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
 
 DATA = frozenset(
     {"labels", "label", "weights", "groups", "split", "logits", "probs", "confidence", "correct"}
+    | {"images", "annotations"}
 )
 """Names of what files hold, which options are called as well."""
 OTHER_NAMES = {
@@ -112,17 +113,23 @@ def option_names(signature: inspect.Signature) -> dict[str, str]:
 def in_options(message: str, options: dict[str, str]) -> str:
     """A message of the library with options in place of the arguments of its functions.
 
+    Names listed beside others that are no options are names in a file.
+
     Example:
         >>> in_options("`num_bins` must be at least 1; got 0.", {"bins": "--bins"})
         '--bins must be at least 1; got 0.'
+        >>> in_options("it holds `bins`, `age`.", {"bins": "--bins"})
+        'it holds `bins`, `age`.'
     """
 
-    def option(match: re.Match[str]) -> str:
-        name = match[1]
-        typed = options.get(OTHER_NAMES.get(name, name))
-        return match[0] if typed is None or name in DATA else typed
+    def typed(match: re.Match[str]) -> str:
+        names: list[str] = re.findall("`(.*?)`", match[0])
+        found = {name: None if name in DATA else options.get(OTHER_NAMES.get(name, name)) for name in names}
+        if None in found.values():
+            return match[0]
+        return re.sub("`(.*?)`", lambda name: found[name[1]] or "", match[0])
 
-    said = re.sub(r"`([a-z_]+)`", option, message)
+    said = re.sub("`[^`\n]+`(?:(?:, | and )`[^`\n]+`)*", typed, message)
     said = re.sub(r"the limit of ([a-z0-9_]+)", lambda match: options.get(match[1], match[0]), said)
     said = re.sub(r"`[a-z_]+` \((--[a-z-]+), (--[a-z-]+)\) says", r"\1 and \2 say", said)
     said = re.sub(r"`\{[^`]*\}`, or (?=--)", "", said)  # a dictionary in place of options

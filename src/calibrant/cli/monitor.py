@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from calibrant._math.decimals import plural
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
     Bins,
@@ -48,11 +49,12 @@ def monitor(
         Path | None, typer.Option(help="Earlier predictions, to detect changes from.")
     ] = None,
     against: Annotated[
-        Literal["stated", "baseline"] | None,
+        Literal["stated", "baseline", "drift"] | None,
         typer.Option(
             "--alarm-on",
             metavar="WHAT",
-            help="Alarm on stated (miscalibration) or baseline (change; default with --baseline).",
+            help="Alarm on stated (miscalibration), baseline (change; default with --baseline) or drift (of "
+            "the probabilities; default without labels).",
         ),
     ] = None,
     label_delay: Annotated[
@@ -81,7 +83,8 @@ def monitor(
     """Alert (exit 1) when a deployed model loses calibration.
 
     Run it whenever new predictions arrive: the chance of ever raising a false alarm stays below
-    --false-alarms. Labels that aren't known yet can be empty.
+    --false-alarms. Labels that aren't known yet can be empty; without any, only a drift away from
+    --baseline is tested.
 
     Examples:
         calibrant monitor stream.csv --time date
@@ -147,7 +150,8 @@ def _show(found: Monitoring, *, quiet: bool) -> None:
         Console(highlight=False).print(_table(found))
         missing = found.num_samples - found.num_labelled
         if missing:
-            typer.echo(f"{missing:,} of {found.num_samples:,} samples have no label yet.")
+            have = "has" if missing == 1 else "have"
+            typer.echo(f"{missing:,} of {plural(found.num_samples, 'sample')} {have} no label yet.")
     for test in found.tests:
         alarmed = test.alarm is not None
         if not quiet or (alarmed and test.decides):

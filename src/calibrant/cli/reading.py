@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant._math.memory import bounded_memory
 from calibrant.cli.help import INPUT, SPACES
 from calibrant.cli.pipes import is_pipe, kept_of
 
@@ -329,7 +330,8 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
         given = {name: values.pop(name) for name in _OPTIONS}
         for name in ("prob_columns", "logit_columns", "score_columns", "bands"):
             given[name] = tuple(part.strip() for text in given[name] or () for part in text.split(","))
-        command(**values, reading=Reading(**given, positive_class=values.get("positive_class")))
+        with bounded_memory():
+            command(**values, reading=Reading(**given, positive_class=values.get("positive_class")))
 
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     vars(run)["__signature__"] = signature.replace(parameters=parameters)

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, indexable
+from sklearn.utils import check_array, get_tags, indexable
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
@@ -120,8 +120,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 class has fewer samples than there are folds.
         """
         check_choice("response", self.response, get_args(Response))
-        # An unknown method is refused before anything is fitted.
-        kinds = {"multiclass"} if self.method == "auto" else build(self.method).kinds
+        is_for_several = self._is_for_several()  # an unknown method is refused before anything is fitted
         prefit = self._is_prefit()
         estimator = LogisticRegression() if self.estimator is None else self.estimator
         if y is None:
@@ -130,17 +129,16 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         data, y, groups = indexable(X, y, groups)
         check_classification_targets(y)
         labels = column_or_1d(y, warn=True)
-        weights = None
-        if sample_weight is not None:
-            weights = _weights(sample_weight, len(labels))
+        weights = None if sample_weight is None else _weights(sample_weight, len(labels))
+        if weights is not None:
             _refuse_weightless(weights)
         self.classes_, targets = np.unique(labels, return_inverse=True)
         if prefit:
             targets = self._targets_of_prefit(estimator, labels)
-        if len(self.classes_) > 2 and "multiclass" not in kinds:
+        if len(self.classes_) > 2 and not is_for_several:
             raise InputError(
-                f'`method` must be for several classes, as "temperature" is; {self.method} is for two, and '
-                f"there are {len(self.classes_)}."
+                f"Only binary classification is supported by `method` {self.method}, and there are "
+                f'{len(self.classes_)} classes; take one for several, such as "temperature".'
             )
         if prefit:
             self.estimator_ = estimator
@@ -207,11 +205,13 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # pyright: ignore[reportAttributeAccessIssue]
-        from sklearn.utils import get_tags
-
         inner = get_tags(LogisticRegression() if self.estimator is None else self.estimator)
         tags.input_tags.sparse = inner.input_tags.sparse
+        tags.classifier_tags.multi_class = self._is_for_several()
         return tags
+
+    def _is_for_several(self) -> bool:
+        return self.method == "auto" or "multiclass" in build(self.method).kinds
 
     def _is_prefit(self) -> bool:
         if isinstance(self.cv, str) and self.cv != "prefit":

@@ -90,6 +90,24 @@ class Contents:
                 f"`{what}` of all classes are not known: these predictions hold top-label confidences."
             )
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether it is known what is true, or of confidences which are right."""
+        return (self.correct if self.kind == "top_label" else self.labels) is not None
+
+    def correctness(self) -> Tensor:
+        """Whether each prediction is right.
+
+        Raises:
+            InputError: If there are no labels.
+        """
+        if self.correct is not None:
+            return self.correct
+        if not self.has_labels:
+            missing = "correct" if self.kind == "top_label" else "labels"
+            raise InputError(f"whether predictions are correct cannot be told without `{missing}`.")
+        return self.top_labels()[1]
+
     def top_labels(self) -> tuple[Tensor, Tensor]:
         """Confidence and correctness, in pieces; without labels everything counts as wrong."""
         shape = self.store.shape if self.kind != "multiclass" else self.store.shape[:1]

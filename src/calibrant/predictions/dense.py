@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from calibrant._math.checks import check_at_least
+from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant.predictions.contents import Source
 from calibrant.predictions.image_files import (
@@ -51,9 +52,10 @@ class DensePredictions:
 
     Args:
         logits: Scores before the softmax: an array ``(N, C, d1, ...)``, which may be a memory map, or a
-            sequence of arrays ``(C, d1, ...)``, which may differ in size.
+            sequence of arrays ``(C, d1, ...)``, which may differ in size. A single channel, or images
+            ``(H, W)`` without one, are scores of class 1 of two.
         probs: The same for probabilities.
-        labels: Classes, ``(N, d1, ...)`` or a sequence of ``(d1, ...)``.
+        labels: Classes, ``(N, d1, ...)`` or a sequence of ``(d1, ...)``, with or without a channel.
         ignore_index: Positions with this label are left out.
         split: 0 or ``"calibration"`` for images to fit on, 1 or ``"test"`` for images to judge, ``(N,)``.
         class_names: One name per class.
@@ -92,17 +94,14 @@ class DensePredictions:
         if len(given) != len(labels):
             raise InputError(f"`labels` must hold {len(given)} images; got {len(labels)}.")
         check_at_least("the number of images", len(given), 1)
-        first = np.asarray(given[0])
-        if first.ndim < 2:
+        shape = np.shape(given[0])
+        if len(shape) < 2:
             raise InputError(
                 f"`{self.space}` must have shape (N, C, d1, ...), or be a sequence of (C, d1, ...); an image "
-                f"has shape {first.shape}."
+                f"has shape {shape}."
             )
-        self.num_classes = int(first.shape[0])
-        if self.num_classes < 2:
-            raise InputError(
-                f"`{self.space}` must have two classes or more; got one; stack 0 and the logit, or 1-p and p."
-            )
+        self._is_event = shape[0] == 1 or (len(shape) == 2 and shape == np.shape(labels[0]))
+        self.num_classes = 2 if self._is_event else int(shape[0])
         self.ignore_index = ignore_index
         self.class_names = None if class_names is None else tuple(str(each) for each in class_names)
         if self.class_names is not None and len(self.class_names) != self.num_classes:
@@ -190,12 +189,19 @@ class DensePredictions:
     def _image(self, place: int) -> Image:
         name = self.names[place]
         scores, labels = np.asarray(self._scores[place]), np.asarray(self._labels[place])
+        if self._is_event:
+            scores = of_two_classes(scores if scores.shape[0] == 1 else scores[None], self.space)
+        if labels.ndim == scores.ndim and labels.shape[0] == 1:
+            labels = labels[0]
         if scores.shape[0] != self.num_classes or scores.shape[1:] != labels.shape:
-            remedy = (
-                f"; for samples that are not images, `{self.space}` must have shape (N, C)"
-                if not labels.ndim
-                else ""
-            )
+            remedy = ""
+            if not labels.ndim:
+                remedy = f"; for samples that are not images, `{self.space}` must have shape (N, C)"
+            elif labels.shape == scores.shape:
+                remedy = (
+                    f"; pass `labels.argmax(1)` if they are one-hot, or `{self.space}[:, None]` if each "
+                    "position is one event"
+                )
             raise InputError(
                 f"`labels` must have the shape of `{self.space}` without the classes, of which there are "
                 f"{self.num_classes}; image {name!r} has {scores.shape} and {labels.shape}{remedy}."
@@ -207,14 +213,25 @@ class DensePredictions:
                 flat, target = flat[:, counts], target[counts]
         if len(target) and not (target.min() >= 0 and target.max() < self.num_classes):
             wrong = int(target[(target < 0) | (target >= self.num_classes)][0])
+            remedy = f"pass ignore_index={wrong} (--ignore-index {wrong}) if nothing is known there"
+            if wrong == self.num_classes:
+                remedy += ", or subtract 1 if classes are numbered from 1"
+            elif self.num_classes == 2 and wrong > 0 and (target[target != 0] == wrong).all():
+                remedy += ", or write 1 if it marks class 1"
             raise InputError(
-                f"`labels` must lie in 0..{self.num_classes - 1}; image {name!r} holds {wrong}: if it means "
-                f"that nothing is known there, pass ignore_index={wrong} (--ignore-index {wrong})."
+                f"`labels` must lie in 0..{self.num_classes - 1}; image {name!r} holds {wrong}; {remedy}."
             )
         return Image(name=name, scores=flat, labels=target)
 
     def __repr__(self) -> str:
-        return f"DensePredictions({self.num_images} images, {self.num_classes} classes, {self.space})"
+        return (
+            f"DensePredictions({plural(self.num_images, 'image')}, {self.num_classes} classes, {self.space})"
+        )
+
+
+def of_two_classes(scores: NDArray[Any], space: str) -> NDArray[Any]:
+    """Scores ``(2, d1, ...)`` of the single channel ``(1, d1, ...)`` of class 1."""
+    return np.concatenate([np.zeros_like(scores) if space == "logits" else 1 - scores, scores])
 
 
 def load_dense(
@@ -223,7 +240,7 @@ def load_dense(
     """Segmentation outputs of a folder or archive, of which one image at a time is read.
 
     - A folder with ``logits.npy`` (or ``probs.npy``) of shape ``(N, C, H, W)`` and ``labels.npy`` of shape
-      ``(N, H, W)``, which are mapped and not read.
+      ``(N, H, W)``, which are mapped and not read; scores of one event may do without ``C``.
     - A folder with the folders ``logits`` (or ``probs``) and ``labels``, in which files of the same names
       hold one image each: ``(C, H, W)`` and ``(H, W)``, ``.npy``.
     - A file ``.npz`` with ``logits`` (or ``probs``) and ``labels``, whose images are read in their order.

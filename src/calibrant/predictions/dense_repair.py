@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
-from calibrant.predictions.dense import is_dense
+from calibrant.predictions.dense import is_dense, of_two_classes
 from calibrant.predictions.formats.mark import MARK, notes_of_mark
 
 SPACES = ("logits", "probs")
@@ -100,6 +100,9 @@ def _written(folder: Path, out: Path, repair: Repair, num_classes: int | None) -
 def _repaired(
     image: NDArray[Any], space: str, repair: Repair, num_classes: int | None, name: str
 ) -> NDArray[Any]:
+    if num_classes == 2 and (image.shape[:1] == (1,) or (image.ndim == 2 and len(image) != 2)):
+        scores = of_two_classes(image.reshape(1, -1), space)
+        return _repaired(scores, space, repair, num_classes, name)[1].reshape(image.shape)
     if image.ndim < 2 or image.shape[0] != num_classes:
         raise InputError(
             f"{name} must have shape (C, d1, ...) with {num_classes} classes, as many as the calibrator was "

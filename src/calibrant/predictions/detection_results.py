@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
+from calibrant.predictions.detections import parsed, scores_of
 from calibrant.predictions.formats.mark import MARK, mark_in, notes_of_mark
 from calibrant.predictions.table import Predictions
 
@@ -46,18 +45,18 @@ def detection_results(path: Path, *, annotations: Path | None = None) -> Detecti
     """
     if path.suffix.lower() != ".json" or not path.is_file():
         return None
-    entries = _parsed(path)
+    entries = parsed(path)
     if not isinstance(entries, list) or not entries:
         return None
     entries = cast("list[Any]", entries)
     if not isinstance(entries[0], dict) or not {"image_id", "category_id", "score"} <= set(entries[0]):
         return None
-    for place, each in enumerate(entries):
-        score = each.get("score") if isinstance(each, dict) else None
-        if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
-            raise InputError(f"{path}: `score` must lie in 0..1; detection {place} has {score!r}.")
+    try:
+        scores = scores_of(entries)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
     predictions = Predictions(
-        confidence=np.array([float(each["score"]) for each in entries]),
+        confidence=scores,
         groups=None if annotations is None else _classes(entries, path, annotations),
         notes=notes_of_mark([str(each.get(MARK, "")) for each in entries]),
     )
@@ -65,7 +64,7 @@ def detection_results(path: Path, *, annotations: Path | None = None) -> Detecti
 
 
 def _classes(entries: Sequence[Mapping[str, Any]], path: Path, annotations: Path) -> list[str]:
-    truth = _parsed(annotations)
+    truth = parsed(annotations)
     if not isinstance(truth, dict):
         raise InputError(f"{annotations} must be COCO's annotations, with `categories`.")
     given = cast("dict[str, Any]", truth)
@@ -80,10 +79,3 @@ def _classes(entries: Sequence[Mapping[str, Any]], path: Path, annotations: Path
             )
         found.append(names.get(number, str(number)))
     return found
-
-
-def _parsed(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: it cannot be read as JSON ({error}).") from error

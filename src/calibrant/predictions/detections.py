@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.contents import Source
@@ -65,12 +66,14 @@ class Detections:
             InputError: If a name is none of these, or bands do not begin at rising numbers.
         """
         groups = self._in_bands(bands) if bands else self.classes
-        crowds = (f"{self.num_left_out:,} detections of crowds are left out.",) if self.num_left_out else ()
+        are = "is" if self.num_left_out == 1 else "are"
+        note = f"{plural(self.num_left_out, 'detection')} of crowds {are} left out."
+        crowds = (note,) if self.num_left_out else ()
         return Predictions(
             confidence=self.confidences,
             correct=self.correct,
             groups=groups,
-            clusters=self.images,
+            clusters=self.images if len(set(self.images)) > 1 else None,
             source=self.source,
             notes=(*self.marks, *crowds),
         )
@@ -114,14 +117,17 @@ def load_detections(
     """
     if not 0 < iou <= 1:
         raise InputError(f"`iou` must be above 0 and at most 1, as in 0.5; got {iou}.")
-    found, truth = _json(Path(results)), _json(Path(annotations))
-    if not isinstance(found, list) or not isinstance(truth, dict) or "annotations" not in truth:
+    found, truth = parsed(Path(results)), parsed(Path(annotations))
+    if not isinstance(found, list) or not found:
+        raise InputError(f"{results} must be a list of detections, as of COCO's results; it is none.")
+    if not isinstance(truth, dict) or not {"images", "annotations"} <= set(truth):
         raise InputError(
-            f"{results} must be a list of detections and {annotations} COCO's annotations, with `images`, "
-            "`annotations` and `categories`."
+            f"{annotations} must be COCO's annotations, with `images`, `annotations` and `categories`."
         )
     try:
         detections = _matched(found, truth, iou)
+    except InputError as error:
+        raise InputError(f"{results}: {error}") from error
     except KeyError as error:
         raise InputError(f"{results} or {annotations}: an entry lacks {error}.") from error
     except TypeError as error:
@@ -151,6 +157,7 @@ def _intersections(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> N
 
 def _matched(found: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], iou: float) -> dict[str, Any]:
     images = {each["id"]: each for each in truth["images"]}
+    scores = scores_of(found)
     names = {each["id"]: str(each["name"]) for each in truth.get("categories", [])}
     annotated: dict[tuple[Any, Any], list[Mapping[str, Any]]] = defaultdict(list)
     for each in truth["annotations"]:
@@ -158,18 +165,20 @@ def _matched(found: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], iou: 
     detected: dict[tuple[Any, Any], list[int]] = defaultdict(list)
     for place, each in enumerate(found):
         if each["image_id"] not in images:
-            raise InputError(f"detection {place} is in image {each['image_id']}, which is not annotated.")
-        if not 0 <= each["score"] <= 1:
-            raise InputError(f"`score` must lie in 0..1; detection {place} has {each['score']}.")
+            raise InputError(
+                f"detection {place} is in image {each['image_id']!r}, which is not annotated; `images` have "
+                f"an `id` such as {next(iter(images), None)!r}."
+            )
         if names and each["category_id"] not in names:
             raise InputError(
                 f"detection {place} is of class {each['category_id']}, which is none of the {len(names)} "
                 "`categories`; are classes numbered as in the annotations?"
             )
         detected[each["image_id"], each["category_id"]].append(place)
+    _refuse_corners(found, images)
     outcome = np.zeros(len(found), np.int64)  # 1 right, -1 left out
     for key, places in detected.items():
-        places.sort(key=lambda place: -float(found[place]["score"]))
+        places.sort(key=lambda place: -scores[place])
         plain = [each for each in annotated[key] if not each.get("iscrowd", 0)]
         crowds = [each for each in annotated[key] if each.get("iscrowd", 0)]
         boxes = _boxes([found[place] for place in places])
@@ -185,7 +194,7 @@ def _matched(found: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], iou: 
     kept = np.flatnonzero(outcome >= 0)
     chosen = [found[place] for place in kept.tolist()]
     return {
-        "confidences": np.array([float(each["score"]) for each in chosen]),
+        "confidences": scores[kept],
         "correct": outcome[kept] == 1,
         "classes": tuple(names.get(each["category_id"], str(each["category_id"])) for each in chosen),
         "images": tuple(str(each["image_id"]) for each in chosen),
@@ -207,20 +216,49 @@ def boxes_of(
     Raises:
         InputError: If an entry has no box, or its image no size.
     """
-    truth = _json(Path(annotations))
+    truth = parsed(Path(annotations))
     try:
         return _shares(entries, {each["id"]: each for each in truth["images"]})
     except (KeyError, TypeError) as error:
         raise InputError(f"{annotations}: a box or the size of its image is missing ({error}).") from error
 
 
-def _shares(entries: Sequence[Mapping[str, Any]], images: Mapping[Any, Any]) -> NDArray[np.float64]:
-    boxes = _boxes(entries)
-    sizes = np.array(
-        [[images[each["image_id"]]["width"], images[each["image_id"]]["height"]] for each in entries], float
-    ).reshape(-1, 2)
+def scores_of(entries: Sequence[Any]) -> NDArray[np.float64]:
+    """The scores of detections ``(N,)``.
+
+    Raises:
+        InputError: If one is not a number in 0..1.
+    """
+    for place, each in enumerate(entries):
+        score = each.get("score") if isinstance(each, dict) else None
+        if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
+            raise InputError(f"`score` must be a number in 0..1; detection {place} has {score!r}.")
+    return np.array([float(each["score"]) for each in entries])
+
+
+def _refuse_corners(entries: Sequence[Mapping[str, Any]], images: Mapping[Any, Any]) -> None:
+    """Refuse boxes of two corners, most of which would end beyond their images as corners and sizes."""
+    boxes, sizes = _boxes(entries), _sizes(entries, images)
+    beyond = (boxes[:, :2] + boxes[:, 2:] > sizes + 1).any(axis=1)
+    are_corners = (boxes[:, 2:] > boxes[:, :2]).all() and (boxes[:, 2:] <= sizes + 1).all()
+    if are_corners and 2 * beyond.sum() > len(boxes):
+        raise InputError(
+            f"`bbox` must be x, y, width and height; {beyond.sum()} of {len(boxes)} boxes would end beyond "
+            "their images, as if they held two corners: subtract the first from the second."
+        )
+
+
+def _sizes(entries: Sequence[Mapping[str, Any]], images: Mapping[Any, Any]) -> NDArray[np.float64]:
+    """Width and height of the image of each box ``(N, 2)``."""
+    of_images = [images[each["image_id"]] for each in entries]
+    sizes = np.array([[each["width"], each["height"]] for each in of_images], float).reshape(-1, 2)
     if not (sizes > 0).all():
         raise InputError("`images` must have a `width` and a `height` above 0.")
+    return sizes
+
+
+def _shares(entries: Sequence[Mapping[str, Any]], images: Mapping[Any, Any]) -> NDArray[np.float64]:
+    boxes, sizes = _boxes(entries), _sizes(entries, images)
     shares = np.concatenate([(boxes[:, :2] + boxes[:, 2:] / 2) / sizes, boxes[:, 2:] / sizes], axis=1)
     return np.clip(shares, 0.0, 1.0)
 
@@ -232,8 +270,9 @@ def _boxes(entries: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
     return np.array([each["bbox"] for each in entries], np.float64).reshape(-1, 4)
 
 
-def _json(path: Path) -> Any:
+def parsed(path: Path) -> Any:
+    """What a file of JSON holds."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"{path}: it cannot be read as JSON ({error}).") from error

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._math.errors import InputError
+from calibrant._math.errors import InputError, ShortOfMemoryError
 from calibrant._math.files import said_of
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.contents import Source
@@ -237,6 +237,9 @@ def open_predictions(
             return make(**fields, source=source)
     except (InputError, TypeError) as error:  # TypeError: an array of texts, say, where numbers belong
         raise InputError(f"{name or path}: {' '.join(str(error).split())}") from error
+    except MemoryError as error:
+        remedy = "; save it as .npy or .parquet, which are read in pieces" if form.stream is None else ""
+        raise ShortOfMemoryError(f"{name or path}: it needs more memory than there is{remedy}.") from error
 
 
 def found_ending(path: Path, stated: str | None) -> str:

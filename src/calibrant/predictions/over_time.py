@@ -50,7 +50,8 @@ def load_timed(
 
     Args:
         path: A table as for :func:`calibrant.load_predictions`; a cell of the label (or of ``correct``)
-            that is empty, or holds NA, NaN, null or the like, is a label that is not known yet.
+            that is empty, or holds NA, NaN, null or the like, is a label that is not known yet. There may
+            be no such column.
         time: The column of times: dates in the form of ISO 8601 (those with an offset are brought to UTC,
             those without are taken as they are), or numbers.
         columns: Other names of columns, as of :func:`calibrant.load_predictions`.
@@ -135,25 +136,24 @@ def _date(value: object) -> datetime | date | None:
 def _filled(
     records: Sequence[Record], time: str, columns: ColumnNames | None
 ) -> tuple[list[dict[str, Any]], NDArray[np.bool_]]:
-    """The records, less their times, with some label in place of those that are missing; which are known."""
+    """The records, less their times, with some label in place of those that are missing; which are known.
+
+    If none is known, the columns of labels are left out.
+    """
     names = [name for name in records[0] if name != time]
     header = canonical(names, columns)
     layout = layout_of(header)
     given = dict(zip(header.names, names, strict=True))
     wanted = layout.labels or tuple(name for name in ("correct", "true_label") if name in layout.singles)
     told = [given[name] for name in wanted]
-    if not told:
-        raise InputError(
-            f"it holds no column of labels, only {listing(names)}; call it `label`, or name it by `columns` "
-            "(--label-column)."
-        )
-    labelled = np.full(len(records), True)
+    labelled = np.full(len(records), bool(told))
     for name in told:
         cells = (record.get(name) for record in records)
         texts = ["" if cell is None else str(cell).strip() for cell in cells]
         labelled[missing_rows(texts, layout.class_names or ())] = False
     if not labelled.any():
-        raise InputError(f"no label is known yet: {listing(told)} is missing in every row.")
+        left_out = {time, *told}
+        return [{k: cell for k, cell in record.items() if k not in left_out} for record in records], labelled
     known = records[int(labelled.argmax())]
     stand_in = {name: known[name] for name in told}
     filled = [

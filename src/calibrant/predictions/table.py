@@ -13,7 +13,6 @@ from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_logits
-from calibrant._math.errors import InputError
 from calibrant._math.shapes import Bool, Float, Int, UInt8
 from calibrant._math.top_k import TopK
 from calibrant.predictions import checks, kinds
@@ -240,12 +239,12 @@ class Predictions:
         Raises:
             InputError: If there are no labels.
         """
-        if self._contents.correct is not None:
-            return self._contents.correct
-        if self.labels is None or self.kind == "top_label":
-            missing = "correct" if self.kind == "top_label" else "labels"
-            raise InputError(f"whether predictions are correct cannot be told without `{missing}`.")
-        return self._contents.top_labels()[1]
+        return self._contents.correctness()
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether it is known what is true, or of confidences which are right."""
+        return self._contents.has_labels
 
     @property
     def streamed(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from calibrant._math.decimals import plural as plural
 from calibrant.evaluation import phrases
 from calibrant.evaluation.quantities import roster
 from calibrant.evaluation.quantities.accuracy import ACCURACY
@@ -152,11 +153,6 @@ def with_interval(estimate: Estimate, *, signed: bool = False) -> str:
 def count(value: int) -> str:
     """Thousands set apart by a comma."""
     return f"{value:,}"
-
-
-def plural(value: int, noun: str, nouns: str | None = None) -> str:
-    """``1 sample``, ``2,341 samples``."""
-    return f"{count(value)} {noun if value == 1 else nouns or noun + 's'}"
 
 
 def percent(level: float) -> str:

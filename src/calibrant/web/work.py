@@ -244,11 +244,11 @@ def _names(files: Sequence[Upload]) -> list[str]:
 def refused(error: BaseException) -> Refusal | None:
     """How an error is answered; None: it is a fault of ours."""
     from calibrant._math.errors import ConvergenceError, NotFittedError
+    from calibrant._math.memory import is_shortage
 
     if isinstance(error, Refusal):
         return error
-    no_memory = isinstance(error, RuntimeError) and "memory" in str(error)  # as torch says it
-    if isinstance(error, MemoryError) or no_memory:
+    if is_shortage(error):
         return Refusal(413, "this needs more memory than the server gives to one request.")
     if isinstance(error, InputError | NotFittedError | ConvergenceError):
         return Refusal(422, str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calibrant import CalibrantWarning, InputError
 from calibrant.calibrators import PlattScaling
+from calibrant.metrics import calibration_slope
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -36,6 +38,23 @@ def test_mean_probability_is_the_prevalence(calibrated: Callable[..., Any]) -> N
     probs = PlattScaling().fit(scores - 3, labels).predict_proba(scores - 3)
     assert float(probs.mean()) == pytest.approx(labels.double().mean().item(), abs=1e-8)
     assert float(probs @ scores) == pytest.approx(float(labels.double() @ scores), abs=1e-5)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e3])
+def test_a_fixed_slope_corrects_calibration_in_the_large(calibrated: Callable[..., Any], unit: float) -> None:
+    """The intercept alone is that of :func:`calibration_slope`, and the mean probability the prevalence."""
+    scores, labels = calibrated("binary", 300)
+    scores = unit * (2 * scores - 3)
+    calibrator = PlattScaling(fixed_slope=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)  # that no log-odds are of such a size
+        probs = calibrator.fit(scores, labels).predict_proba(scores)
+    assert calibrator.slope.item() == 1
+    assert float(probs.mean()) == pytest.approx(labels.double().mean().item(), abs=1e-8)
+    if unit == 1:
+        large = calibration_slope(scores.sigmoid(), labels).in_the_large.value
+        assert calibrator.intercept.item() == pytest.approx(large, abs=1e-7)
+    assert (calibrator.num_parameters(2), calibrator.text) == (1, "platt(fixed_slope=True)")
 
 
 def test_two_points_in_closed_form() -> None:

@@ -351,6 +351,12 @@ def test_stated_confidences_of_generated_answers(tmp_path) -> None:
         read(tmp_path, "s.jsonl", lines(answer(0, "4", 1.0), answer(1, "5", 0.0)))
 
 
+def test_one_answer_a_row_is_said_to_be_no_choice(tmp_path) -> None:
+    """The log-likelihood of a single answer has nothing to be compared with."""
+    with pytest.raises(InputError, match="row 0 holds the log-likelihood of one answer; choices are"):
+        read(tmp_path, "s.jsonl", lines(choice(0, [-1.5], "0", acc=1.0)))
+
+
 def test_fields_within_the_question_name_groups(tmp_path) -> None:
     """Of samples of the harness by their path, or without ``doc``; what is not there is told with what is."""
     samples = [

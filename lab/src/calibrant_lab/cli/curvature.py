@@ -163,16 +163,17 @@ def _show(found: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from calibrant.cli.name_cell import Name
     from calibrant.reports.words import parameter as number
     from calibrant_lab.reports.curvature import samples_of
 
     table = Table(title=f"{samples_of(found[0])}, {found[0]['num_parameters']:,} parameters", title_style="")
-    table.add_column("loss", overflow="fold")
+    table.add_column("loss")
     for name in ("mean loss", "λ_max ± residual", "trace ± error"):
         table.add_column(name, justify="right")
     for each in found:
         table.add_row(
-            each["loss"],
+            Name(each["loss"]),
             number(each["value"]),
             f"{number(each['eigenvalues'][0])} ± {each['residuals'][0]:.1g}",
             f"{number(each['trace'])} ± {each['trace_standard_error']:.2g}",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def runs(
         from calibrant_lab.sweep.sinks import export as send
 
         written = send(export, chosen)
-        typer.echo(f"{written} runs written to {export}, {len(chosen) - written} were there")
+        typer.echo(f"{plural(written, 'run')} written to {export}, {len(chosen) - written} were there")
     elif as_json:
         for each in chosen:
             typer.echo(json.dumps(_plain(each), allow_nan=False))
@@ -86,12 +87,13 @@ def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
     from rich.markup import escape
     from rich.table import Column, Table
 
+    from calibrant.cli.name_cell import Name
+
     axes = list(dict.fromkeys(name for each in chosen for name in each.axes))
     numbers = {"error": "{:.4f}", "ece": "{:.4f}", "nll": "{:.4f}"}
     shown = [name for name in numbers if any(each.value(name) is not None for each in chosen)]
-    # Settings fold between words, so that nothing of a loss is cut on a narrow screen.
     table = Table(Column("run", no_wrap=True), box=box.SIMPLE_HEAD)
-    table.add_column("settings", min_width=16, overflow="fold")
+    table.add_column("settings", min_width=16)
     for name in ("status", *([] if reasons else [*shown, "seconds"])):
         table.add_column(name, no_wrap=True)
     if reasons:
@@ -100,7 +102,7 @@ def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
         settings = " ".join(f"{name}={each.settings[name]}" for name in axes if name in each.settings)
         values = [_number(each.value(name), numbers[name]) for name in shown]
         cells = [each.reason or ""] if reasons else [*values, f"{each.wall_seconds:.1f}"]
-        table.add_row(each.run, *map(escape, (settings, each.status, *cells)))
+        table.add_row(each.run, Name(settings), *map(escape, (each.status, *cells)))
     if chosen:
         Console().print(table)
     if not reasons and len(chosen) > _MOST:

@@ -158,10 +158,12 @@ def _show_selection(selection: Selection, folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from calibrant.cli.name_cell import Name
+
     table = Table("loss", "validation NLL", "after temperature scaling", "")
     for each in selection.candidates:
         mark = "chosen" if each is selection.chosen else ""
-        table.add_row(each.loss, _number(each.nll_before), _number(each.nll_after), mark)
+        table.add_row(Name(each.loss), _number(each.nll_before), _number(each.nll_after), mark)
     Console().print(table)
     typer.echo(f"chosen by validation NLL {selection.by} temperature scaling: {selection.chosen.loss}")
     typer.echo(f"run:       {selection.chosen.run.folder.path}")

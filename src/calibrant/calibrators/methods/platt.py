@@ -31,6 +31,11 @@ class PlattScaling(Calibrator):
     log-odds are equal, the slope stays 1. Both are warned of, and the log-odds are left as they came where
     that is likelier.
 
+    Args:
+        fixed_slope: Whether the slope stays 1 and the intercept alone is fitted, which corrects calibration
+            in the large: for a model whose ranking is trusted, in a place where the event is more frequent
+            or rarer.
+
     Raises:
         InputError: On ``fit``, for multiclass logits.
 
@@ -63,8 +68,21 @@ class PlattScaling(Calibrator):
     slope: Tensor
     intercept: Tensor
 
+    def __init__(self, *, fixed_slope: bool = False) -> None:
+        super().__init__()
+        self.fixed_slope = fixed_slope
+
+    def num_parameters(self, num_classes: int) -> int:
+        """Slope and intercept, or the intercept alone."""
+        del num_classes
+        return 1 if self.fixed_slope else 2
+
     def _solve(self, samples: Samples) -> Solution:
-        return likeliest_line(samples)
+        return likeliest_line(samples, fixed_slope=self.fixed_slope)
+
+    def _in_any_unit(self, samples: Samples) -> bool:
+        del samples
+        return not self.fixed_slope
 
     def affine(self) -> Affine:
         """Slope and intercept."""
@@ -74,11 +92,11 @@ class PlattScaling(Calibrator):
         return scores * self.slope.to(scores) + self.intercept.to(scores)
 
 
-def likeliest_line(samples: Samples) -> Solution:
+def likeliest_line(samples: Samples, *, fixed_slope: bool = False) -> Solution:
     """Slope and intercept, and how they were found."""
     log_odds, outcomes = samples.scores.to(torch.float64), samples.outcomes
     shares = samples.masses / samples.masses.sum()
-    targets, free_slope, trouble = _attainable(log_odds, outcomes, samples.masses)
+    targets, free_slope, trouble = _attainable(log_odds, outcomes, samples.masses, fixed_slope=fixed_slope)
     before = _log_loss(log_odds, outcomes, shares)
     slope, intercept, found = _most_likely_line(log_odds, targets, shares, free_slope=free_slope)
     after = _log_loss(slope * log_odds + intercept, outcomes, shares)
@@ -96,7 +114,9 @@ def likeliest_line(samples: Samples) -> Solution:
     )
 
 
-def _attainable(log_odds: Tensor, outcomes: Tensor, weights: Tensor) -> tuple[Tensor, bool, str | None]:
+def _attainable(
+    log_odds: Tensor, outcomes: Tensor, weights: Tensor, *, fixed_slope: bool
+) -> tuple[Tensor, bool, str | None]:
     """Targets whose likelihood has an optimum, whether the slope is free, and what was in the way."""
     happened = outcomes == 1
     positives, negatives = float(weights[happened].sum()), float(weights[~happened].sum())
@@ -108,6 +128,8 @@ def _attainable(log_odds: Tensor, outcomes: Tensor, weights: Tensor) -> tuple[Te
             False,
             "the slope stays 1 and targets are smoothed, as only one class occurs",
         )
+    if fixed_slope:
+        return outcomes, False, None
     if bool((log_odds == log_odds[0]).all()):
         return outcomes, False, "all log-odds are equal, so the slope stays 1"
     above, below = log_odds[happened], log_odds[~happened]

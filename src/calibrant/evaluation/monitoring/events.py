@@ -44,10 +44,15 @@ def events_of(predictions: Predictions) -> Iterator[Event]:
             yield Event(name, probs[:, column], outcomes, gamblers, share / len(names))
 
 
-def main_events(predictions: Predictions) -> list[Event]:
-    """The top label, the positive class, or each label."""
-    every = events_of(predictions)
-    return [next(every)] if predictions.kind != "multilabel" else list(every)
+def stated_probs(predictions: Predictions) -> list[tuple[str, Vector]]:
+    """Stated probabilities of the top label, the positive class, or each label; no labels are needed."""
+    if predictions.kind in {"top_label", "multiclass"}:
+        return [("top label", predictions.confidence.numpy())]
+    probs = predictions.probs.numpy()
+    if predictions.kind == "binary":
+        return [("positive class", probs)]
+    names = predictions.class_names or tuple(str(each) for each in range(probs.shape[1]))
+    return list(zip(names, probs.T, strict=True))
 
 
 def _top_label(predictions: Predictions, share: float) -> Event:

@@ -4,32 +4,46 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import get_args
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
 from calibrant._math.checks import check_choice
+from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, in_clusters, no_labels
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.monitoring.events import stated_probs
 from calibrant.evaluation.monitoring.hanging_together import (
     CLUSTERS_NOTE,
     one_of_each,
     single_of_each,
     whole_clusters,
 )
-from calibrant.evaluation.monitoring.questions import Watched, calibration_test, change_tests
+from calibrant.evaluation.monitoring.questions import (
+    Watched,
+    calibration_test,
+    change_test,
+    drift_tests,
+)
 from calibrant.evaluation.monitoring.result import MONITOR_SCHEMA_VERSION, Against, Monitoring, Window
 from calibrant.evaluation.monitoring.windows import Windows, ripe, windows_of
 from calibrant.evaluation.pairing import refuse_other_classes
 from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
+from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
 from calibrant.evaluation.result import Estimate
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 
 NULL_DRAWS = 1000  # as in an evaluation, so that the numbers are the same
+NO_LABELS_NOTE = (
+    "No label is known, so only changes of the stated probabilities are tested; whether they are still right "
+    "needs labels."
+)
 _LEAST = 2  # labelled samples, or clusters, of a window whose numbers are shown
 
 
@@ -75,7 +89,9 @@ def monitor(
         label_delay: How long it takes until all labels of a window are known, in the form of ``window``;
             younger windows wait. Labels that are missing then still get a note.
         baseline: Predictions with labels from before, such as those that the model was accepted on.
-        against: ``"stated"`` or ``"baseline"``; by default the baseline where there is one.
+        against: ``"stated"``, ``"baseline"``, or ``"drift"``: whether the stated probabilities are
+            distributed as in the baseline, which needs no labels. By default the baseline where there is
+            one, or drift where no label is known.
         false_alarms: The probability of an alarm, ever, where nothing is wrong.
         positive_class: With two classes the one that is judged, as in :func:`calibrant.evaluate`.
         cluster: Which samples hang together, as in :func:`calibrant.evaluate`: patients, sessions. Clusters
@@ -123,34 +139,37 @@ def monitor(
     known = _known(stream, labelled)
     moments = _times(times, stream.num_samples)
     windows = windows_of(moments, window)
-    notes = stream.notes
+    notes, awaited = stream.notes, np.ones_like(known)
     if label_delay is not None:
-        old = ripe(moments, windows, label_delay)
-        if not (known & old).any():
+        awaited = ripe(moments, windows, label_delay)
+        if baseline is None and not (known & awaited).any():
             raise InputError("`label_delay` leaves no labelled sample; wait, or give a shorter one.")
-        known &= old
-        notes = (*notes, *_missing_note(windows, known, old))
-    else:
-        notes = (*notes, *_missing_note(windows, known, np.ones_like(known)))
-    against = against or ("stated" if baseline is None else "baseline")
-    check_choice("against", against, ("stated", "baseline"))
+        known = known & awaited
+    notes = (*notes, *_missing_note(windows, known, awaited))
+    are_known = bool(known.any())
+    against = against or ("stated" if baseline is None else "baseline" if are_known else "drift")
+    _check_against(against, baseline, are_known=are_known)
     if not 0 < false_alarms < 1:
         raise InputError(f"`false_alarms` must lie between 0 and 1, as in 0.05; got {false_alarms}.")
-    told = stream.rows(torch.from_numpy(known))
-    index = windows.index[known]
+    told = stream.rows(torch.from_numpy(known)) if are_known else stream
+    index = windows.index[known] if are_known else windows.index
     watched = Watched(stream, told, windows, index, false_alarms)
     if told.clusters is not None:
         watched, single = whole_clusters(watched), one_of_each(watched, seed)
         notes = (*notes, CLUSTERS_NOTE)
     else:
         single = watched
-    tests = [calibration_test(watched, decides=against == "stated")]
+    tests = [calibration_test(watched, decides=against == "stated")] if are_known else []
+    if not are_known:
+        notes = (*notes, NO_LABELS_NOTE)
     if baseline is not None:
         check_predictions(baseline, "baseline")
-        baseline = _as_baseline(_in_clusters_too(baseline, cluster), stream, positive_class)
-        tests += change_tests(single, single_of_each(baseline, seed), decides=against == "baseline")
-    elif against == "baseline":
-        raise InputError('`against="baseline"` goes with a `baseline`; there is none.')
+        baseline = _as_baseline(
+            _in_clusters_too(baseline, cluster), stream, positive_class, labelled=are_known
+        )
+        before = single_of_each(baseline, seed)
+        tests += [change_test(single, before, decides=against == "baseline")] if are_known else []
+        tests += drift_tests(single, before, labelled=are_known, decides=against == "drift")
     procedure = Procedure(
         kind=stream.kind,
         num_bins=num_bins,
@@ -167,7 +186,7 @@ def monitor(
         kind=stream.kind,
         num_samples=stream.num_samples,
         num_labelled=int(known.sum()),
-        windows=tuple(_windows(told, index, windows, procedure, progress)),
+        windows=tuple(_windows(told, index, windows, procedure, progress, are_known=are_known)),
         tests=tuple(tests),
         source=stream.source,
         baseline=None if baseline is None else baseline.source,
@@ -191,14 +210,23 @@ def _times(times: ArrayLike, num_samples: int) -> NDArray[np.generic]:
 
 def _known(stream: Predictions, labelled: ArrayLike | None) -> NDArray[np.bool_]:
     """Which samples have labels."""
-    if stream.labels is None and stream.kind != "top_label":
-        raise no_labels(stream)
+    if not stream.has_labels:
+        return np.zeros(stream.num_samples, dtype=bool)
     known = np.ones(stream.num_samples, dtype=bool) if labelled is None else np.asarray(labelled)
     if known.dtype != np.bool_ or known.shape != (stream.num_samples,):
         raise InputError(f"`labelled` must be booleans of shape ({stream.num_samples},); got {known.shape}.")
-    if not known.any():
-        raise InputError("there is nothing to judge: no sample has a label yet.")
     return known
+
+
+def _check_against(against: Against, baseline: Predictions | None, *, are_known: bool) -> None:
+    check_choice("against", against, get_args(Against))
+    if against != "stated" and baseline is None:
+        raise InputError(f'`against="{against}"` goes with a `baseline`; there is none.')
+    if against != "drift" and not are_known:
+        raise InputError(
+            "no sample has a label yet; to watch the stated probabilities without labels, give a `baseline` "
+            "and leave out `against`."
+        )
 
 
 def _missing_note(windows: Windows, known: NDArray[np.bool_], awaited: NDArray[np.bool_]) -> tuple[str, ...]:
@@ -206,9 +234,9 @@ def _missing_note(windows: Windows, known: NDArray[np.bool_], awaited: NDArray[n
     some = set(windows.index[known].tolist()) & set(windows.index[awaited & ~known].tolist())
     if not some:
         return ()
-    number = "1 window" if len(some) == 1 else f"{len(some)} windows"
     said = (
-        f"Labels are missing in {number}. If some classes get theirs earlier, that looks like miscalibration"
+        f"Labels are missing in {plural(len(some), 'window')}. If some classes get theirs earlier, that "
+        "looks like miscalibration"
     )
     return (f"{said}: let windows wait until all labels are there (`label_delay`, --label-delay).",)
 
@@ -225,11 +253,13 @@ def _in_clusters_too(baseline: Predictions, cluster: Cluster) -> Predictions:
     )
 
 
-def _as_baseline(baseline: Predictions, stream: Predictions, positive_class: int | str | None) -> Predictions:
+def _as_baseline(
+    baseline: Predictions, stream: Predictions, positive_class: int | str | None, *, labelled: bool
+) -> Predictions:
     judged = as_judged(baseline, positive_class)
     if judged.kind != stream.kind:
         raise InputError(f"`baseline` must be {stream.kind} as the stream; got {judged.kind}.")
-    if judged.labels is None and judged.kind != "top_label":
+    if labelled and not judged.has_labels:
         raise no_labels(judged)
     refuse_other_classes([("the stream", stream), ("the baseline", judged)])
     return judged
@@ -241,6 +271,8 @@ def _windows(
     windows: Windows,
     procedure: Procedure,
     progress: Callable[[float], None],
+    *,
+    are_known: bool,
 ) -> list[Window]:
     found: list[Window] = []
     samples = np.bincount(windows.index, minlength=len(windows))
@@ -248,17 +280,26 @@ def _windows(
         rows = np.flatnonzero(index == number)
         metrics: dict[str, Estimate] = {}
         part = told.rows(torch.from_numpy(rows)) if len(rows) >= _LEAST else None
-        if part is not None and (part.clusters is None or len(set(part.clusters)) >= _LEAST):
+        if part is not None and not are_known:
+            metrics = _mean_stated(part)
+        elif part is not None and (part.clusters is None or len(set(part.clusters)) >= _LEAST):
             metrics = measure(reduce_predictions(part, procedure.num_bins), procedure).metrics
         found.append(
             Window(
                 start=windows.edges[number],
                 end=windows.edges[number + 1],
                 num_samples=int(samples[number]),
-                num_labelled=len(rows),
+                num_labelled=len(rows) if are_known else 0,
                 end_seconds=None if windows.seconds is None else windows.seconds[number + 1],
                 metrics=metrics,
             )
         )
         progress((number + 1) / len(windows))
     return found
+
+
+def _mean_stated(part: Predictions) -> dict[str, Estimate]:
+    """What is stated on average, which needs no labels."""
+    quantity = MEAN_PROBABILITY if part.kind in MEAN_PROBABILITY.kinds else MEAN_CONFIDENCE
+    stated = [np.average(probs, weights=part.weights) for _, probs in stated_probs(part)]
+    return {quantity.key: Estimate(value=float(np.mean(stated)), reason="no interval without labels")}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.evaluation.monitoring.events import Event, events_of, main_events, stated_classes
+from calibrant.evaluation.monitoring.events import Event, events_of, stated_classes, stated_probs
 from calibrant.evaluation.monitoring.evidence import (
     likeliest_start,
     log_change,
@@ -28,16 +27,13 @@ from calibrant.predictions import Predictions
 _BINS, _LEAST_OF_BIN = 10, 30
 _POWER = 4  # evidence of so many digits is told as a power of ten
 
-_Binned: TypeAlias = tuple[Event, Event, Vector]
-"""What is watched, the same in the baseline, and the ends of the bins of its stated probabilities."""
-
 
 @dataclass(frozen=True)
 class Watched:
     """A stream, and which of its samples have labels by now."""
 
     stream: Predictions
-    told: Predictions
+    told: Predictions  # all of it, if none has
     windows: Windows
     index: NDArray[np.int64]  # the window of each labelled sample
     false_alarms: float
@@ -111,23 +107,28 @@ def _wealth(event: Event, watched: Watched) -> Matrix:
     return log_mean_wealth(bets)
 
 
-def change_tests(watched: Watched, baseline: Predictions, *, decides: bool) -> Iterator[SequentialTest]:
-    """Is the model calibrated as it was, and has it the same to judge? The latter share the false alarms."""
-    events = [
-        (told, before, _edges(before.probs))
-        for told, before in zip(main_events(watched.told), main_events(baseline), strict=True)
-    ]
-    yield _answer(_CHANGE, _changed(watched, baseline), watched, watched.false_alarms, decides=decides)
+def change_test(watched: Watched, baseline: Predictions, *, decides: bool) -> SequentialTest:
+    """Is the model calibrated as it was?"""
+    return _answer(_CHANGE, _changed(watched, baseline), watched, watched.false_alarms, decides=decides)
+
+
+def drift_tests(
+    watched: Watched, baseline: Predictions, *, labelled: bool, decides: bool
+) -> Iterator[SequentialTest]:
+    """Has the model the same to judge? One may decide; those that are only noted share the false alarms."""
     drifts = {
-        _CONFIDENCE: _moved(watched, events),
+        _CONFIDENCE: _moved(watched, baseline),
         _STATED: _other_classes(
             watched.stream, watched.windows.index, watched.windows, baseline, stated=True
         ),
-        _TRUE: _other_classes(watched.told, watched.index, watched.windows, baseline, stated=False),
     }
+    if labelled:
+        drifts[_TRUE] = _other_classes(watched.told, watched.index, watched.windows, baseline, stated=False)
     asked = {question: parts for question, parts in drifts.items() if parts}
     for question, parts in asked.items():
-        yield _answer(question, parts, watched, watched.false_alarms / len(asked), decides=False)
+        decisive = decides and question is _CONFIDENCE
+        level = watched.false_alarms / (1 if decisive else len(asked))
+        yield _answer(question, parts, watched, level, decides=decisive)
 
 
 def _changed(watched: Watched, baseline: Predictions) -> Iterator[Evidence]:
@@ -153,14 +154,16 @@ def _changed(watched: Watched, baseline: Predictions) -> Iterator[Evidence]:
             yield Evidence(prefix + where, told.share / 2 / len(evidence), each)
 
 
-def _moved(watched: Watched, events: Sequence[_Binned]) -> list[Evidence]:
-    """Shares of the bins themselves."""
+def _moved(watched: Watched, baseline: Predictions) -> list[Evidence]:
+    """Shares of bins of the stated probabilities, of all samples with labels or without."""
     found: list[Evidence] = []
-    for told, before, edges in events:
-        old = np.bincount(np.searchsorted(edges, before.probs), minlength=len(edges) + 1)
-        cells = np.searchsorted(edges, told.probs)
-        new = _table(watched.index, cells, len(watched.windows), len(edges) + 1)
-        found.append(Evidence(told.name, 1 / len(events), log_change(new, old.astype(np.float64))))
+    pairs = list(zip(stated_probs(watched.stream), stated_probs(baseline), strict=True))
+    for (name, stated), (_, before) in pairs:
+        edges = _edges(before)
+        old = np.bincount(np.searchsorted(edges, before), minlength=len(edges) + 1)
+        cells = np.searchsorted(edges, stated)
+        new = _table(watched.windows.index, cells, len(watched.windows), len(edges) + 1)
+        found.append(Evidence(name, 1 / len(pairs), log_change(new, old.astype(np.float64))))
     return found
 
 

@@ -13,7 +13,7 @@ from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Kind, Source
 
 MONITOR_SCHEMA_VERSION = 1
-Against: TypeAlias = Literal["stated", "baseline"]
+Against: TypeAlias = Literal["stated", "baseline", "drift"]
 TestKey: TypeAlias = Literal["calibration", "change", "confidence", "stated-classes", "true-classes"]
 
 

@@ -60,7 +60,7 @@ def windows_of(times: NDArray[np.generic], window: str | float) -> Windows:
         raise InputError(f"`window` must be a positive number where times are numbers; got {window!r}.")
     first, index = _indices(numbers, window, 0)
     starts = window * np.arange(first, first + index.max() + 2)
-    return Windows(index, tuple(f"{each:g}" for each in starts))
+    return Windows(index, tuple(_in_full(float(each)) for each in starts))
 
 
 def ripe(times: NDArray[np.generic], windows: Windows, delay: str | float) -> NDArray[np.bool_]:
@@ -100,6 +100,11 @@ def _seconds(window: object, name: str = "window") -> int:
             f"got {window!r}."
         )
     return int(match[1]) * int(np.timedelta64(1, _UNITS[match[2]]) / np.timedelta64(1, "s"))
+
+
+def _in_full(number: float) -> str:
+    """A number with all its digits, as those of seconds since 1970."""
+    return f"{number:.0f}" if number.is_integer() and abs(number) < 1e19 else f"{number:.15g}"
 
 
 def _shown(date: np.datetime64) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from calibrant._math.decimals import plural
 from calibrant._math.dense_sums import COUNT, INFINITE
 from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.judging.reduce import Ratios, Reduced, mean_error
@@ -74,7 +75,7 @@ def _add_value(
     if isinstance(computed, Ratio):
         above, below = found.ratios[key]
         if np.isinf(above).any():
-            found.reasons[key] = f"infinite: {denied:,} labels have what happened at probability 0"
+            found.reasons[key] = f"infinite: {plural(denied, 'label')} with what happened at probability 0"
         elif below.any():
             found.values[key] = float(above.sum() / below.sum())
         else:

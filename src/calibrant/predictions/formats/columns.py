@@ -19,7 +19,7 @@ from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, OTHER, Hea
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.known import DECISIONS, SPACES
 from calibrant.predictions.formats.mark import MARK
-from calibrant.predictions.formats.names import Chosen, fields_of, listing, outcome_of
+from calibrant.predictions.formats.names import Chosen, fields_of, listing, nothing_in, outcome_of
 from calibrant.predictions.labels import (
     OPPOSITE_NAMES,
     is_fraction,
@@ -126,7 +126,7 @@ def _layout(header: Sequence[str]) -> Layout:
     if len(families) > 1:
         raise InputError("it holds both logits and probabilities; keep the columns of one of them.")
     if not families and "confidence" not in header:
-        raise InputError(f"found no predictions in {listing(header) or 'an empty file'}; {ACCEPTED}.")
+        raise InputError(nothing_in(header, ACCEPTED))
     names: tuple[str, ...] | None = None
     labels: tuple[str, ...] = ()
     singles = [column for name in SINGLES for column in _named(name, header)]

@@ -95,7 +95,10 @@ def _of_choices(samples: Sequence[Sample], score: LmScore, notes: tuple[str, ...
     for row, sample in enumerate(samples):
         found, answers = _likelihoods(sample), _answers(sample)
         if found is None or len(found) < 2:
-            raise InputError(f"row {row} holds no log-likelihoods of two answers or more, and others do.")
+            held = "no log-likelihoods" if found is None else "the log-likelihood of one answer"
+            raise InputError(
+                f"row {row} holds {held}; choices are judged by the log-likelihoods of two answers or more."
+            )
         if "acc_mutual_info" in sample and len(found) % 2 == 0:  # the second half is without the question
             found, answers = found[: len(found) // 2], answers[: len(found) // 2]
         values = np.asarray(found)

@@ -49,7 +49,7 @@ def choose(found: Collection[str]) -> Chosen:
     if not bases and _forms("confidence", found):
         bases = ["confidence"]
     if not bases:
-        raise InputError(_nothing(found))
+        raise InputError(nothing_in(found, ACCEPTED))
     space = bases[0]
     suffixes = _suffixes(space, found)
     used = [space + suffix for suffix in suffixes]
@@ -144,8 +144,12 @@ def outcome_of(found: Collection[str], suffixes: tuple[str, ...]) -> tuple[str, 
     return pair if there else ()
 
 
-def _nothing(found: Collection[str]) -> str:
-    """What to say where no scores are found."""
+def nothing_in(found: Collection[str], accepted: str) -> str:
+    """What to say where no scores are found, and which names would be accepted."""
+    if {"image_id", "score"} <= set(found):
+        return "it holds COCO's detections; name their --annotations, or read them by `load_detections`."
+    if {"images", "annotations"} <= set(found):
+        return "it holds COCO's annotations; give it as --annotations of a file of detections."
     top = [name for name in found if name.startswith("top") and name[3:4].isdigit()]
     if top:
         return (
@@ -153,7 +157,7 @@ def _nothing(found: Collection[str]) -> str:
             "calibrant needs those of all classes as `probs`, "
             "or the largest alone as `confidence` with `correct` (or with `true_label` and `pred_label`)."
         )
-    return f"found no predictions in {listing(found) or 'an empty file'}; {ACCEPTED}."
+    return f"found no predictions in {listing(found) or 'an empty file'}; {accepted}."
 
 
 def _joined(parts: list[tuple[str, Any]]) -> Any:

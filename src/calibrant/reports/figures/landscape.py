@@ -10,6 +10,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 from numpy import ndarray
 
+from calibrant._math.decimals import plural
 from calibrant._math.shapes import Float
 from calibrant.calibrators.choice.landscape import Landscape
 from calibrant.calibrators.choice.landscape_window import LEVEL
@@ -66,7 +67,7 @@ def landscape_heat_map(landscape: Landscape, *, ax: Axes | None = None) -> Axes:
         _make_logarithmic(ax, landscape)
     ax.set_xlabel("exponent γ")
     ax.set_ylabel("temperature T")
-    counted = "1 sample" if landscape.num_samples == 1 else f"{landscape.num_samples:,} samples"
+    counted = plural(landscape.num_samples, "sample")
     loose = "\nThese samples do not fix γ and T" if landscape.doubts else ""
     headed = title[:1].upper() + title[1:]
     ax.set_title(f"{headed} of focal temperature scaling, {counted}{loose}", fontsize="medium", pad=10)

@@ -1,0 +1,80 @@
+"""Memory that is left, and errors in place of the end of the process where it does not suffice."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from calibrant._math.errors import ShortOfMemoryError
+
+_GROUP = Path("/sys/fs/cgroup")
+_GIB = 1 << 30
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether an error says that memory is short, as Python or as torch says it."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error))
+
+
+@contextmanager
+def bounded_memory() -> Generator[None]:
+    """Within it a process that asks for more memory than is left gets an error; Linux would end it.
+
+    Raises:
+        ShortOfMemoryError: If that happens; one sentence.
+    """
+    left = available_memory()
+    try:
+        with _limited_to(left):
+            yield
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, ShortOfMemoryError) or not is_shortage(error):
+            raise
+        number = "" if left is None else f": {left / _GIB:.2g} GiB are left"
+        raise ShortOfMemoryError(f"this needs more memory than there is{number}.") from error
+
+
+def available_memory() -> int | None:
+    """Bytes that this process may take from now on, by the system, its control group and its limits.
+
+    None where that is unknown, as on other systems than Linux.
+    """
+    if sys.platform != "linux":
+        return None
+    import resource
+
+    with suppress(OSError, ValueError, KeyError):
+        lines = (line.split() for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
+        sizes = {line[0]: 1024 * int(line[1]) for line in lines}
+        left = sizes["MemAvailable:"] + sizes["SwapFree:"]
+        with suppress(OSError, ValueError):  # "max" is no number
+            most = int((_GROUP / "memory.max").read_text(encoding="ascii"))
+            left = min(left, most - int((_GROUP / "memory.current").read_text(encoding="ascii")))
+        limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
+        return max(0, left if limit == resource.RLIM_INFINITY else min(left, limit - _taken()))
+    return None
+
+
+@contextmanager
+def _limited_to(left: int | None) -> Generator[None]:
+    """Memory that is not of files is limited to what is taken and what is left."""
+    if left is None or sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (_taken() + left, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _taken() -> int:
+    """Bytes of this process that are not of files."""
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[5]
+    return os.sysconf("SC_PAGE_SIZE") * int(pages)

@@ -1,0 +1,37 @@
+"""Names in tables of the terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.text import Text
+
+_PART = re.compile(r"[^-_/,(\s]*(?:[-_/,(\s]+|$)")
+
+
+class Name:
+    """A file, a loss or settings; in a narrow column a line ends after a part, and not within a word."""
+
+    def __init__(self, text: str) -> None:
+        self._parts = [each for each in _PART.findall(text) if each]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The lines."""
+        yield Text("\n".join(self._lines(options.max_width)), overflow="fold")
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """From the longest part to the whole."""
+        longest = max((len(part.rstrip()) for part in self._parts), default=0)
+        return Measurement(longest, len("".join(self._parts))).with_maximum(options.max_width)
+
+    def _lines(self, width: int) -> Iterator[str]:
+        line = ""
+        for part in self._parts:
+            if line and len(line + part.rstrip()) > width:
+                yield line.rstrip()
+                line = ""
+            line += part
+        yield line
