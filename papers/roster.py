@@ -6,7 +6,6 @@ from __future__ import annotations
 from calibrant._math.rosters import instances
 from calibrant._math.text_form import named
 from papers.study import Study
-from papers.losses import LOSSES as LOSSES
 from papers.calibrators import CALIBRATORS as CALIBRATORS
 from papers.predictions import PREDICTIONS as PREDICTIONS
 from papers.properness import PROPERNESS as PROPERNESS

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+import torch
+
+from calibrant import metrics
+from calibrant.predictions import load_predictions
+from calibrant_lab.sweep.grid import Grid
+from calibrant_lab.sweep.tasks.training import recipe_of as trained_by
+from calibrant_lab.training import load_recipe
 from papers import studies
+from papers.analysis import HERE
+from papers.grids import finished_runs, read_grid
+from papers.losses import run as losses
+from papers.losses.measure import BY_ECE, CALIBRATED, by_class
 from papers.shift.measure import recipe_of
 
 
 def test_every_grid_is_read() -> None:
     """Each study's grid names a task that exists, with settings it takes."""
-    from papers.grids import read_grid
-
     for name in studies.names():
         module = studies.study(name)
         if hasattr(module, "GRID"):
@@ -20,3 +32,62 @@ def test_shift_recipe() -> None:
     """The recipe of the study of losses, with another loss and size."""
     recipe = recipe_of({"loss": "brier", "seed": 1, "train": 500, "epochs": 2, "images": 10})
     assert (recipe.training.epochs, recipe.data.train, recipe.seed) == (2, 500, 1)
+
+
+def test_every_run_of_a_grid_of_losses_has_a_place_of_its_own() -> None:
+    """The names on the page tell all runs of the grid apart."""
+    points = read_grid(losses.GRID).points
+    assert len({tuple(losses.key_of(point.settings).values()) for point in points}) == len(points) == 115
+
+
+@pytest.mark.parametrize(("name", "imbalance"), [("losses", 1.0), ("long-tail", 100.0)])
+def test_recipe_of_the_laboratory_is_that_of_losses(name: str, imbalance: float) -> None:
+    """They evaluate less."""
+    settings = next(
+        point.settings
+        for point in read_grid(losses.GRID).points
+        if point.settings["data.imbalance"] == imbalance
+    )
+    ours = load_recipe(HERE.parent / f"lab/recipes/fashion-mnist-{name}.toml")
+    assert not ours.differences(trained_by(settings))
+
+
+def test_classes_by_hand() -> None:
+    """Numbers of each class of four samples."""
+    probs = torch.tensor([[0.999, 0.001], [0.6, 0.4], [0.3, 0.7], [0.2, 0.8]], dtype=torch.float64)
+    found = by_class(probs, torch.tensor([0, 1, 1, 0]))
+    assert found["recall"] == [0.5, 0.5]
+    assert found["mean_excess"] == pytest.approx([2.099 / 4 - 0.5, 1.901 / 4 - 0.5])
+    assert found["overconfidence"] == pytest.approx([(0.999 + 0.8) / 2 - 0.5, (0.6 + 0.7) / 2 - 0.5])
+
+
+def test_a_run_of_losses_holds_what_its_predictions_say(tmp_path: Path) -> None:
+    """A run on digits: metrics as trained, and after the temperature that either error chooses."""
+    grid = Grid.read(
+        {
+            "task": "papers.losses.measure:LossRun",
+            "recipe": {
+                "model": "mlp(widths=(8,))",
+                "data": {"name": "digits", "calibration": 200, "test": 0.5, "train": 300},
+                "training": {"epochs": 2},
+                "hardware": {"threads": 1, "accelerator": "cpu"},
+                "evaluation": {"calibrators": [*CALIBRATED, BY_ECE], "bootstrap": 10},
+            },
+            "axes": {"seed": [0], "loss": ["focal(gamma=3)"]},
+        }
+    )
+    (result,) = finished_runs(grid, tmp_path, engine="serial")
+    kept = losses.keep(result)
+    assert kept is not None
+    test = load_predictions(result.file("predictions.npz")).test
+    probs = test.scores.double().softmax(dim=1)
+    found = kept["stages"]["before"]
+    assert found["error"] == pytest.approx(float(metrics.error_rate(probs, test.labels)), abs=1e-12)
+    assert found["share_above_99"] == float(metrics.high_confidence(probs, test.labels, threshold=0.99).share)
+    assert kept["classes"]["before"] == by_class(probs, test.labels)
+    assert kept["norms"] == {str(row["epoch"]): row["last_layer_norm"] for row in result.rows}
+    for stage, name in (("by-ece", "ece_temperature"), ("by-adaptive-ece", "adaptive_ece_temperature")):
+        repaired = (test.scores.double() / kept["parameters"][name]).softmax(dim=1)
+        ece = float(metrics.expected_calibration_error(repaired, test.labels))
+        assert kept["stages"][stage]["ece"] == pytest.approx(ece, abs=1e-12)
+        assert kept["stages"][stage].keys() == found.keys()
