@@ -3,7 +3,7 @@
 A small network is trained on 10,000 images of Fashion-MNIST with each of fourteen losses, and with seven on a
 long-tailed set, in which the first class has a hundred times the images of the last.
 """
-# pyright: basic
+# pyright: basic, reportGeneralTypeIssues=false
 
 from __future__ import annotations
 

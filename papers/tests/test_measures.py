@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -13,11 +14,12 @@ from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.tasks.training import recipe_of as trained_by
 from calibrant_lab.training import load_recipe
 from papers import studies
-from papers.analysis import HERE
+from papers.analysis import HERE, content
 from papers.grids import finished_runs, read_grid
 from papers.losses import run as losses
 from papers.losses.measure import BY_ECE, CALIBRATED, by_class
 from papers.shift.measure import recipe_of
+from papers.sum_or_mean import run as sum_or_mean
 
 
 def test_every_grid_is_read() -> None:
@@ -34,10 +36,29 @@ def test_shift_recipe() -> None:
     assert (recipe.training.epochs, recipe.data.train, recipe.seed) == (2, 500, 1)
 
 
-def test_every_run_of_a_grid_of_losses_has_a_place_of_its_own() -> None:
+@pytest.mark.parametrize(("study", "runs"), [(losses, 115), (sum_or_mean, 520)])
+def test_every_run_of_losses_has_a_place_of_its_own(study: ModuleType, runs: int) -> None:
     """The names on the page tell all runs of the grid apart."""
-    points = read_grid(losses.GRID).points
-    assert len({tuple(losses.key_of(point.settings).values()) for point in points}) == len(points) == 115
+    points = read_grid(study.GRID).points
+    assert len({tuple(study.key_of(point.settings).values()) for point in points}) == len(points) == runs
+
+
+def test_ways_of_summing_are_named_by_their_settings() -> None:
+    """Every run of the grid is in one of the ways that the page shows."""
+    points = read_grid(sum_or_mean.GRID).points
+    assert {sum_or_mean.way_of(point.settings) for point in points} == set(sum_or_mean.WAYS)
+
+
+def test_runs_with_the_mean_are_those_of_the_study_of_losses() -> None:
+    """As the pages say: as trained, their numbers are the same."""
+    ours, theirs = (
+        study.frames(content(name))["errors"]
+        for study, name in ((sum_or_mean, "sum_or_mean"), (losses, "losses"))
+    )
+    key = ["images", "loss", "seed", "stage", "metric"]
+    both = ours.query("way == 'mean' and stage == 'before'").merge(theirs, on=key)
+    assert len(both) == 7 * 90
+    assert (both.value_x == both.value_y).all()
 
 
 @pytest.mark.parametrize(("name", "imbalance"), [("losses", 1.0), ("long-tail", 100.0)])
