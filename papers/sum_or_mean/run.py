@@ -65,7 +65,7 @@ def frames(results: Mapping[str, Any]) -> Frames:
         found[name]["arm"] = found[name].loss + ", " + found[name].way
     errors = found["errors"].query("images == 'balanced'")
     averaged = errors.loss == "Brier"
-    return {**found, "authors": errors[errors.way == averaged.map({True: "mean", False: "sum"})]}
+    return {**found, "authors": errors.loc[errors.way == averaged.map({True: "mean", False: "sum"})]}
 
 
 def tables(found: Frames) -> Tables:

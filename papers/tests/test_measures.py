@@ -9,12 +9,16 @@ import pytest
 import torch
 
 from calibrant import metrics
+from calibrant.calibrators.fitting.samples import Samples
 from calibrant.predictions import load_predictions
+from calibrant.theory import closest_temperature
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.tasks.training import recipe_of as trained_by
 from calibrant_lab.training import load_recipe
 from papers import studies
 from papers.analysis import HERE, content
+from papers.gammas import run as gammas
+from papers.gammas.measure import fits
 from papers.grids import finished_runs, read_grid
 from papers.losses import run as losses
 from papers.losses.measure import BY_ECE, CALIBRATED, by_class
@@ -112,3 +116,23 @@ def test_a_run_of_losses_holds_what_its_predictions_say(tmp_path: Path) -> None:
         ece = float(metrics.expected_calibration_error(repaired, test.labels))
         assert kept["stages"][stage]["ece"] == pytest.approx(ece, abs=1e-12)
         assert kept["stages"][stage].keys() == found.keys()
+
+
+def test_scaling_of_exponents_searches_the_grids_of_the_paper() -> None:
+    """Temperatures in steps of 0.01, exponents without 0, chosen on one part and measured on the other."""
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(300, 3, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial((logits / 2).softmax(1), 1, generator=generator)[:, 0]
+    held_out, test = Samples(logits[:200], labels[:200], None), Samples(logits[200:], labels[200:], None)
+    result = fits(held_out, test)
+    assert result["temperature-nll"]["gamma"] == 0
+    assert result["focal-nll"]["gamma"] in {-0.5, -0.25, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0}
+    chosen = result["temperature-nll"]["T"]
+    assert 100 * chosen == pytest.approx(round(100 * chosen))
+    wanted = metrics.negative_log_likelihood((logits[200:] / chosen).softmax(1), labels[200:])
+    assert result["temperature-nll"]["nll"] == pytest.approx(float(wanted), abs=1e-12)
+
+
+def test_temperatures_closest_to_the_focal_map_are_those_of_the_theory() -> None:
+    """The constant of the study of exponents, checked where the map is a temperature least."""
+    assert gammas.CLOSEST[1] == pytest.approx(closest_temperature(1, 10).temperature, abs=1e-6)
