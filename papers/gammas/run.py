@@ -193,7 +193,7 @@ def figures(found: Frames) -> dict[str, Figure]:
     left.axhline(0, color=GREY, linewidth=0.8)
     right.plot([], [], "--", color=GREY, label="on training images")
     left.set(ylabel="confidence less accuracy, points")
-    right.legend(title="training images", fontsize="small")
+    figure.legend(title="training images", fontsize="small", loc="outside right center")
     right.axhline(1, color=GREY, linewidth=0.8)
     right.set(ylabel="temperature on new images", yscale="log")
     right.set_yticks([0.5, 1, 2, 5], ["0.5", "1", "2", "5"])

@@ -146,7 +146,7 @@ def on_grid(values: pd.Series) -> pd.Series:
 
     Example:
         >>> found = on_grid(pd.Series([0.8, 0.8, 0.8]))
-        >>> round(found.mean(), 3), round(found.std(), 3)
+        >>> round(float(found.mean()), 3), round(float(found.std()), 3)
         (0.8, 0.029)
     """
     least = GRID_STEP / math.sqrt(12)
