@@ -8,10 +8,8 @@ from pathlib import Path
 from calibrant_lab.sweep.grid import load_grid
 
 ROOT = Path(__file__).parents[1]
-RESNET_RUNS, RESNET_HOURS = (
-    24,
-    0.44 * (45_000 // 128 + 1) * 60 / 3600,
-)  # a step takes 0.44 CPU seconds, 60 epochs
+RESNET_RUNS = 24
+RESNET_HOURS = 0.44 * (45_000 // 128 + 1) * 60 / 3600  # of a run: 0.44 CPU seconds a step, 60 epochs
 RUNS = 42  # 14 losses, three seeds
 EPOCHS = 50
 
