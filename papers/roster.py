@@ -6,7 +6,6 @@ from __future__ import annotations
 from calibrant._math.rosters import instances
 from calibrant._math.text_form import named
 from papers.study import Study
-from papers.losses import LOSSES as LOSSES
 from papers.calibrators import CALIBRATORS as CALIBRATORS
 from papers.predictions import PREDICTIONS as PREDICTIONS
 from papers.properness import PROPERNESS as PROPERNESS
@@ -18,9 +17,7 @@ from papers.generalisation_gap import GENERALISATION_GAP as GENERALISATION_GAP
 from papers.temperature_line import TEMPERATURE_LINE as TEMPERATURE_LINE
 from papers.theory_on_data import THEORY_ON_DATA as THEORY_ON_DATA
 from papers.shift import SHIFT as SHIFT
-from papers.sum_or_mean import SUM_OR_MEAN as SUM_OR_MEAN
 from papers.dynamics import DYNAMICS as DYNAMICS
-from papers.gammas import GAMMAS as GAMMAS
 from papers.fcl_weights import FCL_WEIGHTS as FCL_WEIGHTS
 from papers.sst import SST as SST
 from papers.texts import TEXTS as TEXTS

@@ -11,26 +11,39 @@ from calibrant.calibrators.fitting.samples import Samples
 from calibrant.evaluation.fitting.templates import Labelled
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.sweep.result import RunResult
-from papers.gammas.numbers import sides
-from papers.gammas.settings import OBJECTIVES, ROWS_SIZE
+
+OBJECTIVES = ("nll", "adaptive_ece")
+"""By what temperatures and exponents are chosen; the paper's ECE has bins of equal mass."""
+ROWS_SIZE = 10000
+"""The number of images of the rows of table 1."""
 
 
 def kept_of(result: RunResult) -> dict[str, Any]:
     """What the results file keeps of a run."""
     found: dict[str, Any] = {"cpu_seconds": result.cpu_seconds, **sides(result)}
     if result.settings["data.train"] == ROWS_SIZE:
-        found |= {"error": result.metrics["uncalibrated"]["error"], **fits_of(result)}
+        predictions = load_predictions(result.file("predictions.npz"))
+        fitted = fits(_samples(predictions.calibration), _samples(predictions.test))
+        found |= {"error": result.metrics["uncalibrated"]["error"], **fitted}
     return found
 
 
-def fits_of(result: RunResult) -> dict[str, Any]:
-    """What the two methods do to a run: chosen on its calibration split, measured on its test split."""
-    predictions = load_predictions(result.file("predictions.npz"))
-    return fits(_samples(predictions.calibration), _samples(predictions.test))
+def sides(result: RunResult) -> dict[str, Any]:
+    """A run on its training images and on new ones; nothing if its training images were not measured."""
+    if "train_side" not in result.more:
+        return {}
+    plain = result.metrics["uncalibrated"]
+    return {
+        "train": result.more["train_side"],
+        "new": {
+            **{name: plain[name] for name in ("ece", "nll", "gap", "error")},
+            "temperature": result.parameters["temperature"]["temperature"],
+        },
+    }
 
 
 def fits(held_out: Samples, test: Samples) -> dict[str, Any]:
-    """By objective: the temperature alone, and with an exponent, and what the test samples say of each.
+    """By objective: the temperature alone, and with an exponent, and the metrics of test samples with each.
 
     The exponents are the paper's nine, without 0, the temperatures 0.01, 0.02, ..., 5.00.
     """
@@ -47,10 +60,7 @@ def fits(held_out: Samples, test: Samples) -> dict[str, Any]:
 
 
 def _judged(test: Samples, temperature: float, gamma: float) -> dict[str, float]:
-    return {
-        "nll": objective_value(test, "nll", temperature, gamma),
-        "adaptive_ece": objective_value(test, "adaptive_ece", temperature, gamma),
-    }
+    return {name: objective_value(test, name, temperature, gamma) for name in OBJECTIVES}
 
 
 def _samples(part: Predictions) -> Samples:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant._math.means import rounded
-from calibrant_lab.sweep.result import RunResult
 from papers.arms import ArmRuns, Run, arms_among, arms_where, runs_by_arm
 from papers.gammas.settings import (
     CLASSES,
@@ -21,20 +20,6 @@ from papers.gammas.settings import (
 from papers.losses.numbers import DIGITS
 
 Numbers = Mapping[str, Any]
-
-
-def sides(result: RunResult) -> dict[str, Any]:
-    """A run on its training images and on new ones; nothing where its training images were not measured."""
-    if "train_side" not in result.more:
-        return {}
-    plain = result.metrics["uncalibrated"]
-    return {
-        "train": result.more["train_side"],
-        "new": {
-            **{name: plain[name] for name in ("ece", "nll", "gap", "error")},
-            "temperature": result.parameters["temperature"]["temperature"],
-        },
-    }
 
 
 def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The trainings of the loss study, and what is read from them beyond what every training tells."""
+"""The trainings of the study of losses, and what is read from them beyond what every training tells."""
 
 from __future__ import annotations
 
@@ -12,14 +12,24 @@ from torch import Tensor
 from calibrant import metrics
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import build
+from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-from calibrant.predictions import Predictions
+from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.tasks.task import Outcome, Settings
-from calibrant_lab.sweep.tasks.training import Training, recipe_of
+from calibrant_lab.sweep.tasks.training import Training
 from calibrant_lab.training import Recipe
-from calibrant_lab.training.data import read_data
-from papers.losses.numbers import STAGES
+from papers.measured import errors_of
+
+CALIBRATED = ("temperature", "focal-temperature")
+"""The calibrators after which every class is measured."""
+BY_ECE, BY_ADAPTIVE_ECE = (
+    f"temperature(objective='{name}', search='grid')" for name in ("ece", "adaptive_ece")
+)
+"""How the papers choose a temperature; Mukhoti et al. the second way where they print adaptive ECE."""
+METRICS = ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "smce", "share_above_99")
+_KEYS = {"share_above_99": "high_confidence_share"}
+"""What evaluations call a metric of the results file, if it is another name."""
 
 
 class LossRun(Training):
@@ -30,7 +40,7 @@ class LossRun(Training):
         return super().covers(result, settings) and "classes" in result.more
 
     def measured(self, predictions: Predictions, recipe: Recipe, calibrators: Sequence[str]) -> Outcome:
-        """The numbers of every class, at each stage of the page."""
+        """The numbers of every class, as trained and after each calibrator."""
         outcome = super().measured(predictions, recipe, calibrators)
         return replace(outcome, more={**outcome.more, "classes": _classes(predictions)})
 
@@ -38,22 +48,16 @@ class LossRun(Training):
 def _classes(predictions: Predictions) -> dict[str, Any]:
     held_out, test = Labelled.of(predictions.calibration), Labelled.of(predictions.test)
     found = {"before": by_class(test.scores.double().softmax(dim=1), test.labels)}
-    for stage in STAGES[1:]:
-        calibrator = fit_quietly(build(stage), held_out)
-        found[stage] = by_class(calibrator.predict_proba(test.scores).double(), test.labels)
+    for name in CALIBRATED:
+        calibrator = fit_quietly(build(name), held_out)
+        found[name] = by_class(calibrator.predict_proba(test.scores).double(), test.labels)
     return found
 
 
-def training_counts(settings: Settings) -> list[int]:
-    """Training samples of each class, by the settings of a run."""
-    data = read_data(recipe_of(settings).data)
-    return torch.bincount(data.train.labels, minlength=data.num_classes).tolist()
-
-
 def by_class(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, list[float]]:
-    """For each class: recall, excess of its mean probability over its share, classwise ECE, over-confidence.
+    """For each class: recall, excess of its mean probability over its share, classwise ECE, overconfidence.
 
-    Recall and over-confidence (mean confidence less accuracy) are over the samples of the class, the others
+    Recall and overconfidence (mean confidence less accuracy) are over the samples of the class, the others
     over all samples.
 
     Example:
@@ -75,4 +79,39 @@ def by_class(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str
         "mean_excess": (probs.mean(dim=0) - counts / len(labels)).tolist(),
         "classwise_ece": errors.tolist(),
         "overconfidence": mean_within(confidence - right).tolist(),
+    }
+
+
+def by_adaptive_ece(predictions: Predictions) -> tuple[dict[str, float], float]:
+    """The metrics of test samples after the temperature that held-out ones choose by adaptive ECE, and it."""
+    fitted = fit_quietly(build(BY_ADAPTIVE_ECE), Labelled.of(predictions.calibration))
+    test = Labelled.of(predictions.test)
+    probs = fitted.predict_proba(test.scores.double()).double()
+    share = metrics.high_confidence(probs, test.labels, threshold=0.99).share
+    found = {**errors_of(probs, test.labels), "share_above_99": float(share)}
+    return found, fitted_number(fitted.fit_result_, "temperature")
+
+
+def stages_of(result: RunResult) -> dict[str, Any] | None:
+    """Metrics and fits of a run by stage; None if it was evaluated with fewer calibrators."""
+    fitted = result.parameters
+    if "classes" not in result.more or not {BY_ECE, *CALIBRATED} <= fitted.keys():
+        return None
+    stages = {"before": "uncalibrated", **{name: name for name in CALIBRATED}, "by-ece": BY_ECE}
+    adaptive, temperature = by_adaptive_ece(load_predictions(result.file("predictions.npz")))
+    return {
+        "train_accuracy": result.rows[-1]["train_accuracy"],
+        "stages": {
+            name: {key: result.metrics[stage][_KEYS.get(key, key)] for key in METRICS}
+            for name, stage in stages.items()
+        }
+        | {"by-adaptive-ece": adaptive},
+        "parameters": {
+            "ece_temperature": fitted[BY_ECE]["temperature"],
+            "adaptive_ece_temperature": temperature,
+            "temperature": fitted["temperature"]["temperature"],
+            "focal_temperature": fitted["focal-temperature"]["temperature"],
+            "gamma": fitted["focal-temperature"]["gamma"],
+        },
+        "norms": {str(row["epoch"]): row["last_layer_norm"] for row in result.rows},
     }

@@ -6,20 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calibrant_lab.sweep.matching import matches
-from calibrant_lab.sweep.result import RunResult
 from papers.arms import ArmRuns, Run, arms_where, runs_by_arm
 from papers.claims import exchanged
-from papers.losses.numbers import shown
 from papers.sum_or_mean.settings import LOSSES, PARTS, TITLES, WAYS
 
 Numbers = Mapping[str, Any]
 _FOUND = ("train_accuracy", "stages", "parameters", "norms")
-
-
-def kept_of(result: RunResult) -> dict[str, Any] | None:
-    """What the results file keeps of a run, if all calibrators were tried."""
-    found = shown(result)
-    return found and {"cpu_seconds": result.cpu_seconds, **{name: found[name] for name in _FOUND}}
 
 
 def numbers_of(runs: Sequence[Run], also: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from calibrant import metrics
+from calibrant.calibrators.fitting.samples import Samples
+from calibrant.predictions import load_predictions
+from calibrant.theory import closest_temperature
+from calibrant_lab.sweep.grid import Grid
+from calibrant_lab.sweep.tasks.training import recipe_of as trained_by
+from calibrant_lab.training import load_recipe
 from papers import studies
+from papers.analysis import HERE, content
+from papers.gammas import run as gammas
+from papers.gammas.measure import fits
+from papers.grids import finished_runs, read_grid
+from papers.losses import run as losses
+from papers.losses.measure import BY_ECE, CALIBRATED, by_class
 from papers.shift.measure import recipe_of
+from papers.sum_or_mean import run as sum_or_mean
 
 
 def test_every_grid_is_read() -> None:
     """Each study's grid names a task that exists, with settings it takes."""
-    from papers.grids import read_grid
-
     for name in studies.names():
         module = studies.study(name)
         if hasattr(module, "GRID"):
@@ -20,3 +38,101 @@ def test_shift_recipe() -> None:
     """The recipe of the study of losses, with another loss and size."""
     recipe = recipe_of({"loss": "brier", "seed": 1, "train": 500, "epochs": 2, "images": 10})
     assert (recipe.training.epochs, recipe.data.train, recipe.seed) == (2, 500, 1)
+
+
+@pytest.mark.parametrize(("study", "runs"), [(losses, 115), (sum_or_mean, 520)])
+def test_every_run_of_losses_has_a_place_of_its_own(study: ModuleType, runs: int) -> None:
+    """The names on the page tell all runs of the grid apart."""
+    points = read_grid(study.GRID).points
+    assert len({tuple(study.key_of(point.settings).values()) for point in points}) == len(points) == runs
+
+
+def test_ways_of_summing_are_named_by_their_settings() -> None:
+    """Every run of the grid is in one of the ways that the page shows."""
+    points = read_grid(sum_or_mean.GRID).points
+    assert {sum_or_mean.way_of(point.settings) for point in points} == set(sum_or_mean.WAYS)
+
+
+def test_runs_with_the_mean_are_those_of_the_study_of_losses() -> None:
+    """As the pages say: as trained, their numbers are the same."""
+    ours, theirs = (
+        study.frames(content(name))["errors"]
+        for study, name in ((sum_or_mean, "sum_or_mean"), (losses, "losses"))
+    )
+    key = ["images", "loss", "seed", "stage", "metric"]
+    both = ours.query("way == 'mean' and stage == 'before'").merge(theirs, on=key)
+    assert len(both) == 7 * 90
+    assert (both.value_x == both.value_y).all()
+
+
+@pytest.mark.parametrize(("name", "imbalance"), [("losses", 1.0), ("long-tail", 100.0)])
+def test_recipe_of_the_laboratory_is_that_of_losses(name: str, imbalance: float) -> None:
+    """They evaluate less."""
+    settings = next(
+        point.settings
+        for point in read_grid(losses.GRID).points
+        if point.settings["data.imbalance"] == imbalance
+    )
+    ours = load_recipe(HERE.parent / f"lab/recipes/fashion-mnist-{name}.toml")
+    assert not ours.differences(trained_by(settings))
+
+
+def test_classes_by_hand() -> None:
+    """Numbers of each class of four samples."""
+    probs = torch.tensor([[0.999, 0.001], [0.6, 0.4], [0.3, 0.7], [0.2, 0.8]], dtype=torch.float64)
+    found = by_class(probs, torch.tensor([0, 1, 1, 0]))
+    assert found["recall"] == [0.5, 0.5]
+    assert found["mean_excess"] == pytest.approx([2.099 / 4 - 0.5, 1.901 / 4 - 0.5])
+    assert found["overconfidence"] == pytest.approx([(0.999 + 0.8) / 2 - 0.5, (0.6 + 0.7) / 2 - 0.5])
+
+
+def test_a_run_of_losses_holds_what_its_predictions_say(tmp_path: Path) -> None:
+    """A run on digits: metrics as trained, and after the temperature that either error chooses."""
+    grid = Grid.read(
+        {
+            "task": "papers.losses.measure:LossRun",
+            "recipe": {
+                "model": "mlp(widths=(8,))",
+                "data": {"name": "digits", "calibration": 200, "test": 0.5, "train": 300},
+                "training": {"epochs": 2},
+                "hardware": {"threads": 1, "accelerator": "cpu"},
+                "evaluation": {"calibrators": [*CALIBRATED, BY_ECE], "bootstrap": 10},
+            },
+            "axes": {"seed": [0], "loss": ["focal(gamma=3)"]},
+        }
+    )
+    (result,) = finished_runs(grid, tmp_path, engine="serial")
+    kept = losses.keep(result)
+    assert kept is not None
+    test = load_predictions(result.file("predictions.npz")).test
+    probs = test.scores.double().softmax(dim=1)
+    found = kept["stages"]["before"]
+    assert found["error"] == pytest.approx(float(metrics.error_rate(probs, test.labels)), abs=1e-12)
+    assert found["share_above_99"] == float(metrics.high_confidence(probs, test.labels, threshold=0.99).share)
+    assert kept["classes"]["before"] == by_class(probs, test.labels)
+    assert kept["norms"] == {str(row["epoch"]): row["last_layer_norm"] for row in result.rows}
+    for stage, name in (("by-ece", "ece_temperature"), ("by-adaptive-ece", "adaptive_ece_temperature")):
+        repaired = (test.scores.double() / kept["parameters"][name]).softmax(dim=1)
+        ece = float(metrics.expected_calibration_error(repaired, test.labels))
+        assert kept["stages"][stage]["ece"] == pytest.approx(ece, abs=1e-12)
+        assert kept["stages"][stage].keys() == found.keys()
+
+
+def test_scaling_of_exponents_searches_the_grids_of_the_paper() -> None:
+    """Temperatures in steps of 0.01, exponents without 0, chosen on one part and measured on the other."""
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(300, 3, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial((logits / 2).softmax(1), 1, generator=generator)[:, 0]
+    held_out, test = Samples(logits[:200], labels[:200], None), Samples(logits[200:], labels[200:], None)
+    result = fits(held_out, test)
+    assert result["temperature-nll"]["gamma"] == 0
+    assert result["focal-nll"]["gamma"] in {-0.5, -0.25, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0}
+    chosen = result["temperature-nll"]["T"]
+    assert 100 * chosen == pytest.approx(round(100 * chosen))
+    wanted = metrics.negative_log_likelihood((logits[200:] / chosen).softmax(1), labels[200:])
+    assert result["temperature-nll"]["nll"] == pytest.approx(float(wanted), abs=1e-12)
+
+
+def test_temperatures_closest_to_the_focal_map_are_those_of_the_theory() -> None:
+    """The constant of the study of exponents, checked where the map is a temperature least."""
+    assert gammas.CLOSEST[1] == pytest.approx(closest_temperature(1, 10).temperature, abs=1e-6)

@@ -57,7 +57,7 @@ def mmce_loss(
     divided, the weighted error falls in proportion to the batch's size (it is 56 times smaller on a batch of
     64), so that a penalty means something else at every batch size. ``as_published=False`` follows the
     definition; choose its penalty anew, for 2 is far too strong: on Fashion-MNIST the error rate was 20 to
-    21 % instead of 13 % (five seeds each, ``docs/results/fashion-mnist.md``).
+    21 % instead of 13 % (five seeds each, ``papers/losses``).
 
     Args:
         logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.

@@ -1,0 +1,200 @@
+"""What does a larger exponent of focal loss do on training images, on new ones, and after scaling?
+
+Komisarenko and Kull (2024) explain why focal loss calibrates: it makes a network underconfident on its
+training images, and the step to new images, which makes any network too confident, compensates. Their table 1
+scales networks by a temperature, and by a temperature with an exponent (focal temperature scaling).
+"""
+# pyright: basic, reportGeneralTypeIssues=false, reportIndexIssue=false, reportAttributeAccessIssue=false
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportReturnType=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from calibrant.reports.figures.drawing import GREY, series
+from calibrant_lab.sweep.result import RunResult
+from papers.analysis import Frames, Tables, flat_runs, mean_ci, ordered, pivot
+
+GRID = Path(__file__).with_name("grid.toml")
+CE = "cross-entropy"
+LOSSES = {
+    CE: CE,
+    **{f"focal(gamma={gamma})": f"focal, γ = {gamma}" for gamma in (1, 2, 3, 5, 7)},
+    "sample-focal": "FLSD-53",
+    "adafocal": "AdaFocal",
+}
+CLOSEST = {1: 0.799353, 2: 0.664105, 3: 0.571885, 5: 0.453179}
+"""The temperature closest to the map of an exponent, by `calibrant.theory` for ten classes."""
+FOCAL = {f"focal, γ = {gamma}": closest for gamma, closest in CLOSEST.items()}
+SPAN = (1.5, 3.0)
+"""Cross-entropy's temperatures against which section 2 of the paper holds focal loss's."""
+SEPARATED = 0.01
+"""At or below it every training image is right, and a lower temperature is always more likely."""
+LOWEST = 1e-4
+"""The lowest temperature that a fit gives."""
+
+
+def keep(result: RunResult) -> dict[str, Any]:
+    """A run on training and new images; with 10,000 images also the fits of table 1."""
+    from papers.gammas.measure import kept_of
+
+    return kept_of(result)
+
+
+def frames(results: Mapping[str, Any]) -> Frames:
+    """``scaled`` by method and criterion, ``gains``, ``sides`` of runs, ``relative`` numbers."""
+    runs = flat_runs(results)
+    scaled = pd.DataFrame(
+        {
+            "loss": run["loss"],
+            "seed": run["seed"],
+            "error": run["error"],
+            "method": method,
+            "by": by,
+            **run[key],
+        }
+        for run in runs
+        if "before" in run
+        for key in (
+            "before",
+            "temperature-nll",
+            "focal-nll",
+            "temperature-adaptive_ece",
+            "focal-adaptive_ece",
+        )
+        for method, _, by in [key.partition("-")]
+    )
+    scaled = ordered(scaled, "loss", LOSSES)
+    sides = _sides(runs)
+    return {"scaled": scaled, "gains": _gains(scaled), "sides": sides, "relative": _relative(sides)}
+
+
+def _gains(scaled: pd.DataFrame) -> pd.DataFrame:
+    """By what share a temperature chosen by a criterion lowers it, mean over the losses.
+
+    The other temperature is chosen by the other criterion.
+    """
+    wide = scaled[scaled.method == "temperature"].pivot(index=["seed", "loss"], columns="by")
+    criteria = ("nll", "adaptive_ece")
+    shares = [1 - wide[name, name] / wide[name, other] for name, other in (criteria, criteria[::-1])]
+    return pd.concat(
+        share.groupby("seed").mean().rename("value").reset_index().assign(criterion=name)
+        for share, name in zip(shares, criteria, strict=True)
+    )
+
+
+def _sides(runs: list[dict[str, Any]]) -> pd.DataFrame:
+    """A run on training and new images, its compensation, and whether it can be asked of training images."""
+    found = pd.DataFrame(
+        {
+            "images": run["data.train"],
+            "loss": run["loss"],
+            "seed": run["seed"],
+            **{f"{name}, {part}": value for part in ("train", "new") for name, value in run[part].items()},
+        }
+        for run in runs
+        if "train" in run
+    )
+    found = ordered(found, "loss", LOSSES).sort_values(["images", "loss", "seed"])
+    found = found[found.loss.isin([CE, *FOCAL])]
+    lowest = found.groupby(["images", "loss"], observed=True)["temperature, train"].transform("min")
+    logs = {part: np.log(found[f"temperature, {part}"].clip(lower=LOWEST)) for part in ("train", "new")}
+    plain = found[found.loss == CE].groupby("images")["temperature, new"].apply(mean_ci)
+    usual = {
+        images: mean + half >= SPAN[0] and mean - half <= SPAN[1] for images, (mean, half) in plain.items()
+    }
+    return found.assign(
+        errs=lowest > SEPARATED,
+        usual=found.images.map(usual),
+        growth=found["gap, new"] - found["gap, train"],
+        compensation=logs["new"] - logs["train"],
+        distance=logs["new"].abs(),
+    )
+
+
+def _relative(sides: pd.DataFrame) -> pd.DataFrame:
+    """By what share focal loss's numbers exceed cross-entropy's, temperatures that times the closest one."""
+    plain = sides[sides.loss == CE].set_index(["images", "seed"])
+    focal = sides[sides.loss.isin(FOCAL)]
+    theirs = plain.reindex(pd.MultiIndex.from_frame(focal[["images", "seed"]])).set_index(focal.index)
+    closest = focal.loss.map(FOCAL).astype(float)
+    quantities = {
+        "growth": focal.growth / theirs.growth - 1,
+        "compensation": focal.compensation / theirs.compensation - 1,
+        "T, training": focal["temperature, train"] / theirs["temperature, train"] / closest - 1,
+        "T, new": focal["temperature, new"] / theirs["temperature, new"] / closest - 1,
+    }
+    key = focal[["images", "loss", "seed"]].assign(closest=closest, errs=focal.errs & theirs.errs)
+    found = pd.concat(key.assign(quantity=name, value=value) for name, value in quantities.items())
+    return found[found.errs | found.quantity.isin(["growth", "T, new"])]
+
+
+def tables(found: Frames) -> Tables:
+    """Table 1 on the page; the rest for whoever asks."""
+    scaled, sides = found["scaled"], found["sides"]
+    number = {"digits": 3, "scale": 1}
+    heads = {
+        "nll": {"temperature": "NLL, T", "focal": "NLL, focal T"},
+        "adaptive_ece": {"temperature": "adaptive ECE %, T", "focal": "adaptive ECE %, focal T"},
+    }
+    after = scaled[scaled.method != "before"]
+    short = pivot(scaled[scaled.method == "before"], ["loss"], [], "error").set_axis(["error %"], axis=1)
+    for name, titles in heads.items():
+        own = pivot(after[after.by == name], ["loss"], ["method"], name, **(number if name == "nll" else {}))
+        short = short.join(own[list(titles)].set_axis(list(titles.values()), axis=1))
+    shares = found["relative"].assign(share=lambda rows: (1 + rows.value) * rows.closest)
+    shares = shares[shares.quantity.str.startswith("T")]
+    place, learning = (["images", "loss"], []), sides[sides.errs]
+    return {
+        "short": short,
+        "T": pivot(after, ["loss"], ["method", "by"], "T", **number),
+        "NLL": pivot(after, ["loss"], ["method", "by"], "nll", **number),
+        "adaptive ECE": pivot(after, ["loss"], ["method", "by"], "adaptive_ece"),
+        "gains": pivot(found["gains"], ["criterion"], [], "value", digits=1),
+        **{
+            name: pivot(sides, *place, name)
+            for name in (
+                "accuracy, train",
+                "gap, train",
+                "ece, train",
+                "error, new",
+                "gap, new",
+                "ece, new",
+                "growth",
+            )
+        },
+        "T, new": pivot(sides, *place, "temperature, new", **number),
+        "T, train": pivot(learning, *place, "temperature, train", **number),
+        "compensation": pivot(learning, *place, "compensation", **number),
+        "shares": pivot(shares, ["loss", "images"], ["quantity"], "share", **number),
+    }
+
+
+def figures(found: Frames) -> dict[str, Figure]:
+    """Excess confidence on training and new images, and temperatures, against the exponent."""
+    figure = Figure(figsize=(8.4, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    gammas = {CE: 0, **dict(zip(FOCAL, CLOSEST, strict=True))}
+    for place, (images, rows) in enumerate(found["sides"].groupby("images")):
+        colour, mark, _ = series(place)
+        means = rows.groupby("loss", observed=True).mean(numeric_only=True)
+        x = [gammas[str(loss)] for loss in means.index]
+        left.plot(x, 100 * means["gap, new"], marker=mark, markersize=4, color=colour)
+        left.plot(x, 100 * means["gap, train"], linestyle="--", marker=mark, markersize=4, color=colour)
+        right.plot(x, means["temperature, new"], marker=mark, markersize=4, color=colour, label=f"{images:,}")
+    for ax in (left, right):
+        ax.set(xlabel="γ in training")
+    left.axhline(0, color=GREY, linewidth=0.8)
+    right.plot([], [], "--", color=GREY, label="on training images")
+    left.set(ylabel="confidence less accuracy, points")
+    figure.legend(title="training images", fontsize="small", loc="outside right center")
+    right.axhline(1, color=GREY, linewidth=0.8)
+    right.set(ylabel="temperature on new images", yscale="log")
+    right.set_yticks([0.5, 1, 2, 5], ["0.5", "1", "2", "5"])
+    return {"gammas.svg": figure}

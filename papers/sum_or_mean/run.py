@@ -1,0 +1,117 @@
+"""Is what focal loss does due to the length of its gradients?
+
+The code of Mukhoti et al. (2020) for images sums the loss over the batch and clips gradients, so that all
+have one length; with the mean, those of focal loss are shorter than cross-entropy's. The network of the study
+of losses is trained in seven ways, among them pairs in which either loss has gradients of about one length.
+"""
+# pyright: basic, reportGeneralTypeIssues=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from calibrant.reports.figures.drawing import BLUE, VERMILLION
+from calibrant_lab.sweep.result import RunResult
+from papers.analysis import Frames, Tables, flat_runs, mean_ci, ordered, pivot
+from papers.losses import run as losses
+
+GRID = Path(__file__).with_name("grid.toml")
+WAYS = (
+    "sum",
+    "sum, clip 0.56",
+    "mean",
+    "mean ×0.606",
+    "mean ×2.17",
+    "mean ×3.58",
+    "mean ×3.58, decay ÷3.6",
+)
+"""The reduction, with the factor of the learning rate, clipping and weight decay if they are unusual."""
+SHOWN = {"cross-entropy": (VERMILLION, "o"), "focal, γ = 3": (BLUE, "s")}
+
+
+def keep(result: RunResult) -> dict[str, Any] | None:
+    """What the study of losses keeps, but for the classes."""
+    from papers.losses.measure import stages_of
+
+    found = stages_of(result)
+    return found and {"cpu_seconds": result.cpu_seconds, **found}
+
+
+def way_of(run: Mapping[str, Any]) -> str:
+    """How the loss becomes a step."""
+    rate, decay, clip = (run[f"optimiser.{name}"] for name in ("learning_rate", "weight_decay", "clip_norm"))
+    times = "" if rate == 0.1 else f" ×{rate / 0.1:.3g}"
+    lighter = "" if decay in {0, 5e-4} else f", decay ÷{5e-4 / decay:.2g}"
+    return f"{run['reduction']}{times}{'' if clip == 2 else f', clip {clip:g}'}{lighter}"
+
+
+def key_of(run: Mapping[str, Any]) -> dict[str, Any]:
+    """What tells a run from others."""
+    return {**losses.key_of(run), "way": way_of(run)}
+
+
+def frames(results: Mapping[str, Any]) -> Frames:
+    """Those of the study of losses with a ``way``; ``authors`` has the reduction that the authors' code has.
+
+    It averages the Brier score and sums all other losses. An ``arm`` is a loss in one way.
+    """
+    found = losses.of_runs(flat_runs(results), key_of)
+    for name in ("errors", "fitted"):
+        found[name]["arm"] = found[name].loss + ", " + found[name].way
+    errors = found["errors"].query("images == 'balanced'")
+    averaged = errors.loss == "Brier"
+    return {**found, "authors": errors.loc[errors.way == averaged.map({True: "mean", False: "sum"})]}
+
+
+def tables(found: Frames) -> Tables:
+    """T and ECE by way on the page; the rest for whoever asks."""
+    ways = dict(zip(WAYS, WAYS, strict=True))
+    fitted, errors = (ordered(found[name], "way", ways) for name in ("fitted", "errors"))
+    errors = ordered(errors.query("metric in ['error', 'ece', 'nll']"), "stage", losses.STAGES)
+    place, number = (["images", "loss"], ["way"]), {"digits": 3, "scale": 1}
+    shown = "images == 'balanced' and loss in @SHOWN"
+    plain = errors.query(f"stage == 'as trained' and metric == 'ece' and {shown}")
+    short = [
+        pivot(fitted.query(shown), ["way"], ["loss"], "T", **number),
+        pivot(plain, ["way"], ["loss"], "value"),
+    ]
+    return {
+        "short": pd.concat(short, axis=1, keys=["T,", "ECE %,"]),
+        "T": pivot(fitted, *place, "T", **number),
+        "T by ECE": pivot(fitted, *place, "T by ECE", **number),
+        "norm": pivot(fitted, *place, "last norm", **number),
+        "training accuracy": pivot(fitted, *place, "training accuracy"),
+        **{
+            f"{metric}, {stage}": pivot(rows, *place, "value", **(number if metric == "nll" else {}))
+            for (metric, stage), rows in errors.groupby(["metric", "stage"], observed=True)
+        },
+    }
+
+
+def figures(found: Frames) -> dict[str, Figure]:
+    """T and ECE by way after cross-entropy and focal loss, with intervals."""
+    figure = Figure(figsize=(8.4, 2.8), layout="constrained")
+    plain = found["errors"].query("stage == 'before' and metric == 'ece'")
+    drawn = {
+        "temperature": (found["fitted"], "T", 1),
+        "ECE in %, as trained": (plain, "value", 100),
+    }
+    axes = figure.subplots(1, 2, sharey=True)
+    for ax, (label, (frame, value, scale)) in zip(axes, drawn.items(), strict=True):
+        balanced = frame[(frame.images == "balanced") & frame.loss.isin(SHOWN)]
+        for (way, loss), rows in balanced.groupby(["way", "loss"]):
+            (colour, mark), (mean, half) = SHOWN[loss], mean_ci(scale * rows[value])
+            place = len(WAYS) - WAYS.index(way)
+            ax.errorbar(mean, place, xerr=half, fmt=mark, color=colour, markersize=4, linewidth=1)
+        for loss, (colour, mark) in SHOWN.items():
+            ax.plot([], [], mark, color=colour, label=loss)
+        ax.set(xlabel=label, xlim=(0, None))
+        ax.set_yticks(range(len(WAYS), 0, -1), WAYS)
+        ax.grid(axis="x", alpha=0.3)
+    axes[1].legend(loc="upper right")
+    return {"sum-or-mean.svg": figure}
