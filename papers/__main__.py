@@ -22,7 +22,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, help="folder of runs and results (default: study/NAME)")
     parser.add_argument("--seeds", type=int, help="number of seeds of a grid (default: the grid's)")
     parser.add_argument(
-        "--setting", action="append", default=[], metavar="NAME=VALUE", help="an option of the study"
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the study"
     )
     parser.add_argument("--keep", action="store_true", help="add the runs to papers/NAME, and write its page")
     parser.add_argument("--page", action="store_true", help="run nothing: write papers/NAME/page.md again")
