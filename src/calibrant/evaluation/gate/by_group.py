@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,8 +29,10 @@ def check_groups(
     procedure: Procedure,
     confidence: float,
     strict: bool,
-) -> Iterator[Check]:
-    """The limits of calibration errors in each group; nothing if there is one group only.
+) -> tuple[list[Check], tuple[str, ...]]:
+    """The limits of calibration errors in each group, and what to say of a group that is too small.
+
+    There is nothing to check if there is one group only.
 
     Bonferroni's correction for the number of groups lets a model at the limit in all of them fail with
     probability about one minus ``confidence``, as it may with all samples.
@@ -53,24 +55,26 @@ def check_groups(
             'give one (`{"ece": 0.03}`, or --max-ece 0.03), or leave `groups` out.'
         )
     if subject.test is None or subject.test.groups is None or not wanted:
-        return
-    names = pooled(subject.test, groups)
-    found: list[str] = sorted({name for name in names.tolist() if name is not None})
-    if len(found) < 2 and groups is None:
-        return
-    own = 1 - (1 - confidence) / max(1, len(found))
+        return [], ()
+    names = _pooled(subject.test, groups)
+    sizes = Counter(name for name in names.tolist() if name is not None)
+    if len(sizes) < 2 and groups is None:
+        return [], ()
+    alone = [name for name in sizes if sizes[name] == 1]  # what is too small is pooled: at most one
+    own = 1 - (1 - confidence) / len(sizes)
     num_draws = max(procedure.num_draws, math.ceil(2 / (1 - own)))
     adjusted = replace(procedure, level=2 * own - 1, num_draws=num_draws)
-    for name in found:
-        rows = np.flatnonzero(names == name)
-        if len(rows) == 1:  # said by `left_out`
-            continue
-        part = subject.test.rows(rows)
-        checked = CheckedSamples(replace(subject, test=part, num_samples=len(rows)), adjusted, own, strict)
+    checks: list[Check] = []
+    for name in sorted(set(sizes) - set(alone)):
+        part = subject.test.rows(np.flatnonzero(names == name))
+        checked = CheckedSamples(
+            replace(subject, test=part, num_samples=part.num_samples), adjusted, own, strict
+        )
         for metric, limit in wanted.items():
             check = checked.limit(metric, limit)
             facts = "" if check.passed else _rates(checked.main_events)
-            yield replace(check, group=name, sentence=f"Group {name}: {check.sentence}{facts}")
+            checks.append(replace(check, group=name, sentence=f"Group {name}: {check.sentence}{facts}"))
+    return checks, tuple(f"Group {name} was not checked: it holds one sample." for name in alone)
 
 
 def summed_up(checks: Sequence[Check], most: int) -> tuple[list[Check], str | None]:
@@ -83,14 +87,7 @@ def summed_up(checks: Sequence[Check], most: int) -> tuple[list[Check], str | No
     return kept, f"{passed} checks of groups pass" if passed else None
 
 
-def left_out(test: Predictions) -> str | None:
-    """What to say of a group that is too small to be checked and has no other to be checked with."""
-    names, counts = np.unique(pooled(test, None), return_counts=True)
-    alone = [name for name, count in zip(names, counts, strict=True) if count == 1]
-    return f"Group {alone[0]} was not checked: it holds one sample." if alone else None
-
-
-def pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
+def _pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
     """The name under which each sample is checked; nothing for samples of groups that are not asked for."""
     groups = np.asarray(test.groups, dtype=object)
     if wanted is not None:

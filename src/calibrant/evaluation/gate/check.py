@@ -8,7 +8,7 @@ from typing import Literal
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import Cluster, in_clusters
-from calibrant.evaluation.gate.by_group import check_groups, left_out
+from calibrant.evaluation.gate.by_group import check_groups
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
 from calibrant.evaluation.pairing import refuse_other_classes
@@ -30,16 +30,11 @@ def refuse_unread_groups(predictions: Judgeable, groups: Sequence[str] | None) -
         raise InputError("`groups` cannot be checked in images, or in tables that are read part by part.")
 
 
-def unchecked_groups(
-    predictions: Judgeable, test: Predictions | None, groups: Sequence[str] | None
-) -> tuple[str, ...]:
+def unchecked_groups(predictions: Judgeable) -> tuple[str, ...]:
     """What to say of groups in which no limit was held."""
-    if groups == "none":
-        return ()
     if isinstance(predictions, PartitionedPredictions) and predictions.has_groups:
         return ("Limits were held for all rows together, not in groups: the table is read part by part.",)
-    found = None if test is None or test.groups is None or groups is not None else left_out(test)
-    return () if found is None else (found,)
+    return ()
 
 
 def check(
@@ -161,12 +156,15 @@ def check(
     )
     checked = CheckedSamples(subject, procedure, confidence, strict)
     checks = [checked.limit(metric, limit) for metric, limit in wanted.items()]
+    said: tuple[str, ...] = ()
     if groups != "none":
         refuse_unread_groups(predictions, groups)
         own = None if groups is None else (groups,) if isinstance(groups, str) else groups
-        checks += check_groups(
+        of_groups, said = check_groups(
             subject, wanted, own, procedure=procedure, confidence=confidence, strict=strict
         )
+        checks += of_groups
+        said = (*said, *unchecked_groups(predictions))
     paired = None
     if baseline is not None:
         other = Subject.of(baseline, num_bins, name="baseline", positive_class=positive_class, spread=spread)
@@ -196,7 +194,7 @@ def check(
         seed=seed,
         source=subject.source,
         baseline=None if baseline is None else baseline.source,
-        notes=(*subject.notes, *subject.clusters_note, *unchecked_groups(predictions, subject.test, groups)),
+        notes=(*subject.notes, *subject.clusters_note, *said),
         versions=versions(),
         command=command,
         warnings=checked.warnings,
