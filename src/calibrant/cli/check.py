@@ -130,10 +130,6 @@ def check(
             if text is not None
         }
         large = opened_alike(inputs, reading, engine=engine, ignore_index=ignore_index)
-        if large[0] is not None and groups != "none":
-            reading.refuse(
-                "group_column", "bands", remedy="the table is read part by part; give --groups none."
-            )
         found = check_predictions(
             large[0] or reading.load(file),
             wanted,

@@ -14,14 +14,19 @@ from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.question import Question
 from calibrant.evaluation.gate.result import Check
 from calibrant.evaluation.judging.pooled_groups import pooled_names
+from calibrant.evaluation.parts.dealing import Deal
+from calibrant.evaluation.parts.tasks import MOST_FITTED, sample
 from calibrant.evaluation.phrases import percent
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events
-from calibrant.evaluation.subject import Subject
+from calibrant.evaluation.spread import Spread
+from calibrant.evaluation.subject import Judgeable, Subject
 from calibrant.predictions import Predictions
+from calibrant.predictions.partitioned import PartitionedPredictions
 
 
 def check_groups(
+    predictions: Judgeable,
     subject: Subject,
     limits: Mapping[str, float],
     groups: Sequence[str] | None,
@@ -29,37 +34,53 @@ def check_groups(
     procedure: Procedure,
     confidence: float,
     strict: bool,
+    positive_class: int | str | None,
+    spread: Spread,
 ) -> tuple[list[Check], tuple[str, ...]]:
-    """The limits of calibration errors in each group, and what to say of a group that is too small.
+    """The limits of calibration errors in each group, and what to say of groups that are not all checked.
 
-    There is nothing to check if there is one group only.
+    There is nothing to check if there is one group only. If a table that is read part by part has more rows
+    than can be held, random ones are checked.
 
     Bonferroni's correction for the number of groups lets a model at the limit in all of them fail with
     probability about one minus ``confidence``, as it may with all samples.
 
     Args:
-        subject: What is checked; its samples name their groups.
+        predictions: What is checked; its samples name their groups.
+        subject: The same, as it is judged.
         limits: The largest value of each metric.
         groups: Those to check, or all.
         procedure: That of all samples.
         confidence: That of all samples.
         strict: As for all samples.
+        positive_class: As for all samples.
+        spread: As for all samples.
 
     Raises:
-        InputError: If there is no such group, it holds one sample, or no limit is for groups.
+        InputError: If there are no groups, or no such group, it holds one sample, or no limit is for groups.
     """
+    grouped = isinstance(predictions, PartitionedPredictions) and predictions.has_groups
+    grouped = grouped or (isinstance(predictions, Predictions) and predictions.groups is not None)
+    if groups is not None and not grouped:
+        raise InputError("`groups` were named, but the predictions have none; name their column.")
     wanted = {metric: limit for metric, limit in limits.items() if Question.of(metric, subject.kind).is_error}
     if groups is not None and not wanted:
         raise InputError(
             "`groups` are held to limits of calibration errors only; "
             'give one (`{"ece": 0.03}`, or --max-ece 0.03), or leave `groups` out.'
         )
-    if subject.test is None or subject.test.groups is None or not wanted:
+    if not grouped or not wanted:
         return [], ()
+    notes: tuple[str, ...] = ()
+    if isinstance(predictions, PartitionedPredictions):
+        table = predictions.with_positive(positive_class)
+        subject, notes = _sampled(table, subject, procedure, spread)
+    if subject.test is None:
+        raise RuntimeError("neither samples nor some of them")
     names = _pooled(subject.test, groups)
     sizes = Counter(name for name in names.tolist() if name is not None)
     if len(sizes) < 2 and groups is None:
-        return [], ()
+        return [], notes
     alone = [name for name in sizes if sizes[name] == 1]  # what is too small is pooled: at most one
     own = 1 - (1 - confidence) / len(sizes)
     num_draws = max(procedure.num_draws, math.ceil(2 / (1 - own)))
@@ -74,7 +95,21 @@ def check_groups(
             check = checked.limit(metric, limit)
             facts = "" if check.passed else _rates(checked.main_events)
             checks.append(replace(check, group=name, sentence=f"Group {name}: {check.sentence}{facts}"))
-    return checks, tuple(f"Group {name} was not checked: it holds one sample." for name in alone)
+    return checks, (*notes, *(f"Group {name} was not checked: it holds one sample." for name in alone))
+
+
+def _sampled(
+    table: PartitionedPredictions, whole: Subject, procedure: Procedure, spread: Spread
+) -> tuple[Subject, tuple[str, ...]]:
+    """Random rows of a table with their groups, and what to say if these are not all."""
+    deal = Deal.of(table, procedure.num_bins, fits=False)
+    some = sample(
+        table, deal, "test", MOST_FITTED // table.width, seed=procedure.seed, spread=spread, groups=True
+    )
+    subject = Subject.of(some, procedure.num_bins, name="predictions", positive_class=None)
+    if subject.num_samples == whole.num_samples:
+        return subject, ()
+    return subject, (f"Groups were checked on {subject.num_samples:,} random rows of the table.",)
 
 
 def summed_up(checks: Sequence[Check], most: int) -> tuple[list[Check], str | None]:

@@ -18,23 +18,6 @@ from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.subject import DEALT_OTHERWISE, Judgeable, Subject
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
-from calibrant.predictions.partitioned import PartitionedPredictions
-
-
-def refuse_unread_groups(predictions: Judgeable, groups: Sequence[str] | None) -> None:
-    """Refuse groups that cannot be held, rather than pass them over."""
-    if isinstance(predictions, Predictions):
-        if groups is not None and predictions.groups is None:
-            raise InputError("`groups` were named, but the predictions have none; name their column.")
-    elif groups is not None:
-        raise InputError("`groups` cannot be checked in images, or in tables that are read part by part.")
-
-
-def unchecked_groups(predictions: Judgeable) -> tuple[str, ...]:
-    """What to say of groups in which no limit was held."""
-    if isinstance(predictions, PartitionedPredictions) and predictions.has_groups:
-        return ("Limits were held for all rows together, not in groups: the table is read part by part.",)
-    return ()
 
 
 def check(
@@ -94,7 +77,8 @@ def check(
         positive_class: With two classes the one that is judged, as in :func:`calibrant.evaluate`.
         groups: The groups in which limits of calibration errors are held as well, by name; by default all
             groups of the predictions, those below 30 samples together; ``"none"`` holds no group. A group is
-            held with the noise of its size, and Bonferroni's correction for the number of groups.
+            held with the noise of its size, and Bonferroni's correction for the number of groups; of a table
+            that is read part by part, on random rows.
         cluster: Which samples hang together, as in :func:`calibrant.evaluate`; the baseline's stand in it.
         num_bins: Bins of the calibration errors.
         bootstrap: Resamples, and draws from models at a limit.
@@ -158,13 +142,18 @@ def check(
     checks = [checked.limit(metric, limit) for metric, limit in wanted.items()]
     said: tuple[str, ...] = ()
     if groups != "none":
-        refuse_unread_groups(predictions, groups)
-        own = None if groups is None else (groups,) if isinstance(groups, str) else groups
         of_groups, said = check_groups(
-            subject, wanted, own, procedure=procedure, confidence=confidence, strict=strict
+            predictions,
+            subject,
+            wanted,
+            (groups,) if isinstance(groups, str) else groups,
+            procedure=procedure,
+            confidence=confidence,
+            strict=strict,
+            positive_class=positive_class,
+            spread=spread,
         )
         checks += of_groups
-        said = (*said, *unchecked_groups(predictions))
     paired = None
     if baseline is not None:
         other = Subject.of(baseline, num_bins, name="baseline", positive_class=positive_class, spread=spread)
