@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from json import dumps
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -172,14 +171,18 @@ def _errors_told(file: Path, json: Path | None, junit: Path | None) -> Generator
     except EXPECTED as error:
         from calibrant._math.environment import environment
         from calibrant._math.files import write_text
-        from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION
+        from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateError
         from calibrant.reports.junit import junit_error
 
         sentence = in_options(sentence_of(error), option_names(inspect.signature(check, eval_str=True)))
-        found = {"schema_version": CHECK_SCHEMA_VERSION, "passed": False, "error": sentence}
-        found |= {"versions": environment(), "command": command_line()}
+        found = GateError(
+            schema_version=CHECK_SCHEMA_VERSION,
+            error=sentence,
+            versions=environment(),
+            command=command_line(),
+        )
         with suppress(OSError):  # which may be the error itself
-            deliver_json(json, dumps(found, indent=2))
+            deliver_json(json, found.to_json())
             if junit is not None:
                 write_text(junit, junit_error(file.name, sentence))
         raise
