@@ -106,6 +106,13 @@ def test_groups_that_are_clusters_stay_groups(folder) -> None:
         opened_large(folder / "t", Reading(cluster="group"), engine="serial")
 
 
+def test_groups_of_parts_are_checked(folder) -> None:
+    """The column that is named is read, with an engine and without."""
+    for engine in ((), ("--engine", "serial")):
+        done = call("check", "t", "--max-ece", "0.5", "--group-column", "site", *engine, folder=folder)
+        assert [f"Group {name}: " in done.stdout for name in "abc"] == [True] * 3, done.stderr
+
+
 def test_fit_chooses_its_method_by_the_sample(folder) -> None:
     """Without --method the same table is printed as in memory, and temperatures are fitted to all rows."""
     rng = np.random.default_rng(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from json import dumps
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -130,10 +129,6 @@ def check(
             if text is not None
         }
         large = opened_alike(inputs, reading, engine=engine, ignore_index=ignore_index)
-        if large[0] is not None and groups != "none":
-            reading.refuse(
-                "group_column", "bands", remedy="the table is read part by part; give --groups none."
-            )
         found = check_predictions(
             large[0] or reading.load(file),
             wanted,
@@ -176,14 +171,18 @@ def _errors_told(file: Path, json: Path | None, junit: Path | None) -> Generator
     except EXPECTED as error:
         from calibrant._math.environment import environment
         from calibrant._math.files import write_text
-        from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION
+        from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateError
         from calibrant.reports.junit import junit_error
 
         sentence = in_options(sentence_of(error), option_names(inspect.signature(check, eval_str=True)))
-        found = {"schema_version": CHECK_SCHEMA_VERSION, "passed": False, "error": sentence}
-        found |= {"versions": environment(), "command": command_line()}
+        found = GateError(
+            schema_version=CHECK_SCHEMA_VERSION,
+            error=sentence,
+            versions=environment(),
+            command=command_line(),
+        )
         with suppress(OSError):  # which may be the error itself
-            deliver_json(json, dumps(found, indent=2))
+            deliver_json(json, found.to_json())
             if junit is not None:
                 write_text(junit, junit_error(file.name, sentence))
         raise

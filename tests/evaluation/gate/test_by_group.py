@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from calibrant import Predictions, evaluate
 from calibrant._math.errors import InputError
 from calibrant.evaluation import check
+from calibrant.evaluation.gate import by_group
+from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.reports.junit import junit_text
 
 
@@ -117,3 +121,41 @@ def test_a_check_and_an_evaluation_give_one_number(made, kind) -> None:
         assert each.value == arm.metrics[each.key].value
         assert each.p_value == nulls[each.key]
         assert each.key == (f"event_{each.metric}" if kind == "binary" else each.metric)
+
+
+def test_groups_of_a_table_in_parts_are_checked(tmp_path, monkeypatch) -> None:
+    """Each like the same rows in memory; of rows too many to hold, random ones are, which is said."""
+    pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(1)
+    sizes = {"direct": 3000, "reseller": 450, "small": 20, "tiny": 5}
+    held = table(gap=0.2, sizes=sizes, bad="reseller", weights=rng.uniform(0.5, 1, 3475))
+    mixed = held.rows(rng.permutation(3475))
+    for number in range(2):
+        mixed.rows(np.arange(number, 3475, 2)).save(tmp_path / f"{number}.parquet")
+    whole = mixed.rows(np.r_[0:3475:2, 1:3475:2])
+    parts = PartitionedPredictions(tmp_path)
+    limits = {"ece": 0.05, "smce": 0.05, "accuracy": 0.1}
+    found = check(parts, limits, bootstrap=200)
+    assert [(each.group, each.passed) for each in found.checks if not each.passed] == [
+        ("reseller", False),
+        ("reseller", False),
+    ]
+    mine, theirs = (
+        [each for each in of.checks if each.group is not None]
+        for of in (found, check(whole, limits, bootstrap=200))
+    )
+    assert mine == theirs
+    assert not any("random rows" in note for note in found.notes)
+    assert check(parts, limits, bootstrap=200, groups="none").passed
+    named = check(parts, limits, bootstrap=200, groups=["tiny"], positive_class=0)
+    assert {each.group for each in named.checks} == {None, "tiny"}
+    monkeypatch.setattr(by_group, "MOST_FITTED", 1000)
+    some = check(parts, {"ece": 0.05}, bootstrap=200)
+    assert [each.group for each in some.checks if not each.passed] == ["reseller"]
+    assert any(
+        re.fullmatch("Groups were checked on [0-9,]+ random rows of the table.", n) for n in some.notes
+    )
+    plain = tmp_path / "plain.parquet"
+    Predictions(probs=held.probs, labels=held.labels).save(plain)
+    with pytest.raises(InputError, match="the predictions have none"):
+        check(PartitionedPredictions(plain), limits, groups=["a"])

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -43,6 +44,12 @@ class Regression:
     shares: Float[Tensor, " N"]
     ridge: Float[Tensor, "C F"]
     centre: Float[Tensor, "C F"]
+
+    @cached_property
+    def products(self) -> Float[Tensor, "N P"]:
+        """Products of two features, once for each pair."""
+        first, second = _pairs(self.features.shape[1])[0]
+        return self.features[:, first] * self.features[:, second]
 
     def logits(self, theta: Float[Tensor, "C F"]) -> Float[Tensor, "N C"]:
         """What the features give."""
@@ -159,20 +166,30 @@ def _hessian(problem: Regression, probs: Float[Tensor, "N C"]) -> Float[Tensor, 
     num_classes, width = problem.ridge.shape
     weighted = problem.shares[:, None] * probs
     features = problem.features
-    if features.ndim == 2:
-        products = (features[:, :, None] * features[:, None]).flatten(1)
-        own = (weighted.T @ products).view(num_classes, width, width)
-        rows = probs[:, :, None] * features[:, None]
+    if features.ndim == 2:  # every pair of classes with every pair of features, once
+        (first, second), pair = _pairs(num_classes)
+        shares, rows = weighted.T.contiguous(), probs.T.contiguous()  # (C, N)
+        curvatures = shares[first] * rows[second]
+        curvatures[first == second] -= shares
+        sums = -(curvatures @ problem.products)
+        blocks = sums[pair][:, :, _pairs(width)[1]]  # (C, C, F, F)
+        hessian = blocks.transpose(1, 2).reshape(num_classes * width, -1)
     else:
+        rows = (probs * features * problem.shares.sqrt()[:, None]).permute(1, 2, 0).flatten(1)
+        hessian = -(rows.T @ rows)
+        index = torch.arange(num_classes, device=probs.device)
         own = torch.stack([problem.gather(weighted * feature) for feature in features], dim=1)
-        rows = (probs * features).permute(1, 2, 0)
-    rows = (rows * problem.shares.sqrt()[:, None, None]).flatten(1)
-    hessian = -(rows.T @ rows)
-    blocks = hessian.view(num_classes, width, num_classes, width)
-    index = torch.arange(num_classes, device=probs.device)
-    blocks[index, :, index] += own
+        hessian.view(num_classes, width, num_classes, width)[index, :, index] += own
     hessian.diagonal().add_(problem.ridge.flatten())
     return hessian
+
+
+def _pairs(number: int) -> tuple[Int[Tensor, "2 P"], Int[Tensor, "n n"]]:
+    """The pairs of so many things, in no order, and which of them each two are."""
+    pairs = torch.triu_indices(number, number)
+    which = torch.empty(number, number, dtype=torch.int64)
+    which[pairs[0], pairs[1]] = which[pairs[1], pairs[0]] = torch.arange(pairs.shape[1])
+    return pairs, which
 
 
 def _by_conjugate_gradients(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,14 +14,19 @@ from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.question import Question
 from calibrant.evaluation.gate.result import Check
 from calibrant.evaluation.judging.pooled_groups import pooled_names
+from calibrant.evaluation.parts.dealing import Deal
+from calibrant.evaluation.parts.tasks import MOST_FITTED, sample
 from calibrant.evaluation.phrases import percent
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events
-from calibrant.evaluation.subject import Subject
+from calibrant.evaluation.spread import Spread
+from calibrant.evaluation.subject import Judgeable, Subject
 from calibrant.predictions import Predictions
+from calibrant.predictions.partitioned import PartitionedPredictions
 
 
 def check_groups(
+    predictions: Judgeable,
     subject: Subject,
     limits: Mapping[str, float],
     groups: Sequence[str] | None,
@@ -29,48 +34,82 @@ def check_groups(
     procedure: Procedure,
     confidence: float,
     strict: bool,
-) -> Iterator[Check]:
-    """The limits of calibration errors in each group; nothing if there is one group only.
+    positive_class: int | str | None,
+    spread: Spread,
+) -> tuple[list[Check], tuple[str, ...]]:
+    """The limits of calibration errors in each group, and what to say of groups that are not all checked.
+
+    There is nothing to check if there is one group only. If a table that is read part by part has more rows
+    than can be held, random ones are checked.
 
     Bonferroni's correction for the number of groups lets a model at the limit in all of them fail with
     probability about one minus ``confidence``, as it may with all samples.
 
     Args:
-        subject: What is checked; its samples name their groups.
+        predictions: What is checked; its samples name their groups.
+        subject: The same, as it is judged.
         limits: The largest value of each metric.
         groups: Those to check, or all.
         procedure: That of all samples.
         confidence: That of all samples.
         strict: As for all samples.
+        positive_class: As for all samples.
+        spread: As for all samples.
 
     Raises:
-        InputError: If there is no such group, it holds one sample, or no limit is for groups.
+        InputError: If there are no groups, or no such group, it holds one sample, or no limit is for groups.
     """
+    grouped = isinstance(predictions, PartitionedPredictions) and predictions.has_groups
+    grouped = grouped or (isinstance(predictions, Predictions) and predictions.groups is not None)
+    if groups is not None and not grouped:
+        raise InputError("`groups` were named, but the predictions have none; name their column.")
     wanted = {metric: limit for metric, limit in limits.items() if Question.of(metric, subject.kind).is_error}
     if groups is not None and not wanted:
         raise InputError(
             "`groups` are held to limits of calibration errors only; "
             'give one (`{"ece": 0.03}`, or --max-ece 0.03), or leave `groups` out.'
         )
-    if subject.test is None or subject.test.groups is None or not wanted:
-        return
-    names = pooled(subject.test, groups)
-    found: list[str] = sorted({name for name in names.tolist() if name is not None})
-    if len(found) < 2 and groups is None:
-        return
-    own = 1 - (1 - confidence) / max(1, len(found))
+    if not grouped or not wanted:
+        return [], ()
+    notes: tuple[str, ...] = ()
+    if isinstance(predictions, PartitionedPredictions):
+        table = predictions.with_positive(positive_class)
+        subject, notes = _sampled(table, subject, procedure, spread)
+    if subject.test is None:
+        raise RuntimeError("neither samples nor some of them")
+    names = _pooled(subject.test, groups)
+    sizes = Counter(name for name in names.tolist() if name is not None)
+    if len(sizes) < 2 and groups is None:
+        return [], notes
+    alone = [name for name in sizes if sizes[name] == 1]  # what is too small is pooled: at most one
+    own = 1 - (1 - confidence) / len(sizes)
     num_draws = max(procedure.num_draws, math.ceil(2 / (1 - own)))
     adjusted = replace(procedure, level=2 * own - 1, num_draws=num_draws)
-    for name in found:
-        rows = np.flatnonzero(names == name)
-        if len(rows) == 1:  # said by `left_out`
-            continue
-        part = subject.test.rows(rows)
-        checked = CheckedSamples(replace(subject, test=part, num_samples=len(rows)), adjusted, own, strict)
+    checks: list[Check] = []
+    for name in sorted(set(sizes) - set(alone)):
+        part = subject.test.rows(np.flatnonzero(names == name))
+        checked = CheckedSamples(
+            replace(subject, test=part, num_samples=part.num_samples), adjusted, own, strict
+        )
         for metric, limit in wanted.items():
             check = checked.limit(metric, limit)
             facts = "" if check.passed else _rates(checked.main_events)
-            yield replace(check, group=name, sentence=f"Group {name}: {check.sentence}{facts}")
+            checks.append(replace(check, group=name, sentence=f"Group {name}: {check.sentence}{facts}"))
+    return checks, (*notes, *(f"Group {name} was not checked: it holds one sample." for name in alone))
+
+
+def _sampled(
+    table: PartitionedPredictions, whole: Subject, procedure: Procedure, spread: Spread
+) -> tuple[Subject, tuple[str, ...]]:
+    """Random rows of a table with their groups, and what to say if these are not all."""
+    deal = Deal.of(table, procedure.num_bins, fits=False)
+    some = sample(
+        table, deal, "test", MOST_FITTED // table.width, seed=procedure.seed, spread=spread, groups=True
+    )
+    subject = Subject.of(some, procedure.num_bins, name="predictions", positive_class=None)
+    if subject.num_samples == whole.num_samples:
+        return subject, ()
+    return subject, (f"Groups were checked on {subject.num_samples:,} random rows of the table.",)
 
 
 def summed_up(checks: Sequence[Check], most: int) -> tuple[list[Check], str | None]:
@@ -83,14 +122,7 @@ def summed_up(checks: Sequence[Check], most: int) -> tuple[list[Check], str | No
     return kept, f"{passed} checks of groups pass" if passed else None
 
 
-def left_out(test: Predictions) -> str | None:
-    """What to say of a group that is too small to be checked and has no other to be checked with."""
-    names, counts = np.unique(pooled(test, None), return_counts=True)
-    alone = [name for name, count in zip(names, counts, strict=True) if count == 1]
-    return f"Group {alone[0]} was not checked: it holds one sample." if alone else None
-
-
-def pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
+def _pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
     """The name under which each sample is checked; nothing for samples of groups that are not asked for."""
     groups = np.asarray(test.groups, dtype=object)
     if wanted is not None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import Cluster, in_clusters
-from calibrant.evaluation.gate.by_group import check_groups, left_out
+from calibrant.evaluation.gate.by_group import check_groups
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
 from calibrant.evaluation.pairing import refuse_other_classes
@@ -18,28 +18,6 @@ from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.subject import DEALT_OTHERWISE, Judgeable, Subject
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
-from calibrant.predictions.partitioned import PartitionedPredictions
-
-
-def refuse_unread_groups(predictions: Judgeable, groups: Sequence[str] | None) -> None:
-    """Refuse groups that cannot be held, rather than pass them over."""
-    if isinstance(predictions, Predictions):
-        if groups is not None and predictions.groups is None:
-            raise InputError("`groups` were named, but the predictions have none; name their column.")
-    elif groups is not None:
-        raise InputError("`groups` cannot be checked in images, or in tables that are read part by part.")
-
-
-def unchecked_groups(
-    predictions: Judgeable, test: Predictions | None, groups: Sequence[str] | None
-) -> tuple[str, ...]:
-    """What to say of groups in which no limit was held."""
-    if groups == "none":
-        return ()
-    if isinstance(predictions, PartitionedPredictions) and predictions.has_groups:
-        return ("Limits were held for all rows together, not in groups: the table is read part by part.",)
-    found = None if test is None or test.groups is None or groups is not None else left_out(test)
-    return () if found is None else (found,)
 
 
 def check(
@@ -99,7 +77,8 @@ def check(
         positive_class: With two classes the one that is judged, as in :func:`calibrant.evaluate`.
         groups: The groups in which limits of calibration errors are held as well, by name; by default all
             groups of the predictions, those below 30 samples together; ``"none"`` holds no group. A group is
-            held with the noise of its size, and Bonferroni's correction for the number of groups.
+            held with the noise of its size, and Bonferroni's correction for the number of groups; of a table
+            that is read part by part, on random rows.
         cluster: Which samples hang together, as in :func:`calibrant.evaluate`; the baseline's stand in it.
         num_bins: Bins of the calibration errors.
         bootstrap: Resamples, and draws from models at a limit.
@@ -161,12 +140,20 @@ def check(
     )
     checked = CheckedSamples(subject, procedure, confidence, strict)
     checks = [checked.limit(metric, limit) for metric, limit in wanted.items()]
+    said: tuple[str, ...] = ()
     if groups != "none":
-        refuse_unread_groups(predictions, groups)
-        own = None if groups is None else (groups,) if isinstance(groups, str) else groups
-        checks += check_groups(
-            subject, wanted, own, procedure=procedure, confidence=confidence, strict=strict
+        of_groups, said = check_groups(
+            predictions,
+            subject,
+            wanted,
+            (groups,) if isinstance(groups, str) else groups,
+            procedure=procedure,
+            confidence=confidence,
+            strict=strict,
+            positive_class=positive_class,
+            spread=spread,
         )
+        checks += of_groups
     paired = None
     if baseline is not None:
         other = Subject.of(baseline, num_bins, name="baseline", positive_class=positive_class, spread=spread)
@@ -196,7 +183,7 @@ def check(
         seed=seed,
         source=subject.source,
         baseline=None if baseline is None else baseline.source,
-        notes=(*subject.notes, *subject.clusters_note, *unchecked_groups(predictions, subject.test, groups)),
+        notes=(*subject.notes, *subject.clusters_note, *said),
         versions=versions(),
         command=command,
         warnings=checked.warnings,

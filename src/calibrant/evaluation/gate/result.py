@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import TypeAdapter
 
@@ -61,7 +61,27 @@ class GateResult:
         """The answer as JSON text; what is infinite is ``null``."""
         return _adapter().dump_json(self, indent=indent).decode()
 
+    @staticmethod
+    def json_schema() -> dict[str, Any]:
+        """The JSON Schema of what ``calibrant check --json`` writes: an answer, or an error."""
+        return _adapter().json_schema(mode="serialization")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateError:
+    """Why nothing was checked, in the JSON that ``calibrant check`` writes in place of an answer."""
+
+    schema_version: int
+    passed: Literal[False] = False
+    error: str
+    versions: Mapping[str, str]
+    command: str | None
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The error as JSON text."""
+        return _adapter().dump_json(self, indent=indent).decode()
+
 
 @cache
-def _adapter() -> TypeAdapter[GateResult]:
-    return TypeAdapter(GateResult)
+def _adapter() -> TypeAdapter[GateResult | GateError]:
+    return TypeAdapter(GateResult | GateError)
