@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from calibrant_lab.sweep.published import facts
+from papers.analysis import difference
 
 AS_TRAINED, WITH_T = "as trained", "with T"
 CHOSEN: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -59,6 +60,13 @@ def relative(frame: pd.DataFrame, keys: list[str], column: str, reference: str) 
     """
     base = frame.loc[frame.loss == reference].set_index(keys)[[column]].set_axis(["base"], axis=1)
     return frame.join(base, on=keys).assign(value=lambda found: found[column] / found.base - 1)
+
+
+def less(frame: pd.DataFrame, first: str, others: Iterable[str], by: Sequence[str]) -> pd.DataFrame:
+    """The values of a loss less those of each other one, for a claim that it has the least of all."""
+    return pd.concat(
+        difference(frame, "value", "loss", first, other, by=by).assign(other=other) for other in others
+    )
 
 
 def printed(paper: str, dataset: str) -> pd.DataFrame:

@@ -22,7 +22,6 @@ from papers.sum_or_mean import SUM_OR_MEAN as SUM_OR_MEAN
 from papers.dynamics import DYNAMICS as DYNAMICS
 from papers.gammas import GAMMAS as GAMMAS
 from papers.fcl_weights import FCL_WEIGHTS as FCL_WEIGHTS
-from papers.texts import TEXTS as TEXTS
 from papers.cifar10 import CIFAR10 as CIFAR10
 from papers.human_posteriors import HUMAN_POSTERIORS as HUMAN_POSTERIORS
 from papers.chest_x_rays import CHEST_X_RAYS as CHEST_X_RAYS

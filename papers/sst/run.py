@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from calibrant import theory
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
 from papers.analysis import Frames, Tables, flat_runs, mean_ci, ordered, pivot
-from papers.loss_rows import errors, printed, relative
+from papers.loss_rows import errors, less, printed, relative
 from papers.sst.measure import RENORMALISED, STRUCK
 from papers.sst.measure import keep as keep
 
@@ -69,6 +69,12 @@ def frames(results: Mapping[str, Any]) -> Frames:
     means = found["judged"].groupby(["convention", "stage", "seed"], as_index=False).ece.mean()
     return {
         **found,
+        "gamma_3": less(
+            found["errors"].query("convention == 'struck' and stage == 'as trained'"),
+            "focal, γ = 3",
+            ["focal, γ = 1", "focal, γ = 2"],
+            ["metric"],
+        ),
         "means": means,
         "cost": relative(as_trained, ["seed", "convention"], "error", "cross-entropy"),
         "distances": _distances(as_trained),

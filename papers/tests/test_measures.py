@@ -47,7 +47,11 @@ def test_sst_errors_are_those_of_the_runs_report() -> None:
 
 @pytest.mark.parametrize(
     ("study", "data", "recipe", "but"),
-    [("sst", "sst_trees", "sst-tree-lstm", set[str]())],
+    [
+        ("sst", "sst_trees", "sst-tree-lstm", set[str]()),
+        ("texts", "ag_news", "ag-news", set[str]()),
+        ("texts", "newsgroups20", "20ng-gpcnn", {"training.epochs", "training.precision"}),
+    ],
 )
 def test_grids_have_the_settings_of_their_recipes(study: str, data: str, recipe: str, but: set[str]) -> None:
     """Network, data and training, but for what the page calls a difference."""
