@@ -135,6 +135,7 @@ class ClassRow:
     auroc: float | None  # None where the class never, or always, occurs
     accuracy: float | None  # recall; None where the class never occurs
     adjusted_p: float | None = None  # of mean probability against prevalence, for as many looks as classes
+    noise_floor: float | None = None  # of the distance between the two, with the same correction
 
 
 @dataclass(frozen=True, kw_only=True)

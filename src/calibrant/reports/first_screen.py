@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.auroc import AUROC
 from calibrant.evaluation.quantities.brier import BRIER
+from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.gap import GAP
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
@@ -69,6 +70,11 @@ def main_diagrams(groups: list[Diagrams], evaluation: Evaluation) -> Diagrams | 
     if evaluation.kind == "binary" and about and not about.startswith(EVENT):
         return next((each for each in groups if each.title == "top label"), None)
     return next(iter(groups), None)
+
+
+def is_about_classes(evaluation: Evaluation) -> bool:
+    """Whether the finding is one of classes or labels, which a reliability diagram would not show."""
+    return evaluation.kind == "multilabel" or evaluation.verdict.about == CLASSWISE_ECE.key
 
 
 @dataclass(frozen=True)

@@ -259,6 +259,11 @@ def class_pairs(evaluation: result.Evaluation) -> list[ClassPair]:
     return sorted(pairs, key=lambda pair: -pair.before.ece)
 
 
+def shift(row: result.ClassRow) -> float:
+    """The distance of the average probability from the actual rate, in noise floors."""
+    return abs(row.mean_probability - row.prevalence) / row.noise_floor if row.noise_floor else 0.0
+
+
 def recommended(evaluation: result.Evaluation) -> result.Arm | None:
     """The arm that is recommended, ``None`` where that is to leave the predictions as they came."""
     name = evaluation.verdict.recommended

@@ -232,6 +232,7 @@ class _Classes:
         )
         return ClassNull(
             scores=class_scores(occurs, expected, spread),
+            deviations=np.sqrt(spread) / total,
             farthest=np.abs(far).max(axis=0),
             steepest=(steepest, steep),
             errors=np.abs(drawn).sum(axis=0) / (num_classes * total),

@@ -75,7 +75,10 @@ class ClassTable:
         if self.table.one_pass:
             if self.clusters is not None:
                 variance = np.maximum(variance, variance_by_cluster(self.table, self.clusters))
-            return ClassNull(scores=class_scores(occurs, expected, variance))
+            return ClassNull(
+                scores=class_scores(occurs, expected, variance),
+                deviations=np.sqrt(variance) / self.sums.total,
+            )
         clusters = None if self.clusters is None else ClassClusters(self.table, self.clusters, self._filled)
         if clusters is not None:
             variance = np.maximum(variance, clusters.class_variance(self._starts()))
@@ -109,6 +112,7 @@ class ClassTable:
             cells = replace(cells, clustered=clusters.clustered(np.concatenate(masses), self.sums.total))
         return ClassNull(
             scores=scores,
+            deviations=np.sqrt(variance) / self.sums.total,
             farthest=np.concatenate(farthest),
             steepest=(
                 float(np.abs(np.add.reduceat(tilts * cells.residual * self.sums.total, starts)).max()),
@@ -244,6 +248,7 @@ def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> Clas
     occurs: Matrix = np.array([draws.outcomes.sum(axis=0) for draws in drawn])
     return ClassNull(
         scores=class_scores(happened, expected, variance),
+        deviations=np.sqrt(variance) / [each.sum() for each in weights],
         farthest=farthest_scores(occurs, expected, variance),
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant._math.logistic import LEAST_EFFECTIVE, reach_of
 from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.noise import Noise, draw_noise
-from calibrant.evaluation.judging.parts import parts_of, with_p_values
+from calibrant.evaluation.judging.parts import against_noise, parts_of
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.judging.reliability import is_uneven, reliability_curve
 from calibrant.evaluation.judging.replicates import replicate
@@ -326,7 +326,7 @@ def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
         null=tuple(each for each in nulls if each is not None),
         curves=tuple(curves),
         parts=parts_of(reduced, procedure, errors, of_classes),
-        classes=with_p_values(reduced.classes, of_classes),
+        classes=against_noise(reduced.classes, of_classes, procedure.level),
     )
 
 

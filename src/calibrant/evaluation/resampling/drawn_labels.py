@@ -46,6 +46,8 @@ class ClassNull:
 
     scores: Vector
     """The distance of each class ``(C,)``, positive where more occurs than is stated; see `class_scores`."""
+    deviations: Vector
+    """The standard deviation of the rate of each class ``(C,)``."""
     farthest: Vector | None = None
     """The largest distance over the classes in each draw ``(R,)``; ``None`` where nothing is drawn."""
     steepest: tuple[float, Vector] | None = None
@@ -68,6 +70,14 @@ class ClassNull:
         ranked = np.sort(self.farthest)
         reached = len(ranked) - np.searchsorted(ranked, np.abs(self.scores) - ROUNDING)
         return (1 + reached) / (1 + len(ranked))
+
+    def noise_floors(self, level: float) -> Vector:
+        """For each class the distance of its rate that, at this level, no class exceeds."""
+        if self.farthest is None:
+            furthest = NormalDist().inv_cdf(1 - (1 - level) / (2 * len(self.scores)))
+        else:
+            furthest = float(np.quantile(self.farthest, level))
+        return furthest * self.deviations
 
 
 def draw_labels(
