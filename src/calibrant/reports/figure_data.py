@@ -91,7 +91,7 @@ def lines_csv(across: str, up: str, lines: Mapping[str, tuple[Sequence[float], S
 
 
 def errors_csv(rows: Sequence[tuple[str, Estimate, NullError | None]]) -> str:
-    """Errors by name, each with its interval and what chance gives."""
+    """Errors by name, each with its interval and noise."""
     return csv_text(
         ("name", "value", "low", "high", "chance_mean", "chance_upper"),
         [

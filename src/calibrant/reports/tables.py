@@ -282,7 +282,7 @@ def nulls_of(arms: Sequence[result.Arm], key: str) -> list[result.NullError]:
 
 
 def shown_second(evaluation: result.Evaluation) -> result.Arm | None:
-    """The arm whose diagrams stand beside the uncalibrated ones: the recommended, else the first there is."""
+    """The arm shown next to the uncalibrated one: the recommended, else the first."""
     return recommended(evaluation) or next(iter(evaluation.arms[1:]), None)
 
 

@@ -116,7 +116,7 @@ def witness_diagram(
 ) -> Axes:
     """The function that attains the smooth calibration error: where, and which way, the model errs.
 
-    Above zero outcomes exceed what was stated (not sure enough), below zero they fall short (too sure).
+    Above zero the predictions are too low, below zero too high.
 
     Args:
         witness: From :func:`calibrant.metrics.smooth_calibration_witness`, or of an evaluation.
@@ -141,8 +141,8 @@ def witness_diagram(
     ax.axhline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
     entries: list[tuple[str, Artist]] = []
     for label, part, colour in (
-        ("above: not sure enough", np.maximum(crossings[1], 0), drawing.BLUE),
-        ("below: too sure", np.minimum(crossings[1], 0), drawing.VERMILLION),
+        ("above: too low", np.maximum(crossings[1], 0), drawing.BLUE),
+        ("below: too high", np.minimum(crossings[1], 0), drawing.VERMILLION),
     ):
         ax.fill_between(crossings[0], 0, part, color=colour, alpha=0.35, linewidth=0)
         entries.append((label, Patch(color=colour, alpha=0.35, linewidth=0)))
