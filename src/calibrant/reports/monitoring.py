@@ -26,7 +26,7 @@ def headline(found: Monitoring) -> str:
     test = deciding(found)
     if test.alarm is None:
         return "No alarm: no evidence against the model so far."
-    about = f", clearest of: {test.about}" if test.about else ""
+    about = f", clearest for {test.about}" if test.about else ""
     end, start = found.windows[test.alarm].end, found.windows[test.since or 0].start
     return f"Alarm at {end}, most likely since {start}{about}."
 

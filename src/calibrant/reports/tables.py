@@ -13,6 +13,7 @@ from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.auroc import AUROC
 from calibrant.evaluation.quantities.prevalence import PREVALENCE
 from calibrant.evaluation.quantities.roster import place
+from calibrant.evaluation.verdict.checks import PHRASES
 from calibrant.reports.words import SECTIONS, goodness, mark_of_change, metric, number, percent
 
 MAIN_ROWS = 6
@@ -291,7 +292,8 @@ def tests_sentence(comparison: result.Comparison) -> str:
     if not all(model.parts for model in comparison.models):
         return ""
     failing = {
-        model.name: [part.name for part in model.parts if not part.holds] for model in comparison.models
+        model.name: [PHRASES[part.name] for part in model.parts if not part.holds]
+        for model in comparison.models
     }
     off = [f"{name} ({', '.join(parts)})" for name, parts in failing.items() if parts]
     rest = [name for name, parts in failing.items() if not parts]

@@ -97,7 +97,7 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
         calibrator = build(wanted) if isinstance(wanted, str) else wanted
         if task not in calibrator.kinds:
             events = {
-                "binary": "; two columns are judged as one event, for which take platt",
+                "binary": "; two columns are one event, so use platt",
                 "top_label": "; for confidences take platt",
             }
             suited = " and ".join(calibrator.kinds)

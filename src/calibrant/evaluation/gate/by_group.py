@@ -1,4 +1,4 @@
-"""Limits of calibration errors, held in every group with the noise of its own size."""
+"""Limits of calibration errors in every group, with the noise of its own size."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_groups(
     wanted = {metric: limit for metric, limit in limits.items() if Question.of(metric, subject.kind).is_error}
     if groups is not None and not wanted:
         raise InputError(
-            "`groups` are held to limits of calibration errors only; "
+            "`groups` need a limit of a calibration error; "
             'give one (`{"ece": 0.03}`, or --max-ece 0.03), or leave `groups` out.'
         )
     if subject.test is None or subject.test.groups is None or not wanted:
@@ -74,7 +74,7 @@ def check_groups(
 
 
 def summed_up(checks: Sequence[Check], most: int) -> tuple[list[Check], str | None]:
-    """What is worth a line: every check of all samples, and of groups those that fail if there are many."""
+    """Checks of all samples, and those of groups: only failing ones if there are many."""
     of_groups = [each for each in checks if each.group is not None]
     if len(of_groups) <= most:
         return list(checks), None
@@ -84,7 +84,7 @@ def summed_up(checks: Sequence[Check], most: int) -> tuple[list[Check], str | No
 
 
 def left_out(test: Predictions) -> str | None:
-    """What to say of a group that is too small to be checked and has no other to be checked with."""
+    """A note on a group of one sample, which has no other to be checked with."""
     names, counts = np.unique(pooled(test, None), return_counts=True)
     alone = [name for name, count in zip(names, counts, strict=True) if count == 1]
     return f"Group {alone[0]} was not checked: it holds one sample." if alone else None
@@ -106,7 +106,7 @@ def pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
 
 
 def _rates(events: tuple[Events, ...]) -> str:
-    """What was predicted in the group, and what occurred."""
+    """Predicted and actual rate in the group."""
     if len(events) != 1:
         return ""
     (event,) = events

@@ -1,4 +1,4 @@
-"""Streams whose samples hang together within clusters: what is bet on, and what is counted."""
+"""Streams of clustered samples: bets and counts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from calibrant.evaluation.resampling.clusters import cluster_codes
 from calibrant.predictions import Predictions
 
 CLUSTERS_NOTE = (
-    "Samples of a cluster may hang together: bets on them share one stake, a cluster counts with the samples "
-    "of the window where it began, and what has changed since the baseline is asked of one of these, which a "
-    "hash of its name picks. The probability of a false alarm is bounded for looks at ends of windows: in a "
-    "window that is not over, or that waits for labels, clusters may still grow."
+    "Samples of a cluster can depend on each other, so bets on them share one stake. A cluster counts with "
+    "its samples in the window where it began. The tests against the baseline use one of these samples, "
+    "picked by a hash of the cluster's name. The probability of a false alarm holds for checks at the end of "
+    "a window, because clusters can still grow in a window that isn't over or waits for labels."
 )
 
 

@@ -1,4 +1,4 @@
-"""The questions that a monitor asks of a stream, and how their evidence grows."""
+"""Tests of a monitored stream and their growing evidence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.predictions import Predictions
 
 _BINS, _LEAST_OF_BIN = 10, 30
-_POWER = 4  # evidence of so many digits is told as a power of ten
+_POWER = 4  # digits from which evidence is written as a power of ten
 
 _Binned: TypeAlias = tuple[Event, Event, Vector]
 """What is watched, the same in the baseline, and the ends of the bins of its stated probabilities."""
@@ -63,21 +63,21 @@ class _Question:
 
 _CALIBRATION = _Question(
     "calibration",
-    "Stated probabilities against what happens",
-    "The stated probabilities do not match what happens",
-    "No evidence against the stated probabilities",
+    "Predicted probabilities against outcomes",
+    "Outcomes do not match the predicted probabilities",
+    "No evidence against the predicted probabilities",
 )
 _CHANGE = _Question(
     "change",
-    "Right as often as in the baseline, at the same stated probability",
-    "At the same stated probability, outcomes differ from the baseline",
-    "No evidence that, at the same stated probability, outcomes differ from the baseline",
+    "Outcomes as in the baseline, at the same predicted probability",
+    "At the same predicted probability, outcomes differ from the baseline",
+    "No evidence that, at the same predicted probability, outcomes differ from the baseline",
 )
 _CONFIDENCE = _Question(
     "confidence",
-    "Stated probabilities as in the baseline",
-    "The distribution of the stated probabilities differs from the baseline",
-    "No evidence that the distribution of the stated probabilities differs from the baseline",
+    "Predicted probabilities as in the baseline",
+    "The distribution of the predicted probabilities differs from the baseline",
+    "No evidence that the distribution of the predicted probabilities differs from the baseline",
 )
 _STATED = _Question(
     "stated-classes",
@@ -94,7 +94,7 @@ _TRUE = _Question(
 
 
 def calibration_test(watched: Watched, *, decides: bool) -> SequentialTest:
-    """Are the stated probabilities true?"""
+    """Tests the predicted probabilities against outcomes."""
     parts = (Evidence(each.name, each.share, _wealth(each, watched)) for each in events_of(watched.told))
     return _answer(_CALIBRATION, parts, watched, watched.false_alarms, decides=decides)
 
@@ -112,7 +112,7 @@ def _wealth(event: Event, watched: Watched) -> Matrix:
 
 
 def change_tests(watched: Watched, baseline: Predictions, *, decides: bool) -> Iterator[SequentialTest]:
-    """Is the model calibrated as it was, and has it the same to judge? The latter share the false alarms."""
+    """Tests of calibration and inputs against the baseline; those of the inputs share the false alarms."""
     events = [
         (told, before, _edges(before.probs))
         for told, before in zip(main_events(watched.told), main_events(baseline), strict=True)
@@ -147,9 +147,9 @@ def _changed(watched: Watched, baseline: Predictions) -> Iterator[Evidence]:
         evidence = [log_change(new[:, number], old[number]) for number in range(len(edges) + 1)]
         prefix = "" if told.share == 1 else f"{told.name}, "
         ends = [0.0, *edges, 1.0]
-        yield Evidence(f"{prefix}all stated probabilities", told.share / 2, log_tilted(new, old))
+        yield Evidence(f"{prefix}all probabilities", told.share / 2, log_tilted(new, old))
         for number, each in enumerate(evidence):
-            where = f"stated {ends[number]:.3g} to {ends[number + 1]:.3g}"
+            where = f"probabilities {ends[number]:.3g} to {ends[number + 1]:.3g}"
             yield Evidence(prefix + where, told.share / 2 / len(evidence), each)
 
 
@@ -224,9 +224,9 @@ def _answer(
         about = loudest.name if len(kept) > 1 else None
         start, end = watched.windows.edges[since], watched.windows.edges[alarm + 1]
         reached_by = said_times(float(evidence[alarm]) / math.log(10))
-        clearest = f", clearest of: {about}" if about else ""
+        clearest = f", clearest for {about}" if about else ""
         sentence = (
-            f"{question.found}: alarm at {end}, the end of a window "
+            f"{question.found}: alarm at {end} "
             f"(evidence {reached_by}; an alarm needs {said_times(needed)}), "
             f"most likely since {start}{clearest}."
         )
