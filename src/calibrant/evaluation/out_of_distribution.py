@@ -269,13 +269,13 @@ def _sentence(
     value = area.value or 0.0
     low = value if area.low is None else area.low
     high = value if area.high is None else area.high
-    name = "foreign samples" if foreign.source is None else f"samples of {foreign.source.name}"
+    name = "out-of-distribution samples" if foreign.source is None else f"samples of {foreign.source.name}"
     said = (
         f"By {NAMES[score]}, {foreign.num_samples:,} {name} are distinguished from {num_in:,} test samples "
-        f"with an AUROC of {value:.3f} ({100 * level:g} % interval {span(area)}; 0.5 is guessing)"
+        f"with an AUROC of {value:.3f} ({100 * level:g}% interval {span(area)}; 0.5 is guessing)"
     )
     if low > 0.5:
         return f"{said}."
     if high < 0.5:
-        return f"{said}: the model is surer of the foreign samples than of its own."
+        return f"{said}: the model is more confident on them than on its own samples."
     return f"{said}: no better than guessing, as far as these samples can tell."

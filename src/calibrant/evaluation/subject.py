@@ -63,9 +63,7 @@ class Subject:
         """
         if isinstance(given, DensePredictions):
             if positive_class is not None:
-                raise InputError(
-                    "`positive_class` must not be given for images: of two classes, class 1 is judged."
-                )
+                raise InputError("`positive_class` must not be given for images: class 1 of two is positive.")
             return _of_images(given, num_bins, spread)
         if isinstance(given, PartitionedPredictions):
             return _of_parts(given.with_positive(positive_class), num_bins, spread)
@@ -136,8 +134,8 @@ class Subject:
 
 
 DEALT_OTHERWISE = (
-    "The samples are the same, but were dealt out to other batches, as the tables have other clusters or "
-    "numbers of classes: differences count as those of different samples, so their intervals are too wide."
+    "The samples are the same, but split into other batches, because the tables have other clusters or "
+    "numbers of classes. So differences are unpaired, and their intervals are too wide."
 )
 
 
@@ -147,7 +145,7 @@ def in_same_clusters(subjects: Sequence[Subject]) -> list[Subject]:
         each.test.clusters for each in subjects if each.test is not None and each.test.clusters is not None
     }
     if len(known) > 1:
-        raise InputError("`models` must have the same clusters where they are judged on the same samples.")
+        raise InputError("`models` must have the same clusters if they have the same samples.")
     return [
         replace(each, test=each.test.with_clusters(clusters))
         for clusters in known
@@ -167,7 +165,7 @@ def _of_parts(table: PartitionedPredictions, num_bins: int, spread: Spread) -> S
     deal = Deal.of(table, num_bins, fits=False)
     found = summed(table, deal, num_bins, (None,), spread=spread)
     if found.arms[0].num_positions < 2:
-        raise InputError(f"{table.address} must hold two samples or more to judge.")
+        raise InputError(f"{table.address} must hold two samples or more.")
     said = groups_note(table.has_groups, clusters=table.has_clusters)
     notes = (*table.notes, dealt_note(table, deal, found.arms[0]), *said, *found.repairs)
     return replace(_in_sums(table, found.arms[0], notes), has_labels=table.has_labels)

@@ -143,7 +143,7 @@ def _filled(
     told = [given[name] for name in wanted]
     labelled = np.array([all(record.get(name) not in {None, ""} for name in told) for record in records])
     if not told or not labelled.any():
-        raise InputError("no label is known in it, so there is nothing to judge yet.")
+        raise InputError("no label is known in it, so there is nothing to test yet.")
     known = records[int(labelled.argmax())]
     stand_in = {name: known[name] for name in told}
     filled = [

@@ -87,13 +87,11 @@ def choose_split(
     num_samples = predictions.num_samples
     why = "the predictions have no split" if predictions.split is None else "the split has one part only"
     if num_samples < 3:
-        return Split(
-            None, test, f"none: {num_samples} samples are too few to fit on some and judge on the others"
-        )
+        return Split(None, test, f"none: {num_samples} samples are too few to fit and test")
     if is_cross_fitted(predictions):
         folds = stratified_folds(predictions, NUM_FOLDS, seed)
         words = (
-            f"all {num_samples:,} samples, because {why}: each sample is judged with calibrators that were "
+            f"all {num_samples:,} samples, because {why}: each sample is tested with calibrators "
             f"fitted on the other folds ({folds.max() + 1}-fold cross-fitting)"
         )
         return Split(predictions, predictions, words, folds, announce=True)
@@ -101,9 +99,9 @@ def choose_split(
     alike = "right and wrong" if predictions.kind == "top_label" else "each class"
     whole = "" if predictions.clusters is None else ", in whole clusters,"
     words = (
-        f"{fit.num_samples:,} of {num_samples:,} samples, drawn at random{whole} (seed {seed}) so that both "
-        f"halves hold {alike} alike, because {why} and the file is large; the other {test.num_samples:,} are "
-        "judged"
+        f"{fit.num_samples:,} of {num_samples:,} samples, drawn at random{whole} (seed {seed}) with the same "
+        f"share of {alike} in both halves, because {why} and the file is large; the other "
+        f"{test.num_samples:,} are tested"
     )
     return Split(fit, test, words, announce=True)
 
@@ -211,8 +209,8 @@ def _check_other_file(predictions: Predictions, calibration: Predictions) -> Non
         same_file and (whole or torch.equal(predictions.values, calibration.values))
     ):
         raise InputError(
-            "`calibration` must be other predictions than those that are judged; leave it out, and the "
-            "file's own calibration split is used."
+            "`calibration` must be other predictions than those evaluated; without it, the file's own "
+            "calibration split is used."
         )
 
 

@@ -66,7 +66,7 @@ def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
             cells.append(_cells(classes, labels, weights, num_bins, first_row=rows.start))
     sums = sparse.sums() if table.wide else sums
     if sums is None or not columns:
-        raise InputError("`predictions` must hold at least one sample to judge.")
+        raise InputError("`predictions` must hold at least one sample.")
     nll, brier, confidence, correct, entropy = (column.numpy() for column in columns)
     return Scan(
         nll=nll,

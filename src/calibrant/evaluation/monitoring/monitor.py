@@ -197,7 +197,7 @@ def _known(stream: Predictions, labelled: ArrayLike | None) -> NDArray[np.bool_]
     if known.dtype != np.bool_ or known.shape != (stream.num_samples,):
         raise InputError(f"`labelled` must be booleans of shape ({stream.num_samples},); got {known.shape}.")
     if not known.any():
-        raise InputError("there is nothing to judge: no sample has a label yet.")
+        raise InputError("there is nothing to test: no sample has a label yet.")
     return known
 
 
@@ -228,7 +228,7 @@ def _in_clusters_too(baseline: Predictions, cluster: Cluster) -> Predictions:
 def _as_baseline(baseline: Predictions, stream: Predictions, positive_class: int | str | None) -> Predictions:
     judged = as_judged(baseline, positive_class)
     if judged.kind != stream.kind:
-        raise InputError(f"`baseline` must be {stream.kind} as the stream; got {judged.kind}.")
+        raise InputError(f"`baseline` must be {stream.kind}, like the stream; got {judged.kind}.")
     if judged.labels is None and judged.kind != "top_label":
         raise no_labels(judged)
     refuse_other_classes([("the stream", stream), ("the baseline", judged)])

@@ -14,7 +14,7 @@ from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events, Matrix
 from calibrant.evaluation.result import GroupRow
 
-TOO_MANY = f"Groups were not judged: there are more than {MOST_KEPT}, whose sums would not fit into memory."
+TOO_MANY = f"Groups were not tested: there are more than {MOST_KEPT}, whose sums would not fit into memory."
 
 
 def rows_by_group(sums: AnySums, procedure: Procedure) -> tuple[GroupRow, ...]:
