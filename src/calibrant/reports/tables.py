@@ -11,6 +11,7 @@ from calibrant.evaluation.choice import ChoiceRow
 from calibrant.evaluation.phrases import p_value
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.auroc import AUROC
+from calibrant.evaluation.quantities.brier_skill import BRIER_SKILL
 from calibrant.evaluation.quantities.prevalence import PREVALENCE
 from calibrant.evaluation.quantities.roster import place
 from calibrant.evaluation.verdict.checks import PHRASES
@@ -148,7 +149,7 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
     groups: dict[str, list[MetricRow]] = {group: [] for group in SECTIONS}
     missing: dict[str, list[str]] = {}
     in_short: set[str] = set()
-    also = named(found) | ({AUROC.key} if is_rare(found) else set())
+    also = named(found) | ({AUROC.key, BRIER_SKILL.key} if is_rare(found) else set())
     trivial = trivial_accuracy(found)
     for key in sorted({key for part in parts for key in part.metrics}, key=place):
         words = metric(key, found.kind)
