@@ -290,7 +290,7 @@ def _less_accurate(found: list[ComparedModel], best: int, lower: list[int]) -> l
 def _by_chance(
     apart: tuple[list[Reduced], Procedure], metric: str, place: int, best: float, value: float
 ) -> bool:
-    """Whether noise explains the error of one model if its true error is that of the best."""
+    """Noise as an explanation of one model's error, if its true error is that of the best."""
     seen, procedure = apart
     drawn = draw_at_limit(
         "width l1",

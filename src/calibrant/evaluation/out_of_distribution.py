@@ -108,7 +108,7 @@ def _check_same_problem(test: Predictions, foreign: Predictions) -> None:
 def _scores(
     predictions: Predictions, score: OutOfDistributionScore, calibrator: Calibrator | None = None
 ) -> Vector:
-    """How foreign each sample looks, perhaps after a calibrator."""
+    """Out-of-distribution score of each sample, optionally after a calibrator."""
     if predictions.kind == "top_label":
         if score != "max_probability":
             raise InputError(
@@ -233,7 +233,7 @@ def _resampled(masses: Masses, clusters: Clusters, rng: np.random.Generator) -> 
 
 
 def _drawn(num_samples: int, codes: Indices | None, rng: np.random.Generator) -> Indices:
-    """How often each sample is drawn, with all of its cluster."""
+    """Number of times each sample is drawn, with all of its cluster."""
     number = num_samples if codes is None else int(codes.max()) + 1
     drawn = np.bincount(rng.integers(0, number, number), minlength=number)
     return drawn if codes is None else drawn[codes]

@@ -42,7 +42,7 @@ def same_samples(first: Predictions, other: Predictions) -> bool:
 
 
 def _same_hits(first: Tensor, other: Tensor) -> bool:
-    """Whether the same rows are right, which chance makes unlikely."""
+    """True if the same rows are right and noise makes that unlikely."""
     return torch.equal(first, other) and are_telling(len(first), int(first.sum()))
 
 

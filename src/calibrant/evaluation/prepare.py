@@ -122,7 +122,7 @@ def prepare(request: Request) -> Prepared:
 
 
 def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, ...]:
-    """What a reader must know of the data beside the numbers."""
+    """Notes on the data."""
     predictions, calibration = request.predictions, request.calibration
     notes = other_notes(split.test)
     if calibration is not None:

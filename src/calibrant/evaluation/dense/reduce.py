@@ -93,7 +93,7 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
 
 
 def _events_of(sums: Sums, images: Indices, hits: Indices, cells: Matrix) -> dict[str, tuple[Events, ...]]:
-    """How sure each row is and whether it is right, and, of two classes, whether the event occurs."""
+    """Confidences and correctness of each row and, of two classes, the event."""
     weights, many = cells[:, COUNT], (images, cells[:, SQUARES], cells[:, NUMBER])
     places, edges = sums.cells(), edges_of_cells(sums.num_bins)
     stated, happened = within_cells(cells[:, STATED] / weights, places, edges), hits.astype(np.float64)

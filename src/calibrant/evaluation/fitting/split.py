@@ -187,7 +187,7 @@ def _cluster_folds(predictions: Predictions, codes: Indices, num_folds: int, see
 
 
 def _strata(predictions: Predictions) -> Indices:
-    """What must be spread evenly: classes, or the rarest label of each sample."""
+    """Strata to spread evenly: classes, or the rarest label of each sample."""
     labels = predictions.correct if predictions.kind == "top_label" else predictions.labels
     if labels is None:
         raise no_labels(predictions)

@@ -221,11 +221,11 @@ class CheckedSamples:
         return f"{told}{strict} {passes}."
 
     def _drawn(self, asked: Question, limit: float) -> bool:
-        """Whether draws decide; classes known by their sums are drawn under calibration only."""
+        """True if draws decide; classes known by their sums are drawn under calibration only."""
         return asked.drawn and not (asked.of_classes and self._reduced.class_table is None and limit > 0)
 
     def _bound(self, asked: Question, value: float) -> float | None:
-        """What a mean is at least, or at most; of a share by the binomial distribution."""
+        """One-sided bound of a mean; of a share by the binomial distribution."""
         samples = self._reduced.effective_samples
         if self._binomial(asked):
             return highest_share(value, samples, self._confidence)
@@ -235,7 +235,7 @@ class CheckedSamples:
         return estimate.low if asked.form.sign > 0 else estimate.high
 
     def _binomial(self, asked: Question) -> bool:
-        """Whether it is a share of independent samples; of clusters, resamples say what it may be."""
+        """True for a share of independent samples; with clusters, resamples give the bound."""
         return asked.binomial and self._reduced.clusters is None
 
     def _value(self, key: str) -> float | None:

@@ -132,11 +132,11 @@ class ClassTable:
 
     @cached_property
     def _filled(self) -> NDArray[np.bool_]:
-        """Which bins of which classes ``(C, B)`` are not empty."""
+        """Mask of the bins of classes that hold anything ``(C, B)``."""
         return self.sums.counts.numpy() > 0
 
     def _starts(self) -> Indices:
-        """Where the bins of each class begin among those that are not empty ``(C,)``."""
+        """First filled bin of each class among all filled ones ``(C,)``."""
         return np.append(0, np.cumsum(self._filled.sum(axis=1))[:-1])
 
     def _cells(self) -> Cells:

@@ -73,7 +73,7 @@ class Noise:
         return cells.error(sums)
 
     def _values(self, computed: EventError, prefix: str) -> Vector:
-        """What no kernel computes from sums, from the outcomes drawn."""
+        """Errors that no kernel computes from sums, from drawn outcomes."""
         procedure, events = self.procedure, self.reduced.events[prefix]
         seeds = [(*stream_seed(procedure.seed, Stream.NULL, part), 1) for part in range(len(events))]
         draws = [

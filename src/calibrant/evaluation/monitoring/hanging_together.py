@@ -59,7 +59,7 @@ def _codes(predictions: Predictions) -> NDArray[np.int64]:
 
 
 def _in_first_window(codes: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which samples fall into the window where their cluster began."""
+    """Mask of the samples in the window where their cluster began."""
     began = np.full(codes.max() + 1, np.iinfo(np.int64).max)
     np.minimum.at(began, codes, index)
     return index == began[codes]

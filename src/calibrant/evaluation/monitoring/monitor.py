@@ -190,7 +190,7 @@ def _times(times: ArrayLike, num_samples: int) -> NDArray[np.generic]:
 
 
 def _known(stream: Predictions, labelled: ArrayLike | None) -> NDArray[np.bool_]:
-    """Which samples have labels."""
+    """Mask of the samples with labels."""
     if stream.labels is None and stream.kind != "top_label":
         raise no_labels(stream)
     known = np.ones(stream.num_samples, dtype=bool) if labelled is None else np.asarray(labelled)
@@ -202,7 +202,7 @@ def _known(stream: Predictions, labelled: ArrayLike | None) -> NDArray[np.bool_]
 
 
 def _missing_note(windows: Windows, known: NDArray[np.bool_], awaited: NDArray[np.bool_]) -> tuple[str, ...]:
-    """What to say of windows in which some samples have a label and others do not."""
+    """A note on windows in which only some samples have a label."""
     some = set(windows.index[known].tolist()) & set(windows.index[awaited & ~known].tolist())
     if not some:
         return ()

@@ -195,7 +195,7 @@ def _edges(probs: Vector) -> Vector:
 def _counts(
     probs: Vector, outcomes: Vector, edges: Vector, index: NDArray[np.int64], num_windows: int
 ) -> NDArray[np.float64]:
-    """How often what each bin states did not occur, and did: ``(windows, bins, 2)``."""
+    """Number of absent and present outcomes in each bin: ``(windows, bins, 2)``."""
     cells = 2 * np.searchsorted(edges, probs) + outcomes.astype(np.int64)
     return _table(index, cells, num_windows, 2 * (len(edges) + 1)).reshape(num_windows, -1, 2)
 

@@ -29,7 +29,7 @@ def rows_by_group(sums: AnySums, procedure: Procedure) -> tuple[GroupRow, ...]:
 
 
 def _group(name: str, sums: Matrix) -> Group:
-    """What is kept of a group: a row for each batch, bin and outcome with some weight."""
+    """Sums of a group: a row for each batch, bin and outcome with some weight."""
     batch, place, hit = np.nonzero(sums[..., 0])
     mass, stated, numbers, squares = sums[batch, place, hit].T
     clusters = np.unique(batch, return_inverse=True)[1].astype(np.int64)

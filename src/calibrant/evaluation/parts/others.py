@@ -61,7 +61,7 @@ def sampled_to_fit(
 
 
 def _is_same(one: Source, other: Source) -> bool:
-    """Whether two are one table, however their addresses are spelt."""
+    """True if both are one table, however their addresses are spelt."""
     places = [
         each.path if each.path is None or is_address(each.path) else os.path.realpath(each.path)
         for each in (one, other)

@@ -69,7 +69,7 @@ def _ratios(labels: Sequence[Reduced]) -> Ratios:
 def _add_value(
     found: Reduced, quantity: Quantity, labels: Sequence[Reduced], num_bins: int, denied: int
 ) -> None:
-    """What a quantity is, or why it is not: of errors, slopes and areas the mean over the labels."""
+    """Add a quantity, or the reason why it is undefined; errors, slopes and areas are means over labels."""
     key, computed = quantity.key, quantity.computed
     if isinstance(computed, Ratio):
         above, below = found.ratios[key]

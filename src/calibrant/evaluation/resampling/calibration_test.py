@@ -263,7 +263,7 @@ class _Neighbours:
         return (indicator(np.cumsum(group)).T @ residuals).tocsr()
 
     def _outcomes(self, rng: np.random.Generator, num_draws: int) -> Matrix:
-        """The same of independent samples, by how many events occur among those of equal weight."""
+        """Drawn outcomes of independent samples: binomial counts among those of equal weight."""
         alike = np.append(True, np.diff(self.mass) != 0)
         alike[self.starts] = True
         pieces = group_starts(alike)

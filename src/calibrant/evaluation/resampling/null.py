@@ -99,7 +99,7 @@ class _OneByOne:
 
 
 class _Counted:
-    """The same where a row stands for many samples: normal, of the variance of independent ones."""
+    """Draws for rows that stand for many samples: normal, with the variance of independent ones."""
 
     def __init__(self, cells: EventCells) -> None:
         stated = cells.events.confidences

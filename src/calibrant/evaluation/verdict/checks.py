@@ -72,7 +72,7 @@ def _of_average(case: Case, finding: Finding, part: Part) -> str:
 
 
 def _right_on_average(finding: Finding) -> bool:
-    """Whether the error is one of the shape: events that are off on average are over- or under-predicted."""
+    """True if the error is one of shape: events that are off on average are over- or under-predicted."""
     of_shape = {"over-confident", "under-confident"} if finding.subject == "events" else set[str]()
     return finding.direction in of_shape | {"miscalibrated"}
 

@@ -90,7 +90,7 @@ def find(judged: Measured, parts: tuple[Part, ...], level: float) -> Finding:
 
 
 def _direction(judged: Measured, gap: Estimate, subject: Subject) -> Direction:
-    """Which way the probabilities are off; of an event that is right on average by its slope."""
+    """Direction of the error; of an event that is right on average, from its slope."""
     if sign := clearly(gap):
         if subject == "events":
             return "over-predicting" if sign > 0 else "under-predicting"

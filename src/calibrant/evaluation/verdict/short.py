@@ -64,7 +64,7 @@ def short_of(case: Case, finding: Finding) -> str:
 
 
 def _partly(case: Case, finding: Finding) -> str:
-    """What is fine, and what is not."""
+    """The headline of a model that passes some tests and fails others."""
     failing = [PHRASES[name] for name in finding.failing if name not in MAIN]
     if MAIN.isdisjoint(finding.failing):
         if finding.doubt:

@@ -100,7 +100,7 @@ def class_shifts(
     shifts = [100 * floats(row.mean_probability - row.prevalence for row in rows) for rows in (before, after)]
     floors = [100 * floats(row.noise_floor for row in rows) for rows in (before, after)]
     if after:
-        ax.hlines(range(len(after)), *shifts, color=GREY, linewidth=1)
+        ax.hlines(range(len(after)), shifts[0], shifts[1], color=GREY, linewidth=1)
     for values, floor, filled in zip(shifts, floors, ("none", "full"), strict=True):
         places = np.arange(len(values))
         ax.barh(places, 2 * floor, left=-floor, height=0.8, color=GREY, alpha=0.25, linewidth=0)
