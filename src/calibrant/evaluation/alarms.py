@@ -45,7 +45,7 @@ def _no_better(num_samples: int) -> str:
 
 
 def is_useless(predictions: Predictions) -> bool:
-    """Whether a class gets no higher probabilities when it occurs, beyond two standard errors.
+    """True if a class gets no higher probabilities when it occurs, beyond two standard errors.
 
     False if the scores stay in their file or fewer than 200 samples are outside the most frequent class.
 

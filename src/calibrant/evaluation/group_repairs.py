@@ -189,7 +189,7 @@ def _of_each(rows: Sequence[GroupRepair]) -> float:
 
 
 def _helps(rows: Sequence[GroupRepair]) -> bool:
-    """Whether one calibrator per group lowers the log loss beyond noise."""
+    """True if one calibrator per group lowers the log loss beyond noise."""
     return all(clearly(rows[0].behind[place]) > 0 for place in _others())
 
 

@@ -1,4 +1,4 @@
-"""How well the scores of a model tell its test samples from samples of another kind."""
+"""Out-of-distribution detection by the scores of a model."""
 
 from __future__ import annotations
 

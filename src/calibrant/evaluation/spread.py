@@ -1,4 +1,4 @@
-"""Where parts of tables, or images, are worked on: here, in turn, unless an engine shares them out."""
+"""Distribution of parts of tables, or images: here in turn, or by an engine."""
 
 from __future__ import annotations
 

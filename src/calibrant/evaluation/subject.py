@@ -1,4 +1,4 @@
-"""What is held against a limit or another model as it is: samples in memory, images, or a table in parts."""
+"""One model's test samples for `check` and `compare`, wherever they are stored."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ class Subject:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What classes or labels are called."""
+        """Names of classes or labels."""
         return tuple(str(label) for label in self.class_names or range(self.num_classes or 0))
 
     @property
     def clusters(self) -> int | None:
-        """How many are resampled; None where samples are."""
+        """Number of clusters; None if samples are resampled."""
         if self.sums is not None:
             return len(self.sums.names if isinstance(self.sums, ImageSums) else self.sums.filled)
         names = None if self.test is None else self.test.clusters
@@ -99,11 +99,11 @@ class Subject:
 
     @property
     def clusters_note(self) -> tuple[str, ...]:
-        """What a reader must know of groups and clusters."""
+        """Notes on groups and clusters."""
         return () if self.test is None else clusters_note(self.test)
 
     def reduced(self, num_bins: int, metrics: Iterable[str]) -> Reduced:
-        """What is measured."""
+        """The reduced predictions."""
         if self.test is not None:
             return reduce_predictions(self.test, num_bins, metrics=metrics)
         if self.sums is None:
@@ -111,11 +111,11 @@ class Subject:
         return reduced_of(self.sums, self.labels, metrics)
 
     def warnings(self, reduced: Reduced) -> tuple[str, ...]:
-        """What looks wrong with the data."""
+        """Warnings of the data."""
         return alarms(self.test, reduced)
 
     def same_as(self, other: Subject) -> bool:
-        """Whether both were judged on the same samples."""
+        """True if both were judged on the same samples."""
         if self.test is not None and other.test is not None:
             return same_samples(self.test, other.test)
         if self.sums is None or other.sums is None:
@@ -126,7 +126,7 @@ class Subject:
         return self.sums.fingerprint == other.sums.fingerprint
 
     def dealt_otherwise(self, other: Subject) -> bool:
-        """Whether both are the same rows of tables read part by part, but in other batches."""
+        """True if both are the same rows of tables read part by part, but in other batches."""
         mine, theirs = self.sums, other.sums
         if not (isinstance(mine, AnySums) and isinstance(theirs, AnySums)):
             return False

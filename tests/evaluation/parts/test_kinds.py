@@ -212,7 +212,7 @@ def test_foreign_samples_are_told_apart_as_in_memory(tmp_path, monkeypatch) -> N
     monkeypatch.setattr(others, "MOST_FAMILIAR", 50)
     found = evaluate(table, **how)
     assert 20 < found.out_of_distribution.num_in < 90
-    assert sum("random ones of the table" in note for note in found.notes) == 1
+    assert sum("random samples of the table" in note for note in found.notes) == 1
 
 
 def largest(number: int = ROWS, *, seed: int = 0) -> dict[str, list[object]]:

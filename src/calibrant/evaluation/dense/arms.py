@@ -19,7 +19,7 @@ def judged_arms(
     num_test: int,
     groups: Sequence[tuple[GroupRow, ...]] = (),
 ) -> Judged:
-    """What was reduced, without a calibrator and with each in turn, with intervals and beside chance.
+    """Reduced predictions with intervals and noise floors, without a calibrator and with each in turn.
 
     ``groups`` are the rows of each arm, where there are any.
     """

@@ -74,7 +74,7 @@ def prepare_images(request: Request, dense: DensePredictions) -> Prepared:
 
 
 def judged_note(number: int, empty: int) -> str:
-    """What a reader must know of the images that were judged, and of those without a position that counts."""
+    """A note on the images and on those without a position that counts."""
     if number < 2:
         raise InputError(
             f"there must be two images or more with positions that count, as positions of one image are not "

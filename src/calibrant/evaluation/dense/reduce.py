@@ -35,7 +35,7 @@ SEVERAL = 4
 
 
 def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
-    """What :func:`~calibrant.evaluation.judging.reduce.reduce_predictions` gives for positions in memory."""
+    """:func:`~calibrant.evaluation.judging.reduce.reduce_predictions`, from the sums of positions."""
     kind = sums.kind
     wanted = quantities(kind, metrics)
     known = [each for each in wanted if kind != "top_label" or not each.needs_all_classes]
@@ -145,7 +145,7 @@ class _Classes:
 
     @property
     def total(self) -> float:
-        """How many positions there are, by weight."""
+        """Number of positions, by weight."""
         return float(self.sums.agreement[: self.sums.num_classes, 1].sum())
 
     @property

@@ -92,7 +92,7 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
 
 
 def further(calibration: Predictions, tried: Sequence[Template]) -> list[Template]:
-    """What else may suit the predictions; judged only where it is chosen."""
+    """Further candidates, which are evaluated only if they are chosen."""
     names = {template.name for template in tried}
     task = "binary" if calibration.kind == "top_label" else calibration.kind
     texts = usual_candidates(

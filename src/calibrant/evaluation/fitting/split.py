@@ -54,7 +54,7 @@ class Split:
         return effective_number(np.asarray(given.weights, dtype=np.float64))
 
     def judged(self, positive_class: int | str | None) -> Split:
-        """The same samples in the form in which they are judged, those to fit on in that of calibrators."""
+        """The split in the form of the evaluation, its calibration samples in that of calibrators."""
         given, test = self.calibration, as_judged(self.test, positive_class)
         if given is None:
             return replace(self, test=test)
@@ -107,7 +107,7 @@ def choose_split(
 
 
 def is_cross_fitted(predictions: Predictions) -> bool:
-    """Whether all samples are judged if there is no split, with calibrators fitted on the others in turn."""
+    """True if all samples are judged if there is no split, with calibrators fitted on the others in turn."""
     if is_wide(predictions):
         return predictions.num_samples < CROSS_FIT_WIDE_BELOW
     width = 1 if predictions.kind in {"binary", "top_label"} else predictions.num_classes or 1
@@ -145,12 +145,12 @@ def marked_split(fit: Predictions, test: Predictions) -> Predictions:
 
 
 def is_wide(predictions: Predictions) -> bool:
-    """Whether there are so many classes that few rows fit into the memory set aside."""
+    """True if there are so many classes that few rows fit into the memory set aside."""
     return predictions.kind == "multiclass" and (predictions.num_classes or 0) > WIDE
 
 
 def has_both_parts(predictions: Predictions) -> bool:
-    """Whether some samples are marked to be fitted on and others to be judged on."""
+    """True if some samples are marked to be fitted on and others to be judged on."""
     return predictions.split is not None and len(predictions.split.unique()) == 2
 
 

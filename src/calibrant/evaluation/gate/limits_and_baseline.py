@@ -49,7 +49,7 @@ class CheckedSamples:
         return main_events(self._reduced)
 
     def limit(self, metric: str, limit: float) -> Check:
-        """Whether the value lies beyond its limit."""
+        """The check of a value against its limit."""
         asked = Question.of(metric, self._subject.kind)
         if asked.gate.help is None:
             raise InputError(f"there is no limit for {metric}; compare it with a baseline.")
@@ -101,7 +101,7 @@ class CheckedSamples:
         )
 
     def against(self, other: Subject, metrics: Sequence[str], *, paired: bool) -> Iterator[Check]:
-        """Whether values are worse than those of the baseline."""
+        """The checks of values against those of the baseline."""
         reduced = other.reduced(self._procedure.num_bins, self._procedure.metrics)
         judged = measure(reduced, self._procedure, part=0 if paired else 1)
         changes = change(self._judge(), judged, self._procedure.level, paired=paired)

@@ -1,4 +1,4 @@
-"""Whether there are samples enough for a gate to tell a model that is much worse than allowed."""
+"""Power of a gate: the worst model that would pass with this number of samples."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class ClassTable:
 
     @property
     def num_classes(self) -> int:
-        """How many columns there are."""
+        """Number of columns."""
         return self.table.num_classes
 
     def rows(self, num_bins: int, truth: Truth | None = None) -> Iterator[ClassRowsBlock]:

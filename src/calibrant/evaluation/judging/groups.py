@@ -75,7 +75,7 @@ def with_groups(arm: Arm, rows: tuple[GroupRow, ...], level: float) -> Arm:
 
 @dataclass(frozen=True)
 class Group:
-    """What is kept of one group, and how many samples it has."""
+    """The reduced part of one group, with its number of samples."""
 
     name: str
     reduced: Reduced

@@ -75,7 +75,7 @@ class Measured:
         return self._errors[name]
 
     def may_be_zero(self, name: str) -> bool:
-        """Whether an error may be zero at half the level of its interval's mistakes.
+        """True if an error may be zero at half the level of its interval's mistakes.
 
         Where the draws are too few for so small a p-value, an error that none of them reaches is zero only if
         its own interval says so.
@@ -160,7 +160,7 @@ def _at_ends_of_the_scale(quantity: Quantity, estimate: Estimate, reduced: Reduc
 
 
 def change(after: Measured, before: Measured, level: float, *, paired: bool = True) -> dict[str, Estimate]:
-    """What differs between two arms; ``paired`` if they were judged on the same samples."""
+    """Differences between two arms; ``paired`` if they have the same samples."""
     changes: dict[str, Estimate] = {}
     few = too_few(min(each.reduced.effective_samples for each in (after, before)), level)
     for name, estimate in after.metrics.items():
@@ -297,7 +297,7 @@ def _deleted_of_change(name: str, after: Measured, before: Measured, *, paired: 
 
 @dataclass(frozen=True, kw_only=True)
 class Chance:
-    """What a calibrated model of this size would show, beside what this one does."""
+    """Noise floors, diagrams, classes and tests of one arm."""
 
     null: tuple[NullError, ...]
     curves: tuple[Curve, ...]

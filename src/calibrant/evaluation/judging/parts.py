@@ -30,7 +30,7 @@ def main_events(reduced: Reduced) -> tuple[Events, ...]:
 def parts_of(
     reduced: Reduced, procedure: Procedure, errors: Mapping[str, Vector], of_classes: ClassNull | None
 ) -> tuple[Part, ...]:
-    """What must be true of a calibrated model, each with its p-value.
+    """Tests of calibration, each with its p-value.
 
     - The probability of the event (positive class, top label, labels), by
       :func:`~calibrant.evaluation.resampling.calibration_test.calibration_test`; of several labels by the one

@@ -22,7 +22,7 @@ CLUSTERS_NOTE = (
 
 
 def whole_clusters(watched: Watched) -> Watched:
-    """The same with its clusters, each with the samples of the window where it began."""
+    """The stream with its clusters, each with the samples of the window where it began."""
     codes = _codes(watched.told)
     first = np.flatnonzero(_in_first_window(codes, watched.index))
     return replace(
@@ -34,7 +34,7 @@ def whole_clusters(watched: Watched) -> Watched:
 
 
 def one_of_each(watched: Watched, seed: int) -> Watched:
-    """The same with one sample of each cluster, from the window where it began."""
+    """The stream with one sample per cluster, from the window where it began."""
     every = _one_each(watched.stream, watched.windows.index, seed)
     known = _one_each(watched.told, watched.index, seed)
     return replace(

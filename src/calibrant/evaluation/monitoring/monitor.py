@@ -1,4 +1,4 @@
-"""Is a model in use still calibrated? Windows of time, and tests that may be looked at after each of them."""
+"""Monitoring of a deployed model: windows of time, and tests that stay valid after each of them."""
 
 from __future__ import annotations
 

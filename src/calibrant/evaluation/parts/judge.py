@@ -80,7 +80,7 @@ def prepare_parts(request: Request, table: PartitionedPredictions, drawn: Drawn 
 
 
 def dealt_note(table: PartitionedPredictions, deal: Deal, sums: AnySums) -> str:
-    """How memory is kept from growing, and what that means for the intervals.
+    """A note on batches, which bound memory, and on their effect on the intervals.
 
     Raises:
         InputError: If all that is judged is in one batch.

@@ -90,7 +90,7 @@ def in_that_form(
 def told_apart(
     fitted: Fitted, table: PartitionedPredictions, deal: Deal, *, spread: Spread
 ) -> tuple[OutOfDistribution | None, tuple[str, ...]]:
-    """How well foreign samples are told from those of a table, and what to say if only some were taken."""
+    """Out-of-distribution detection against samples of a table, with a note if only some were used."""
     request, procedure = fitted.prepared.request, fitted.prepared.procedure
     if request.ood is None:
         return None, ()

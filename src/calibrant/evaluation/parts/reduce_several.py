@@ -27,7 +27,7 @@ from calibrant.evaluation.resampling.ranking import influence_totals
 
 
 def reduced_labels(sums: LabelSums, names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
-    """What :func:`~calibrant.evaluation.judging.reduce.reduce_predictions` gives for labels in memory.
+    """:func:`~calibrant.evaluation.judging.reduce.reduce_predictions`, from the sums of labels.
 
     A row stands for a batch; the events of each label have rows of their own, each of a batch.
     """

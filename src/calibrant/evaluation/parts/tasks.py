@@ -1,4 +1,4 @@
-"""What is done with each part of a table, by whoever reads it."""
+"""Tasks for each part of a table."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class ClassRowsBlock:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassNull:
-    """How far the mean probabilities of the classes lie from what occurs, beside what chance gives."""
+    """Distances of the classes' average probabilities from their rates, with their null distribution."""
 
     scores: Vector
     """The distance of each class ``(C,)``, positive where more occurs than is stated; see `class_scores`."""
@@ -87,7 +87,7 @@ def draw_labels(
     num_draws: int,
     seed: tuple[int, ...],
 ) -> Iterator[Matrix]:
-    """How often each class occurs in each bin of its probability ``(M, r)``, some draws at a time.
+    """Drawn counts of each class in each bin of its probability ``(M, r)``, some draws at a time.
 
     Only of the M bins of classes ``(C, B)`` that are ``filled``: few of many classes are stated to be likely.
     One walk through the rows for every 32 MiB of results.
@@ -131,7 +131,7 @@ def _add(
 
 
 def class_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Matrix:
-    r"""How far what occurs ``(C, ...)`` lies from its expectation ``(C,)``, in standard errors.
+    r"""Distances of counts ``(C, ...)`` from their expectations ``(C,)``, in standard errors.
 
     The signed root of :math:`2 (o \log(o/e) - o + e) \, e / v`, with the variance v: for what occurs often
     :math:`(o - e) / \sqrt v`, and for what is rare still nearly normal, where that is far too large: one
@@ -166,7 +166,7 @@ def farthest_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Vecto
 
 
 def class_tilts(variance: Vector, stated: Vector, starts: Indices, expected: Vector) -> Vector:
-    """What the residual of each bin ``(M,)`` counts in the slope of its class, in standard errors.
+    """Weight of the residual of each bin ``(M,)`` in the slope of its class, in standard errors.
 
     Classes that hardly occur have none: their slopes are far from normal.
 

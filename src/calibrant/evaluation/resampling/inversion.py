@@ -308,7 +308,7 @@ def rising_root(
     at_start: float | None = None,
     close: float = CLOSE,
 ) -> float:
-    """Where a rising function becomes positive between two places; the nearer one if that lies outside.
+    """Root of a rising function between two places; the nearer one if the root is outside.
 
     From the end nearer zero, where its value may be known, as far as a straight line would lead and a little
     further, and then between two places.

@@ -68,7 +68,7 @@ class Deletions:
 
     @property
     def num_resamples(self) -> int:
-        """How many there are."""
+        """Number of resamples."""
         return min(_num_units(self.num_samples, self.clusters), MOST_DELETIONS)
 
     def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:

@@ -1,4 +1,4 @@
-"""What the numbers mean, in plain words."""
+"""The verdict: the meaning of the numbers in plain words."""
 
 from __future__ import annotations
 
