@@ -82,8 +82,8 @@ class Moved:
     """A model against the first one: what is better and what worse, beyond noise."""
 
     name: str
-    numbers: tuple[tuple[Estimate, str | None], ...]
-    """The value and mark of each of the numbers that everybody looks for."""
+    numbers: tuple[tuple[str, Estimate, str | None], ...]
+    """The key, value and mark of each of the numbers that everybody looks for."""
     better: tuple[str, ...]
     worse: tuple[str, ...]
 
@@ -106,7 +106,7 @@ def moved(comparison: Comparison) -> tuple[tuple[str, ...], list[Moved]]:
         rows.append(
             Moved(
                 model.name,
-                tuple((model.metrics[key], marks[key]) for key in keys),
+                tuple((key, model.metrics[key], marks[key]) for key in keys),
                 tuple(words.metric(key, kind).title for key in keys if marks[key] == "better"),
                 tuple(words.metric(key, kind).title for key in keys if marks[key] == "worse"),
             )

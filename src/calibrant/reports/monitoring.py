@@ -45,7 +45,8 @@ def _sections(found: Monitoring) -> Iterator[Section]:
     yield Section(
         title="Tests and evidence",
         points=tuple(
-            f"{'Decides' if test.decides else 'Noted only'}: {test.sentence}" for test in found.tests
+            f"{'Decides' if test.decides else 'Noted only'}: {test.sentence}"
+            for test in sorted(found.tests, key=lambda test: not test.decides)
         ),
         pictures=(
             _picture(
