@@ -23,7 +23,6 @@ from papers.dynamics import DYNAMICS as DYNAMICS
 from papers.gammas import GAMMAS as GAMMAS
 from papers.fcl_weights import FCL_WEIGHTS as FCL_WEIGHTS
 from papers.cifar10 import CIFAR10 as CIFAR10
-from papers.chest_x_rays import CHEST_X_RAYS as CHEST_X_RAYS
 
 STUDIES = instances(globals(), Study)
 

@@ -7,15 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant.calibrators import TemperatureScaling
+from calibrant.predictions import Predictions
 from calibrant_lab.sweep.grid import load_grid
 from calibrant_lab.sweep.tasks.training import recipe_of as trained_by
 from calibrant_lab.training import load_recipe
 from calibrant_lab.training.neutral import conventions_of
 from papers import studies
+from papers.chest_x_rays import measure as chest
 from papers.human_posteriors.measure import (
     JUDGEMENTS,
     Judged,
@@ -122,3 +125,34 @@ def test_images_in_another_order_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "network.npz", probs=np.full((3, 3), 1 / 3), labels=np.array([0, 2, 1]))
     with pytest.raises(InputError, match="not in the order"):
         read(tmp_path, "network.npz")
+
+
+def test_chest_x_rays_are_judged_on_whole_patients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers are those of the test images, and pneumonia is told from no finding."""
+    monkeypatch.setattr(chest, "RESAMPLES", 20)
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(120, 3))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(1)
+    split, patients = np.arange(120) % 2, np.arange(120) // 4
+    found = chest.judged(Predictions(logits=3 * logits, labels=labels, split=split, clusters=patients))
+    test, chosen = split == 1, (split == 1) & (labels > 0)
+    assert (found["num_test"], found["num_calibration"], found["num_patients"]) == (60, 60, 30)
+    assert found["before"]["accuracy"][0] == (logits.argmax(1) == labels)[test].mean()
+    assert found["before"]["nll"][0] > found["after"]["nll"][0]
+    value, low, high = found["pair"]["auroc"]
+    assert value == pytest.approx(roc_auc_score(labels[chosen] == 2, (logits[:, 2] - logits[:, 1])[chosen]))
+    assert low < value < high
+
+
+def test_labels_of_chest_x_rays_are_repaired_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Platt scaling lowers the error of each label."""
+    monkeypatch.setattr(chest, "RESAMPLES", 20)
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(800, 2))
+    labels = (rng.random(logits.shape) < 1 / (1 + np.exp(-logits))).astype(int)
+    found = chest.labels_of(
+        Predictions(logits=logits + 2, labels=labels, split=np.arange(800) % 2, class_names=["a", "b"])
+    )
+    assert (found["num"], found["num_test"]) == (800, 400)
+    assert [each["positives"] for each in found["labels"]] == labels.sum(0).tolist()
+    assert all(each["after"][0] < each["before"][0] / 2 for each in found["labels"])
