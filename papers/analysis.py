@@ -119,18 +119,31 @@ def ordered(frame: pd.DataFrame, column: str, titles: Mapping[Any, str]) -> pd.D
 # ------------------------------------------------------------------------------------------- tests
 
 
-def judge(values: Iterable[float], *, low: float = -math.inf, high: float = math.inf) -> dict[str, Any]:
+def judge(
+    values: Iterable[float],
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    standard_error: float | None = None,
+) -> dict[str, Any]:
     """Whether the mean lies between two bounds, by its 95 % interval; p is two-sided (Student's t).
+
+    One value may have a standard error, as of resamples; its interval is that of the normal distribution.
 
     Example:
         >>> judge([-1.0, -1.1, -0.9], high=0)["verdict"], judge([0.1, -0.1], high=0)["verdict"]
         ('holds', 'undecided')
         >>> judge([1.0], high=0)["verdict"]  # one seed has no interval
         'undecided'
+        >>> judge([-1.0], high=0, standard_error=0.5)["verdict"]
+        'holds'
     """
     found = list(values)
-    mean, half = mean_ci(found)
     n = len(found)
+    law = stats.norm() if standard_error is not None else stats.t(n - 1)
+    mean, half = mean_ci(found)
+    if standard_error is not None:
+        (mean,), half = found, standard_error * float(law.ppf((1 + LEVEL) / 2))
     result = {"estimate": mean, "low": mean - half, "high": mean + half, "n": n, "p": math.nan}
     if math.isnan(half):
         return {**result, "verdict": "undecided"}
@@ -139,8 +152,8 @@ def judge(values: Iterable[float], *, low: float = -math.inf, high: float = math
         distance = side * (bound - mean)
         if math.isinf(distance) or half == 0:
             return 0.0 if distance > 0 else 1.0
-        error = half / float(stats.t.ppf((1 + LEVEL) / 2, n - 1))
-        return min(1.0, 2 * float(stats.t.cdf(-distance / error, n - 1)))
+        error = half / float(law.ppf((1 + LEVEL) / 2))
+        return min(1.0, 2 * float(law.cdf(-distance / error)))
 
     inside = max(beyond(low, -1), beyond(high, 1))
     outside = min(beyond(low, 1), beyond(high, -1))
@@ -182,8 +195,9 @@ def read_claims(study: str) -> list[dict[str, Any]]:
     ``"within"``) are required. ``value`` names the column (default ``value``), ``where`` is a query that
     selects rows, ``by`` names the columns with a test for each group, ``all_of`` those of ``by`` whose
     groups must hold together. ``compare`` is a column of which ``pairs`` names two values, whose
-    difference is tested. ``than`` is the bound (default 0; for ``within`` two). ``open`` says why the study
-    cannot decide the claim. ``scale`` and ``unit`` are for display.
+    difference is tested. A frame with a column ``standard_error`` has one row in each group. ``than`` is the
+    bound (default 0; for ``within`` two). ``open`` says why the study cannot decide the claim. ``scale`` and
+    ``unit`` are for display.
     """
     path = HERE / study / "claims.toml"
     if not path.is_file():
@@ -222,7 +236,7 @@ def _tests_of(claim: Mapping[str, Any], frame: pd.DataFrame) -> Iterable[dict[st
     for pair in claim.get("pairs", [()]):
         rows = difference(chosen, value, claim["compare"], *pair, by=by) if pair else chosen
         tests = [
-            {**dict(zip(by, key, strict=True)), **judge(group[value], **_bounds(claim))}
+            {**dict(zip(by, key, strict=True)), **judge(group[value], **_bounds(claim), **_error(group))}
             for key, group in _groups(rows, by)
         ]
         pairing = {"first": pair[0], "second": pair[1]} if pair else {}
@@ -239,6 +253,10 @@ def _tests_of(claim: Mapping[str, Any], frame: pd.DataFrame) -> Iterable[dict[st
 
 def _groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterable[tuple[tuple[Any, ...], pd.DataFrame]]:
     return frame.groupby(list(by), observed=True, sort=False) if by else [((), frame)]
+
+
+def _error(group: pd.DataFrame) -> dict[str, float]:
+    return {"standard_error": group.standard_error.iloc[0]} if "standard_error" in group else {}
 
 
 def _bounds(claim: Mapping[str, Any]) -> dict[str, float]:

@@ -19,11 +19,7 @@ from papers.theory_on_data import THEORY_ON_DATA as THEORY_ON_DATA
 from papers.shift import SHIFT as SHIFT
 from papers.dynamics import DYNAMICS as DYNAMICS
 from papers.fcl_weights import FCL_WEIGHTS as FCL_WEIGHTS
-from papers.sst import SST as SST
-from papers.texts import TEXTS as TEXTS
 from papers.cifar10 import CIFAR10 as CIFAR10
-from papers.human_posteriors import HUMAN_POSTERIORS as HUMAN_POSTERIORS
-from papers.chest_x_rays import CHEST_X_RAYS as CHEST_X_RAYS
 
 STUDIES = instances(globals(), Study)
 

@@ -1,4 +1,4 @@
-"""The numbers of a run under both conventions, and what theory predicts."""
+"""The numbers of a run under both conventions: the neutral class struck out, or two classes renormalised."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from calibrant import metrics, theory
+from calibrant import metrics
 from calibrant._math.errors import InputError
-from calibrant._math.means import rounded
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.calibrators.fitting.results import fitted_number
@@ -23,11 +22,12 @@ from calibrant_lab.training.neutral import (
     top_event,
     with_neutral,
 )
-from papers.printed_rows import GAMMAS
-from papers.sst.settings import METRICS, RENORMALISED, STRUCK
+
+STRUCK: Convention = "struck"
+RENORMALISED: Convention = "renormalised"
 
 
-def kept_of(result: RunResult) -> dict[str, Any]:
+def keep(result: RunResult) -> dict[str, Any]:
     """What the results file keeps of a run."""
     predictions = load_predictions(result.file("predictions.npz"))
     held_out, test = predictions.calibration, predictions.test
@@ -100,7 +100,7 @@ def measured(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]) -> dict[str
     """
     confidences, right = top_event(probs.double(), labels)
     truth = probs.double().gather(1, labels[:, None]).squeeze(1)
-    found = {
+    return {
         "error": 1 - float(right.double().mean()),
         "nll": float(-truth.clamp(min=1e-300).log().mean()),
         "ece": float(metrics.expected_calibration_error(confidences, right)),
@@ -109,16 +109,3 @@ def measured(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]) -> dict[str
         "smce": float(metrics.smooth_calibration_error(confidences, right)),
         "share_above_99": float((confidences >= 0.99).double().mean()),
     }
-    return {name: found[name] for name in METRICS}
-
-
-def predictions_of_theory() -> list[dict[str, float | None]]:
-    """The temperature closest to the focal map of two classes, and of three."""
-    return [
-        {
-            "gamma": float(gamma),
-            "binary": rounded(theory.closest_temperature(gamma).temperature),
-            "three": rounded(theory.closest_temperature(gamma, 3).temperature),
-        }
-        for gamma in GAMMAS
-    ]

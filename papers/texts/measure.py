@@ -14,10 +14,17 @@ from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.sweep.result import RunResult
 from papers.measured import errors_of
-from papers.texts.settings import METRICS, STAGES
+
+STAGES = {
+    "by-ece": "temperature(objective='ece', search='grid')",
+    "by-adaptive-ece": "temperature(objective='adaptive_ece', search='grid')",
+    "temperature": "temperature",
+    "focal-temperature": "focal-temperature",
+}
+"""What is fitted on the held-out texts, by the name of the stage."""
 
 
-def kept_of(result: RunResult) -> dict[str, Any]:
+def keep(result: RunResult) -> dict[str, Any]:
     """What the results file keeps of a run."""
     accuracies = [row["calibration_accuracy"] for row in result.rows]
     return {
@@ -59,9 +66,8 @@ def measured(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str
         >>> found["error"], round(found["ece"], 3), found["share_above_99"]
         (0.5, 0.35, 0.0)
     """
-    found = {
+    return {
         **errors_of(probs, labels),
         "mce": float(metrics.maximum_calibration_error(probs, labels)),
         "share_above_99": float(metrics.high_confidence(probs, labels, threshold=0.99).share),
     }
-    return {name: found[name] for name in METRICS}

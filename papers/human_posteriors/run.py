@@ -1,0 +1,83 @@
+# pyright: basic
+"""Does calibration to labels bring a network nearer to people's judgements?
+
+Outputs of two networks on the test images of CIFAR-10, beside the judgements of about fifty people on each
+image (CIFAR-10H, Peterson et al. 2019). Nothing is trained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from scipy import stats
+
+from papers.analysis import Frames, Tables, ordered
+from papers.human_posteriors.measure import MEASURES
+from papers.human_posteriors.measure import measure as measure
+
+ARMS = {
+    "as-trained": "as trained",
+    "temperature": "temperature",
+    "focal-temperature": "focal temperature",
+    "focal-map": "focal map",
+    "focal-asked": "focal loss's answer, γ fitted",
+    "fcl-asked": "FCL's answer, γ fitted",
+    "ensemble-temperature": "ensemble temperature",
+    "vector": "vector",
+    "ideal-focal": "temperature, then focal loss's answer",
+    "ideal-fcl": "temperature, then FCL's answer",
+    "temperature-people": "temperature, fitted to people",
+    "focal-temperature-people": "focal temperature, fitted to people",
+}
+DIGITS = {"ECE": 2, "log loss": 4, "distance": 4, "excess": 2, "T": 3, "γ": 2}
+"""Digits of the columns of the table of arms."""
+
+
+def frames(results: Mapping[str, Any]) -> Frames:
+    """``arms`` and ``gains`` by network, and the ``temperatures`` that people and labels ask for."""
+    arms, gains, temperatures = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
+    for network in results["networks"]:
+        key = {"network": network["title"]}
+        arms += [{**key, "arm": ARMS[name], **of} for name, of in network["arms"].items()]
+        for pair in network["pairs"]:
+            first, second = pair["first"], pair["second"]
+            for measured in MEASURES:
+                of = pair[measured]
+                value = network["arms"][second][measured] - network["arms"][first][measured]
+                error = max(of["error"], of["refit_error"])
+                row = {**key, "measure": measured, "first": first, "second": second}
+                gains.append({**row, "value": value, "standard_error": error, "rest": of["without_top"]})
+        of = network["temperatures"]
+        ratio = {"value": math.log(of["people"] / of["labels"]), "standard_error": of["error"]}
+        temperatures.append({**key, **ratio, "labels": of["labels"], "people": of["people"]})
+    return {
+        "arms": pd.DataFrame(arms),
+        "gains": pd.DataFrame(gains),
+        "temperatures": pd.DataFrame(temperatures),
+    }
+
+
+def tables(found: Frames) -> Tables:
+    """Errors by arm on the page; gains with their intervals for whoever asks."""
+    arms = found["arms"].assign(ECE=lambda of: 100 * of.ece, excess=lambda of: 100 * of.excess)
+    named = {"nll": "log loss", "temperature": "T", "gamma": "γ"}
+    arms = ordered(arms, "arm", {title: title for title in ARMS.values()}).rename(columns=named)
+    wide = arms.pivot(index="arm", columns="network", values=list(DIGITS)).swaplevel(axis=1)
+    for network, name in wide.columns:
+        text = wide[network, name].map(f"{{:.{DIGITS[name]}f}}".format)
+        wide[network, name] = text.replace("nan", "–")
+    gains = found["gains"].replace({"first": ARMS, "second": ARMS})
+    half = float(stats.norm.ppf(0.975)) * gains.standard_error
+    gains["gain"] = [f"{value:+z.4f} ± {each:.4f}" for value, each in zip(gains.value, half, strict=True)]
+    gains["without 1 %"] = gains.rest.map("{:+z.4f}".format)
+    temperatures = found["temperatures"].set_index("network").filter(["labels", "people"])
+    shown = [(network, name) for network in ("VGG-16", "LeNet-5") for name in ("ECE", "log loss", "distance")]
+    return {
+        "short": wide.loc[:, shown].set_axis([f"{network}, {name}" for network, name in shown], axis=1),
+        "arms": wide,
+        "gains": gains.set_index(["network", "measure", "first", "second"]).filter(["gain", "without 1 %"]),
+        "temperatures": temperatures.map("{:.3f}".format),
+    }

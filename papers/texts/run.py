@@ -1,0 +1,102 @@
+# pyright: basic
+"""Which loss is calibrated on texts?
+
+A convolutional network on 20 Newsgroups, with the losses of Mukhoti et al. (2020), and on a subset of AG
+News, with those of the paper on focal calibration loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from papers.analysis import Frames, Tables, flat_runs, ordered, pivot
+from papers.loss_rows import errors, less, printed, relative
+from papers.texts.measure import keep as keep
+
+GRID = Path(__file__).with_name("grid.toml")
+DATA = {"newsgroups20": "20 Newsgroups", "ag_news_subset": "AG News"}
+ROWS = {
+    "20 Newsgroups": ("mukhoti-2020", "20-Newsgroups"),
+    "AG News": ("focal-calibration-loss-2025", "AG-News"),
+}
+LOSSES = {
+    "cross-entropy": "cross-entropy",
+    "cross-entropy, weight decay": "cross-entropy, weight decay",
+    "focal(gamma=1)": "focal, γ = 1",
+    "focal(gamma=2)": "focal, γ = 2",
+    "focal(gamma=3)": "focal, γ = 3",
+    "sample-focal": "FLSD-53",
+    "sample-focal(thresholds=(0.2, 0.5, 1.0), gammas=(5, 3, 2))": "FLSD-532",
+    "scheduled-focal(gammas=(5, 3, 1), milestones=(5, 14))": "FLSc-531",
+    "scheduled-focal(gammas=(5, 3, 2), milestones=(5, 14))": "FLSc-532",
+    "brier": "Brier",
+    "mmce(penalty=8)": "MMCE",
+    "label-smoothing(smoothing=0.05)": "label smoothing",
+    "dual-focal(gamma=5)": "dual focal",
+    "focal-calibration(gamma=4, calibration_weight=3)": "FCL",
+    "focal-calibration(gamma=3, calibration_weight=0.5)": "FCL, γ = 3, λ = 0.5",
+}
+HIDDEN = ("focal, γ = 1", "focal, γ = 2", "FCL, γ = 3, λ = 0.5")
+"""Losses that the short table leaves out."""
+KEYS = ("data", "loss", "seed")
+
+
+def frames(results: Mapping[str, Any]) -> Frames:
+    """``judged`` by stage, ``errors`` by how T is chosen, ``fitted``, and the ``cost`` in accuracy."""
+    runs = [
+        {
+            **run,
+            "data": DATA[run["data.name"].partition("(")[0]],
+            "loss": run["loss"] + ", weight decay" * (run["optimiser.weight_decay"] > 0),
+        }
+        for run in flat_runs(results)
+    ]
+    judged = [
+        {**{key: run[key] for key in KEYS}, "stage": stage, **metrics}
+        for run in runs
+        for stage, metrics in run["stages"].items()
+    ]
+    fitted = [
+        {**{key: run[key] for key in KEYS}, **run["parameters"], "last": run["temperatures"][-1]}
+        for run in runs
+    ]
+    found = {"judged": pd.DataFrame(judged), "errors": errors(runs, KEYS), "fitted": pd.DataFrame(fitted)}
+    tidy = {name: ordered(frame, "loss", LOSSES) for name, frame in found.items()}
+    metrics = ["ece", "adaptive_ece", "classwise_ece", "smce"]
+    as_trained = tidy["judged"].query("stage == 'before'")
+    return {
+        **tidy,
+        "by_ece": tidy["judged"].melt([*KEYS, "stage"], metrics, "metric"),
+        "gamma_3": less(
+            tidy["errors"].query("data == '20 Newsgroups' and stage == 'as trained'"),
+            "focal, γ = 3",
+            ["focal, γ = 1", "focal, γ = 2"],
+            ["metric"],
+        ),
+        "cost": relative(as_trained, ["data", "seed"], "error", "cross-entropy"),
+    }
+
+
+def tables(found: Frames) -> Tables:
+    """ECE beside the printed one on the page; the rest for whoever asks."""
+    ece = found["errors"].query("metric == 'ECE'")
+    parts = {}
+    for data, paper in ROWS.items():
+        ours = pivot(ece.loc[ece.data == data], ["loss"], ["stage"], "value")
+        short = ours.assign(paper=printed(*paper)["ECE pre"])
+        parts[f"{data},"] = short[["as trained", "paper", "with T"]]
+    short = pd.concat(parts, axis=1).reindex(list(LOSSES.values())).fillna("–").rename_axis("loss")
+    judged = found["judged"].melt(
+        [*KEYS, "stage"], ["error", "nll", "ece", "classwise_ece", "smce"], "metric"
+    )
+    fitted = found["fitted"].melt(KEYS, ["temperature", "ece_temperature", "gamma", "last"], "of")
+    return {
+        "short": short.drop(index=list(HIDDEN)),
+        "errors": pivot(found["errors"], ["data", "loss"], ["metric", "stage"], "value"),
+        "judged": pivot(judged, ["data", "loss"], ["metric", "stage"], "value"),
+        "fitted": pivot(fitted, ["data", "loss"], ["of"], "value", scale=1),
+    }
