@@ -2,7 +2,7 @@
 
 ``python tools/output_blocks.py [PAGE …]`` runs the Python and console blocks of each page in an empty folder,
 one after the other, and writes their output into the page. By default these are README, the home page,
-``docs/start`` and ``docs/how-to``. ``--check`` writes nothing and exits with 1 if a page is stale.
+``docs/start``, ``docs/how-to`` and others. ``--check`` writes nothing and exits with 1 if a page is stale.
 
 In a console block, output follows its ``$ calibrant`` line; other commands are left alone. A ``text`` block
 directly below a Python block is that block's output. ``<!-- first N lines -->`` above a block cuts it short.
@@ -31,7 +31,13 @@ DOCS = ROOT / "docs"
 NEED_OTHERS = {"conformal-prediction.md", "hugging-face.md", "lightning.md"}
 """Pages with packages that the development environment lacks: tests run them with stand-ins."""
 GUIDES = sorted(page for page in (DOCS / "how-to").glob("*.md") if page.name not in NEED_OTHERS)
-PAGES = (ROOT / "README.md", DOCS / "index.md", *sorted((DOCS / "start").glob("*.md")), *GUIDES)
+PAGES = (
+    ROOT / "README.md",
+    *sorted(DOCS.glob("*.md")),
+    *sorted((DOCS / "start").glob("*.md")),
+    *GUIDES,
+    *sorted((DOCS / "reference").glob("*.md")),
+)
 BLOCK = re.compile(
     r"(?:^<!-- first (?P<lines>\d+) lines -->\n\n?)?"
     r"^(?:```(?P<language>python|console)\n(?P<code>.*?)^```|<!-- python\n(?P<hidden>.*?)^-->)$"
