@@ -36,7 +36,7 @@ def text_of(name: str) -> str:
 @pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 @pytest.mark.parametrize("name", [name for name in GUIDES if name not in RUN_BELOW])
 def test_guide_runs(name: str, tmp_path, monkeypatch) -> None:
-    """Its blocks run one after the other in an empty folder; ``test_output_blocks`` compares what they print."""
+    """Its blocks run in an empty folder; ``test_output_blocks`` compares what they print."""
     run_blocks(f"how-to/{name}", tmp_path, monkeypatch)
 
 
@@ -107,11 +107,8 @@ def test_train_from_a_recipe(tmp_path, monkeypatch) -> None:
     """The commands train; factories of other packages are called as the table says."""
     monkeypatch.setattr("calibrant.reports.html.report_text", lambda *_given, **_sections: "<!doctype html>")
     run_blocks("how-to/train-from-a-recipe.md", tmp_path, monkeypatch)
-    for package, name in (
-        ("torchvision", "vit_b_16"),
-        ("torchvision.models", "vit_b_16"),
-        ("timm", "create_model"),
-    ):
+    factories = {"torchvision": "unused", "torchvision.models": "vit_b_16", "timm": "create_model"}
+    for package, name in factories.items():
         stand_in = ModuleType(package)
         setattr(stand_in, name, taking_anything)
         monkeypatch.setitem(sys.modules, package, stand_in)
