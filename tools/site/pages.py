@@ -79,6 +79,13 @@ def on_files(files: Any, *, config: Any) -> Any:
     return files
 
 
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """The page; results and the changelog come after guides and reference in a search."""
+    if page.file.src_uri.startswith(("results/", "project/", "explanation/claims")):
+        page.meta.setdefault("search", {"boost": 0.2})
+    return markdown
+
+
 def of_the_root(name: str) -> str:
     """A page that stands at the root of the repository."""
     text = (ROOT / name).read_text(encoding="utf-8")
