@@ -37,7 +37,7 @@ def test_costs_of_the_residual_network_follow_from_one_step() -> None:
 
 def test_costs_of_texts_follow_from_the_benchmarks() -> None:
     """Epochs an hour as measured give the seconds of the recipe and the hours of the page."""
-    page, benchmarks = text_of("docs/results/gpu-runs.md"), text_of("docs/benchmarks.md")
+    page, benchmarks = text_of("docs/results/gpu-runs.md"), text_of("benchmarks/README.md")
     recipe = text_of("lab/recipes/20ng-gpcnn.toml")
     names = ("20ng-gpcnn", "20ng-gpcnn training.precision=bf16-mixed")
     found = [re.search(rf"^\| {re.escape(name)} \| (\d+) epochs", benchmarks, re.MULTILINE) for name in names]

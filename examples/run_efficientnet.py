@@ -1,8 +1,8 @@
-"""Judge EfficientNet-Lite0 on part of Tiny-ImageNet, and write the numbers of ``predict.md``.
+"""Evaluate EfficientNet-Lite0 on part of Tiny-ImageNet, and write the table of ``docs/how-to/predict.md``.
 
-``CALIBRANT_DATA=data python docs/how-to/run_efficientnet.py FOLDER`` does in FOLDER what the page shows, on
-the first validation images of each class; the packages that the page names must be installed. The numbers go
-to ``efficientnet.json``, and from there into the page's table.
+``CALIBRANT_DATA=data python examples/run_efficientnet.py FOLDER`` works in FOLDER on the first validation
+images of each class; ``efficientnet_lite0.py`` names the packages that must be installed. The numbers go to
+``efficientnet.json``, and from there into the page's table.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parent
-PAGE, NUMBERS = HERE / "predict.md", HERE / "efficientnet.json"
+PAGE, NUMBERS = HERE.parent / "docs" / "how-to" / "predict.md", HERE / "efficientnet.json"
 EACH = 20  # images of a class
 SETTINGS = ("bootstrap", "null_draws", "level", "seed")
 ROWS = {"accuracy": "accuracy", "mean_confidence": "mean confidence", "ece": "ECE, 15 bins", "nll": "NLL"}
@@ -30,7 +31,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     subset(Path(os.environ["CALIBRANT_DATA"]), folder / "data")
     page = PAGE.read_text(encoding="utf-8")
-    (folder / "efficientnet_lite0.py").write_text(page.partition("```py\n")[2].partition("```")[0])
+    shutil.copy(HERE / "efficientnet_lite0.py", folder)
     commands = commands_of(page)
     for command in commands:
         start = [sys.executable, "-m", *shlex.split(command)]
@@ -44,7 +45,7 @@ def main(folder: Path) -> None:
 
 def commands_of(page: str) -> list[str]:
     """The page's own, with few draws."""
-    predict = re.search(r"^\$ (calibrant predict efficientnet.*\\\n.*)$", page, flags=re.MULTILINE)
+    predict = re.search(r"^(calibrant predict efficientnet.*\\\n.*)$", page, flags=re.MULTILINE)
     if predict is None:
         raise ValueError(f"{PAGE} must show how EfficientNet predicts")
     one_line = re.sub(r"\s*\\\n\s*", " ", predict.group(1))
@@ -90,11 +91,11 @@ def numbers(evaluation: dict[str, Any], commands: list[str]) -> dict[str, Any]:
 
 def table(kept: dict[str, Any]) -> str:
     """Values with their intervals, a column for each arm."""
-    titles = ["as it comes", *(title[:1].lower() + title[1:] for title in list(kept["arms"])[1:])]
+    titles = ["uncalibrated", *(title[:1].lower() + title[1:] for title in list(kept["arms"])[1:])]
     rows = [[f"n = {kept['num_test']} images", *titles], ["---"] * (1 + len(titles))]
     for key, name in ROWS.items():
         values = [arm[key] for arm in kept["arms"].values()]
-        rows.append([name, *(f"{value:.3f} ({low:.3f} to {high:.3f})" for value, low, high in values)])
+        rows.append([name, *(f"{value:.3f} [{low:.3f}, {high:.3f}]" for value, low, high in values)])
     lines = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines) + "\n"
 
