@@ -24,7 +24,6 @@ from papers.gammas import GAMMAS as GAMMAS
 from papers.fcl_weights import FCL_WEIGHTS as FCL_WEIGHTS
 from papers.sst import SST as SST
 from papers.texts import TEXTS as TEXTS
-from papers.cifar10 import CIFAR10 as CIFAR10
 from papers.human_posteriors import HUMAN_POSTERIORS as HUMAN_POSTERIORS
 from papers.chest_x_rays import CHEST_X_RAYS as CHEST_X_RAYS
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -191,6 +192,15 @@ def _told(inside: Tensor, outside: Tensor) -> dict[str, float]:
         )
         found[score] = float(metrics.out_of_distribution_detection(known, foreign).auroc)
     return found
+
+
+def by_severity(shifts: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, float]]]:
+    """Means over corruptions, by stage and severity."""
+    rows = (
+        {"severity": each["severity"], "stage": stage, **each[stage]} for each in shifts for stage in STAGES
+    )
+    means = pd.DataFrame(rows).groupby(["stage", "severity"])[list(JUDGED)].mean()
+    return {stage: [means.loc[(stage, s)].to_dict() for s in SEVERITIES] for stage in STAGES}
 
 
 def evenly(total: int, wanted: int) -> Tensor:
