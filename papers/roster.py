@@ -21,7 +21,6 @@ from papers.shift import SHIFT as SHIFT
 from papers.sum_or_mean import SUM_OR_MEAN as SUM_OR_MEAN
 from papers.dynamics import DYNAMICS as DYNAMICS
 from papers.gammas import GAMMAS as GAMMAS
-from papers.fcl_weights import FCL_WEIGHTS as FCL_WEIGHTS
 from papers.sst import SST as SST
 from papers.texts import TEXTS as TEXTS
 from papers.human_posteriors import HUMAN_POSTERIORS as HUMAN_POSTERIORS

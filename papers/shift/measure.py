@@ -7,9 +7,9 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar
 
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -196,11 +196,14 @@ def _told(inside: Tensor, outside: Tensor) -> dict[str, float]:
 
 def by_severity(shifts: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, float]]]:
     """Means over corruptions, by stage and severity."""
-    rows = (
-        {"severity": each["severity"], "stage": stage, **each[stage]} for each in shifts for stage in STAGES
-    )
-    means = pd.DataFrame(rows).groupby(["stage", "severity"])[list(JUDGED)].mean()
-    return {stage: [means.loc[(stage, s)].to_dict() for s in SEVERITIES] for stage in STAGES}
+    rows = list(shifts)
+    return {
+        stage: [
+            {name: fmean(each[stage][name] for each in rows if each["severity"] == s) for name in JUDGED}
+            for s in SEVERITIES
+        ]
+        for stage in STAGES
+    }
 
 
 def evenly(total: int, wanted: int) -> Tensor:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+from calibrant_lab.figures.fcl_boundaries.measure import Boundary, shape_of
 from papers import studies
 from papers.shift.measure import recipe_of
 
@@ -20,3 +24,16 @@ def test_shift_recipe() -> None:
     """The recipe of the study of losses, with another loss and size."""
     recipe = recipe_of({"loss": "brier", "seed": 1, "train": 500, "epochs": 2, "images": 10})
     assert (recipe.training.epochs, recipe.data.train, recipe.seed) == (2, 500, 1)
+
+
+def test_length_and_turning_of_a_circle() -> None:
+    """A circle of radius 1/2: its boundary is π long and turns once around."""
+    across = np.linspace(-1, 1, 101)
+    radius = np.hypot(*np.meshgrid(across, across))
+    none = np.zeros((0, 2))
+    found = Boundary(
+        points=none, labels=none[:, 0], across=across, up=across, probs=radius, confidence=0.0, accuracy=0.0
+    )
+    length, turning = shape_of(found)
+    assert length == pytest.approx(np.pi, abs=0.01)
+    assert 2 * np.pi - 0.4 < turning < 2 * np.pi + 0.01  # less what the first and the last step leave out
