@@ -19,7 +19,6 @@ from papers.temperature_line import TEMPERATURE_LINE as TEMPERATURE_LINE
 from papers.theory_on_data import THEORY_ON_DATA as THEORY_ON_DATA
 from papers.shift import SHIFT as SHIFT
 from papers.sum_or_mean import SUM_OR_MEAN as SUM_OR_MEAN
-from papers.dynamics import DYNAMICS as DYNAMICS
 from papers.gammas import GAMMAS as GAMMAS
 from papers.sst import SST as SST
 from papers.texts import TEXTS as TEXTS

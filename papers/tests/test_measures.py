@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-from calibrant_lab.figures.fcl_boundaries.measure import Boundary, shape_of
+from calibrant_lab.figures.fcl_boundaries.measure import Boundary
+from calibrant_lab.figures.fcl_boundaries.measure import shape_of as shape_of_boundary
 from papers import studies
+from papers.dynamics.measure import shape_of, train_side
 from papers.shift.measure import recipe_of
 
 
@@ -34,6 +37,15 @@ def test_length_and_turning_of_a_circle() -> None:
     found = Boundary(
         points=none, labels=none[:, 0], across=across, up=across, probs=radius, confidence=0.0, accuracy=0.0
     )
-    length, turning = shape_of(found)
+    length, turning = shape_of_boundary(found)
     assert length == pytest.approx(np.pi, abs=0.01)
     assert 2 * np.pi - 0.4 < turning < 2 * np.pi + 0.01  # less what the first and the last step leave out
+
+
+def test_training_samples_that_are_all_right_have_no_temperature() -> None:
+    """The likeliest temperature is then the lowest; lengths of gradients have quantiles."""
+    right = train_side(torch.tensor([[2.0, 0.0]] * 5), torch.zeros(5, dtype=torch.long))
+    assert right["accuracy"] == 1
+    assert right["temperature"] < 0.01
+    assert right["gap"] < 0
+    assert shape_of(np.array([1.0, 3.0]))["50 %"] == 2
