@@ -8,8 +8,10 @@ import torch
 
 from calibrant_lab.figures.fcl_boundaries.measure import Boundary
 from calibrant_lab.figures.fcl_boundaries.measure import shape_of as shape_of_boundary
+from calibrant_lab.sweep.kept_runs import KeptRun
 from papers import studies
 from papers.dynamics.measure import shape_of, train_side
+from papers.repeats.run import compared, sample_of
 from papers.shift.measure import recipe_of
 
 
@@ -49,3 +51,14 @@ def test_training_samples_that_are_all_right_have_no_temperature() -> None:
     assert right["temperature"] < 0.01
     assert right["gap"] < 0
     assert shape_of(np.array([1.0, 3.0]))["50 %"] == 2
+
+
+def test_runs_done_again_are_compared_by_every_number() -> None:
+    """One in fifty; a number that changed or is gone is unequal, and a failed repetition is not equal."""
+    assert [len(sample_of(runs)) for runs in (1, 50, 51, 300)] == [1, 1, 2, 6]
+    run = KeptRun(settings={"seed": 0}, found={"stages": {"error": 0.1, "ece": 0.2}, "norms": [1.0, 2.0]})
+    other = KeptRun(settings={"seed": 1, "hardware.threads": 1}, found={"stages": {"error": 0.3}})
+    found = compared(run, {"stages": {"error": 0.2, "ece": 0.2}, "norms": [1.0]}, [run, other])
+    assert (found["numbers"], found["unequal"]) == (4, 2)
+    assert found["error"] == {"found": 0.1, "again": 0.2, "deviation": pytest.approx(0.141), "seeds": 2}
+    assert compared(run, None, [run])["unequal"] is None
