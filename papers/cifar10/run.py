@@ -138,15 +138,14 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def _fits(run: Mapping[str, Any]) -> dict[str, float]:
-    people, train, new = run["people"], run["train"], run["new"]
+    fitted, train = run["parameters"], run["train"]
     return {
-        "T": run["parameters"]["temperature"],
-        "T by ECE": run["parameters"]["ece_temperature"],
-        "from_one": abs(np.log(new["temperature"])),
+        "T": fitted["temperature"],
+        "T by ECE": fitted["ece_temperature"],
+        "from_one": abs(np.log(fitted["temperature"])),
         "train_T": train["temperature"],
         "train_gap": train["gap"],
-        "people": people["temperature"]["nll"],
-        "nearer": people["focal-temperature"]["nll"] - people["temperature"]["nll"],
+        "people": run["people"]["temperature"]["nll"],
     }
 
 
