@@ -17,13 +17,17 @@ from calibrant.calibrators import TemperatureScaling
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.theory import closest_temperature
+from calibrant_lab.figures.fcl_boundaries.measure import Boundary
+from calibrant_lab.figures.fcl_boundaries.measure import shape_of as shape_of_boundary
 from calibrant_lab.sweep.grid import Grid, load_grid
+from calibrant_lab.sweep.kept_runs import KeptRun
 from calibrant_lab.sweep.tasks.training import recipe_of as trained_by
 from calibrant_lab.training import load_recipe
 from calibrant_lab.training.neutral import conventions_of
 from papers import studies
 from papers.analysis import HERE, content
 from papers.chest_x_rays import measure as chest
+from papers.dynamics.measure import shape_of, train_side
 from papers.gammas import run as gammas
 from papers.gammas.measure import fits
 from papers.grids import finished_runs, read_grid
@@ -37,6 +41,7 @@ from papers.human_posteriors.measure import (
 )
 from papers.losses import run as losses
 from papers.losses.measure import BY_ECE, CALIBRATED, by_class
+from papers.repeats.run import compared, sample_of
 from papers.shift.measure import recipe_of
 from papers.sst.measure import RENORMALISED, STRUCK, judged
 from papers.sum_or_mean import run as sum_or_mean
@@ -263,3 +268,36 @@ def test_labels_of_chest_x_rays_are_repaired_one_by_one(monkeypatch: pytest.Monk
     assert (found["num"], found["num_test"]) == (800, 400)
     assert [each["positives"] for each in found["labels"]] == labels.sum(0).tolist()
     assert all(each["after"][0] < each["before"][0] / 2 for each in found["labels"])
+
+
+def test_length_and_turning_of_a_circle() -> None:
+    """A circle of radius 1/2: its boundary is π long and turns once around."""
+    across = np.linspace(-1, 1, 101)
+    radius = np.hypot(*np.meshgrid(across, across))
+    none = np.zeros((0, 2))
+    found = Boundary(
+        points=none, labels=none[:, 0], across=across, up=across, probs=radius, confidence=0.0, accuracy=0.0
+    )
+    length, turning = shape_of_boundary(found)
+    assert length == pytest.approx(np.pi, abs=0.01)
+    assert 2 * np.pi - 0.4 < turning < 2 * np.pi + 0.01  # less what the first and the last step leave out
+
+
+def test_training_samples_that_are_all_right_have_no_temperature() -> None:
+    """The likeliest temperature is then the lowest; lengths of gradients have quantiles."""
+    right = train_side(torch.tensor([[2.0, 0.0]] * 5), torch.zeros(5, dtype=torch.long))
+    assert right["accuracy"] == 1
+    assert right["temperature"] < 0.01
+    assert right["gap"] < 0
+    assert shape_of(np.array([1.0, 3.0]))["50 %"] == 2
+
+
+def test_runs_done_again_are_compared_by_every_number() -> None:
+    """One in fifty; a number that changed or is gone is unequal, and a failed repetition is not equal."""
+    assert [len(sample_of(runs)) for runs in (1, 50, 51, 300)] == [1, 1, 2, 6]
+    run = KeptRun(settings={"seed": 0}, found={"stages": {"error": 0.1, "ece": 0.2}, "norms": [1.0, 2.0]})
+    other = KeptRun(settings={"seed": 1, "hardware.threads": 1}, found={"stages": {"error": 0.3}})
+    found = compared(run, {"stages": {"error": 0.2, "ece": 0.2}, "norms": [1.0]}, [run, other])
+    assert (found["numbers"], found["unequal"]) == (4, 2)
+    assert found["error"] == {"found": 0.1, "again": 0.2, "deviation": pytest.approx(0.141), "seeds": 2}
+    assert compared(run, None, [run])["unequal"] is None
