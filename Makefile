@@ -60,7 +60,7 @@ docs: $(VENV)/installed  ## build the site into build/site; a dead link fails it
 docs-serve: $(VENV)/installed  ## show the site at http://localhost:8000 and build it anew at every change
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
-docs-output: $(VENV)/installed  ## fill in what the commands of README and docs/start print
+docs-output: $(VENV)/installed  ## fill in what the commands of the pages print
 	$(BIN)/python tools/output_blocks.py
 
 docs-check: bench-check  ## run what the pages show, and look that their links and paths lead somewhere

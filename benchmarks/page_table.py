@@ -1,7 +1,6 @@
-"""Write the table of docs/benchmarks.md from ``results/*.json``, between its markers.
+"""Write the table of README.md from ``results/*.json``, between its markers, and its rows in the site's page.
 
-Run as ``python benchmarks/page_table.py``; ``--check`` writes nothing and fails where the page is not
-what would be written.
+Run as ``python benchmarks/page_table.py``; ``--check`` writes nothing and fails if a page is not current.
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ from typing import Any
 from check import Held, held
 from environment import RESULTS
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).with_name("README.md")
+SITE = PAGE.parents[1] / "docs" / "benchmarks.md"
+"""Has some of the rows."""
 GPU = "on_gpu"
 """The results that were measured on another machine, with a table of their own."""
 START, END = "<!-- benchmarks: made by benchmarks/page_table.py -->", "<!-- end of benchmarks -->"
@@ -24,9 +25,7 @@ START, END = "<!-- benchmarks: made by benchmarks/page_table.py -->", "<!-- end 
 def table(rows: list[Held], folder: Path) -> str:
     """Markdown: what was measured beside its bar, and on what machine."""
     lines = ["| work | measured | bar |", "|---|---|---|"]
-    lines += [
-        f"| {row.work} | {row.measured} | {row.bar}{'' if row.met else ' **missed**'} |" for row in rows
-    ]
+    lines += map(line_of, rows)
     machines: dict[str, list[str]] = {}
     versions: dict[str, str] = {}
     for path in sorted(folder.glob("*.json")):
@@ -44,6 +43,18 @@ def table(rows: list[Held], folder: Path) -> str:
     settings = hardware_table(folder / "hardware_settings.json")
     on_gpu = gpu_tables(folder / f"{GPU}.json")
     return "\n".join([*losses_table(folder / "losses.json"), *lines, *settings, *on_gpu])
+
+
+def line_of(row: Held) -> str:
+    """A row of Markdown."""
+    return f"| {row.work} | {row.measured} | {row.bar}{'' if row.met else ' **missed**'} |"
+
+
+def with_rows(text: str, rows: list[Held]) -> str:
+    """The page with each row that it has as it was measured last."""
+    known = {row.work: line_of(row) for row in rows}
+    lines = [known.get(line.split(" | ")[0].removeprefix("| "), line) for line in text.splitlines()]
+    return "\n".join(lines) + "\n"
 
 
 def losses_table(path: Path) -> list[str]:
@@ -166,11 +177,15 @@ def main() -> None:
     rows, missing = held(arguments.results)
     if missing:
         print("not run:", ", ".join(missing))
-    text = arguments.page.read_text(encoding="utf-8")
-    new = replaced(text, table(rows, arguments.results))
-    if arguments.check:
-        sys.exit(0 if new == text else f"{arguments.page} is not up to date: run this without --check.")
-    arguments.page.write_text(new, encoding="utf-8")
+    old = {page: page.read_text(encoding="utf-8") for page in (arguments.page, SITE)}
+    new = {arguments.page: replaced(old[arguments.page], table(rows, arguments.results))}
+    if arguments.page == PAGE:
+        new[SITE] = with_rows(old[SITE], rows)
+    for page, text in new.items():
+        if not arguments.check:
+            page.write_text(text, encoding="utf-8")
+        elif text != old[page]:
+            sys.exit(f"{page} is not up to date: run this without --check.")
 
 
 if __name__ == "__main__":

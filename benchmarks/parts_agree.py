@@ -2,7 +2,7 @@
 
 Run as ``CALIBRANT_DATA=FOLDER python benchmarks/parts_agree.py`` (the test splits of four files of real
 predictions, as they came, and made-up calibrated tables of 1e6 and 2e6 rows and 10 classes: minutes). Writes
-``results/parts_agree.json`` and the table of ``docs/explanation/scale.md``, between its markers; ``--page``
+``results/parts_agree.json`` and the table of ``scale.md``, between its markers; ``--page``
 writes the page alone.
 """
 

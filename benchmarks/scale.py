@@ -3,7 +3,7 @@
 Run as ``python benchmarks/scale.py`` (tables of 10 classes with 1e6 and 1e7 rows, of 1000 classes with 1e5
 and 1e6: 4 GB on disk and some minutes; or ``--rows 100000000 --classes 10``, which adds one size). Each table
 is written to a temporary folder, and judged in a fresh process. Writes ``results/scale.json`` and the numbers
-of ``docs/explanation/scale.md``, between its markers; ``--page`` writes the page alone. ``--real FILE`` does
+of ``scale.md``, between its markers; ``--page`` writes the page alone. ``--real FILE`` does
 the same with tables of 1e6, 1e7 and 1e8 rows drawn with replacement from a file of real predictions (4 GB on
 disk and some minutes at ten classes; ``--rows`` for one size), and draws ``docs/images/scale.png``.
 
@@ -33,8 +33,8 @@ from memory import resident
 SIZES = ((10, 10**6), (10, 10**7), (1000, 10**5), (1000, 10**6))
 REAL_SIZES = (10**6, 10**7, 10**8)
 GROUP = 1 << 22  # scores of a row group
-PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "scale.md"
-PICTURE = PAGE.parents[1] / "images" / "scale.png"
+PAGE = Path(__file__).with_name("scale.md")
+PICTURE = PAGE.parents[1] / "docs" / "images" / "scale.png"
 START, END = "<!-- made by benchmarks/scale.py -->", "<!-- end -->"
 SPENT = 2.0
 """CPU seconds to measure a pass over one piece for."""

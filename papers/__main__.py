@@ -54,7 +54,7 @@ def _run(given: argparse.Namespace) -> None:
     if hasattr(module, "GRID"):
         results = studies.results_of_grid(module, out, seeds=given.seeds, old=kept)
     else:
-        results = module.measure(out, **dict(each.split("=", 1) for each in given.setting))
+        results = module.measure(out, **dict(each.split("=", 1) for each in given.set))
     for path in studies.write(name, HERE / name if given.keep else out, results):
         print(path)
     page = (HERE / name / "page.md").read_text(encoding="utf-8")

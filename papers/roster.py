@@ -14,11 +14,6 @@ from papers.linear_model import LINEAR_MODEL as LINEAR_MODEL
 from papers.generalisation_gap import GENERALISATION_GAP as GENERALISATION_GAP
 from papers.temperature_line import TEMPERATURE_LINE as TEMPERATURE_LINE
 from papers.theory_on_data import THEORY_ON_DATA as THEORY_ON_DATA
-from papers.shift import SHIFT as SHIFT
-from papers.dynamics import DYNAMICS as DYNAMICS
-from papers.fcl_weights import FCL_WEIGHTS as FCL_WEIGHTS
-from papers.cifar10 import CIFAR10 as CIFAR10
-from papers.chest_x_rays import CHEST_X_RAYS as CHEST_X_RAYS
 
 STUDIES = instances(globals(), Study)
 

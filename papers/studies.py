@@ -6,6 +6,7 @@
 - ``tables(frames)``: the tables of the page, frames of text, by name;
 - ``figures(frames)``: Matplotlib figures by file name, if the page has some;
 - of a study with a grid, ``GRID``, its file, and ``keep(result)``: what the results hold of a run, or None;
+  ``also()``, if the study has it, says what they hold beside the runs;
 - of a study without one, ``measure(folder, **options)``: the results. It keeps what is done in ``folder``.
 """
 
@@ -63,9 +64,8 @@ def results_of_grid(module: ModuleType, store: Path, *, seeds: int | None, old: 
         for result in results
         if (found := module.keep(result)) is not None
     ]
-    return content_of(
-        united([] if old is None else runs_in(old), new, grid.task), (old or {}).get("also", {})
-    )
+    also = (old or {}).get("also") or getattr(module, "also", dict)()
+    return content_of(united([] if old is None else runs_in(old), new, grid.task), also)
 
 
 def rows_of(name: str, results: Any = None) -> pd.DataFrame:

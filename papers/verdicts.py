@@ -240,7 +240,7 @@ def tally(found: Iterable[str]) -> str:
 
 
 def with_tallies(text: str, found: Sequence[Found]) -> str:
-    """The page on what to use, with the tally and the pages of every row of findings written again."""
+    """The page of what was learned, with the tally and the pages of every row of findings written again."""
     known = {each.name: each for each in found}
     lines: list[str] = []
     for line in text.splitlines():

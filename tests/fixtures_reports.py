@@ -226,6 +226,7 @@ def make_evaluation(
                         ece=factor * (0.01 + 0.0003 * (7 * index % 101)),
                         auroc=None if index == 2 else 0.9 - 0.3 / (index + 1),
                         accuracy=None if index == 2 else 0.8 - 0.2 / (index + 1),
+                        noise_floor=0.01 + 0.02 / (index + 1),
                     )
                     for index, label in enumerate(names or ())
                 ),

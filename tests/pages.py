@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import re
 import shlex
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,31 +16,67 @@ import pytest
 import calibrant
 from command_line import call
 
-DOCS = Path(__file__).parents[1] / "docs"
-_BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
-RESAMPLING = {"evaluate", "compare"}
-surroundings = pytest.MonkeyPatch.context
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+FEW = {
+    "evaluate": ["--bootstrap", "40"],
+    "compare": ["--bootstrap", "40"],
+    "check": ["--bootstrap", "40"],
+    "monitor": ["--bootstrap", "5"],
+}
+"""Few resamples spare tests most of the work."""
 
 
-def run_blocks(
-    page: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *, few: bool = True
-) -> dict[str, Any]:
-    """Run every block of a page; what its Python defined. Few resamples spare tests most of the work."""
+def tool(name: str) -> ModuleType:
+    """A file of ``tools``, as a module."""
+    specification = importlib.util.spec_from_file_location(name.rpartition("/")[2], ROOT / f"tools/{name}.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+BLOCKS = tool("output_blocks")
+
+
+def run_blocks(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Run every block of a page with few resamples; what its Python defined."""
     text = (DOCS / page).read_text(encoding="utf-8")
     monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("MPLBACKEND", "agg")
-    if few:
-        quick = functools.partial(calibrant.evaluate, bootstrap=40, null_draws=40)
-        monkeypatch.setattr(calibrant, "evaluate", quick)
-    defined: dict[str, Any] = {"__name__": "page"}
-    for found in _BLOCK.finditer(text):
-        if found[1] == "python":
-            above = text.count("\n", 0, found.start(2))  # so that a traceback names the line of the page
-            exec(compile("\n" * above + found[2], str(DOCS / page), "exec"), defined)
-            continue
-        for line in re.findall(r"^\$ calibrant (.*)$", found[2], flags=re.MULTILINE):
-            command, *arguments = shlex.split(line, comments=True)
-            more = ["--bootstrap", "40"] if few and command in RESAMPLING else []
-            done = call(command, *arguments, *more, folder=folder)
-            assert done.returncode == 0, f"calibrant {line}\n{done.stderr}"
+    quick = functools.partial(calibrant.evaluate, bootstrap=40, null_draws=40)
+    monkeypatch.setattr(calibrant, "evaluate", quick)
+    for name, draws in (("evaluation", 40), ("training.results", 2)):
+        monkeypatch.setattr(f"calibrant.{name}.evaluate", functools.partial(quick, null_draws=draws))
+    known, defined = set(sys.modules), {"__name__": "page"}
+    for found in BLOCKS.BLOCK.finditer(text):
+        if found["language"] == "console":
+            for line, _ in BLOCKS.COMMAND.findall(found["code"]):
+                run_command(line, folder)
+        else:
+            name = "code" if found["code"] else "hidden"
+            above = text.count("\n", 0, found.start(name))  # so that a traceback names the line of the page
+            exec(compile("\n" * above + found[name], str(DOCS / page), "exec"), defined)
+    for name in set(sys.modules) - known:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
+            del sys.modules[name]
     return defined
+
+
+def run_command(line: str, folder: Path) -> None:
+    """A command of a page, which exits with 0, or with 1 if its comment says so."""
+    program, *arguments = shlex.split(line.replace("\\\n", " "), comments=True)
+    if program == "calibrant":
+        done = call(*arguments, *FEW.get(arguments[0], []), folder=folder)
+        assert done.returncode == int("exits with 1" in line), f"{line}\n{done.stdout}{done.stderr}"
+
+
+def shown_commands(page: Path) -> list[list[str]]:
+    """The commands of calibrant in blocks that are only shown."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^ *```(?:bash|yaml)\n(.*?)^ *```$", text, flags=re.DOTALL | re.MULTILINE)
+    lines = re.findall(r"calibrant ((?:.*\\\n)*.*)", "\n".join(blocks))
+    words = (shlex.split(line.partition(" > ")[0].replace("\\\n", " "), comments=True) for line in lines)
+    return [each for each in words if re.match(r"[a-z]+$", each[0]) and each[0] != "in"]

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from pages import BLOCKS
+
 ROOT = Path(__file__).parents[1]
-LONG = {"ten-minutes.md"}
+QUICK = {"README.md", "index.md", "install.md", "which-metric.md", "comparison.md", "file-formats.md"}
+"""Pages whose commands take seconds; ``test_how_to`` runs the guides with few resamples."""
 INSTALLING = ("README.md", "docs/index.md", "docs/start/install.md")
 
 
-def _tool() -> ModuleType:
-    specification = importlib.util.spec_from_file_location(
-        "output_blocks", ROOT / "tools" / "output_blocks.py"
-    )
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-tool = _tool()
+tool = BLOCKS
 
 
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name in LONG else [])
+        pytest.param(page, id=page.name, marks=[] if page.name in QUICK else [pytest.mark.slow])
         for page in tool.PAGES
         if tool.BLOCK.search(page.read_text(encoding="utf-8"))
     ],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import http.server
 import importlib
-import importlib.util
 import json
 import re
 import shutil
@@ -19,75 +18,87 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import calibrant
-from pages import DOCS, run_blocks
+from pages import DOCS, run_blocks, tool
 
 ROOT = Path(__file__).parents[1]
-MOVING = sorted(path.relative_to(DOCS).as_posix() for path in (DOCS / "moving").glob("*.md"))
-TUTORIALS = sorted(path.name for path in (DOCS / "tutorials").glob("*.md") if path.name != "index.md")
+MOST_WORDS = 1200
+LONG = ("reference/", "results/", "benchmarks.md", "explanation/claims.md")
+"""Pages that are looked things up in, or list what was measured."""
+OFF_THE_SITE = ("decisions/", "how-to/cluster/")
+PAGES = sorted(
+    name
+    for name in (path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+    if not name.startswith(OFF_THE_SITE)
+)
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
-def tool(name: str) -> ModuleType:
-    """A file of ``tools/site``."""
-    specification = importlib.util.spec_from_file_location(name, ROOT / "tools" / "site" / f"{name}.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize("page", MOVING)
-def test_page_runs(page: str, tmp_path, monkeypatch) -> None:
-    """Its blocks run one after the other in an empty folder."""
-    run_blocks(page, tmp_path, monkeypatch)
+@pytest.mark.parametrize("page", [name for name in PAGES if not name.startswith(LONG)])
+def test_no_page_is_long(page: str) -> None:
+    """At most 1200 words, code and output included."""
+    assert len((DOCS / page).read_text(encoding="utf-8").split()) <= MOST_WORDS
 
 
 def test_files_of_the_cookbook_are_read(tmp_path, monkeypatch) -> None:
     """Each file that the page writes is one that calibrant reads."""
-    run_blocks("how-to/file-formats.md", tmp_path, monkeypatch)
+    run_blocks("reference/file-formats.md", tmp_path, monkeypatch)
     files = sorted(tmp_path.iterdir())
     assert len(files) == 4
-    assert [calibrant.load_predictions(path).num_samples for path in files] == [75, 128, 4, 50]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", TUTORIALS)
-def test_tutorial(page: str, tmp_path, monkeypatch) -> None:
-    """A tutorial runs as it stands, and draws the figure that it shows, and no other."""
-    run_blocks(f"tutorials/{page}", tmp_path, monkeypatch)
-    shown = re.findall(r"\(figures/([\w-]+\.svg)\)", (DOCS / "tutorials" / page).read_text(encoding="utf-8"))
-    assert [path.name for path in tmp_path.glob("*.svg")] == shown
-    assert (DOCS / "tutorials" / "figures" / shown[0]).exists()
+    assert [calibrant.load_predictions(path).num_samples for path in files] == [75, 128, 3, 50]
 
 
 def test_names_to_move_to_exist() -> None:
-    """What the tables of the pages on moving here name in their last columns is public."""
+    """What the comparison names in the columns of this library is public."""
     names = ("metrics", "calibrators", "losses", "reports", "evaluation")
-    rooms = (calibrant, *(getattr(calibrant, name) for name in names))
-    known = {name for room in rooms for name in room.__all__}
-    for page in MOVING:
-        rows = re.findall(
-            r"^\| [^|]+\| (.*) \|$", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE
-        )
-        calls = {each.rpartition(".")[2] for row in rows for each in re.findall(r"`([\w.]+)", row)}
-        named = {each for each in calls if re.match(r"[A-Z]\w+[a-z]|[a-z]+_[a-z_]+", each)}
-        assert named, page
-        assert named - known - {"num_bins", "fit_result_", "predict_proba"} == set(), page
+    modules = (calibrant, *(getattr(calibrant, name) for name in names))
+    known = {name for module in modules for name in module.__all__}
+    text = (DOCS / "comparison.md").read_text(encoding="utf-8").partition("## From torchmetrics")[2]
+    rows = re.findall(r"^\| `[^|]+\| (.*) \|$", text, flags=re.MULTILINE)
+    calls = {each.rpartition(".")[2] for row in rows for each in re.findall(r"`([\w.]+)", row)}
+    named = {each for each in calls if re.match(r"[A-Z]\w+[a-z]|[a-z]+_[a-z_]+", each)}
+    assert len(named) > 20
+    assert named - known - {"num_bins", "fit_result_", "predict_proba"} == set()
+
+
+def test_old_addresses_lead_to_pages(tmp_path) -> None:
+    """Each of them is no page any more, and gets a page that leads to one that is there, without a script."""
+    redirects = tool("site/redirects")
+    moved = redirects.moved(DOCS)
+    there = {re.sub(r"(^|/)(index|README)$", "", name.removesuffix(".md")) for name in PAGES}
+    made = {f"project/{name}" for name in ("changelog", "contributing", "security")}
+    assert not set(moved) & there
+    assert {new.partition("#")[0].rstrip("/") for new in moved.values()} <= there | made
+    config = SimpleNamespace(docs_dir=str(DOCS), site_dir=str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="is no page"):
+        redirects.on_post_build(config=config)
+    for new in set(moved.values()):
+        (tmp_path / new.partition("#")[0]).mkdir(parents=True, exist_ok=True)
+        (tmp_path / new.partition("#")[0] / "index.html").write_text("new")
+    redirects.on_post_build(config=config)
+    assert 'url=../../start/quickstart/"' in (tmp_path / "start/ten-minutes/index.html").read_text()
+
+
+def test_every_decision_is_listed() -> None:
+    """With whether it still holds; the list is in the repository."""
+    folder = DOCS / "decisions"
+    index = (folder / "index.md").read_text(encoding="utf-8")
+    row = re.compile(r"^\| \[\d+\]\((.*?)\) \| .+ \| (holds|amended by|superseded by)", flags=re.MULTILINE)
+    listed = row.findall(index)
+    assert [name for name, _ in listed] == sorted(path.name for path in folder.glob("0*.md"))
 
 
 def test_docstrings_become_markdown() -> None:
     """Roles, formulas in the line and displayed ones; all else stays."""
     text = "Of :func:`~calibrant.metrics.auroc`, :math:`p`.\n\n.. math:: a\n    + b\n\nExample:\n    >>> 1"
-    made = tool("docstrings").as_markdown(text)
+    made = tool("site/docstrings").as_markdown(text)
     assert made == "Of `auroc`, $p$.\n\n\n$$\na + b\n$$\n\nExamples:\n    >>> 1"
 
 
 def test_classes_say_how_they_are_made() -> None:
     """Settings of losses, whose ``__init__`` is made with the class; a calibrator names its public base."""
-    made = tool("docstrings").how_to_make(calibrant.losses.FocalLoss)
+    made = tool("site/docstrings").how_to_make(calibrant.losses.FocalLoss)
     assert "gamma: float = 3.0" in str(made[1])
-    options = tool("pages")._options
+    options = tool("site/pages")._options
     assert "show_bases: true" in options(calibrant.calibrators.TemperatureScaling)
     assert '"save"' in options(calibrant.calibrators.Calibrator)  # of a base that no page describes
     assert '"save"' not in options(calibrant.calibrators.TemperatureScaling)
@@ -95,7 +106,7 @@ def test_classes_say_how_they_are_made() -> None:
 
 def test_every_public_name_has_its_place() -> None:
     """Those of each room on its page, and the errors on theirs."""
-    pages = tool("pages")
+    pages = tool("site/pages")
     for room, (_, paths) in pages.ROOMS.items():
         text = pages.api_page(room)
         for module in (importlib.import_module(f"calibrant.{path}") for path in paths):
@@ -109,7 +120,7 @@ def test_every_public_name_has_its_place() -> None:
 
 def test_formulas_become_mathml() -> None:
     """What the Markdown extension marks as a formula is MathML, inline or displayed; all of it is known."""
-    convert = tool("maths").on_page_content
+    convert = tool("site/maths").on_page_content
     assert "<mfrac>" in convert(r'<div class="arithmatex">\[\frac{1}{2}\]</div>')
     most = convert(r'<span class="arithmatex">\(\operatorname*{arg\,max}_k\)</span>')
     assert '<mi mathvariant="normal">m</mi>' in most
@@ -120,19 +131,19 @@ def test_formulas_become_mathml() -> None:
 
 def test_an_address_that_is_missing_makes_no_link() -> None:
     """Until the repository has one, pages name its files; then they link to them."""
-    page = SimpleNamespace(file=SimpleNamespace(src_uri="start/faq.md"))
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="start/install.md"))
     files = SimpleNamespace(
         get_file_from_path=lambda _: SimpleNamespace(inclusion=SimpleNamespace(is_included=lambda: True))
     )
     text = "[a `recipe[x]`](../../recipes/digits.toml), [SECURITY.md](../../SECURITY.md#a), [g](glossary.md)"
-    made = tool("links").on_page_markdown
+    made = tool("site/links").on_page_markdown
     config = SimpleNamespace(docs_dir=str(DOCS), extra={"repository": None})
     named = made(text, page=page, config=config, files=files)
     assert named == "a `recipe[x]` (`recipes/digits.toml` in the repository), `SECURITY.md`, [g](glossary.md)"
     config.extra["repository"] = "https://x.org/y"
     linked = made(text, page=page, config=config, files=files)
     assert "[a `recipe[x]`](https://x.org/y/blob/main/recipes/digits.toml)" in linked
-    placeholder = tool("addresses").is_placeholder
+    placeholder = tool("site/addresses").is_placeholder
     assert (placeholder("https://calibrant.example/source"), placeholder("https://example.org")) == (
         True,
         False,
@@ -141,7 +152,7 @@ def test_an_address_that_is_missing_makes_no_link() -> None:
 
 def test_the_picture_is_drawn() -> None:
     """A box for each room, above those that it imports."""
-    text = tool("picture").on_page_markdown("```mermaid\nflowchart TB\n    cli --> losses\n```\n")
+    text = tool("site/picture").on_page_markdown("```mermaid\nflowchart TB\n    cli --> losses\n```\n")
     heights = dict(re.findall(r'y="(\d+)">(\w+)</text>', text))
     assert {name: height for height, name in heights.items()} == {"cli": "20", "losses": "96"}
 
@@ -190,8 +201,8 @@ def test_the_site_has_every_page(site: tuple[Path, str]) -> None:
     """The build is strict, so that a dead link fails it, and each file of ``docs`` has become a page."""
     folder, _ = site
     assert (folder / "index.html").is_file()
-    for page in DOCS.rglob("*.md"):
-        name = page.relative_to(DOCS).with_suffix("")
+    for page in PAGES:
+        name = Path(page).with_suffix("")
         made = folder / (name.parent if name.name in ("index", "README") else name) / "index.html"
         assert made.is_file(), page
 

@@ -21,7 +21,6 @@ FEWEST_WORDS = 4  # shorter strings of code are names, and no text
 EXCEPT = {
     "docs/results": "made from templates, and rewritten with their studies",
     "docs/decisions": "records of their time",
-    "docs/moving": "quotes of other tools' words",
 }
 PATTERNS = {
     "fronted Of": r"(?:^|[.!?:;] )Of (?!course\b)[a-z\d]",
@@ -42,7 +41,10 @@ def plain(text: str) -> str:
     text = re.sub(r"^( *)(```|~~~).*?^\1\2\s*$", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^\s*(?:>>>|\.\.\.|\.\. ).*(?:\n(?!\s*\n).*)*", "", text, flags=re.MULTILINE)
     text = re.sub(
-        r"<script.*?</script>|<style.*?</style>|\{[%#].*?[%#]\}|<[^<>]*>", "\n\n", text, flags=re.DOTALL
+        r"<!--.*?-->|<script.*?</script>|<style.*?</style>|\{[%#].*?[%#]\}|<[^<>]*>",
+        "\n\n",
+        text,
+        flags=re.DOTALL,
     )
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
     return re.sub(r"``?[^`]*``?|\$[^$\n]*\$|\{\{.*?\}\}", "X", text)

@@ -1,11 +1,13 @@
 """Fill in what the commands of a page print, by running them.
 
 ``python tools/output_blocks.py [PAGE …]`` runs the Python and console blocks of each page in an empty folder,
-one after the other, and writes their output into the page. By default these are README, the home page and
-``docs/start``. ``--check`` writes nothing and exits with 1 if a page is stale.
+one after the other, and writes their output into the page. By default these are README, the home page,
+``docs/start``, ``docs/how-to`` and others. ``--check`` writes nothing and exits with 1 if a page is stale.
 
 In a console block, output follows its ``$ calibrant`` line; other commands are left alone. A ``text`` block
 directly below a Python block is that block's output. ``<!-- first N lines -->`` above a block cuts it short.
+A command fails unless it exits with 0, or with 1 if its comment says ``exits with 1``. ``<!-- python`` starts
+Python that runs and that readers do not see. Blocks in ``bash`` and ``py`` are only shown.
 """
 
 from __future__ import annotations
@@ -25,13 +27,25 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "start").glob("*.md")))
+DOCS = ROOT / "docs"
+NEED_OTHERS = {"conformal-prediction.md", "hugging-face.md", "lightning.md"}
+"""Pages with packages that the development environment lacks: tests run them with stand-ins."""
+GUIDES = sorted(page for page in (DOCS / "how-to").glob("*.md") if page.name not in NEED_OTHERS)
+PAGES = (
+    ROOT / "README.md",
+    *sorted(DOCS.glob("*.md")),
+    *sorted((DOCS / "start").glob("*.md")),
+    *GUIDES,
+    *sorted((DOCS / "reference").glob("*.md")),
+)
 BLOCK = re.compile(
     r"(?:^<!-- first (?P<lines>\d+) lines -->\n\n?)?"
-    r"^```(?P<language>python|console)\n(?P<code>.*?)^```$"
+    r"^(?:```(?P<language>python|console)\n(?P<code>.*?)^```|<!-- python\n(?P<hidden>.*?)^-->)$"
     r"(?:\n\n^```text\n(?P<text>.*?)^```$)?",
     flags=re.DOTALL | re.MULTILINE,
 )
+COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", flags=re.MULTILINE)
+"""A command, with lines that continue it, and what follows up to the next."""
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 RELATIVE, ABSOLUTE = 0.05, 0.003
 """How far a number may be from the page's: processors round differently, and training magnifies that."""
@@ -39,17 +53,18 @@ RELATIVE, ABSOLUTE = 0.05, 0.003
 
 def filled(page: Path, *, train: bool = True) -> str:
     """The text of a page with the output of its blocks; without ``train``, that of ``demo`` stays."""
+    os.environ.setdefault("MPLBACKEND", "agg")
     text = page.read_text(encoding="utf-8")
     defined: dict[str, Any] = {"__name__": "page"}
     parts, end = [], 0
     with _empty_folder():
         for found in BLOCK.finditer(text):
             most = int(found["lines"]) if found["lines"] else None
-            name = "text" if found["language"] == "python" else "code"
-            if found["language"] == "python":
-                output = _cut(_printed(found["code"], defined), most)
-            else:
+            name = "code" if found["language"] == "console" else "text"
+            if found["language"] == "console":
                 output = _console(found["code"], most, train=train)
+            else:
+                output = _cut(_printed(found["code"] or found["hidden"], defined), most)
             if found[name] is not None:
                 parts += [text[end : found.start(name)], output]
                 end = found.end(name)
@@ -75,25 +90,24 @@ def _same(old: str, new: str) -> bool:
 
 def _console(code: str, most: int | None, *, train: bool) -> str:
     lines: list[str] = []
-    for command in re.split(r"^(?=\$ )", code, flags=re.MULTILINE)[1:]:
-        typed, _, kept = command.partition("\n")
-        words = shlex.split(typed.removeprefix("$ "), comments=True)
+    for typed, kept in COMMAND.findall(code):
+        words = shlex.split(typed.replace("\\\n", " "), comments=True)
         if words == ["calibrant", "demo"] and not train:
             from calibrant.demo.run import train_on_digits
 
             Path("demo").mkdir()
             train_on_digits(seed=0).save("demo/predictions.npz")
         elif words[0] == "calibrant":
-            kept = _cut(_run(words[1:]), most)
-        lines.append(f"{typed}\n{kept}")
+            kept = _cut(_run(words[1:], exits=int("exits with 1" in typed)), most)
+        lines.append(f"$ {typed}\n{kept}")
     return "".join(lines)
 
 
-def _run(arguments: list[str]) -> str:
+def _run(arguments: list[str], *, exits: int) -> str:
     command = [sys.executable, "-m", "calibrant", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment())
-    if done.returncode > 1:  # a gate that fails exits with 1
-        raise RuntimeError(f"calibrant {shlex.join(arguments)}\n{done.stderr}")
+    if done.returncode != exits:
+        raise RuntimeError(f"calibrant {shlex.join(arguments)}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
 
 
@@ -119,7 +133,15 @@ def _cut(output: str, most: int | None) -> str:
 @contextlib.contextmanager
 def _empty_folder() -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        yield
+        sys.path.insert(0, folder)  # for modules that a page writes
+        known = set(sys.modules)
+        try:
+            yield
+        finally:
+            sys.path.remove(folder)
+            for name in set(sys.modules) - known:
+                if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
+                    del sys.modules[name]
 
 
 def main() -> int:

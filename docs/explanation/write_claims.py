@@ -20,8 +20,8 @@ def main() -> None:
     (RESULTS / "verdicts.md").write_text(page_text(found), encoding="utf-8")
     claims = FOLDER / "claims.md"
     claims.write_text(with_statuses(claims.read_text(encoding="utf-8"), found), encoding="utf-8")
-    use = FOLDER / "what-to-use.md"
-    use.write_text(with_tallies(use.read_text(encoding="utf-8"), found), encoding="utf-8")
+    learned = FOLDER / "README.md"
+    learned.write_text(with_tallies(learned.read_text(encoding="utf-8"), found), encoding="utf-8")
 
 
 if __name__ == "__main__":

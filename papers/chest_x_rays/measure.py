@@ -16,13 +16,13 @@ from calibrant.evaluation.over_groups import label_rows
 from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.sweep.result import RunResult
-from papers.chest_x_rays.words import SHOWN
 
 PUBLIC = Path("logits_chestxray14_multilabel", "chestxray14_densenet121.npz")
 RESAMPLES = 1000
+SHOWN = ("accuracy", "nll", "ece", "smce")
 
 
-def kept_of(result: RunResult) -> dict[str, Any]:
+def keep(result: RunResult) -> dict[str, Any]:
     """Each number of the test images with its interval over patients, before and after a temperature."""
     given = load_predictions(result.file("predictions.npz"))
     return {"cpu_seconds": result.cpu_seconds, **judged(given.with_clusters(given.groups))}
@@ -48,7 +48,7 @@ def judged(given: Predictions) -> dict[str, Any]:
     }
 
 
-def fourteen_labels() -> dict[str, Any]:
+def also() -> dict[str, Any]:
     """Each label of the public predictions: AUROC, and calibration error before and after Platt scaling.
 
     Nothing where ``CALIBRANT_DATA`` names no folder that holds them.
@@ -58,7 +58,7 @@ def fourteen_labels() -> dict[str, Any]:
 
 
 def labels_of(given: Predictions) -> dict[str, Any]:
-    """The rows of the page's second table."""
+    """The numbers of each label, on all images or on those that did not fit Platt scaling."""
     names, test = [str(each) for each in given.class_names or ()], given.test
     scaled = fit_quietly(PlattScaling(), Labelled.of(given.calibration))
     probs = torch.as_tensor(scaled.predict_proba(test.scores)).double().numpy()

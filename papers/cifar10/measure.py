@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
 from calibrant.calibrators import build
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-from calibrant.predictions import Predictions, load_predictions
+from calibrant.predictions import Predictions
 from calibrant_lab.data import Dataset
 from calibrant_lab.data.fetch import located
 from calibrant_lab.data.images.corruptions import CorruptedImages
@@ -22,15 +21,16 @@ from calibrant_lab.sweep.tasks.training import recipe_of
 from calibrant_lab.training.data import preparation, read_data, read_foreign
 from calibrant_lab.training.recipe_sections import DataSection
 from calibrant_lab.training.run import load_run
-from papers.cifar10.settings import CORRUPTIONS, FOREIGN, IMAGES, PEOPLE
 from papers.dynamics.measure import FollowedRun
-from papers.gammas.measure import kept_of as with_exponents
 from papers.human_posteriors.measure import beside_people
-from papers.human_posteriors.settings import JUDGEMENTS
 from papers.shift.measure import evenly, judged_elsewhere
-from papers.shift.numbers import kept_of as by_severity
-from papers.texts.measure import judged
 
+CORRUPTIONS = ("gaussian-noise", "motion-blur", "fog", "brightness", "contrast", "jpeg-compression")
+IMAGES = 2000
+"""So many test images are corrupted, and as many of each foreign set are shown."""
+FOREIGN = ("fashion_mnist", "notmnist_ood")
+PEOPLE = ("temperature", "focal-temperature")
+"""What is held against people beside the network as trained."""
 _BATCH = 100
 """Larger ones spend as long on fresh memory as on the network."""
 
@@ -89,8 +89,7 @@ def _foreign(section: str, name: str) -> Tensor:
 
 def _judgements() -> Path:
     """The folder of data sets with people's judgements in it."""
-    name, _, file = JUDGEMENTS.partition("/")
-    return located(name, None, [file]).parents[1]
+    return located("cifar10h_human_labels", None, ["cifar10h.npz"]).parents[1]
 
 
 def people(predictions: Predictions) -> dict[str, dict[str, float]]:
@@ -104,30 +103,4 @@ def people(predictions: Predictions) -> dict[str, dict[str, float]]:
     return {
         stage: {name: float(each.mean()) for name, each in data.scores(log_probs).items()}
         for stage, log_probs in said.items()
-    }
-
-
-def kept_of(result: RunResult) -> Mapping[str, Any] | None:
-    """What the results file keeps of a run; None for one that was not judged elsewhere."""
-    if not {"shift", "people"} <= result.more.keys():
-        return None
-    shift = by_severity({"train_accuracy": 0.0, **result.more["shift"]})
-    return {
-        **with_exponents(result),
-        **judged(load_predictions(result.file("predictions.npz"))),
-        "train_accuracy": result.rows[-1]["train_accuracy"],
-        "norms": {str(row["epoch"]): row["last_layer_norm"] for row in result.rows},
-        **lengths_of(result),
-        "people": result.more["people"],
-        "shift": {name: shift[name] for name in ("clean_shown", "foreign", "severities")},
-    }
-
-
-def lengths_of(result: RunResult) -> dict[str, dict[str, float]]:
-    """Mean length of the gradients before clipping, and the share clipped, by epoch, where recorded."""
-    if any(row.get("gradient_norm") is None for row in result.rows):
-        return {}
-    return {
-        name: {str(row["epoch"]): row[entry] for row in result.rows}
-        for name, entry in (("gradients", "gradient_norm"), ("clipped", "clipped"))
     }

@@ -22,10 +22,14 @@ def kept_of(result: RunResult) -> dict[str, Any]:
     """What the results file keeps of a run."""
     found: dict[str, Any] = {"cpu_seconds": result.cpu_seconds, **sides(result)}
     if result.settings["data.train"] == ROWS_SIZE:
-        predictions = load_predictions(result.file("predictions.npz"))
-        fitted = fits(_samples(predictions.calibration), _samples(predictions.test))
-        found |= {"error": result.metrics["uncalibrated"]["error"], **fitted}
+        found |= {"error": result.metrics["uncalibrated"]["error"], **fits_of(result)}
     return found
+
+
+def fits_of(result: RunResult) -> dict[str, Any]:
+    """Both methods fitted on the calibration split of a run, and measured on its test split."""
+    predictions = load_predictions(result.file("predictions.npz"))
+    return fits(_samples(predictions.calibration), _samples(predictions.test))
 
 
 def sides(result: RunResult) -> dict[str, Any]:

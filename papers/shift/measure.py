@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar
 
 import torch
@@ -191,6 +192,18 @@ def _told(inside: Tensor, outside: Tensor) -> dict[str, float]:
         )
         found[score] = float(metrics.out_of_distribution_detection(known, foreign).auroc)
     return found
+
+
+def by_severity(shifts: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, float]]]:
+    """Means over corruptions, by stage and severity."""
+    rows = list(shifts)
+    return {
+        stage: [
+            {name: fmean(each[stage][name] for each in rows if each["severity"] == s) for name in JUDGED}
+            for s in SEVERITIES
+        ]
+        for stage in STAGES
+    }
 
 
 def evenly(total: int, wanted: int) -> Tensor:

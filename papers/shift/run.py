@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
 from calibrant_lab.sweep.result import RunResult
 from papers.analysis import Frames, Tables, difference, flat_runs, mean_ci, ordered, pivot
-from papers.shift.measure import JUDGED, SEVERITIES, STAGES
+from papers.shift.measure import SEVERITIES, STAGES, by_severity
 
 GRID = Path(__file__).with_name("grid.toml")
 LOSSES = {
@@ -41,13 +41,12 @@ def keep(result: RunResult) -> dict[str, Any]:
         for each in found["shifts"]
         for stage in STAGES
     )
-    means = shifts.groupby(["stage", "severity"])[list(JUDGED)].mean()
     names = list(dict.fromkeys(shifts.corruption))
     errors = shifts.set_index(["corruption", "stage", "severity"]).ece
     return {
         **{name: found[name] for name in KEPT},
         "cpu_seconds": result.cpu_seconds,
-        "severities": {stage: [means.loc[stage, s].to_dict() for s in SEVERITIES] for stage in STAGES},
+        "severities": by_severity(found["shifts"]),
         "corruptions": {
             name: {stage: [errors[name, stage, s] for s in SEVERITIES] for stage in STAGES} for name in names
         },

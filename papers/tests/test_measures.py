@@ -8,24 +8,26 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant.calibrators import TemperatureScaling
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.evaluation.fitting.templates import Labelled
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.theory import closest_temperature
+from calibrant_lab.figures.fcl_boundaries.measure import Boundary
+from calibrant_lab.figures.fcl_boundaries.measure import shape_of as shape_of_boundary
 from calibrant_lab.sweep.grid import Grid, load_grid
+from calibrant_lab.sweep.kept_runs import KeptRun
 from calibrant_lab.sweep.tasks.training import recipe_of as trained_by
 from calibrant_lab.training import load_recipe
 from calibrant_lab.training.neutral import conventions_of
 from papers import studies
 from papers.analysis import HERE, content
-from papers.calibrators import measure as calibrators
-from papers.calibrators.measure import Division
-from papers.calibrators.resamples import Resamples
+from papers.chest_x_rays import measure as chest
+from papers.dynamics.measure import shape_of, train_side
 from papers.gammas import run as gammas
 from papers.gammas.measure import fits
 from papers.grids import finished_runs, read_grid
@@ -39,6 +41,7 @@ from papers.human_posteriors.measure import (
 )
 from papers.losses import run as losses
 from papers.losses.measure import BY_ECE, CALIBRATED, by_class
+from papers.repeats.run import compared, sample_of
 from papers.shift.measure import recipe_of
 from papers.sst.measure import RENORMALISED, STRUCK, judged
 from papers.sum_or_mean import run as sum_or_mean
@@ -236,83 +239,65 @@ def test_images_in_another_order_are_refused(tmp_path: Path) -> None:
         read(tmp_path, "network.npz")
 
 
-def over_confident(num_samples: int = 300) -> Predictions:
-    """Three classes, with logits three times too large."""
+def test_chest_x_rays_are_judged_on_whole_patients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers are those of the test images, and pneumonia is told from no finding."""
+    monkeypatch.setattr(chest, "RESAMPLES", 20)
     rng = np.random.default_rng(0)
-    logits = 2 * rng.normal(size=(num_samples, 3))
-    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-    return Predictions(logits=3 * logits, labels=labels)
+    logits = rng.normal(size=(120, 3))
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(1)
+    split, patients = np.arange(120) % 2, np.arange(120) // 4
+    found = chest.judged(Predictions(logits=3 * logits, labels=labels, split=split, clusters=patients))
+    test, chosen = split == 1, (split == 1) & (labels > 0)
+    assert (found["num_test"], found["num_calibration"], found["num_patients"]) == (60, 60, 30)
+    assert found["before"]["accuracy"][0] == (logits.argmax(1) == labels)[test].mean()
+    assert found["before"]["nll"][0] > found["after"]["nll"][0]
+    value, low, high = found["pair"]["auroc"]
+    assert value == pytest.approx(roc_auc_score(labels[chosen] == 2, (logits[:, 2] - logits[:, 1])[chosen]))
+    assert low < value < high
 
 
-def test_each_sample_is_judged_by_a_fit_without_it() -> None:
-    """A sample whose label is changed is judged the same; the samples of the other half are not."""
-    given = over_confident()
-    division = Division(given, 0)
-    probs = division.judged("temperature").probs
-    wrong = given.labels.clone()
-    first = int(torch.nonzero(division.halves == 0)[0])
-    wrong[first] = (wrong[first] + 1) % 3
-    other = Division(Predictions(logits=given.values, labels=wrong), 0)
-    vars(other)["halves"] = division.halves
-    changed = other.judged("temperature").probs
-    inside = division.halves == 0
-    assert torch.equal(changed[inside], probs[inside])
-    assert bool((changed[~inside] != probs[~inside]).any())
-
-
-@pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel"])
-def test_resampled_measures_are_those_of_the_metrics(kind: str) -> None:
-    """Each resample's NLL, Brier score and ECE are what the metrics say of these samples."""
-    rng = np.random.default_rng(1)
-    shape = {"multiclass": (50, 3), "binary": (50,), "multilabel": (50, 2)}[kind]
-    scores = torch.from_numpy(rng.normal(size=shape))
-    probs = scores.softmax(1) if kind == "multiclass" else scores.sigmoid()
-    labels = torch.from_numpy(rng.integers(2, size=(50,) if kind == "multiclass" else shape))
-    resamples = Resamples(50, 3, seed=2)
-    found = resamples.measures(probs, Labelled(scores, labels, None))
-    for place, counts in enumerate(resamples.counts):
-        rows = torch.from_numpy(np.repeat(np.arange(50), counts))
-        wanted = calibrators.measured(probs[rows], Labelled(scores[rows], labels[rows], None))
-        for name, values in found.items():
-            assert values is not None
-            assert values[place] == pytest.approx(wanted[name], rel=1e-12)
-
-
-def test_calibrators_on_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file with zeros and one of confidences: what is done is not done again, and frames are made of it."""
-    names = ["temperature", "focal-temperature", "vector", 'focal-temperature(objective="ece")']
-    monkeypatch.setattr(calibrators, "calibrators_for", lambda _kind, _classes: names)
-    for name, value in {"DRAWS": 40, "RESAMPLES": 40, "REFITS": 5, "RIVALS": ("vector",)}.items():
-        monkeypatch.setattr(calibrators, name, value)
-    given = over_confident()
-    probs = given.probs.numpy().copy()
-    for row in range(2):
-        probs[row] = 0.5
-        probs[row, given.labels[row]] = 0
-    (tmp_path / "data").mkdir()
-    np.savez(tmp_path / "data/zeros.npz", probs=probs, labels=given.labels.numpy())
-    top = {"confidence": given.probs.amax(1).numpy(), "correct": given.probs.argmax(1) == given.labels}
-    np.savez(tmp_path / "data/top.npz", **top)
-    np.savez(tmp_path / "data/broken.npz", probs=np.full((9, 3), 0.5), labels=np.zeros(9, int))
-    results = calibrators.measure(tmp_path, str(tmp_path / "data"))
-    assert calibrators.measure(tmp_path, str(tmp_path / "data")) == results
-    assert list(results["left_out"]) == ["broken.npz"]
-    one, other = results["judged"]
-    assert (one["name"], one["direction"], other["metrics"]["nll"]["value"]) == (
-        "top.npz",
-        "over-confident",
-        None,
+def test_labels_of_chest_x_rays_are_repaired_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Platt scaling lowers the error of each label."""
+    monkeypatch.setattr(chest, "RESAMPLES", 20)
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(800, 2))
+    labels = (rng.random(logits.shape) < 1 / (1 + np.exp(-logits))).astype(int)
+    found = chest.labels_of(
+        Predictions(logits=logits + 2, labels=labels, split=np.arange(800) % 2, class_names=["a", "b"])
     )
-    probs, labels = torch.from_numpy(probs), given.labels
-    assert other["metrics"]["ece"]["value"] == pytest.approx(
-        float(metrics.expected_calibration_error(probs, labels))
+    assert (found["num"], found["num_test"]) == (800, 400)
+    assert [each["positives"] for each in found["labels"]] == labels.sum(0).tolist()
+    assert all(each["after"][0] < each["before"][0] / 2 for each in found["labels"])
+
+
+def test_length_and_turning_of_a_circle() -> None:
+    """A circle of radius 1/2: its boundary is π long and turns once around."""
+    across = np.linspace(-1, 1, 101)
+    radius = np.hypot(*np.meshgrid(across, across))
+    none = np.zeros((0, 2))
+    found = Boundary(
+        points=none, labels=none[:, 0], across=across, up=across, probs=radius, confidence=0.0, accuracy=0.0
     )
-    closer = results["exponent"]["zeros.npz"]
-    assert closer["rows"]["zeros"] == 2
-    before = [each["over"]["temperature"]["nll"]["before"] for each in closer["floors"]]
-    assert before[3] < before[0] < before[1] < before[2]
-    gains = studies.study("calibrators").frames(results)["gains"]
-    focal = gains.query("calibrator == 'focal-temperature' and against == 'temperature' and measure == 'nll'")
-    last = closer["floors"][-1]
-    assert focal[focal.counts].value.item() == last["over"]["temperature"]["nll"]["gain"]
-    assert focal[focal.counts].standard_error.item() >= last["refit_errors"]["nll"]
+    length, turning = shape_of_boundary(found)
+    assert length == pytest.approx(np.pi, abs=0.01)
+    assert 2 * np.pi - 0.4 < turning < 2 * np.pi + 0.01  # less what the first and the last step leave out
+
+
+def test_training_samples_that_are_all_right_have_no_temperature() -> None:
+    """The likeliest temperature is then the lowest; lengths of gradients have quantiles."""
+    right = train_side(torch.tensor([[2.0, 0.0]] * 5), torch.zeros(5, dtype=torch.long))
+    assert right["accuracy"] == 1
+    assert right["temperature"] < 0.01
+    assert right["gap"] < 0
+    assert shape_of(np.array([1.0, 3.0]))["50 %"] == 2
+
+
+def test_runs_done_again_are_compared_by_every_number() -> None:
+    """One in fifty; a number that changed or is gone is unequal, and a failed repetition is not equal."""
+    assert [len(sample_of(runs)) for runs in (1, 50, 51, 300)] == [1, 1, 2, 6]
+    run = KeptRun(settings={"seed": 0}, found={"stages": {"error": 0.1, "ece": 0.2}, "norms": [1.0, 2.0]})
+    other = KeptRun(settings={"seed": 1, "hardware.threads": 1}, found={"stages": {"error": 0.3}})
+    found = compared(run, {"stages": {"error": 0.2, "ece": 0.2}, "norms": [1.0]}, [run, other])
+    assert (found["numbers"], found["unequal"]) == (4, 2)
+    assert found["error"] == {"found": 0.1, "again": 0.2, "deviation": pytest.approx(0.141), "seeds": 2}
+    assert compared(run, None, [run])["unequal"] is None

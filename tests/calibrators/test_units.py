@@ -157,7 +157,7 @@ def test_calibrators_that_read_log_probabilities_say_when_they_are_none(calibrat
         "ensemble-temperature",
     ):
         for scale, found in ((1e3, "above 50"), (1e-3, "below 0.02")):
-            with pytest.warns(CalibrantWarning, match=f"the likeliest temperature is {found}"):
+            with pytest.warns(CalibrantWarning, match=f"the best temperature is {found}"):
                 build(name).fit(scale * scores, labels)
 
 
@@ -186,7 +186,9 @@ def test_a_class_that_never_occurs_is_named_by_every_calibrator(
         labels[:, 1] = 0
     calibrator, _ = fitted(searching_entry, scores[there], labels[there])
     of_label = "label 1: " if kind == "multilabel" else ""
-    sentence = f"{of_label}class {absent} never occurs among the labels, so nothing tells how probable it is"
+    sentence = (
+        f"{of_label}class {absent} never occurs among the labels, so the fit can't know how probable it is"
+    )
     assert calibrator.fit_result_.warnings.count(sentence) == 1
 
 

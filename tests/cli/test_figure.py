@@ -291,6 +291,6 @@ def test_the_legend_lies_beside_what_is_drawn(files: Path, width: float) -> None
         box, upper = legend.get_window_extent(), figure.axes[0]
     assert box.y0 >= upper.get_window_extent().y1
     assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
-    assert "bands: chance alone" in [text.get_text() for text in legend.get_texts()]
+    assert "bands: noise" in [text.get_text() for text in legend.get_texts()]
     shape = upper.get_window_extent()
     assert shape.width == pytest.approx(shape.height)  # as wide as the histogram below

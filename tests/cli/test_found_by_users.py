@@ -185,7 +185,7 @@ def test_a_baseline_of_other_classes_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "q.npz", logits=np.eye(4), labels=[0, 1, 2, 0])
     done = call("check", "p.npz", "--baseline", "q.npz", folder=tmp_path)
     assert done.returncode == 2
-    assert "must have as many classes as the predictions; got 4 and 3; `calibrant" in one_line(done.stderr)
+    assert "must have the same number of classes; got 4 and 3; `calibrant" in one_line(done.stderr)
 
 
 def test_huge_logits_are_not_called_silent() -> None:

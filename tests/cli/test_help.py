@@ -95,6 +95,8 @@ def test_methods_are_listed_in_one_place(run, monkeypatch) -> None:
     monkeypatch.setitem(roster.CALIBRATORS, "planted-by-a-test", roster.CALIBRATORS["platt"])
     text = run("methods").stdout
     assert all(name in text for name in available())
+    for kind in roster.CALIBRATORS.values():
+        assert len((kind.__doc__ or "").partition("\n")[0].split()) <= 12, kind
     for command in ("evaluate", "fit", "serve"):
         shown = run(command, "--help").stdout
         assert "calibrant methods" in shown

@@ -44,7 +44,7 @@ def test_an_alarm_is_exit_code_1(stream: Path, tmp_path: Path) -> None:
     given = ["--time", "when", "--bootstrap", "10", "--json", str(out), "--prometheus", str(metrics)]
     code, said = run(tmp_path, str(stream), *given)
     assert code == 1
-    assert "ALARM: The stated probabilities do not match what happens: alarm at 2026-11-0" in said
+    assert "ALARM: Outcomes do not match the predicted probabilities: alarm at 2026-11-0" in said
     assert "75 of 1,800 samples have no label yet." in said
     assert "75/150" in said
     content = json.loads(out.read_text(encoding="utf-8"))
@@ -66,8 +66,8 @@ def test_a_quiet_stream_is_exit_code_0(stream: Path, tmp_path: Path) -> None:
     assert run(tmp_path, str(few), *given, "--quiet") == (0, "")
     code, said = run(tmp_path, str(few), *given)
     assert code == 0
-    assert "quiet: No evidence that, at the same stated probability, outcomes differ" in said
-    assert "note: No evidence against the stated probabilities" in said
+    assert "no alarm: No evidence that, at the same predicted probability, outcomes differ" in said
+    assert "note: No evidence against the predicted probabilities" in said
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,14 @@ def test_a_page_shows_the_stream_and_patients_are_clusters(stream: Path, tmp_pat
     code, said = run(tmp_path, str(stream), *given, "--report", "page.html", "--title", "Ward 7")
     assert (code, "share one stake" in said) == (1, True)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    for each in ("Ward 7", "Alarm at 2026-11-", "at ends of windows.", "Window by window", "<svg", "patient"):
+    for each in (
+        "Ward 7",
+        "Alarm at 2026-11-",
+        "at the end of a window, a model",
+        ">Windows<",
+        "<svg",
+        "patient",
+    ):
         assert each in page
     assert str(tmp_path) not in page
     (tmp_path / "mine.html").write_text("my own", encoding="utf-8")

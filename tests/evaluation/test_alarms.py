@@ -59,7 +59,7 @@ def test_honest_predictions_raise_no_alarm(made: Maker, kind: Kind) -> None:
 def test_labels_shifted_by_one(made: Maker, by: int, word: str) -> None:
     """Said with how often the label beside is predicted, in place of an accuracy below chance."""
     (warning,) = warnings_of(shifted(made, by))
-    assert warning.startswith(f"The labels look shifted by one: the class predicted is the label {word} one ")
+    assert warning.startswith(f"The labels look shifted by one: the predicted class is the label {word} one ")
 
 
 def test_an_accuracy_below_chance(made: Maker) -> None:
@@ -77,7 +77,7 @@ def test_a_ranking_worse_than_chance(made: Maker, kind: Kind) -> None:
     honest = made(kind, 300)
     swapped = Predictions(logits=honest.scores, labels=1 - honest.labels)
     (warning,) = warnings_of(swapped)
-    assert warning.startswith("The ranking is worse than chance (AUROC 0.")
+    assert warning.startswith("The ranking is worse than guessing (AUROC 0.")
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])
@@ -96,12 +96,12 @@ def test_numbers_that_are_not_what_they_are_called(made: Maker, kind: Kind) -> N
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass"])
 def test_labels_that_are_the_predictions(made: Maker, kind: Kind) -> None:
-    """Every label the likeliest class; not where the confidences say that no error was to be expected."""
+    """Every label the most probable class; not where the confidences say that no error was to be expected."""
     honest = made(kind, 100)
     scores = honest.scores.numpy()
     decided = scores.argmax(axis=1) if kind == "multiclass" else (scores > 0).astype(int)
     (warning,) = alarms_of(Predictions(logits=scores, labels=decided))
-    assert warning.startswith("Every label is the likeliest class")
+    assert warning.startswith("Every label is the most probable class")
     assert alarms_of(Predictions(logits=1000 * scores, labels=decided)) == ()
 
 
@@ -111,7 +111,7 @@ def test_no_label_is_the_likeliest_class(made: Maker, kind: Kind) -> None:
     scores = made(kind, 200).scores.numpy()
     scores = scores[scores < 0] if kind == "binary" else scores[scores.argmax(axis=1) != 1]
     (warning,) = alarms_of(Predictions(logits=scores, labels=np.ones(len(scores), dtype=int)))
-    assert warning.startswith("No label is the likeliest class (accuracy 0 %")
+    assert warning.startswith("No label is the most probable class (accuracy 0%")
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "multilabel"])

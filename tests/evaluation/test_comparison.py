@@ -33,7 +33,7 @@ def test_the_same_samples_are_paired(made: Maker) -> None:
     assert width < apart / 2
     assert difference["nll"].low > 0
     assert "Lowest calibration error: honest with " in found.verdict
-    assert "Lowest negative log-likelihood (NLL): honest with " in found.verdict
+    assert "Lowest log loss: honest with " in found.verdict
     assert "beyond noise" in found.verdict
 
 
@@ -75,7 +75,7 @@ def test_top_label_models_are_compared_by_what_they_have(made: Maker) -> None:
     """Their NLL is that of being right; what needs all classes gives a reason."""
     models = [("a", made("top_label", 900)), ("b", made("top_label", 900, sharpness=3))]
     found = compare(models, **QUICK)
-    assert "(NLL): a with " in found.verdict
+    assert "log loss: a with " in found.verdict
     assert found.models[1].difference["nll"].low > 0
     assert found.models[1].difference["classwise_ece"].reason is not None
     assert "Lowest calibration error: a with " in found.verdict
@@ -133,7 +133,7 @@ def test_progress_is_told(made: Maker) -> None:
     told: list[tuple[str, float]] = []
     models = [("a", made("binary", 50)), ("b", made("binary", 50))]
     compare(models, progress=lambda stage, share: told.append((stage, share)), **QUICK)
-    assert told == [("judging a", 0.0), ("judging b", 0.5), ("done", 1.0)]
+    assert told == [("evaluating a", 0.0), ("evaluating b", 0.5), ("done", 1.0)]
 
 
 def test_what_cannot_be_compared(made: Maker) -> None:
@@ -191,7 +191,7 @@ def test_nobody_wins_a_tie(made: Maker) -> None:
     honest, sharp = made("multiclass", 800), made("multiclass", 800, sharpness=2)
     found = compare([("a", honest), ("b", honest)], **QUICK)
     assert found.verdict.startswith("Equal calibration error: a with 0.0")
-    assert "Equal negative log-likelihood (NLL): a with " in found.verdict
+    assert "Equal log loss: a with " in found.verdict
     assert "Lowest" not in found.verdict
     found = compare([("c", sharp), ("a", honest), ("b", honest)], **QUICK)
     assert re.search(
@@ -223,4 +223,4 @@ def test_samples_that_an_evaluation_would_fit_on_are_told(monkeypatch) -> None:
     whole = Predictions(confidence=sure, correct=right)
     found = compare([("few", few), ("split", split), ("whole", whole)], bootstrap=100, null_draws=2)
     (said,) = (note for note in found.notes if "no split" in note)
-    assert said.startswith("All samples of whole are judged, as no split says which are for testing. An eval")
+    assert said.startswith("All samples of whole are compared, because there is no split.")

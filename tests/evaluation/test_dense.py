@@ -75,7 +75,7 @@ def test_intervals_and_classes_are_those_of_whole_images(both) -> None:
     directions = {"over-confident", "over-predicting"}  # of two classes those of the event
     assert images.verdict.direction == flat.verdict.direction
     assert images.verdict.direction in directions
-    assert any("12 images were judged" in note for note in images.notes)
+    assert any("12 images were read" in note for note in images.notes)
     json.loads(images.to_json())
 
 
@@ -96,7 +96,7 @@ def test_images_without_a_position_that_counts_are_not_counted(tmp_path) -> None
     given["labels"][2] = 255
     found = evaluate(DensePredictions(**given, ignore_index=255), calibrators=[], bootstrap=20, null_draws=20)
     assert found.settings.clusters == 5
-    assert any("5 images were judged" in note and "In 1 more no position" in note for note in found.notes)
+    assert any("5 images were read" in note and "In 1 more no position" in note for note in found.notes)
     pair = {name: values[2:4] for name, values in given.items()}
     with pytest.raises(InputError, match=r"positions that count.* got 1"):
         evaluate(DensePredictions(**pair, ignore_index=255), calibrators=[])
@@ -128,7 +128,7 @@ def test_gates_and_comparisons_take_images(tmp_path) -> None:
     done = call(
         "check", "b", "--baseline", "a", "--ignore-index", "255", "--bootstrap", "20", folder=tmp_path
     )
-    assert (done.returncode, "on the same samples" in done.stdout) == (0, True)
+    assert (done.returncode, "(same samples)" in done.stdout) == (0, True)
 
 
 def test_rows_of_images_are_the_metrics_of_each() -> None:
@@ -339,7 +339,7 @@ def test_images_without_positions_and_single_images() -> None:
     """Where nothing counts there are no rows; one image cannot be judged, as it is a single cluster."""
     given = {"logits": np.zeros((1, 2, 3, 3)), "labels": np.full((1, 3, 3), 255)}
     assert image_rows(DensePredictions(**given, ignore_index=255)) == []
-    with pytest.raises(InputError, match="two images or more to judge"):
+    with pytest.raises(InputError, match="two images or more"):
         evaluate(DensePredictions(logits=given["logits"], labels=given["labels"] * 0), bootstrap=2)
     with pytest.raises(InputError, match="`num_positions` must be at least 1"):
         DensePredictions(logits=given["logits"], labels=given["labels"] * 0).sample(0)

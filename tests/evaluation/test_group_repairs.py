@@ -42,8 +42,8 @@ def test_only_repairs_by_group_mend_groups_that_differ(columns) -> None:
 def test_the_sentence_counts_groups_that_are_clearly_off() -> None:
     """By intervals: both differing groups before, none after multicalibration."""
     text = said_of(group_repairs(biased(), method="platt"))
-    assert text.startswith("Groups, of 3, whose mean probability is clearly off: 2 as they came, 2 one")
-    assert text.endswith(f" {ARMS[-1]}.")
+    assert text.startswith("Groups whose average probability is off, of 3: uncalibrated 2, one for all 2")
+    assert text.endswith(f", {ARMS[-1]} 0.")
 
 
 def test_a_calibrator_for_each_group_is_recommended_where_it_clearly_helps() -> None:
@@ -74,7 +74,7 @@ def test_platt_scaling_by_group_is_tried_where_a_temperature_is_best_for_all() -
         answer, repairs = with_repairs_by_group(pooled, predictions, level=0.95, seed=0)
         assert repairs.method == "platt"
         assert answer.verdict.repair == replace(temperature, method="platt", by_group=True)
-        assert "The method for each is platt" in answer.verdict.reason
+        assert "The method is platt" in answer.verdict.reason
         old = next(row for row in repairs.rows if row.name == "old")
         assert abs(old.gaps[2].value) < 0.05 < abs(old.gaps[1].value)
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_judged_is_refused() -> None:
     """No groups, several labels, or a handful of samples."""
     with pytest.raises(InputError, match="`groups` must be given"):
         group_repairs(Predictions(logits=[0.0, 1.0], labels=[0, 1]))
-    with pytest.raises(InputError, match="one label each"):
+    with pytest.raises(InputError, match="one label per sample"):
         group_repairs(Predictions(logits=[[0.0, 1.0]] * 2, labels=[[0, 1]] * 2, groups=["a", "b"]))
     with pytest.raises(InputError, match="need 20 samples or more; got 4"):
         group_repairs(Predictions(logits=[0.0] * 4, labels=[0, 1] * 2, groups=["a", "b"] * 2))

@@ -239,7 +239,7 @@ def test_a_quiet_stream_passes(rng) -> None:
     stream, when = _stream(rng, 5)
     found = monitor(stream, when, window=1, bootstrap=10)
     assert found.passed
-    assert found.tests[0].sentence.startswith("No evidence against the stated probabilities (evidence ")
+    assert found.tests[0].sentence.startswith("No evidence against the predicted probabilities (evidence ")
 
 
 def test_several_windows_are_one_where_nothing_begins_between() -> None:

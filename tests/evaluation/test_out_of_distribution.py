@@ -54,7 +54,10 @@ def test_every_arm_is_judged_and_changes_are_paired(made: Maker) -> None:
     after = detected.arms[1].metrics["auroc"].value
     assert after is not None
     assert change == pytest.approx(after - expected.auroc, abs=1e-12)
-    assert "By entropy, 300 foreign samples are distinguished from 300 test samples" in detected.sentence
+    assert (
+        "By entropy, 300 out-of-distribution samples are distinguished from 300 test samples"
+        in detected.sentence
+    )
     assert Evaluation.from_json(found.to_json()) == found
 
 

@@ -457,8 +457,8 @@ def test_progress_rises_to_one(made: Maker) -> None:
     stages = {stage for stage, _ in told}
     assert {
         "fitting temperature",
-        "judging temperature",
-        "judging the predictions as they came",
+        "evaluating temperature",
+        "evaluating the predictions",
         "done",
     } <= stages
 
@@ -520,7 +520,7 @@ def test_a_calibration_split_that_is_not_used_is_noted(made: Maker) -> None:
 
 def test_labels_are_needed() -> None:
     """Predictions without labels cannot be judged."""
-    with pytest.raises(InputError, match=r"^`labels` must be given to judge predictions; got none"):
+    with pytest.raises(InputError, match=r"^`labels` must be given to evaluate predictions; got none"):
         evaluate(Predictions(logits=np.zeros((5, 3))))
 
 

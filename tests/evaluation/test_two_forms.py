@@ -36,7 +36,7 @@ def forms() -> dict[str, dict[str, np.ndarray]]:
 def judged(predictions: Predictions, **options: object) -> dict[str, object]:
     """An evaluation as data, without what names the form and the time."""
     found = json.loads(calibrant.evaluate(predictions, **FEW, **options).to_json())
-    found["notes"] = [note for note in found["notes"] if not note.startswith("Two columns are judged")]
+    found["notes"] = [note for note in found["notes"] if not note.startswith("Two columns are one event")]
     found["verdict"].pop("repair")
     return found
 
@@ -123,7 +123,7 @@ def test_foreign_samples_keep_their_logits(forms) -> None:
 
 def test_a_method_for_several_classes_is_refused_with_one_to_take(forms) -> None:
     """Vector scaling has no place in an evaluation of an event."""
-    with pytest.raises(calibrant.InputError, match="judged as one event, for which take platt"):
+    with pytest.raises(calibrant.InputError, match="one event, so use platt"):
         calibrant.evaluate(Predictions(**forms["logits"]), calibrators=["vector"], **FEW)
 
 

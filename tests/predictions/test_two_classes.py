@@ -22,7 +22,7 @@ def test_logits_become_log_odds_of_class_1() -> None:
     assert event.values.tolist() == [-3.0, 3.0, 0.0, -0.25]
     assert event.labels.tolist() == LABELS.tolist()
     assert (event.split.tolist(), event.weights.tolist(), list(event.groups)) == tuple(EXTRAS.values())
-    assert event.notes == ("Two columns are judged as one event: ill is positive.",)
+    assert event.notes == ("Two columns are one event: ill is positive.",)
 
 
 def test_probabilities_stay_what_they_were() -> None:
@@ -31,7 +31,7 @@ def test_probabilities_stay_what_they_were() -> None:
     event = Predictions(probs=probs, labels=[0, 1]).as_binary()
     assert event.values.dtype == torch.float32
     assert event.values.tolist() == probs[:, 1].tolist()
-    assert event.notes == ("Two columns are judged as one event: class 1 is positive.",)
+    assert event.notes == ("Two columns are one event: class 1 is positive.",)
 
 
 def test_a_rounded_one_is_known_by_the_other_column() -> None:

@@ -32,7 +32,7 @@ const measured = [...document.querySelectorAll("iframe")].map((frame) => {
     buttons: page.querySelectorAll("th button").length,
     copies: page.querySelectorAll("pre .tool").length,
     saves: [...page.querySelectorAll("figure .tools")].map((tools) => tools.textContent),
-    answer: [...page.querySelectorAll("header figure svg, header .three")].map(
+    answer: [...page.querySelectorAll("header figure > svg, header .three")].map(
       (part) => part.getBoundingClientRect().bottom),
     letters: Math.min(...[...page.querySelectorAll("figure svg text")].map(
       (text) => parseFloat(text.style.fontSize) * text.ownerSVGElement.getScreenCTM().a)),

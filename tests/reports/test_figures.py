@@ -16,8 +16,10 @@ from matplotlib.patches import StepPatch
 from calibrant.evaluation.result import Arm, ClassRow, Comparison, Curve, Estimate, Evaluation, NullError
 from calibrant.reports import (
     class_errors,
+    class_shifts,
     confidence_histogram,
     error_intervals,
+    figures,
     reliability_comparison,
     reliability_diagram,
 )
@@ -89,7 +91,7 @@ def test_points_outside_the_band_have_shapes_of_their_own() -> None:
     shapes = [artist.get_paths()[0] for artist in ax.collections if isinstance(artist, PathCollection)]
     assert len({shape.vertices.tobytes() for shape in shapes}) == 3
     assert place(made) == (1, 1, 1)
-    assert ax.get_ylabel() == "share that was positive"
+    assert ax.get_ylabel() == "actual rate"
     entries = [text.get_text() for text in ax.get_legend().get_texts()]
     assert len(entries) == 5
 
@@ -145,7 +147,7 @@ def test_the_histogram_draws_the_counts(curve: Curve) -> None:
     ticks = [label.get_text() for label in ax.get_yticklabels()]
     assert ticks == [f"{max(curve.histogram_incorrect)}", "0", f"{max(curve.histogram_correct)}"]
     words = {text.get_text() for text in ax.texts}
-    assert words == {f"{sum(curve.histogram_correct):,} right", f"{sum(curve.histogram_incorrect):,} wrong"}
+    assert words == {f"{sum(curve.histogram_correct):,} correct", f"{sum(curve.histogram_incorrect):,} wrong"}
     top, middle, bottom = (
         ax.transData.transform((0.5, y))[1]
         for y in (max(curve.histogram_correct), 0, -max(curve.histogram_incorrect))
@@ -240,6 +242,26 @@ def test_class_errors_draw_the_worst(evaluation_of: Callable[..., Evaluation]) -
     assert class_errors(names).get_yticklabels()[0].get_text() == "$x$_1"
 
 
+def test_class_shifts_are_coloured_beyond_the_noise_floor() -> None:
+    """Hollow before, filled after, in points; bands are noise floors; a shift beyond its own is coloured."""
+    row = ClassRow(
+        name="cat", count=9, mean_probability=0.2, prevalence=0.1, ece=0.1, auroc=None, accuracy=None,
+        noise_floor=0.03,
+    )  # fmt: skip
+    ax = class_shifts([row], [dataclasses.replace(row, mean_probability=0.12)])
+    marks = {
+        (line.get_fillstyle(), line.get_color() == figures.VERMILLION): line.get_xdata().tolist()
+        for line in ax.lines
+        if line.get_marker() == "o" and len(line.get_xdata())
+    }
+    assert {key: np.round(at, 9).tolist() for key, at in marks.items()} == {
+        ("none", True): [10.0],
+        ("full", False): [2.0],
+    }
+    assert [bar.get_width() for bar in ax.patches] == [6.0, 6.0]
+    assert ax.get_xlim()[0] < -3 < 10 < ax.get_xlim()[1]
+
+
 def every_figure(ax: Axes | None, curve: Curve, evaluation: Evaluation) -> list[Axes]:
     """Each figure once, into ``ax``."""
     return [
@@ -248,6 +270,7 @@ def every_figure(ax: Axes | None, curve: Curve, evaluation: Evaluation) -> list[
         confidence_histogram(curve, ax=ax),
         error_intervals(evaluation.arms, ax=ax),
         class_errors(evaluation.arms[0].classes, ax=ax),
+        class_shifts(evaluation.arms[0].classes, ax=ax),
     ]
 
 

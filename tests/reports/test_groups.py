@@ -59,8 +59,8 @@ def test_the_terminal_shows_them(found, width) -> None:
 def test_the_report_shows_them(found) -> None:
     """Names are escaped; the small group is tagged; without groups there is no section."""
     text = report_text(found)
-    assert '<h2 id="groups">Group by group</h2>' in text
+    assert '<h2 id="groups">Groups</h2>' in text
     assert '<th scope="row" class="name">&lt;bad&gt;</th>' in text
     assert '<th scope="row" class="name">tiny <span class="tag">small</span></th>' in text
     plain = evaluate(Predictions(confidence=[0.5, 0.9, 0.7], correct=[0, 1, 1]), bootstrap=50, null_draws=50)
-    assert "Group by group" not in report_text(plain)
+    assert '<h2 id="groups">' not in report_text(plain)

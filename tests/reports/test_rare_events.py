@@ -24,11 +24,11 @@ def events(base: float, *, size: int = 2000, seed: int = 0) -> Predictions:
 
 @pytest.mark.parametrize(("base", "rare"), [(-3.5, True), (3.5, True), (0.0, False)])
 def test_ranking_is_shown_if_one_class_is_rare(base: float, rare: bool) -> None:
-    """AUROC and Brier skill are always in the JSON; AUROC is in the terminal's table if one class is rare."""
+    """AUROC and Brier skill are always in the JSON, and in the terminal's table if one class is rare."""
     found = evaluate(events(base), **FEW)
     assert {"auroc", "brier_skill"} <= set(found.arms[0].metrics)
     shown = {row.key for row in metric_table(found).rows if row.in_short}
-    assert ("auroc" in shown) == rare
+    assert ("auroc" in shown) == ("brier_skill" in shown) == rare
     titles = [each.title for each in three_numbers(found, None)]
     assert ("AUROC" in titles) == rare
 

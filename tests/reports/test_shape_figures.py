@@ -33,7 +33,7 @@ def test_the_corp_diagram_draws_the_steps() -> None:
     assert np.allclose(np.array(heights) / max(heights), [0.5, 1, 0.5])
     assert len(ax.collections) == 1
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert texts == ["calibrated", "its band: chance alone", "found"]
+    assert texts == ["calibrated", "band: noise", "found"]
 
 
 def test_several_models_are_named_and_drawn_apart() -> None:

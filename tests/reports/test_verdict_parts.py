@@ -89,9 +89,8 @@ def test_comparisons_say_who_errs_beyond_chance(comparison_of: Callable[..., Com
 
     names = [model.name for model in comparison.models]
     for text in said((HOLDS, FAILS), (HOLDS,)):
-        assert f"Fails the calibration test: {names[0]} (classes). Passes: {names[1]}." in html.unescape(
-            text
-        ).replace("<wbr>", "")
+        shown = html.unescape(text).replace("<wbr>", "")
+        assert f"Fails the calibration test: {names[0]} (class probabilities). Passes: {names[1]}." in shown
     for text in said((HOLDS,), (HOLDS,)):
         assert "Every model passes the calibration test." in text
     for text in said((), ()):

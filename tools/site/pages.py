@@ -18,7 +18,6 @@ from mkdocs.structure.files import File
 from calibrant.cli.main import app
 
 ROOT = Path(__file__).parents[2]
-DECISIONS = ROOT / "docs" / "decisions"
 ROOMS = {
     "evaluation": ("Evaluation", ["evaluation"]),
     "predictions": ("Predictions", ["predictions"]),
@@ -71,7 +70,6 @@ def on_files(files: Any, *, config: Any) -> Any:
     made = {f"reference/api/{room}.md": api_page(room) for room in ROOMS}
     made["reference/api/errors.md"] = errors_page()
     made["reference/command-line.md"] = commands_page()
-    made["decisions/index.md"] = decisions_page()
     made |= {
         f"project/{name.lower()}.md": of_the_root(f"{name}.md")
         for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY")
@@ -81,60 +79,11 @@ def on_files(files: Any, *, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """The page with the table of the study of calibrators where it is asked for."""
-    return (
-        markdown.replace("<!-- best calibrators -->", best_calibrators())
-        if "<!-- best" in markdown
-        else markdown
-    )
-
-
-def best_calibrators() -> str:
-    """Of each file the calibrator with the lowest log-loss, beside the temperature's."""
-    files = json.loads((ROOT / "docs" / "results" / "calibrators.json").read_text(encoding="utf-8"))["files"]
-    lines = [
-        "| file | kind | N | C | log-loss as it came | temperature | lowest | by | gain |",
-        "|---|---|---:|---:|---:|---:|---:|---|---:|",
-    ]
-    for file, found in files.items():
-        losses = {
-            name: sum(values) / len(values)
-            for name, each in found["calibrators"].items()
-            if None not in (values := each["measures"]["nll"])
-        }
-        best = min(losses, key=lambda name: losses[name])
-        errors = found["errors"].get(f"{best} | temperature") or found["errors"].get(f"temperature | {best}")
-        gain = losses["temperature"] - losses[best]
-        said = (
-            "–"
-            if best == "temperature"
-            else f"{gain:.4f}" + (f"\u00a0±\u00a0{1.96 * errors['nll']:.4f}" if errors else "")
-        )
-        came = f"{losses['uncalibrated']:.3f}" if "uncalibrated" in losses else "∞"
-        cells = [
-            f"`{file.rpartition('/')[2].removesuffix('.npz')}`",
-            "two columns" if (found["kind"], found["num_classes"]) == ("multiclass", 2) else found["kind"],
-            f"{found['num_samples']:,}",
-            str(found["num_classes"]),
-            came,
-            f"{losses['temperature']:.3f}",
-            f"{losses[best]:.3f}",
-            best,
-            said,
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def decisions_page() -> str:
-    """All decisions, by number."""
-    titles = {
-        path.name: path.read_text(encoding="utf-8").partition("\n")[0]
-        for path in sorted(DECISIONS.glob("0*.md"))
-    }
-    listed = [f"- [{title.lstrip('# ')}]({name})" for name, title in titles.items()]
-    return "\n".join(["# Decisions\n", "What was chosen, why, and what follows from it.\n", *listed]) + "\n"
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """The page; results and the changelog come after guides and reference in a search."""
+    if page.file.src_uri.startswith(("results/", "project/", "explanation/claims")):
+        page.meta.setdefault("search", {"boost": 0.2})
+    return markdown
 
 
 def of_the_root(name: str) -> str:

@@ -108,7 +108,7 @@ def test_foreign_samples_are_scored_as_scikit_learn_scores_them(recipe, tmp_path
         share = (scores[outside == 0] >= threshold).mean()
         assert found["uncalibrated"][name]["fpr_at_95_tpr"] == pytest.approx(share, abs=1e-12)
     assert found["temperature"].keys() == found["uncalibrated"].keys()
-    assert "Samples of another kind" in (tmp_path / "run" / "report.html").read_text()
+    assert "Out-of-distribution samples" in (tmp_path / "run" / "report.html").read_text()
     assert run.evaluation is not None
     assert run.evaluation.out_of_distribution is not None
 

@@ -134,7 +134,7 @@ def apply(
 
 def _refuse_unused(reading: Reading, *, by_group: bool) -> None:
     """Refuse options that matter to judge, and those of groups if there is one calibrator for all."""
-    reading.refuse("cluster", "iou", remedy="nothing is judged; leave it out.")
+    reading.refuse("cluster", "iou", remedy="apply doesn't evaluate; leave it out.")
     if not by_group:
         of_groups = ("group_column", "bands", "annotations")
         reading.refuse(*of_groups, remedy="the calibrator is the same for all; leave it out.")

@@ -119,7 +119,7 @@ def monitor(
             bootstrap=bootstrap,
             seed=seed,
             command=command_line(),
-            progress=lambda done: tell("judging the windows", done),
+            progress=lambda done: tell("testing the windows", done),
         )
         if report is not None:
             from calibrant.reports import write_report  # with matplotlib, half a second
@@ -135,7 +135,7 @@ def monitor(
 
 
 def _length(text: str) -> str | float:
-    """A number where it is one."""
+    """The text as a number if it is one."""
     try:
         return float(text)
     except ValueError:
@@ -143,21 +143,23 @@ def _length(text: str) -> str | float:
 
 
 def _show(found: Monitoring, *, quiet: bool) -> None:
-    """The answers, and the last windows."""
+    """The tests, the one that decides first, and the last windows."""
     from rich.console import Console
 
-    if not quiet:
-        Console(highlight=False).print(_table(found))
-        missing = found.num_samples - found.num_labelled
-        if missing:
-            have = "has" if missing == 1 else "have"
-            typer.echo(f"{missing:,} of {plural(found.num_samples, 'sample')} {have} no label yet.")
-    for test in found.tests:
+    for test in sorted(found.tests, key=lambda test: not test.decides):
         alarmed = test.alarm is not None
         if not quiet or (alarmed and test.decides):
-            mark = "ALARM" if alarmed and test.decides else "note" if not test.decides else "quiet"
+            mark = "note" if not test.decides else "ALARM" if alarmed else "no alarm"
             typer.echo(f"{mark}: {test.sentence}")
-    for note in () if quiet else found.notes:
+    if quiet:
+        return
+    typer.echo()
+    Console(highlight=False).print(_table(found))
+    missing = found.num_samples - found.num_labelled
+    if missing:
+        have = "has" if missing == 1 else "have"
+        typer.echo(f"{missing:,} of {plural(found.num_samples, 'sample')} {have} no label yet.")
+    for note in found.notes:
         typer.echo(f"note: {note}")
 
 
@@ -169,14 +171,14 @@ def _table(found: Monitoring) -> Table:
     from calibrant.reports.over_time import deciding, titles, window_cells
     from calibrant.reports.words import count
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, caption_justify="left")
     for title in (*titles(found), "evidence"):
         table.add_column(title, justify="left" if title == "window" else "right", no_wrap=True)
     test = deciding(found)
     windows = list(zip(found.windows, test.log10_evidence, strict=True))
-    table.caption = f"evidence of {said_times(test.log10_threshold)} or more raises an alarm"
+    table.caption = f"Evidence of {said_times(test.log10_threshold)} or more raises an alarm."
     if len(windows) > _MOST_SHOWN:
-        table.caption += f"; the last {_MOST_SHOWN} of {len(windows)} windows, --json has all"
+        table.caption += f" The last {_MOST_SHOWN} of {len(windows)} windows; --json has all."
     for each, evidence in windows[-_MOST_SHOWN:]:
         labelled = f"{count(each.num_labelled)}/{count(each.num_samples)}"
         table.add_row(each.start, labelled, *window_cells(each, found), said_times(evidence))

@@ -1,4 +1,4 @@
-"""How true are these probabilities, how sure is that, and what repairs them? One call, frozen data."""
+"""Evaluation of calibration: errors with their uncertainty, and the repair to use. One call, frozen data."""
 
 from typing import TYPE_CHECKING
 

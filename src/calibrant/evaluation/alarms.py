@@ -1,4 +1,4 @@
-"""What looks so wrong about predictions that it is said beside the verdict."""
+"""Warnings: signs that labels or probabilities are not what they seem."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FEWEST_OF_OTHERS = 200  # samples outside the most frequent class: enough for an
 
 
 def alarms(predictions: Predictions | None, reduced: Reduced) -> tuple[str, ...]:
-    """Numbers that are not what they are called, labels that do not belong to the scores."""
+    """Warnings of numbers with wrong names and of labels that don't belong to the scores."""
     if predictions is None:
         return tuple(_of_labels(reduced))
     found = tuple(_of_labels(reduced)) or tuple(_of_accuracy(predictions.kind, reduced))
@@ -46,16 +46,15 @@ def alarms(predictions: Predictions | None, reduced: Reduced) -> tuple[str, ...]
 
 def _no_better(num_samples: int) -> str:
     return (
-        f"{NO_BETTER}, as far as {num_samples:,} samples can tell: the probabilities of a class are no "
-        "higher where it occurs than where it does not. Did the training diverge or collapse, or were the "
-        "labels shuffled?"
+        f"{NO_BETTER}, as far as {num_samples:,} samples can tell: a class gets no higher probabilities "
+        "when it occurs than when it doesn't. Did the training diverge, or were the labels shuffled?"
     )
 
 
 def is_useless(predictions: Predictions) -> bool:
-    """Whether the probabilities of a class are no higher where it occurs, by more than two standard errors.
+    """True if a class gets no higher probabilities when it occurs, beyond two standard errors.
 
-    Never where the scores stay in their file, or fewer than 200 samples are outside the most frequent class.
+    False if the scores stay in their file or fewer than 200 samples are outside the most frequent class.
 
     Example:
         >>> is_useless(Predictions(probs=[0.5] * 500, labels=[0, 1] * 250))
@@ -81,7 +80,7 @@ def is_useless(predictions: Predictions) -> bool:
 
 
 def other_notes(predictions: Predictions) -> list[str]:
-    """What is allowed and odd, without what is alarming."""
+    """Notes on odd data that are no warnings."""
     mark = mark_in(predictions.notes)
     brief = {} if mark is None else {mark.note: mark.brief}
     return [brief.get(note, note) for note in predictions.notes if note not in SUSPICIOUS]
@@ -95,26 +94,26 @@ def _of_labels(reduced: Reduced) -> Iterator[str]:
         error = standard_error(reduced.influences[AUROC.key], reduced.weights, reduced.clusters)
         if area < 0.5 - SURE * error:
             yield (
-                f"The ranking is worse than chance (AUROC {number(area)}, where guessing gives 0.5): are the "
-                "labels swapped, or the columns?"
+                f"The ranking is worse than guessing (AUROC {number(area)}, guessing gives 0.5): are the "
+                "labels or the columns swapped?"
             )
 
 
 def _of_accuracy(kind: Kind, reduced: Reduced) -> Iterator[str]:
-    """Always right or always wrong, where the confidences that are stated rule that out."""
+    """Always right or always wrong, although the confidences rule that out."""
     right, stated = reduced.values.get(ACCURACY.key), reduced.values.get(MEAN_CONFIDENCE.key)
     count = reduced.effective_samples
     if right is None or stated is None:
         return
     if kind != "top_label" and math.isclose(right, 1) and count >= FEWEST_RIGHT and stated**count < RARE:
         yield (
-            "Every label is the likeliest class, though the confidences are those of a model that errs: is "
-            "the column of predictions taken for the labels?"
+            "Every label is the most probable class, although the confidences imply errors: are the labels "
+            "really the column of predictions?"
         )
     elif right == 0 and count >= FEWEST_WRONG and (1 - stated) ** count < RARE:
         yield (
-            f"No label is the likeliest class (accuracy 0 %, mean confidence {percent(stated)}): do the "
-            "labels belong to these rows, and are the columns in the order of the labels?"
+            f"No label is the most probable class (accuracy 0%, average confidence {percent(stated)}): do "
+            "the labels belong to these rows, and are the columns in the order of the labels?"
         )
 
 
@@ -131,12 +130,11 @@ def _of_classes(found: Agreement, num_samples: float) -> Iterator[str]:
     ):
         place = "plus one" if offset > 0 else "minus one"
         yield (
-            f"The labels look shifted by one: the class predicted is the label {place} for "
-            f"{percent(beside)} of the samples, and the label itself for {percent(right)}."
+            f"The labels look shifted by one: the predicted class is the label {place} in "
+            f"{percent(beside)} of the samples and the label itself in {percent(right)}."
         )
     elif right < chance - SURE * math.sqrt(chance * (1 - chance) / num_samples):
         yield (
-            f"The accuracy of {percent(right)} is below the {percent(chance)} that guessing the classes as "
-            "often would give: do the labels belong to these rows, and are the columns in the order of the "
-            "labels?"
+            f"The accuracy of {percent(right)} is below the {percent(chance)} of random guesses: do the "
+            "labels belong to these rows, and are the columns in the order of the labels?"
         )

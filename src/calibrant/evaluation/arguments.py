@@ -27,15 +27,15 @@ def no_labels(predictions: Predictions) -> InputError:
         is_array = source.format == "npy"
         place = "beside it, in labels.npy" if is_array else "under that name (in a table: `label`)"
         found = f"{source.path or source.name} has none: add them {place}."
-    return InputError(" ".join([f"`labels` must be given to judge predictions; {found}", *unused]))
+    return InputError(" ".join([f"`labels` must be given to evaluate predictions; {found}", *unused]))
 
 
 GROUPS_NOTE = (
-    "Samples count as independent, also those of one group: where a group is a person or a scene seen many "
-    "times, the intervals are too short; `cluster` (--cluster) says which samples hang together."
+    "Samples count as independent, also within a group. If a group is a person or a scene seen many times, "
+    "the intervals are too short: name the clusters with `cluster` (--cluster)."
 )
 Cluster: TypeAlias = ArrayLike | Literal["groups"] | None
-"""Which samples hang together: a name for each ``(N,)``, or that the groups say so."""
+"""The clusters of the samples: a name for each ``(N,)``, or the groups."""
 
 
 def in_clusters(predictions: Predictions, cluster: Cluster) -> Predictions:
@@ -57,14 +57,14 @@ def in_clusters(predictions: Predictions, cluster: Cluster) -> Predictions:
 
 
 def clusters_note(predictions: Predictions) -> tuple[str, ...]:
-    """What a reader must know of groups and clusters."""
+    """Notes on groups and clusters."""
     if predictions.clusters is not None:
         return (cluster_note(predictions.clusters),)
     return groups_note(predictions.groups is not None, clusters=False)
 
 
 def groups_note(groups: bool, *, clusters: bool) -> tuple[str, ...]:
-    """The caution where there are groups and nothing says which samples hang together."""
+    """A note if there are groups but no clusters."""
     return (GROUPS_NOTE,) if groups and not clusters else ()
 
 

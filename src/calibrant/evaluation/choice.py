@@ -1,4 +1,4 @@
-"""How the recommended calibrator was chosen, as data."""
+"""The choice of the recommended calibrator, as data."""
 
 from __future__ import annotations
 

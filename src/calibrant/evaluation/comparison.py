@@ -47,29 +47,28 @@ def compare(
     progress: Progress | None = None,
     spread: Spread = here,
 ) -> Comparison:
-    """Judge several models as they are, each on its test samples, and say which is better beyond noise.
+    """Compare several models as they are, each on its test samples, and find which is better beyond noise.
 
-    Where all were judged on the same samples, every resample draws the same samples for all of them, and
-    differences are paired; else they are judged apart. Samples count as the same where there are as many,
-    with the same labels and weights in every row. Top-label predictions whose labels are not known count as
-    judged on the same samples where they are right in the same rows, unless they are right (or wrong) in so
-    few that this could be chance: such files of one model before and after a repair are paired, of two models
-    not.
-    Nothing is calibrated: give calibrated predictions to compare those.
+    If all models have the same samples, every resample draws the same samples for all of them, and
+    differences are paired. Samples count as the same if labels and weights agree in every row. Top-label
+    predictions without labels count as the same samples if they are right in the same rows, unless so few
+    are right (or wrong) that this could be chance. So files of one model before and after a repair are
+    paired, and files of two models are not. Nothing is calibrated: pass calibrated predictions to compare
+    those.
 
     Args:
-        models: Names and predictions, two or more, all of one kind. Predictions without a split are judged on
-            all samples. Segmentation is read one image at a time, and images are the clusters.
-        positive_class: With two classes, the one whose probability is judged, as in :func:`evaluate`.
+        models: Names and predictions, two or more, all of one kind. Predictions without a split are compared
+            on all samples. Segmentation is read one image at a time, and images are the clusters.
+        positive_class: With two classes, the positive one, as in :func:`evaluate`.
         num_bins: Bins of every calibration error and diagram.
         bootstrap: Resamples, at least 2; too few for the level (below 100, or 2 / (1 - level)) are noted.
         null_draws: Draws under perfect calibration, at least 1.
         level: Level of every interval.
-        metrics: Quantities to add to those that are measured anyway, as in :func:`evaluate`.
+        metrics: Further quantities, as in :func:`evaluate`.
         seed: Random seed; the same seed gives the same bits.
         command: The command line to record, if there was one.
-        progress: Called with a few words and the share that is done.
-        spread: What shares out the parts of tables, or images, as ``calibrant compare --engine`` does.
+        progress: Called with a few words and the finished share.
+        spread: Spreads the parts of tables, or images, as ``calibrant compare --engine`` does.
 
     Returns:
         Frozen data with ``to_json``; ``difference`` is a model minus the first one. Intervals and ``null`` as
@@ -87,8 +86,8 @@ def compare(
         >>> log_odds = rng.normal(size=1000)
         >>> labels = rng.random(1000) < 1 / (1 + np.exp(-log_odds))
         >>> honest = Predictions(logits=log_odds, labels=labels)
-        >>> boastful = Predictions(logits=3 * log_odds, labels=labels)
-        >>> found = compare([("honest", honest), ("boastful", boastful)], bootstrap=200, null_draws=200)
+        >>> sharper = Predictions(logits=3 * log_odds, labels=labels)
+        >>> found = compare([("honest", honest), ("sharper", sharper)], bootstrap=200, null_draws=200)
         >>> found.paired, found.models[1].difference["nll"].low > 0
         (True, True)
     """
@@ -122,7 +121,7 @@ def compare(
     warnings: list[tuple[str, str]] = []
     for place, (name, subject) in enumerate(zip(names, subjects, strict=True)):
         if progress is not None:
-            progress(f"judging {name}", place / len(models))
+            progress(f"evaluating {name}", place / len(models))
         reduced = subject.reduced(num_bins, procedure.metrics)
         judged.append(measure(reduced, procedure, part=0 if paired else place))
         seen.append(reduced)
@@ -147,7 +146,7 @@ def compare(
         schema_version=SCHEMA_VERSION,
         kind=kind,
         paired=paired,
-        settings=procedure.settings("none: the models are judged as they are"),
+        settings=procedure.settings("none: the models are compared as they are"),
         models=tuple(found),
         verdict=verdict,
         notes=(*notes, *few_draws_note(null_draws, level), *few_resamples_note(bootstrap, level)),
@@ -178,7 +177,7 @@ def _check(names: list[str], subjects: list[Subject]) -> None:
 
 
 def said_once(said: Sequence[tuple[str, str]], num_models: int) -> tuple[str, ...]:
-    """What is said of models, by name; once where it is said of several.
+    """Sentences with the names of their models; one sentence for all that share it.
 
     Example:
         >>> said_once([("a", "Odd."), ("b", "Odd."), ("b", "Very odd.")], 2)
@@ -195,7 +194,7 @@ def _listed(names: list[str], num_models: int) -> str:
 
 
 def _notes(names: list[str], subjects: list[Subject]) -> tuple[str, ...]:
-    """What a reader must know beside the numbers."""
+    """Notes on the samples."""
     named = [*zip(names, subjects, strict=True)]
     said = [(name, note) for name, subject in named for note in subject.notes]
     said += [(name, note) for name, subject in named for note in subject.clusters_note]
@@ -210,9 +209,9 @@ def _notes(names: list[str], subjects: list[Subject]) -> tuple[str, ...]:
     ]
     if halved:
         notes.append(
-            f"All samples of {_listed(halved, len(names))} are judged, as no split says which are for "
-            "testing. An evaluation of such a file fits calibrators on one half and judges the other, so its "
-            "numbers differ."
+            f"All samples of {_listed(halved, len(names))} are compared, because there is no split. "
+            "`evaluate` fits calibrators on one half of such a file and tests the other, so its numbers "
+            "differ."
         )
     if any(subjects[0].dealt_otherwise(other) for other in subjects[1:]):
         notes.append(DEALT_OTHERWISE)
@@ -229,10 +228,10 @@ def _verdict(
     level: float,
     apart: tuple[list[Reduced], Procedure] | None,
 ) -> tuple[str, str]:
-    """Which model has the smallest errors and the best NLL, and whether noise could be the reason; in short.
+    """The verdict, in full and in short: the smallest errors, and whether noise could explain them.
 
-    Models judged on samples of their own (``apart``) differ in how much error chance gives them, the more the
-    fewer samples there are: one is worse only if a model as good as the best seldom shows as much there.
+    Models with samples of their own (``apart``) have their own noise, the more the fewer samples they have.
+    One is worse only if a model as good as the best seldom shows as much error there.
     """
     metrics = {ECE.key: "calibration error"}
     if kind == "binary":
@@ -240,7 +239,7 @@ def _verdict(
             ECE.event_key: "calibration error of the positive class",
             ECE.key: "calibration error of the top label",
         }
-    metrics[NLL.key] = "negative log-likelihood (NLL)"
+    metrics[NLL.key] = "log loss"
     sentences: list[str] = []
     leading: dict[str, list[int]] = {}
     for metric, name in metrics.items():
@@ -285,7 +284,7 @@ def _accuracies(
 
 
 def _less_accurate(found: list[ComparedModel], best: int, lower: list[int]) -> list[str]:
-    """Which models are right less often than the best, beyond noise: no calibration error shows that."""
+    """A sentence on models that are less accurate than the best, beyond noise."""
     if not lower:
         return []
     shown = [f"{found[k].name}, {with_interval(found[k].metrics[ACCURACY.key])}" for k in (best, *lower)]
@@ -295,7 +294,7 @@ def _less_accurate(found: list[ComparedModel], best: int, lower: list[int]) -> l
 def _by_chance(
     apart: tuple[list[Reduced], Procedure], metric: str, place: int, best: float, value: float
 ) -> bool:
-    """Whether a model whose true error is the best one's shows as much on the samples of another."""
+    """Noise as an explanation of one model's error, if its true error is that of the best."""
     seen, procedure = apart
     drawn = draw_at_limit(
         "width l1",
@@ -313,7 +312,7 @@ def _by_chance(
 def _ranked(
     found: list[ComparedModel], metric: str, name: str, alike: list[int], close: list[int], *, among: int
 ) -> str:
-    """Which models have the lowest error: one, or several that are equal as far as is shown."""
+    """A sentence on the models with the lowest error."""
 
     def shown(places: list[int]) -> str:
         return " and ".join(

@@ -48,7 +48,7 @@ def conclude(judged: Judged) -> Evaluation:
 def _listed(
     arms: tuple[Arm, ...], names: tuple[str, ...] | None
 ) -> tuple[tuple[Arm, ...], tuple[str, ...] | None, tuple[str, ...]]:
-    """Of very many classes those furthest off, and what to say of it; tables of all would be no use."""
+    """Classes furthest off if there are very many, with a note; a table of all would be no use."""
     rows = arms[0].classes
     if len(rows) <= WIDE:
         return arms, names, ()
@@ -97,7 +97,7 @@ def _verdict(judged: Judged) -> Verdict:
 
 
 def _repair(prepared: Prepared, method: str) -> Repair:
-    """What to fit, and on which rows of which file: all of them where the split was ours."""
+    """The repair to recommend, with its file; all rows if the file has no split."""
     predictions, calibration = prepared.request.predictions, prepared.request.calibration
     source = (predictions if calibration is None else calibration).source
     split = prepared.split

@@ -1,4 +1,4 @@
-"""What repairs do to each group: one calibrator for all, one for each group, and multicalibration."""
+"""Repairs of groups: one calibrator for all, one per group, and multicalibration."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from calibrant.predictions import Predictions
 from calibrant.predictions.repair_form import to_repair
 
 FEWEST = 20
-OF_EACH = "one for each"
-ARMS = ("as they came", "one for all", OF_EACH, "multicalibrated")
+OF_EACH = "one per group"
+ARMS = ("uncalibrated", "one for all", OF_EACH, "multicalibrated")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupRepair:
-    """How far a group's mean probability lies from what comes true, under each repair."""
+    """Predicted minus actual rate of a group under each repair."""
 
     name: str  # "" are all samples
     count: int  # test samples
-    gaps: tuple[Estimate, ...]  # in the order of ARMS: stated minus true; intervals of the mean's normal law
+    gaps: tuple[Estimate, ...]  # in the order of ARMS: predicted minus actual; normal intervals
     losses: tuple[Estimate, ...]  # the NLL of each arm
-    behind: tuple[Estimate, ...]  # by how much it is above that of one calibrator for each group, paired
+    behind: tuple[Estimate, ...]  # above that of one calibrator per group, paired
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,16 @@ class ByGroup:
 def group_repairs(
     predictions: Predictions, *, method: str = "temperature", level: float = 0.95, seed: int = 0
 ) -> tuple[GroupRepair, ...]:
-    """Fit repairs on the calibration samples, and judge each group on the test samples.
+    """Fit repairs on the calibration samples, and test each group on the test samples.
 
-    A sample may be in several groups: their names stand in its text, with semicolons between. What is judged
-    is the probability of the positive class; of several classes the confidence in the predicted one. The
-    calibrators by group are fitted to whole texts; multicalibration, which starts from the one for all, to
-    each name.
+    A sample can be in several groups: its text holds their names, separated by semicolons. The tested
+    probability is that of the positive class, or with several classes the confidence. There is one calibrator
+    per text. Multicalibration starts from the calibrator for all and uses each name.
 
     Args:
         predictions: With labels and groups; without a split, halves are drawn.
         method: The calibrator.
-        level: Level of the intervals, which hold for each group alone.
+        level: Level of the intervals, without correction for the number of groups.
         seed: Random seed of the halves.
 
     Returns:
@@ -69,11 +68,11 @@ def group_repairs(
     if predictions.groups is None:
         raise InputError("`groups` must be given, one text per sample; got none.")
     if predictions.kind == "multilabel":
-        raise InputError("repairs by group are for one label each; got several labels per sample.")
+        raise InputError("repairs by group need one label per sample; got several.")
     fit, test = _parts(predictions, seed)
     own, names = fit.groups or (), test.groups or ()
     if fit.labels is None or test.labels is None:
-        raise InputError("`labels` must be given to judge predictions; got none.")
+        raise InputError("`labels` must be given to evaluate predictions; got none.")
     calibrator = build(method)
     with without_warnings():
         pooled = calibrator.fit(fit.scores, fit.labels, weights=fit.weights)
@@ -113,7 +112,7 @@ def group_repairs(
 
 
 def _parts(predictions: Predictions, seed: int) -> tuple[Predictions, Predictions]:
-    """Samples to fit on and others to judge on; all in turn would need a fit for each fold and group."""
+    """Samples to fit on, and others to test on."""
     given = to_repair(predictions)
     if has_both_parts(given):
         return given.calibration, given.test
@@ -153,20 +152,20 @@ def _mean(residuals: NDArray[np.float64], weights: NDArray[np.float64], level: f
 
 
 def said_of(rows: Sequence[GroupRepair]) -> str:
-    """Under which repair fewest groups are clearly off, in a sentence."""
+    """The number of groups that are off under each repair, in a sentence."""
     groups = [row for row in rows if row.name != EVERYONE]
     off = [sum(_clear(row.gaps[k]) for row in groups) for k in range(len(ARMS))]
-    told = ", ".join(f"{count} {arm}" for count, arm in zip(off, ARMS, strict=True))
-    return f"Groups, of {len(groups)}, whose mean probability is clearly off: {told}."
+    told = ", ".join(f"{arm} {count}" for count, arm in zip(off, ARMS, strict=True))
+    return f"Groups whose average probability is off, of {len(groups)}: {told}."
 
 
 def with_repairs_by_group(
     evaluation: Evaluation, predictions: Predictions, *, level: float, seed: int
 ) -> tuple[Evaluation, ByGroup]:
-    """The evaluation with what follows from the repairs of its groups, and these.
+    """The evaluation with the best repair by group, and that repair.
 
-    Of an event, Platt scaling is tried beside the calibrator that is best for all samples at once: groups
-    differ in their base rates, which a temperature cannot move, and may cancel out where they are pooled.
+    For an event, Platt scaling is tried as well as the calibrator that is best for all samples. Groups differ
+    in their base rates, which a temperature cannot move, and such errors can cancel out over all samples.
     """
     chosen = evaluation.verdict.repair
     event = to_repair(predictions).kind == "binary"
@@ -190,16 +189,16 @@ def _of_each(rows: Sequence[GroupRepair]) -> float:
 
 
 def _helps(rows: Sequence[GroupRepair]) -> bool:
-    """Whether a calibrator for each group lowers the NLL beyond noise."""
+    """True if one calibrator per group lowers the log loss beyond noise."""
     return all(clearly(rows[0].behind[place]) > 0 for place in _others())
 
 
 def _recommending(
     evaluation: Evaluation, rows: Sequence[GroupRepair], method: str, predictions: Predictions
 ) -> Evaluation:
-    """Recommend a calibrator for each group where the NLL of all test samples is lower with them.
+    """Recommend one calibrator per group if that lowers the log loss of all test samples.
 
-    It must be lower beyond noise than with one calibrator of that kind for all, and than as they came.
+    It must be lower beyond noise than with one calibrator for all, and than without any.
     """
     everyone = rows[0]
     lowest = min(_others(), key=lambda place: everyone.losses[place].value or 0.0)
@@ -214,18 +213,18 @@ def _recommending(
         space=predictions.space,
     )
     said = (
-        f"A calibrator for each group lowers the NLL of the test samples from "
+        f"One calibrator per group lowers the log loss of the test samples from "
         f"{number(everyone.losses[lowest].value or 0.0)} ({ARMS[lowest]}) to "
         f"{number(_of_each(rows))}, by "
         f"{with_interval(everyone.behind[lowest])}."
     )
     if repair.method != method:
         said += (
-            f" The method for each is {method}: {repair.method} is best where all share one calibrator, "
-            "but errors in opposite directions cancel out there."
+            f" The method is {method}: {repair.method} is best if all groups share one calibrator, "
+            "but there errors in opposite directions cancel out."
         )
     line = (
-        f"With a calibrator for each group the NLL falls from {number(everyone.losses[0].value or 0.0)} to "
+        f"Best fix: {method} per group. Log loss falls from {number(everyone.losses[0].value or 0.0)} to "
         f"{number(_of_each(rows))}."
     )
     sentences = verdict.sentences if verdict.repair else verdict.sentences[:-1]

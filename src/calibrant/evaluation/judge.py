@@ -36,17 +36,17 @@ def judge(fitted: Fitted) -> Judged:
     prepared = fitted.prepared
     request, test = prepared.request, prepared.split.test
     told = prepared.steps.watching(test)
-    prepared.steps.next("judging the predictions as they came")
+    prepared.steps.next("evaluating the predictions")
     reduced = _reduce(None, prepared)
     uncalibrated = measure(reduced, prepared.procedure, told)
     arms = [arm_of(None, uncalibrated, None, prepared)]
     for each in fitted.calibrators:
-        prepared.steps.next(f"judging {each.name}")
+        prepared.steps.next(f"evaluating {each.name}")
         reduced = _reduce(each, prepared)
         arms.append(arm_of(each, measure(reduced, prepared.procedure, told), uncalibrated, prepared))
     detected = None
     if request.ood is not None:
-        prepared.steps.next("telling foreign samples apart")
+        prepared.steps.next("detecting out-of-distribution samples")
         detected = detect(*_told_apart(prepared), request.ood_score, fitted.calibrators, prepared.procedure)
     prepared.steps.finish()
     return Judged(

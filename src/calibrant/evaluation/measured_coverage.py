@@ -1,4 +1,4 @@
-"""How often intervals of calibration errors covered in simulations, as the study `coverage` found."""
+"""Measured coverage of the intervals of calibration errors, from the study `coverage`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE = Path(__file__).with_name("measured_coverage.json")
 
 
 def coverage_of(procedure: Procedure, keys: Iterable[str]) -> Coverages | None:
-    """What is known of these quantities; nothing where the intervals are not those that were measured."""
+    """Measured coverage of these quantities; ``None`` for intervals that were not measured."""
     found = _measured()
     if (
         procedure.clusters is not None
@@ -35,7 +35,7 @@ def coverage_of(procedure: Procedure, keys: Iterable[str]) -> Coverages | None:
 
 
 def change_of(quantity: Quantity, procedure: Procedure) -> Coverage | None:
-    """How often intervals of a difference covered."""
+    """Measured coverage of intervals of a difference."""
     found = coverage_of(procedure, (quantity.key,))
     return None if found is None else found.changes.get(quantity.key)
 

@@ -65,7 +65,7 @@ def _value(estimate: Any) -> str:
 
 
 def _svg(title: str, curve: Any) -> str:
-    """Where chance takes a calibrated model, its line, and a point for each bin, larger with more samples."""
+    """A small reliability diagram: noise band, diagonal, and a point per bin, sized by samples."""
     shown = [each for each in (*curve.confidence, *curve.accuracy) if each is not None]
     highest = max(shown, default=1.0)
     top = 1.2 * highest if 0 < highest <= RARE else 1.0

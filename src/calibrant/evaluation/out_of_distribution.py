@@ -1,4 +1,4 @@
-"""How well the scores of a model tell its test samples from samples of another kind."""
+"""Out-of-distribution detection by the scores of a model."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _check_same_problem(test: Predictions, foreign: Predictions) -> None:
 def _scores(
     predictions: Predictions, score: OutOfDistributionScore, calibrator: Calibrator | None = None
 ) -> Vector:
-    """How foreign each sample looks, perhaps after a calibrator."""
+    """Out-of-distribution score of each sample, optionally after a calibrator."""
     if predictions.kind == "top_label":
         if score != "max_probability":
             raise InputError(
@@ -233,7 +233,7 @@ def _resampled(masses: Masses, clusters: Clusters, rng: np.random.Generator) -> 
 
 
 def _drawn(num_samples: int, codes: Indices | None, rng: np.random.Generator) -> Indices:
-    """How often each sample is drawn, with all of its cluster."""
+    """Number of times each sample is drawn, with all of its cluster."""
     number = num_samples if codes is None else int(codes.max()) + 1
     drawn = np.bincount(rng.integers(0, number, number), minlength=number)
     return drawn if codes is None else drawn[codes]
@@ -269,13 +269,13 @@ def _sentence(
     value = area.value or 0.0
     low = value if area.low is None else area.low
     high = value if area.high is None else area.high
-    name = "foreign samples" if foreign.source is None else f"samples of {foreign.source.name}"
+    name = "out-of-distribution samples" if foreign.source is None else f"samples of {foreign.source.name}"
     said = (
         f"By {NAMES[score]}, {foreign.num_samples:,} {name} are distinguished from {num_in:,} test samples "
-        f"with an AUROC of {value:.3f} ({100 * level:g} % interval {span(area)}; 0.5 is guessing)"
+        f"with an AUROC of {value:.3f} ({100 * level:g}% interval {span(area)}; 0.5 is guessing)"
     )
     if low > 0.5:
         return f"{said}."
     if high < 0.5:
-        return f"{said}: the model is surer of the foreign samples than of its own."
+        return f"{said}: the model is more confident on them than on its own samples."
     return f"{said}: no better than guessing, as far as these samples can tell."

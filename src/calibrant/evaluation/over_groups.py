@@ -20,7 +20,7 @@ Outcomes = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class LabelRow:
-    """How one label, or one class against the others, is ranked and calibrated."""
+    """Ranking and calibration of one label, or of one class against the others."""
 
     name: str
     num_positives: int

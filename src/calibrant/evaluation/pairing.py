@@ -1,4 +1,4 @@
-"""Whether several models were judged on the same samples and name the same classes."""
+"""Pairing of models: same samples, same class names."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_of(predictions: Predictions) -> Predictions:
 
 
 def same_samples(first: Predictions, other: Predictions) -> bool:
-    """Whether labels and weights agree; where labels are not known, whether the same samples are right."""
+    """True if labels and weights agree, or without labels, if the same samples are right."""
     if first.weights is None or other.weights is None:
         if first.weights is not None or other.weights is not None:
             return False
@@ -73,12 +73,12 @@ def same_samples(first: Predictions, other: Predictions) -> bool:
 
 
 def _same_hits(first: Tensor, other: Tensor) -> bool:
-    """Whether the same rows are right, which chance makes unlikely."""
+    """True if the same rows are right and noise makes that unlikely."""
     return torch.equal(first, other) and are_telling(len(first), int(first.sum()))
 
 
 def are_telling(num_samples: int, hits: int) -> bool:
-    """Whether a million patterns, or more, of right and wrong have as many hits."""
+    """True if a million patterns, or more, of right and wrong have as many hits."""
     patterns = math.lgamma(num_samples + 1) - math.lgamma(hits + 1) - math.lgamma(num_samples - hits + 1)
     return patterns > math.log(1e6)
 

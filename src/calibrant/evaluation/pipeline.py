@@ -41,7 +41,7 @@ def _one_at_a_time(function: Callable[Given, Evaluation]) -> Callable[Given, Eva
             check_predictions(args[0], "predictions")
             raise TypeError(
                 f"`evaluate` takes one set of predictions; got {len(args)}; samples to fit on go as "
-                "`calibration=`, and several models are judged side by side by `calibrant.compare`."
+                "`calibration=`, and `calibrant.compare` compares several models."
             )
         return function(*args, **kwargs)
 

@@ -116,7 +116,7 @@ def point_values(
 
 
 def _of_labels(test: Predictions, probs: Tensor, num_bins: int) -> dict[str, dict[str, float | None]]:
-    """What can be said of each label by itself."""
+    """Values of each label by itself."""
     outcomes, probs = test.labels, probs.double()
     assert outcomes is not None  # noqa: S101 - point_values asked
     found: dict[str, Sequence[Tensor | None]] = {

@@ -66,7 +66,7 @@ class Prepared:
 
     @property
     def one_class(self) -> bool:
-        """Whether the calibration samples hold a single class."""
+        """True if the calibration samples hold a single class."""
         return self.split.calibration is not None and one_class_only(self.split.calibration)
 
 
@@ -122,7 +122,7 @@ def prepare(request: Request) -> Prepared:
 
 
 def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, ...]:
-    """What a reader must know of the data beside the numbers."""
+    """Notes on the data."""
     predictions, calibration = request.predictions, request.calibration
     notes = other_notes(split.test)
     if calibration is not None:
@@ -168,6 +168,6 @@ def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, .
 
 
 def one_class_only(predictions: Predictions) -> bool:
-    """Whether all samples are of the same class; with several labels per sample there is no such class."""
+    """True if all samples are of the same class; with several labels per sample there is no such class."""
     labels = predictions.labels
     return labels is not None and labels.ndim == 1 and len(labels.unique()) == 1

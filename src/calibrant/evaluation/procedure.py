@@ -39,7 +39,7 @@ class Procedure:
         check_level(self.level)
 
     def settings(self, calibration: str, calibrators: tuple[str, ...] = ()) -> Settings:
-        """What decides the numbers, as it is recorded."""
+        """Settings that decide the numbers."""
         return Settings(
             num_bins=self.num_bins,
             bootstrap=self.num_resamples,
@@ -56,7 +56,7 @@ class Procedure:
     def resamples(
         self, num_samples: int, part: int, clusters: Indices | None = None, *, most: int | None = None
     ) -> Resamples:
-        """The same for every arm of a part; the first of them, if only so many are wanted."""
+        """Resamples, shared by all arms of a part; only the first ones if fewer are wanted."""
         number = self.num_resamples if most is None else min(most, self.num_resamples)
         key = num_samples, part, number, 0 if clusters is None else hash(clusters.tobytes())
         kept = self._resamples.get(key)

@@ -1,4 +1,4 @@
-"""What an evaluation found, as frozen data with a versioned JSON form."""
+"""Result of an evaluation, as frozen data with a versioned JSON form."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Estimate:
 
     @property
     def outside(self) -> bool:
-        """Whether the value, which contains chance, lies outside the interval of the true one."""
+        """True if the measured value, inflated by noise, is outside the bias-corrected interval."""
         if self.value is None or self.low is None or self.high is None:
             return False
         return not self.low <= self.value <= self.high
@@ -86,7 +86,7 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """Where a curve lies, at the evaluation's level, if the model is calibrated."""
+    """Noise band of a curve, at the evaluation's level."""
 
     positions: tuple[float, ...]
     low: tuple[float, ...]
@@ -104,7 +104,7 @@ class Witness:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectiveRisk:
-    """What is left of the errors when the least confident samples are not answered."""
+    """Error rate when the least confident samples are not answered."""
 
     curve: RiskCoverageCurve  # some of its points
     area: Estimate
@@ -135,6 +135,7 @@ class ClassRow:
     auroc: float | None  # None where the class never, or always, occurs
     accuracy: float | None  # recall; None where the class never occurs
     adjusted_p: float | None = None  # of mean probability against prevalence, for as many looks as classes
+    noise_floor: float | None = None  # of the distance between the two, with the same correction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +156,7 @@ class GroupRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """How a calibrator's fit went."""
+    """Summary of a calibrator's fit."""
 
     converged: bool
     steps: int
@@ -186,7 +187,7 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class Detection:
-    """How well one arm's score tells the test samples from the foreign ones."""
+    """Out-of-distribution detection by one arm's score."""
 
     name: str
     title: str
@@ -209,7 +210,7 @@ class OutOfDistribution:
 
 @dataclass(frozen=True, kw_only=True)
 class Repair:
-    """What fits the recommended calibrator anew; ``calibrant.reports`` makes commands of it."""
+    """The recommended fit, from which ``calibrant.reports`` makes commands."""
 
     method: str  # text that the calibrator is built from
     file: str | None  # that holds the calibration samples; None: they came from memory
@@ -257,7 +258,7 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """How often an interval held the true value in simulated test sets, by the study `coverage`."""
+    """Measured coverage of an interval in simulated test sets, from the study `coverage`."""
 
     average: float  # of the cells' shares of sets, each cell counting alike
     lowest: float | None  # share of the sets of a cell (a size and a model); None where cells hold few sets
@@ -315,7 +316,7 @@ class Evaluation(AsRows):
         return rows_of(self.arms)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The view in a notebook."""
         return notebook_html(self)
 
     def to_json(self, *, indent: int | None = 2) -> str:

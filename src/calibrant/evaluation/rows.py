@@ -10,7 +10,7 @@ from calibrant._math.frames import Library, frame_of
 
 
 class AsRows:
-    """What has metrics by part, and can be had as a table."""
+    """Results with metrics by part, which convert to a table."""
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat dictionary per part (arm or model) and metric, ready for a data frame or a CSV file."""

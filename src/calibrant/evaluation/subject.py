@@ -1,4 +1,4 @@
-"""What is held against a limit or another model as it is: samples in memory, images, or a table in parts."""
+"""One model's test samples for `check` and `compare`, wherever they are stored."""
 
 from __future__ import annotations
 
@@ -64,9 +64,7 @@ class Subject:
         """
         if isinstance(given, DensePredictions):
             if positive_class is not None:
-                raise InputError(
-                    "`positive_class` must not be given for images: of two classes, class 1 is judged."
-                )
+                raise InputError("`positive_class` must not be given for images: class 1 of two is positive.")
             return _of_images(given, num_bins, spread)
         if isinstance(given, PartitionedPredictions):
             return _of_parts(given.with_positive(positive_class), num_bins, spread)
@@ -89,12 +87,12 @@ class Subject:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What classes or labels are called."""
+        """Names of classes or labels."""
         return tuple(str(label) for label in self.class_names or range(self.num_classes or 0))
 
     @property
     def clusters(self) -> int | None:
-        """How many are resampled; None where samples are."""
+        """Number of clusters; None if samples are resampled."""
         if self.sums is not None:
             return len(self.sums.names if isinstance(self.sums, ImageSums) else self.sums.filled)
         names = None if self.test is None else self.test.clusters
@@ -107,11 +105,11 @@ class Subject:
 
     @property
     def clusters_note(self) -> tuple[str, ...]:
-        """What a reader must know of groups and clusters."""
+        """Notes on groups and clusters."""
         return () if self.test is None else clusters_note(self.test)
 
     def reduced(self, num_bins: int, metrics: Iterable[str]) -> Reduced:
-        """What is measured."""
+        """The reduced predictions."""
         if self.test is not None:
             return reduce_predictions(self.test, num_bins, metrics=metrics)
         if self.sums is None:
@@ -119,11 +117,11 @@ class Subject:
         return reduced_of(self.sums, self.labels, metrics)
 
     def warnings(self, reduced: Reduced) -> tuple[str, ...]:
-        """What looks wrong with the data."""
+        """Warnings of the data."""
         return alarms(self.test, reduced)
 
     def same_as(self, other: Subject) -> bool:
-        """Whether both were judged on the same samples."""
+        """True if both were judged on the same samples."""
         if self.test is not None and other.test is not None:
             return same_samples(self.test, other.test)
         if self.sums is None or other.sums is None:
@@ -134,7 +132,7 @@ class Subject:
         return self.sums.fingerprint == other.sums.fingerprint
 
     def dealt_otherwise(self, other: Subject) -> bool:
-        """Whether both are the same rows of tables read part by part, but in other batches."""
+        """True if both are the same rows of tables read part by part, but in other batches."""
         mine, theirs = self.sums, other.sums
         if not (isinstance(mine, AnySums) and isinstance(theirs, AnySums)):
             return False
@@ -142,8 +140,8 @@ class Subject:
 
 
 DEALT_OTHERWISE = (
-    "The samples are the same, but were dealt out to other batches, as the tables have other clusters or "
-    "numbers of classes: differences count as those of different samples, so their intervals are too wide."
+    "The samples are the same, but split into other batches, because the tables have other clusters or "
+    "numbers of classes. So differences are unpaired, and their intervals are too wide."
 )
 
 
@@ -153,7 +151,7 @@ def in_same_clusters(subjects: Sequence[Subject]) -> list[Subject]:
         each.test.clusters for each in subjects if each.test is not None and each.test.clusters is not None
     }
     if len(known) > 1:
-        raise InputError("`models` must have the same clusters where they are judged on the same samples.")
+        raise InputError("`models` must have the same clusters if they have the same samples.")
     return [
         replace(each, test=each.test.with_clusters(clusters))
         for clusters in known
@@ -173,7 +171,7 @@ def _of_parts(table: PartitionedPredictions, num_bins: int, spread: Spread) -> S
     deal = Deal.of(table, num_bins, fits=False)
     found = summed(table, deal, num_bins, (None,), spread=spread)
     if found.arms[0].num_positions < 2:
-        raise InputError(f"{table.address} must hold two samples or more to judge.")
+        raise InputError(f"{table.address} must hold two samples or more.")
     said = groups_note(table.has_groups, clusters=table.has_clusters)
     notes = (*table.notes, dealt_note(table, deal, found.arms[0]), *said, *found.repairs)
     return replace(_in_sums(table, found.arms[0], notes), has_labels=table.has_labels)

@@ -17,12 +17,12 @@ def significance(level: float, num_tests: int) -> float:
 
 
 def beyond_chance(p_value: float, level: float) -> bool:
-    """Whether an error is real: the one rule of verdict, gate, groups and intervals that leave out zero."""
+    """True if an error is real: the one rule of verdict, gate, groups and intervals that exclude zero."""
     return p_value < significance(level, 1)
 
 
 def draws_for(level: float) -> int:
-    """Of how many draws two lie beyond each end of an interval, on average."""
+    """Number of draws of which on average two are beyond each end of an interval."""
     return math.ceil(round(4 / (1 - level), 6))
 
 

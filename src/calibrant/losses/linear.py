@@ -135,7 +135,7 @@ def linear_loss(
         chunk_rows: Rows at a time; by default as many as have 2^25 logits.
         kernel: ``"torch"``, on any device; or ``"triton"``, on a GPU where Triton is installed:
             cross-entropy, focal and sample focal losses then take two passes over a chunk's logits in place
-            of a dozen. Its tests have passed on one kind of GPU (docs/benchmarks.md has the speed), else on
+            of a dozen. Its tests have passed on one kind of GPU (benchmarks/README.md has the speed), else on
             a CPU by Triton's interpreter.
 
     Returns:

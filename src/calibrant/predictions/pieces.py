@@ -137,7 +137,7 @@ def _classes(
     given = fields.get("class_names")
     names = None if given is None else checks.as_names(given, name="class_names")
     if fields.get("labels") is None:
-        raise InputError("`labels` must be given to judge predictions; got none.")
+        raise InputError("`labels` must be given to evaluate predictions; got none.")
     if event and names is None:
         names = labels_of.yes_and_no(fields["labels"])
     labels = labels_of.as_labels(fields["labels"], names, binary=event)
@@ -169,7 +169,7 @@ def _largest(fields: Mapping[str, Any]) -> tuple[TopK, NDArray[np.int64], NDArra
     """
     top_k, true = fields["top_k"], fields["labels"]
     if true is None:
-        raise InputError("`labels` must be given to judge predictions; got none.")
+        raise InputError("`labels` must be given to evaluate predictions; got none.")
     top_k = replace(top_k, label_logits=top_k.logits_of(true))
     return top_k, (top_k.predicted == true).numpy().astype(np.int64), _numbers(fields["truth"])
 

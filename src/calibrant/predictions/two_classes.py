@@ -39,7 +39,7 @@ def as_event(contents: Contents, positive_class: int | str | None) -> Contents:
     labels = contents.labels
     called = str(positive) if contents.class_names is None else contents.class_names[positive]
     called = f"class {called}" if called.isdigit() else called
-    note = f"Two columns are judged as one event: {called} is positive."
+    note = f"Two columns are one event: {called} is positive."
     return replace(
         contents,
         kind="binary",

@@ -7,6 +7,7 @@ from calibrant._math.lazy import lazy_exports
 if TYPE_CHECKING:
     from calibrant.reports.figures import (
         class_errors,
+        class_shifts,
         confidence_comparison,
         confidence_histogram,
         corp_diagram,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "class_errors",
+    "class_shifts",
     "confidence_comparison",
     "confidence_histogram",
     "corp_diagram",

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 
-from calibrant.evaluation.result import Band, Curve, Estimate, NullError
+from calibrant.evaluation.result import Band, ClassRow, Curve, Estimate, NullError
 from calibrant.metrics import CorpReliabilityCurve
 
 Cell = str | float | None
@@ -60,6 +60,16 @@ def curves_csv(curves: Mapping[str, Curve]) -> str:
     return csv_text(columns, rows)
 
 
+def classes_csv(arms: Mapping[str, Sequence[ClassRow]]) -> str:
+    """Average probabilities and rates: one row for each class of each arm."""
+    rows = [
+        (name, row.name, row.count, row.mean_probability, row.prevalence, row.noise_floor)
+        for name, classes in arms.items()
+        for row in classes
+    ]
+    return csv_text(("predictions", "class", "samples", "predicted", "actual", "noise_floor"), rows)
+
+
 def corp_csv(curve: CorpReliabilityCurve, band: Band) -> str:
     """A CORP diagram: its steps, and then its band."""
     steps = [
@@ -81,7 +91,7 @@ def lines_csv(across: str, up: str, lines: Mapping[str, tuple[Sequence[float], S
 
 
 def errors_csv(rows: Sequence[tuple[str, Estimate, NullError | None]]) -> str:
-    """Errors by name, each with its interval and what chance gives."""
+    """Errors by name, each with its interval and noise."""
     return csv_text(
         ("name", "value", "low", "high", "chance_mean", "chance_upper"),
         [

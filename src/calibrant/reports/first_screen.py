@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.auroc import AUROC
 from calibrant.evaluation.quantities.brier import BRIER
+from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
 from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.gap import GAP
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
@@ -71,13 +72,18 @@ def main_diagrams(groups: list[Diagrams], evaluation: Evaluation) -> Diagrams | 
     return next(iter(groups), None)
 
 
+def is_about_classes(evaluation: Evaluation) -> bool:
+    """Whether the finding is one of classes or labels, which a reliability diagram would not show."""
+    return evaluation.kind == "multilabel" or evaluation.verdict.about == CLASSWISE_ECE.key
+
+
 @dataclass(frozen=True)
 class Moved:
     """A model against the first one: what is better and what worse, beyond noise."""
 
     name: str
-    numbers: tuple[tuple[Estimate, str | None], ...]
-    """The value and mark of each of the numbers that everybody looks for."""
+    numbers: tuple[tuple[str, Estimate, str | None], ...]
+    """The key, value and mark of each of the numbers that everybody looks for."""
     better: tuple[str, ...]
     worse: tuple[str, ...]
 
@@ -100,7 +106,7 @@ def moved(comparison: Comparison) -> tuple[tuple[str, ...], list[Moved]]:
         rows.append(
             Moved(
                 model.name,
-                tuple((model.metrics[key], marks[key]) for key in keys),
+                tuple((key, model.metrics[key], marks[key]) for key in keys),
                 tuple(words.metric(key, kind).title for key in keys if marks[key] == "better"),
                 tuple(words.metric(key, kind).title for key in keys if marks[key] == "worse"),
             )

@@ -181,6 +181,9 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
     panels = pictures.label_panels(evaluation) if evaluation.kind == "multilabel" else []
     groups = list(pictures.diagrams(evaluation))
     main, by_group = first_screen.main_diagrams(groups, evaluation), group_pairs(evaluation)
+    shifts, finding = pictures.class_shifts(evaluation), ()
+    if shifts is not None and first_screen.is_about_classes(evaluation):
+        main, shifts, finding = None, None, (shifts, pictures.confidence_overlay(evaluation))
     further = [each for each in groups if each is not main]
     table, detection = tables.metric_table(evaluation), shapes.detection_picture(evaluation)
     shape_groups, choice = shapes.shape_groups(evaluation), tables.choice_rows(evaluation)
@@ -212,6 +215,9 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
         "null_groups": _null_groups(evaluation),
         "null_pictures": pictures.error_pictures(tables.ordered_arms(evaluation), evaluation),
         "main_diagrams": main,
+        "shifts": shifts,
+        "finding_legend": pictures.legend(("Before", "After")[: 1 + (after is not None)], of="overlay-key"),
+        "finding": [each for each in finding if each is not None],
         "diagrams": further,
         "shape_groups": shape_groups,
         "detection": detection,

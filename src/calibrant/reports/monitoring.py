@@ -1,4 +1,4 @@
-"""The report of a monitor: is there an alarm, what speaks for it, and each window in numbers."""
+"""The report of a monitor: alarm, evidence and the numbers of each window."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SIZE = (4.2, 2.6)  # inches
 
 
 def headline(found: Monitoring) -> str:
-    """Whether there is an alarm, in a sentence."""
+    """Alarm or no alarm, in a sentence."""
     test = deciding(found)
     if test.alarm is None:
         return "No alarm: no evidence against the model so far."
-    about = f", clearest of: {test.about}" if test.about else ""
+    about = f", clearest for {test.about}" if test.about else ""
     end, start = found.windows[test.alarm].end, found.windows[test.since or 0].start
     return f"Alarm at {end}, most likely since {start}{about}."
 
@@ -43,14 +43,15 @@ def context(found: Monitoring) -> dict[str, object]:
 
 def _sections(found: Monitoring) -> Iterator[Section]:
     yield Section(
-        title="What was asked, and what speaks for it",
+        title="Tests and evidence",
         points=tuple(
-            f"{'Decides' if test.decides else 'Noted only'}: {test.sentence}" for test in found.tests
+            f"{'Decides' if test.decides else 'Noted only'}: {test.sentence}"
+            for test in sorted(found.tests, key=lambda test: not test.decides)
         ),
         pictures=(
             _picture(
                 "evidence",
-                "Evidence at the end of each window; dashed: the level of an alarm",
+                "Evidence at the end of each window (dashed: alarm level)",
                 deciding(found).sentence,
                 lambda ax: evidence_diagram(found, ax=ax),
             ),
@@ -62,15 +63,15 @@ def _sections(found: Monitoring) -> Iterator[Section]:
             ),
             _picture(
                 "means",
-                "What was stated, and what happened",
+                "Predicted and actual rates",
                 _spoken(found),
                 lambda ax: window_diagram(found, means_of(found), ax=ax).set_ylabel("mean"),
             ),
         ),
-        note="Evidence accounts for looking after every window. Intervals are those of a window alone: of a "
-        "hundred windows of a good model five lie outside.",
+        note="The evidence stays valid however often you check. Each interval is for one window only: a "
+        "calibrated model falls outside it in about 5 of 100 windows.",
     )
-    yield Section(title="Window by window", table=_table(found))
+    yield Section(title="Windows", table=_table(found))
 
 
 def _picture(name: str, caption: str, label: str, draw: Callable[[Axes], object]) -> Picture:
@@ -89,7 +90,7 @@ def _spoken(found: Monitoring) -> str:
 def _table(found: Monitoring) -> SectionTable:
     evidence = deciding(found).log10_evidence
     return SectionTable(
-        label="The windows in numbers",
+        label="Numbers of each window",
         columns=(*titles(found), "evidence"),
         rows=tuple(
             (

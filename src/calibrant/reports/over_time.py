@@ -1,4 +1,4 @@
-"""What a stream's windows show, for the terminal and for the page."""
+"""Windows of a stream, for the terminal and the report."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from calibrant.evaluation.quantities.ece import ECE
 from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
 from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
 from calibrant.evaluation.quantities.prevalence import PREVALENCE
-from calibrant.reports.words import MISSING, interval, number
+from calibrant.reports.words import MISSING, brief
 
 
 def means_of(found: Monitoring) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Keys of what is stated on average and of what happens, and what they are called."""
+    """Keys and titles of the predicted and the actual rate."""
     if found.kind in {"binary", "multilabel"}:
-        return (MEAN_PROBABILITY.key, "stated"), (PREVALENCE.key, "positive")
-    return (MEAN_CONFIDENCE.key, "stated"), (ACCURACY.key, "right")
+        return (MEAN_PROBABILITY.key, "predicted"), (PREVALENCE.key, "actual")
+    return (MEAN_CONFIDENCE.key, "confidence"), (ACCURACY.key, "accuracy")
 
 
 def deciding(found: Monitoring) -> SequentialTest:
@@ -26,17 +26,17 @@ def deciding(found: Monitoring) -> SequentialTest:
 
 
 def titles(found: Monitoring) -> Sequence[str]:
-    """What the columns of windows are called, without the evidence."""
-    (_, stated), (_, happened) = means_of(found)
-    return ("window", "labelled", stated, happened, "ECE", "95%")
+    """Titles of the columns, without the evidence."""
+    (_, predicted), (_, actual) = means_of(found)
+    return ("window", "labelled", predicted, actual, "ECE", "95%")
 
 
 def window_cells(window: Window, found: Monitoring) -> tuple[str, ...]:
     """Means, ECE and its interval of a window; nothing where too few labels are known."""
     metrics = window.metrics
-    means = [number(metrics[key].value) if key in metrics else MISSING for key, _ in means_of(found)]
+    means = [brief(metrics[key], key)[0] if key in metrics else MISSING for key, _ in means_of(found)]
     error = metrics.get(ECE.key)
     return (
         *means,
-        *((MISSING, "") if error is None else (number(error.value), interval(error))),
+        *((MISSING, "") if error is None else brief(error)),
     )

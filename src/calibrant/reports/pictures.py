@@ -11,11 +11,12 @@ from matplotlib.figure import Figure
 from calibrant.evaluation.quantities import roster
 from calibrant.evaluation.result import Arm, ComparedModel, Comparison, Curve, Evaluation
 from calibrant.reports import figures, tables, words
-from calibrant.reports.figure_data import curves_csv, errors_csv
+from calibrant.reports.figure_data import classes_csv, curves_csv, errors_csv
 from calibrant.reports.svg import to_svg
 
 MOST_PANELS = 24  # small diagrams of a multilabel report; each adds about 15 kB
 MOST_OVERLAID = 8  # curves in one picture
+MOST_SHIFTS = 14  # classes in one picture
 WIDTH, HEIGHT = 2.55, 3.25  # inches of a diagram: two stand side by side on a phone, their letters legible
 
 
@@ -127,6 +128,46 @@ def _spoken(title: str, curve: Curve) -> str:
     )
 
 
+def class_shifts(evaluation: Evaluation) -> Picture | None:
+    """Average probability against actual rate of the classes furthest off; ``None`` if noise is unknown."""
+    pairs = [pair for pair in tables.class_pairs(evaluation) if pair.before.noise_floor]
+    if evaluation.kind == "binary" or not pairs:
+        return None
+    shown = sorted(pairs, key=lambda pair: -tables.shift(pair.before))[:MOST_SHIFTS]
+    after = tables.recommended(evaluation)
+    arms = {"before": [pair.before for pair in shown]}
+    if after is not None:
+        arms["after"] = [pair.after for pair in shown if pair.after is not None]
+    figure = Figure(figsize=(4.2, 0.55 + 0.2 * len(shown)), layout="constrained")
+    figures.class_shifts(*arms.values(), ax=figure.add_subplot())
+    spoken = [
+        f"{name}: {row.name} {words.percent(row.mean_probability)} predicted, "
+        f"{words.percent(row.prevalence)} actual"
+        for name, rows in arms.items()
+        for row in rows
+    ]
+    noun = "label" if evaluation.kind == "multilabel" else "class"
+    nouns = words.plural(len(shown), noun, f"{noun}s" if noun == "label" else "classes")
+    caption = nouns if len(shown) == len(pairs) else f"{len(shown)} of {len(pairs)} {nouns.split()[1]}"
+    label = f"Predicted minus actual rate of {caption}. {'; '.join(spoken)}."
+    return Picture(to_svg(figure, label=label, name="shifts"), caption, csv=classes_csv(arms))
+
+
+def confidence_overlay(evaluation: Evaluation) -> Picture | None:
+    """The reliability diagrams before and after the recommended repair in one."""
+    curves = {
+        name: tables.whole_curves(arm, evaluation.kind)
+        for name, arm in zip(("before", "after"), tables.before_and_after(evaluation), strict=False)
+    }
+    if not all(curves.values()):
+        return None
+    first = {name: each[0] for name, each in curves.items()}
+    figure = Figure(figsize=(WIDTH, WIDTH), layout="constrained")
+    figures.reliability_comparison(first, ax=figure.add_subplot(), legend=False)
+    spoken = " ".join(_spoken(name, curve) for name, curve in first.items())
+    return Picture(to_svg(figure, label=spoken, name="overlay"), "Confidence", csv=curves_csv(first))
+
+
 def label_panels(evaluation: Evaluation) -> list[Picture]:
     """Small diagrams of the labels, before and after in one, the largest error first."""
     arms = shown_arms(evaluation)
@@ -165,16 +206,16 @@ def overlay(comparison: Comparison, curve_name: str, name: str, *, small: bool) 
     return Picture(to_svg(figure, label=spoken, name=name), curve_name, csv=curves_csv(curves))
 
 
-def legend(names: Sequence[str]) -> list[tuple[str, Markup]]:
-    """What the curves of :func:`reliability_comparison` are called, each with a piece of its line."""
-    return [(name, _swatch(position)) for position, name in enumerate(names)]
+def legend(names: Sequence[str], *, of: str = "swatch") -> list[tuple[str, Markup]]:
+    """Names of the curves of :func:`reliability_comparison`, and their lines; ``of`` starts their ids."""
+    return [(name, _swatch(position, f"{of}{position}")) for position, name in enumerate(names)]
 
 
-def _swatch(position: int) -> Markup:
+def _swatch(position: int, identifier: str) -> Markup:
     """A piece of the line of the curve at ``position``."""
     colour, shape, dashes = figures.series(position)
     figure = Figure(figsize=(0.4, 0.16))
     ax = figure.add_axes((0, 0, 1, 1))
     ax.set_axis_off()
     ax.plot([0, 1, 2], [0, 0, 0], color=colour, marker=shape, markersize=4.5, linestyle=dashes, markevery=[1])
-    return to_svg(figure, label="", name=f"swatch{position}")
+    return to_svg(figure, label="", name=identifier)

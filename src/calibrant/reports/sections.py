@@ -15,7 +15,7 @@ class SectionTable:
     """A table whose first column names the rows."""
 
     label: str
-    """What a reader who cannot see the table is told it is."""
+    """Description for readers who cannot see the table."""
     groups: tuple[tuple[str, int], ...] = ()
     """Titles above the columns, each with the number of columns it spans."""
     columns: tuple[str, ...]

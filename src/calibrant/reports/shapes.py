@@ -1,4 +1,4 @@
-"""The pictures without bins, and those of foreign samples, composed for the page."""
+"""Figures without bins and of out-of-distribution detection, composed for the page."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from calibrant.reports.svg import to_svg
 
 DETECTION = {
     "auroc": "AUROC",
-    "aupr": "AUPR, foreign samples positive",
+    "aupr": "AUPR, out-of-distribution samples positive",
     "aupr_in": "AUPR, test samples positive",
-    "fpr_at_95": "Test samples flagged where 95 % of the foreign ones are",
-    "fpr_at_95_in": "Foreign samples let through where 95 % of the test samples are",
+    "fpr_at_95": "Test samples flagged at a threshold that flags 95% of the others",
+    "fpr_at_95_in": "Out-of-distribution samples passed at a threshold that passes 95% of the test samples",
 }
 
 
@@ -74,7 +74,7 @@ def _witness(title: str, shapes: Shapes, name: str) -> Picture:
         f"{words.number(shapes.witness.value)}; above zero the model is {too_little}, below {too_much}."
     )
     data = lines_csv("stated", "witness", {title: (shapes.witness.points, shapes.witness.values)})
-    return Picture(to_svg(figure, label=label, name=name), f"{title}: where it errs", csv=data)
+    return Picture(to_svg(figure, label=label, name=name), f"{title}: local errors", csv=data)
 
 
 def _risk(of: dict[str, Shapes], name: str) -> Picture | None:
@@ -121,7 +121,7 @@ def _with_interval(estimate: Estimate) -> str:
 
 
 def detection_picture(evaluation: Evaluation) -> Picture | None:
-    """ROC curves of the detection of foreign samples, for every arm."""
+    """ROC curves of out-of-distribution detection, for every arm."""
     found = evaluation.out_of_distribution
     if found is None:
         return None
@@ -129,9 +129,9 @@ def detection_picture(evaluation: Evaluation) -> Picture | None:
     curves = {arm.title: arm.roc for arm in found.arms[:MOST_OVERLAID]}
     ax = roc_diagram(curves, ax=figure.add_subplot())
     ax.set_xlabel("test samples flagged")
-    ax.set_ylabel("foreign samples flagged")
+    ax.set_ylabel("out-of-distribution samples flagged")
     svg = to_svg(figure, label=found.sentence, name="detection")
-    return Picture(svg, "Foreign against test samples", csv=_roc_csv(curves))
+    return Picture(svg, "Out-of-distribution against test samples", csv=_roc_csv(curves))
 
 
 def detection_rows(

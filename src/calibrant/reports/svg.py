@@ -33,7 +33,7 @@ def to_svg(figure: Figure, *, label: str, name: str) -> Markup:
 
     Args:
         figure: Drawn within :func:`~calibrant.reports.figures.drawing.drawing_style`.
-        label: What a reader who cannot see the picture is told; empty for mere decoration.
+        label: Description for readers who cannot see the picture; empty for mere decoration.
         name: Starts every identifier, so that no two pictures of a page share one.
     """
     buffer = io.StringIO()

@@ -11,8 +11,10 @@ from calibrant.evaluation.choice import ChoiceRow
 from calibrant.evaluation.phrases import p_value
 from calibrant.evaluation.quantities.accuracy import ACCURACY
 from calibrant.evaluation.quantities.auroc import AUROC
+from calibrant.evaluation.quantities.brier_skill import BRIER_SKILL
 from calibrant.evaluation.quantities.prevalence import PREVALENCE
 from calibrant.evaluation.quantities.roster import place
+from calibrant.evaluation.verdict.checks import PHRASES
 from calibrant.reports.words import SECTIONS, goodness, mark_of_change, metric, number, percent
 
 MAIN_ROWS = 6
@@ -147,7 +149,7 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
     groups: dict[str, list[MetricRow]] = {group: [] for group in SECTIONS}
     missing: dict[str, list[str]] = {}
     in_short: set[str] = set()
-    also = named(found) | ({AUROC.key} if is_rare(found) else set())
+    also = named(found) | ({AUROC.key, BRIER_SKILL.key} if is_rare(found) else set())
     trivial = trivial_accuracy(found)
     for key in sorted({key for part in parts for key in part.metrics}, key=place):
         words = metric(key, found.kind)
@@ -259,6 +261,11 @@ def class_pairs(evaluation: result.Evaluation) -> list[ClassPair]:
     return sorted(pairs, key=lambda pair: -pair.before.ece)
 
 
+def shift(row: result.ClassRow) -> float:
+    """The distance of the average probability from the actual rate, in noise floors."""
+    return abs(row.mean_probability - row.prevalence) / row.noise_floor if row.noise_floor else 0.0
+
+
 def recommended(evaluation: result.Evaluation) -> result.Arm | None:
     """The arm that is recommended, ``None`` where that is to leave the predictions as they came."""
     name = evaluation.verdict.recommended
@@ -277,7 +284,7 @@ def nulls_of(arms: Sequence[result.Arm], key: str) -> list[result.NullError]:
 
 
 def shown_second(evaluation: result.Evaluation) -> result.Arm | None:
-    """The arm whose diagrams stand beside the uncalibrated ones: the recommended, else the first there is."""
+    """The arm shown next to the uncalibrated one: the recommended, else the first."""
     return recommended(evaluation) or next(iter(evaluation.arms[1:]), None)
 
 
@@ -286,7 +293,8 @@ def tests_sentence(comparison: result.Comparison) -> str:
     if not all(model.parts for model in comparison.models):
         return ""
     failing = {
-        model.name: [part.name for part in model.parts if not part.holds] for model in comparison.models
+        model.name: [PHRASES[part.name] for part in model.parts if not part.holds]
+        for model in comparison.models
     }
     off = [f"{name} ({', '.join(parts)})" for name, parts in failing.items() if parts]
     rest = [name for name, parts in failing.items() if not parts]

@@ -30,6 +30,7 @@ from calibrant.reports.labels import labels_down
 from calibrant.reports.words import MARK_OF, brief, metric, number, percent, plural, shortened
 
 CELL = 19  # of a comparison's table
+FLOOR = 14  # of its last column
 ONE_LINE = 96  # columns: narrower terminals show intervals below their values
 MOST_WARNINGS = 3  # of one calibrator
 NAME = 22  # of a model, with two blanks
@@ -103,7 +104,7 @@ def render_comparison(comparison: Comparison, console: Console, *, verbose: bool
     Args:
         comparison: What :func:`calibrant.compare` returned.
         console: Where to print; its width decides how many metrics the table shows.
-        verbose: Also print how often the intervals contain the true value.
+        verbose: Also print the verdict in full and how often the intervals contain the true value.
     """
     first = comparison.models[0].name
     paired = (
@@ -114,23 +115,25 @@ def render_comparison(comparison: Comparison, console: Console, *, verbose: bool
     _print(
         console,
         [
-            Text(comparison.verdict, style="bold"),
-            *_warned(comparison.warnings),
+            Text(comparison.short or comparison.verdict, style="bold"),
             *(Text(said) for said in [tables.tests_sentence(comparison)] if said),
-            Text(paired),
+            *_warned(comparison.warnings),
             Text(),
-            _models_down(comparison, console.width),
+            *_models_down(comparison, console.width),
+            Text(paired, style="dim"),
             *(
                 Text(sentence, style="dim")
-                for sentence in (
-                    tables.coverage_sentence(comparison) if verbose else "",
-                    *_holes(tables.metric_table(comparison), range(len(comparison.models))),
-                )
-                if sentence
+                for sentence in _holes(tables.metric_table(comparison), range(len(comparison.models)))
             ),
+            *(Text(said, style="dim") for said in _comparison_method(comparison) if verbose and said),
             *_notes(comparison.notes),
         ],
     )
+
+
+def _comparison_method(comparison: Comparison) -> Iterable[str]:
+    yield comparison.verdict
+    yield from (tables.outside_sentence(comparison.models), tables.coverage_sentence(comparison))
 
 
 def _checks(checks: Sequence[Check]) -> Iterable[RenderableType]:
@@ -198,19 +201,31 @@ def _method(evaluation: Evaluation) -> Iterable[str]:
     yield from filter(None, (tables.outside_sentence(evaluation.arms), tables.coverage_sentence(evaluation)))
 
 
-def _models_down(comparison: Comparison, width: int) -> Table:
-    """Models as rows, as many metrics as columns as fit."""
-    found = tables.metric_table(comparison)
+def _models_down(comparison: Comparison, width: int) -> Iterable[RenderableType]:
+    """Models as rows, as many metrics as columns as fit, and the noise floor of the first."""
+    found, level = tables.metric_table(comparison), percent(comparison.settings.level)
     ranked = sorted((row.rank, k) for k, row in enumerate(found.rows) if row.rank is not None)
-    rows = [found.rows[k] for _, k in ranked][: max(1, (width - NAME) // CELL)]
+    first = found.rows[ranked[0][1]]
+    floors = [next((n.upper for n in each.null if n.metric == first.key), None) for each in found.columns]
+    room = FLOOR if any(floors) and width >= NAME + 3 * CELL + FLOOR else 0
+    rows = [found.rows[k] for _, k in ranked][: max(1, (width - NAME - room) // CELL)]
     grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
-    grid.add_column(Text(f"{percent(comparison.settings.level)} intervals", style="dim"), overflow="fold")
+    grid.add_column(Text(f"{level} intervals", style="dim"), overflow="fold")
     for row in rows:
         grid.add_column(Text(row.title), justify="right", width=CELL - 3)
+    if room:
+        grid.add_column("noise floor", justify="right", width=FLOOR - 3)
     for place, column in enumerate(found.columns):
-        cells = (_cell(row.cells[place], row.key, "\n") for row in rows)
-        grid.add_row(Text(shortened(column.title, most=NAME - 2)), *cells)
-    return grid
+        cells = [_cell(row.cells[place], row.key, "\n") for row in rows]
+        floor = [Text(brief(Estimate(value=floors[place]))[0])] if room else []
+        grid.add_row(Text(shortened(column.title, most=NAME - 2)), *cells, *floor)
+    yield grid
+    if room:
+        yield Text(
+            f"Noise floor: a perfectly calibrated model's {first.title} stays below it in {level} of "
+            "samples of this size.",
+            style="dim",
+        )
 
 
 def _cell(cell: tables.Cell, key: str, between: str) -> Text:

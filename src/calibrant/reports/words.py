@@ -186,7 +186,7 @@ def shortened(name: str, *, most: int = 28) -> str:
 
 
 def misses(curve_name: str) -> tuple[str, str]:
-    """What is said of bins below and above the diagonal: of the top label, and of an event.
+    """Words for bins below and above the diagonal, of the top label or of an event.
 
     Example:
         >>> misses("top label"), misses("positive class")

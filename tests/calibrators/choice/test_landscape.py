@@ -225,7 +225,7 @@ def test_doubts() -> None:
     logits, labels = drawn(300)
     one = objective_landscape(logits, torch.zeros_like(labels), num_resamples=5)
     assert one.trouble == (
-        "classes 1, 2, 3, 4 never occur among the labels, so nothing tells how probable they are",
+        "classes 1, 2, 3, 4 never occur among the labels, so the fit can't know how probable they are",
     )
     level = objective_landscape(torch.zeros_like(logits), labels, num_resamples=5)
     assert level.trouble == ("the logits of every sample are all equal",)

@@ -137,7 +137,7 @@ def test_the_file_that_is_judged_is_not_fitted_on(made: Maker) -> None:
     files = [Source(name=name, sha256=digit * 64, format="npz") for name, digit in (("a", "0"), ("b", "1"))]
     first, same, other = (made("binary", 50, source=files[place]) for place in (0, 0, 1))
     for calibration in (first, same):
-        with pytest.raises(InputError, match="leave it out, and the file's own calibration split is used"):
+        with pytest.raises(InputError, match="without it, the file's own calibration split is used"):
             choose_split(first, calibration, 0)
     assert choose_split(first, other, 0).words == "all 50 samples of b"
 
@@ -149,5 +149,5 @@ def test_parts_of_one_file_may_be_fitted_on_and_judged(made: Maker) -> None:
     assert choose_split(first, second, 0).words == "all 50 samples of a"
     undivided = made("binary", 50, source=file, split=np.arange(50) % 2)
     for judged, fitted in ((undivided, second), (second, undivided)):
-        with pytest.raises(InputError, match="must be other predictions than those that are judged"):
+        with pytest.raises(InputError, match="must be other predictions than those evaluated"):
             choose_split(judged, fitted, 0)

@@ -35,7 +35,7 @@ def test_a_bad_group_fails_what_all_samples_pass() -> None:
     ]
     assert not found.passed
     sentence = found.checks[2].sentence
-    assert sentence.startswith("Group reseller: The calibration error (ECE) of the positive class of 0.")
+    assert sentence.startswith("Group reseller: The calibration error (ECE) of the positive class is 0.")
     assert sentence.endswith("% actual.")
     assert check(predictions, {"ece": 0.05}, groups="none").passed
     assert check(predictions, {"ece": 0.05}, groups=["direct"]).passed
@@ -87,7 +87,7 @@ def test_groups_that_nothing_holds_are_refused() -> None:
     predictions = table(gap=0.0, sizes={"a": 50, "b": 50}, bad="")
     with pytest.raises(InputError, match="must name groups"):
         check(predictions, {"ece": 0.2}, groups=[], bootstrap=100)
-    with pytest.raises(InputError, match="calibration errors only"):
+    with pytest.raises(InputError, match="need a limit of a calibration error"):
         check(predictions, {"accuracy": 0.2}, groups=["a"], bootstrap=100)
 
 

@@ -23,8 +23,8 @@ def test_the_classes_are_gated(made: Maker) -> None:
     (failed,) = check(off, {KEY: 0.01}, bootstrap=200).checks
     assert failed.outcome == "fail"
     assert failed.p_value == 1 / 201
-    assert failed.sentence.startswith("The class-wise calibration error of 0.")
-    assert "beyond sampling noise: a model whose true error is 0.01 shows at most" in failed.sentence
+    assert failed.sentence.startswith("The classwise calibration error is 0.")
+    assert "This is more than noise: a model with a true error of 0.01 stays below" in failed.sentence
     assert check(off, {KEY: 0.3}, bootstrap=50).checks[0].outcome == "pass"
 
 

@@ -212,7 +212,7 @@ def test_foreign_samples_are_told_apart_as_in_memory(tmp_path, monkeypatch) -> N
     monkeypatch.setattr(others, "MOST_FAMILIAR", 50)
     found = evaluate(table, **how)
     assert 20 < found.out_of_distribution.num_in < 90
-    assert sum("random ones of the table" in note for note in found.notes) == 1
+    assert sum("random samples of the table" in note for note in found.notes) == 1
 
 
 def largest(number: int = ROWS, *, seed: int = 0) -> dict[str, list[object]]:
@@ -347,7 +347,7 @@ def test_groups_are_repaired_by_random_rows_of_a_table(tmp_path, monkeypatch) ->
     assert "fitted on" in said[0]
     arguments = ("evaluate", "a.parquet", "--engine", "serial", "--bootstrap", "10", "--method", "platt")
     done = call(*arguments, "--by-group", "--group-column", "group", folder=tmp_path)
-    assert (done.returncode, "One for each" in done.stdout or "one for each" in done.stdout) == (0, True)
+    assert (done.returncode, "One per group" in done.stdout) == (0, True)
     written(tmp_path / "b.parquet", several())
     refused = call("evaluate", "b.parquet", "--engine", "serial", "--by-group", folder=tmp_path)
     assert "--by-group needs `groups` in b.parquet" in one_line(refused.stderr)

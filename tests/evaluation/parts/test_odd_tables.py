@@ -199,9 +199,9 @@ def test_tables_dealt_out_differently_are_not_paired(tmp_path) -> None:
     apart = table(tmp_path / "b.parquet", given | {"cluster": [f"c{k // 2}" for k in range(400)]})
     found = compare([("a", plain), ("b", apart)], bootstrap=10, null_draws=10)
     assert not found.paired
-    assert any("dealt out to other batches" in note for note in found.notes)
+    assert any("split into other batches" in note for note in found.notes)
     against = check(plain, baseline=apart, bootstrap=10)
-    assert (against.paired, sum("dealt out to other" in note for note in against.notes)) == (False, 1)
+    assert (against.paired, sum("split into other" in note for note in against.notes)) == (False, 1)
 
 
 def test_other_weights_are_other_samples(tmp_path) -> None:

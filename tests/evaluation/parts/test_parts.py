@@ -72,7 +72,7 @@ def test_values_are_those_of_the_rows_in_memory(both, judged) -> None:
     for key, rel in (("nll", 0.6), ("auroc", 0.25)):  # of 20 resamples, and of 256 batches
         width, expected = (each.arms[0].metrics[key] for each in (mine, theirs))
         assert width.high - width.low == pytest.approx(expected.high - expected.low, rel=rel)
-    assert any("dealt out to 256 batches" in note for note in mine.notes)
+    assert any("split into 256 batches" in note for note in mine.notes)
     assert json.loads(mine.to_json())["settings"]["clusters"] == 250  # the others hold rows to fit on only
 
 

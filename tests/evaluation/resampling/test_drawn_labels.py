@@ -132,10 +132,16 @@ def test_a_far_value_counts_once_among_many() -> None:
 
 def test_each_class_is_held_against_the_furthest_of_all() -> None:
     """The p-value of a class is the share of draws in which any class is as far off, on either side."""
-    null = ClassNull(scores=np.array([-3.5, 0.5, 1.5]), farthest=np.array([1.0, 2.0, 3.0]))
+    null = ClassNull(
+        scores=np.array([-3.5, 0.5, 1.5]),
+        deviations=np.array([0.1, 0.2, 0.4]),
+        farthest=np.array([1.0, 2.0, 3.0]),
+    )
     np.testing.assert_allclose(null.adjusted_p_values(), [1 / 4, 1.0, 3 / 4])
-    undrawn = ClassNull(scores=np.array([-3.0, 0.5]))  # by the normal distribution
+    np.testing.assert_allclose(null.noise_floors(0.5), [0.2, 0.4, 0.8])
+    undrawn = ClassNull(scores=np.array([-3.0, 0.5]), deviations=np.array([0.1, 0.2]))  # by the normal
     np.testing.assert_allclose(undrawn.adjusted_p_values(), [0.0054, 1.0], atol=1e-5)
+    np.testing.assert_allclose(undrawn.noise_floors(0.95), [0.2241, 0.4483], atol=1e-4)
 
 
 def test_the_class_wise_error_of_a_truth() -> None:

@@ -253,4 +253,4 @@ def test_so_few_samples_change_nothing_beyond_noise(num_samples: int, known: boo
     assert change.value < -0.1
     assert (change.low is not None) is known
     assert (change.reason == "no interval: too few samples") is not known
-    assert ("noise could explain" in found.verdict.partition("NLL")[2]) is not known
+    assert ("noise could explain" in found.verdict.partition("log loss")[2]) is not known

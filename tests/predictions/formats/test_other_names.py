@@ -335,7 +335,7 @@ def test_stated_confidences_of_generated_answers(tmp_path) -> None:
     unread = 'a confidence that is not understood and are left out, such as "4. Confidence: 80-90%".'
     assert f"1 of 5 answers state {unread}" in found.notes
     assert "1 of 5 answers are not marked right or wrong by `exact_match` and are left out." in found.notes
-    assert "Of the filters strict, flexible the first is judged." in found.notes
+    assert "Of the filters strict, flexible the first is used." in found.notes
     repaired = found.replace_probs([0.8, 0.3])
     for out in (tmp_path / "out.jsonl", tmp_path / "out.json"):  # which samples remain, and what they are now
         save_in_form_of(tmp_path / "s.jsonl", out, repaired)

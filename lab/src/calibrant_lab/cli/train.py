@@ -145,7 +145,7 @@ def _show(run: Run) -> None:
     row = run.kept_row
     value = row["calibration_temperature"]
     best = "" if value is None else f"; its best temperature on the calibration split is {value:.3g}"
-    typer.echo(f"judged:      the network after epoch {row['epoch']}{best}")
+    typer.echo(f"evaluated:   the network after epoch {row['epoch']}{best}")
     for name, said in cost_facts(run.cost).items():
         typer.echo(f"{name}:        {said}")
     if run.folder.foreign_predictions.is_file():

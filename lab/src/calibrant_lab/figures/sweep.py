@@ -42,7 +42,7 @@ class Curve:
 
 
 def sweep_figure(panels: Mapping[str, Sequence[Curve]], *, across: str, by: str = "") -> Figure:
-    """A panel for each quantity: small marks are runs, large ones means, bars 95 % intervals of the means.
+    """A panel for each quantity: small marks are runs, large ones means, bars 95% intervals of the means.
 
     Args:
         panels: Curves by what is drawn upwards.

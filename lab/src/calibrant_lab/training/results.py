@@ -99,7 +99,7 @@ def _write_shifted(job: Job, clean: Predictions, shifted: Sequence[Shifted]) -> 
         return None
     results = ShiftResults(job, clean)
     for place, each in enumerate(shifted):
-        job.listener.stage(f"judging {each.shift.corruption} {each.shift.severity}", place / len(shifted))
+        job.listener.stage(f"evaluating {each.shift.corruption} {each.shift.severity}", place / len(shifted))
         results.add(each)
     return shift_section(results.write())
 

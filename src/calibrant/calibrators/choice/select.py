@@ -210,7 +210,7 @@ def select(
                 whole = calibrator.fit(checked.scores, checked.target, weights=checked.weights)
                 held_out, on_others[text] = _held_out_losses(whole, checked, numbers, criterion)
                 if bool(held_out.isnan().any()):
-                    failures.append(f"{text} could not be judged: a loss of it is not a number")
+                    failures.append(f"{text} failed: its loss is not a number")
                 else:
                     losses[text], fitted[text] = held_out, whole
             except (InputError, ConvergenceError) as error:

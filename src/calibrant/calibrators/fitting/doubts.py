@@ -73,7 +73,7 @@ def with_doubts_of_data(solution: Solution, samples: Samples, *, in_any_unit: bo
 
 
 def absent_classes(labels: Int[Tensor, " N"], num_classes: int) -> tuple[str, ...]:
-    """What to say of classes without a sample."""
+    """A warning of classes without a sample."""
     absent = (torch.bincount(labels, minlength=num_classes) == 0).nonzero()[:, 0].tolist()
     if not absent:
         return ()
@@ -81,7 +81,7 @@ def absent_classes(labels: Int[Tensor, " N"], num_classes: int) -> tuple[str, ..
     more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
     one = len(absent) == 1
     who, occur, how = ("class", "occurs", "it is") if one else ("classes", "occur", "they are")
-    return (f"{who} {named}{more} never {occur} among the labels, so nothing tells how probable {how}",)
+    return (f"{who} {named}{more} never {occur} among the labels, so the fit can't know how probable {how}",)
 
 
 def _is_misleading(samples: Samples) -> bool:
@@ -107,16 +107,16 @@ def _is_misleading(samples: Samples) -> bool:
 
 
 def _of_another_unit(samples: Samples) -> tuple[str, ...]:
-    """What to say of logits that are no log-probabilities, whatever temperature of usual size they have."""
+    """A warning of logits that no temperature of usual size turns into log-probabilities."""
     if bool(samples.correct.all()):
         return ()
     if likelihood_slopes(samples, 1 / _LARGEST).first > 0:
-        likeliest = f"above {_LARGEST:g}"
+        best = f"above {_LARGEST:g}"
     elif likelihood_slopes(samples, _LARGEST).first < 0:
-        likeliest = f"below {1 / _LARGEST:g}"
+        best = f"below {1 / _LARGEST:g}"
     else:
         return ()
-    return (f"the likeliest temperature is {likeliest}: {_ANOTHER_UNIT}",)
+    return (f"the best temperature is {best}: {_ANOTHER_UNIT}",)
 
 
 def _rounded(samples: Samples) -> tuple[str, ...]:

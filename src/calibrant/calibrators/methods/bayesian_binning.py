@@ -18,7 +18,7 @@ _NEGLIGIBLE = 1e-4  # weight relative to the largest
 
 
 class BayesianBinning(EventCalibrator):
-    r"""Histogram binning averaged over numbers of bins, weighed by how likely each makes the data (BBQ).
+    r"""Histogram binning, averaged over numbers of bins (BBQ).
 
     .. math::
        \hat p = \sum_B w_B \frac{m_b + \alpha_b}{N_b + N'/B}, \qquad

@@ -25,7 +25,7 @@ _HUGE = 1e150  # the square of which is a number
 
 
 class BetaCalibration(Calibrator):
-    r"""The map that is right where the scores of either class are beta-distributed.
+    r"""Fit a three-parameter curve, suited to beta-distributed scores.
 
     .. math:: \hat p = \sigma\left( a \log p - b \log(1 - p) + c \right), \qquad a, b \ge 0
 

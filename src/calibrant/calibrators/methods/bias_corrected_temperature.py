@@ -18,7 +18,7 @@ _FARTHEST = 30.0  # biases apart; beyond, they only grow because nothing holds t
 
 
 class BiasCorrectedTemperatureScaling(LinearScaling):
-    r"""One temperature, and a shift for every class, by maximum likelihood (BCTS).
+    r"""Divide the logits by one number and shift each class (BCTS).
 
     .. math:: \hat p = \mathrm{softmax}(z / T + b)
 

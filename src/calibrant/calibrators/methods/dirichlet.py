@@ -20,7 +20,7 @@ _USUAL = 1e-3  # of either penalty
 
 
 class DirichletCalibration(LinearScaling):
-    r"""A matrix and a shift on log-probabilities, with off-diagonal and intercept regularisation (ODIR).
+    r"""Matrix scaling of log-probabilities, with off-diagonal and intercept regularisation.
 
     .. math::
        \hat p = \mathrm{softmax}(W \log p + b), \qquad

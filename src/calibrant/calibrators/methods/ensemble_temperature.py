@@ -23,7 +23,7 @@ _SHARES = ("tempered", "plain", "uniform")
 
 
 class EnsembleTemperatureScaling(Calibrator):
-    r"""A mixture of the tempered, the original and the uniform probabilities.
+    r"""Mix the tempered, the original and uniform probabilities.
 
     .. math:: \hat p = w_1 \, \mathrm{softmax}(z / T) + w_2 \, \mathrm{softmax}(z) + \frac{w_3}{C}
 

@@ -43,7 +43,7 @@ _NUM_FOLDS = 5
 
 
 class FocalTemperatureScaling(Calibrator):
-    r"""Divide the logits by a temperature, then apply the focal calibration map.
+    r"""Divide the logits by a temperature, then apply the focal map.
 
     .. math:: \hat p = \rho_\gamma(\mathrm{softmax}(z / T)), \quad T \in [10^{-4}, 10^4],\ \gamma \in (-1, 50]
 

@@ -19,7 +19,7 @@ HistogramBins: TypeAlias = Literal["mass", "width"]
 
 
 class HistogramBinning(EventCalibrator):
-    r"""The share of events among samples of about the same probability.
+    r"""Replace each probability by the actual rate in its bin.
 
     .. math:: \hat p = \frac{\sum_{i \in b} y_i + m \, \bar p_b}{N_b + m}
 

@@ -19,7 +19,7 @@ EventMaps: TypeAlias = Literal["one_vs_rest", "shared"]
 
 
 class IsotonicCalibration(EventCalibrator):
-    r"""The best increasing function of the probability.
+    r"""Fit the best increasing function of the probability.
 
     .. math::
        \hat p_k \propto (1 - \epsilon) f_k(p_k) + \epsilon \, p_k, \qquad

@@ -10,7 +10,7 @@ from calibrant.calibrators.fitting.regression import Fitted
 
 
 class MatrixScaling(LinearScaling):
-    r"""A matrix and a shift, by maximum likelihood.
+    r"""Multiply the logits by a matrix and shift them.
 
     .. math:: \hat p = \mathrm{softmax}(W z + b)
 

@@ -18,7 +18,7 @@ from calibrant.calibrators.fitting.samples import Samples
 
 
 class PlattScaling(Calibrator):
-    r"""Slope and intercept on log-odds, by maximum likelihood.
+    r"""Fit a slope and an intercept to the log-odds.
 
     .. math:: \hat p = \sigma(a s + b)
 

@@ -19,7 +19,7 @@ from calibrant.calibrators.fitting.temperatures import fit_temperature
 
 
 class QuadraticScaling(Calibrator):
-    r"""A parabola of the log-odds, by maximum likelihood.
+    r"""Fit a parabola to the log-odds.
 
     .. math:: \hat p = \sigma(a s^2 + b s + c)
 

@@ -15,7 +15,7 @@ from calibrant.calibrators.methods.platt import likeliest_line
 
 
 class ScalingBinning(EventCalibrator):
-    r"""Platt scaling, then the mean of what it says in bins of equally many samples.
+    r"""Platt scaling, then the average probability within each bin.
 
     .. math:: \hat p = \frac{1}{N_b} \sum_{i \in b} \sigma(a s_i + c)
 

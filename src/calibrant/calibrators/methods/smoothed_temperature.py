@@ -19,7 +19,7 @@ from calibrant.calibrators.fitting.units import ANY_TEMPERATURE
 
 
 class SmoothedTemperatureScaling(Calibrator):
-    r"""Temperature scaling, mixed with as much of the uniform distribution as one sample is worth.
+    r"""Temperature scaling, mixed with a little of the uniform distribution.
 
     .. math:: \hat p = \frac{N \, \mathrm{softmax}(z / T) + 1 / C}{N + 1}
 

@@ -21,7 +21,7 @@ Structure: TypeAlias = Literal["matrix", "diagonal"]
 
 
 class StructuredMatrixScaling(LinearScaling):
-    r"""A matrix and a shift, pulled towards temperature scaling by as much as the data leave open.
+    r"""Matrix scaling, shrunk towards temperature scaling if data are few.
 
     .. math::
        \hat p = \mathrm{softmax}(W z + b), \qquad

@@ -11,7 +11,7 @@ from calibrant.calibrators.fitting.regression import Fitted
 
 
 class VectorScaling(LinearScaling):
-    r"""A factor and a shift for every class, by maximum likelihood.
+    r"""Scale and shift the logits of each class.
 
     .. math:: \hat p = \mathrm{softmax}(w \odot z + b)
 

@@ -25,7 +25,7 @@ Steps: TypeAlias = tuple[Vector, Vector, Vector]
 
 
 class VennAbersCalibration(EventCalibrator):
-    r"""The two probabilities between which isotonic regression leaves a new sample, and one that merges them.
+    r"""Isotonic regression with a lower and an upper probability, merged into one.
 
     .. math:: p_0(s) = f_0(s), \quad p_1(s) = f_1(s), \qquad
        \hat p = \frac{p_1}{1 - p_0 + p_1}

@@ -19,7 +19,7 @@ def judged_arms(
     num_test: int,
     groups: Sequence[tuple[GroupRow, ...]] = (),
 ) -> Judged:
-    """What was reduced, without a calibrator and with each in turn, with intervals and beside chance.
+    """Reduced predictions with intervals and noise floors, without a calibrator and with each in turn.
 
     ``groups`` are the rows of each arm, where there are any.
     """
@@ -28,7 +28,7 @@ def judged_arms(
     first: Measured | None = None
     calibrators = (None, *fitted.calibrators)
     for each, by_group, arm in zip(reduced, groups or [()] * len(calibrators), calibrators, strict=True):
-        prepared.steps.next(f"judging {UNCALIBRATED if arm is None else arm.name}")
+        prepared.steps.next(f"evaluating {UNCALIBRATED if arm is None else arm.name}")
         measured = measure(each, prepared.procedure, prepared.steps.within)
         arms.append(with_groups(arm_of(arm, measured, first, prepared), by_group, prepared.procedure.level))
         first = first or measured

@@ -33,7 +33,7 @@ def edges_of_cells(num_bins: int) -> Vector:
 
 
 def num_cells(num_bins: int) -> int:
-    """How many cells there are."""
+    """Number of cells."""
     return len(edges_of_cells(num_bins)) - 1
 
 

@@ -46,7 +46,7 @@ def sampled(dense: DensePredictions, seed: int, *, fits: bool) -> Predictions:
     fit, test = images_to_fit_on(dense, seed, fits=fits)
     if len(test) < 2:
         raise InputError(
-            "`predictions` must hold two images or more to judge, as positions of one image are not "
+            "`predictions` must hold two images or more, as positions of one image are not "
             f"independent; got {len(test)}."
         )
     few = dense.sample(LOOKED_AT, test.tolist(), seed=seed)
@@ -74,16 +74,16 @@ def prepare_images(request: Request, dense: DensePredictions) -> Prepared:
 
 
 def judged_note(number: int, empty: int) -> str:
-    """What a reader must know of the images that were judged, and of those without a position that counts."""
+    """A note on the images and on those without a position that counts."""
     if number < 2:
         raise InputError(
             f"there must be two images or more with positions that count, as positions of one image are not "
             f"independent; got {number}."
         )
     others = f" In {empty:,} more no position counts." if empty else ""
-    few = f" Below about {FEW_CLUSTERS} images intervals are too short." if number < FEW_CLUSTERS else ""
+    few = f" With under {FEW_CLUSTERS} images, intervals are too short." if number < FEW_CLUSTERS else ""
     return (
-        f"{number:,} images were judged, one at a time, and resampled whole: their positions are not "
+        f"{number:,} images were read one at a time and resampled whole, because their positions are not "
         f"independent.{others}{few}"
     )
 

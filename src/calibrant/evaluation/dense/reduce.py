@@ -35,7 +35,7 @@ SEVERAL = 4
 
 
 def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
-    """What :func:`~calibrant.evaluation.judging.reduce.reduce_predictions` gives for positions in memory."""
+    """:func:`~calibrant.evaluation.judging.reduce.reduce_predictions`, from the sums of positions."""
     kind = sums.kind
     wanted = quantities(kind, metrics)
     known = [each for each in wanted if kind != "top_label" or not each.needs_all_classes]
@@ -93,7 +93,7 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
 
 
 def _events_of(sums: Sums, images: Indices, hits: Indices, cells: Matrix) -> dict[str, tuple[Events, ...]]:
-    """How sure each row is and whether it is right, and, of two classes, whether the event occurs."""
+    """Confidences and correctness of each row and, of two classes, the event."""
     weights, many = cells[:, COUNT], (images, cells[:, SQUARES], cells[:, NUMBER])
     places, edges = sums.cells(), edges_of_cells(sums.num_bins)
     stated, happened = within_cells(cells[:, STATED] / weights, places, edges), hits.astype(np.float64)
@@ -145,7 +145,7 @@ class _Classes:
 
     @property
     def total(self) -> float:
-        """How many positions there are, by weight."""
+        """Number of positions, by weight."""
         return float(self.sums.agreement[: self.sums.num_classes, 1].sum())
 
     @property
@@ -232,6 +232,7 @@ class _Classes:
         )
         return ClassNull(
             scores=class_scores(occurs, expected, spread),
+            deviations=np.sqrt(spread) / total,
             farthest=np.abs(far).max(axis=0),
             steepest=(steepest, steep),
             errors=np.abs(drawn).sum(axis=0) / (num_classes * total),

@@ -35,7 +35,7 @@ NO_GROUPS: tuple[Indices, Matrix] = np.empty(0, np.int64), np.empty((0, 0, 0, 2,
 
 
 class Sums(Protocol):
-    """What an evaluation is made of, of images or of batches of samples."""
+    """Sums of images or of batches of samples, from which an evaluation is made."""
 
     num_classes: int
     num_bins: int
@@ -51,27 +51,27 @@ class Sums(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """What is judged."""
+        """The kind of the predictions."""
         ...
 
     @property
     def event(self) -> bool:
-        """Whether two classes are judged as one event."""
+        """True if two classes are judged as one event."""
         ...
 
     @property
     def num_positions(self) -> int:
-        """How many positions or samples there are."""
+        """Number of positions or samples."""
         ...
 
     @property
     def confidences(self) -> Matrix:
-        """What is stated, summed up ``(C, B)``."""
+        """Sums of the probabilities ``(C, B)``."""
         ...
 
     @property
     def outcomes(self) -> Matrix:
-        """What happened ``(C, B)``."""
+        """Sums of the outcomes ``(C, B)``."""
         ...
 
     def rows(self) -> tuple[Indices, Indices, Matrix]:
@@ -93,7 +93,7 @@ class Sums(Protocol):
 
 @dataclass(kw_only=True)
 class ImageSums:
-    """What is kept of the images of one arm.
+    """Sums of the images of one arm.
 
     For each image: the filled cells ``(n, 8)``, by confidence and whether the prediction is right (of an
     event: whether it occurs), and residuals and counts in the bins of all classes ``(C, B)``.
@@ -127,7 +127,7 @@ class ImageSums:
 
     @property
     def event(self) -> bool:
-        """Whether two classes are judged as one event."""
+        """True if two classes are judged as one event."""
         return self.num_classes == 2
 
     @property
@@ -179,17 +179,17 @@ class ImageSums:
 
     @property
     def num_positions(self) -> int:
-        """How many positions were judged."""
+        """Number of positions."""
         return int(self.agreement[: self.num_classes, 4].sum())
 
     @property
     def confidences(self) -> Matrix:
-        """What is stated, summed up ``(C, B)``."""
+        """Sums of the probabilities ``(C, B)``."""
         return self._confidences
 
     @property
     def outcomes(self) -> Matrix:
-        """What happened ``(C, B)``."""
+        """Sums of the outcomes ``(C, B)``."""
         return self._outcomes
 
     def rows(self) -> tuple[Indices, Indices, Matrix]:

@@ -13,7 +13,7 @@ from calibrant.predictions.pieces import Piece
 
 @dataclass(frozen=True)
 class Positions:
-    """What a table in parts offers to those who fit: an image is a part."""
+    """Images as the parts of a table to fit on."""
 
     dense: DensePredictions
 
@@ -34,7 +34,7 @@ class Positions:
 
     @property
     def source(self) -> Source:
-        """Where the images lie."""
+        """Source of the images."""
         return self.dense.source or Source(name="images", sha256="", format="dense", path=None)
 
     def pieces(self, part: int) -> Iterator[Piece]:

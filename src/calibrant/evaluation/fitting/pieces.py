@@ -1,4 +1,4 @@
-"""What is done otherwise where the scores stay in their file and are read in pieces."""
+"""Evaluation of scores that stay in their file and are read in pieces."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ WIDE_NOTE = (
 
 
 def is_streamed(split: Split) -> bool:
-    """Whether the samples that are judged stay in their file."""
+    """True if the samples that are judged stay in their file."""
     return split.test.streamed
 
 
 def with_calibration_in_memory(split: Split, seed: int) -> Split:
-    """The same split with samples to fit on that are held: all of them, or as many random ones as fit."""
+    """The split with calibration samples in memory: all of them, or random ones that fit."""
     given = split.calibration
     if given is not None and is_wide(given) and split.folds is None:
         return _wide(split, given, seed)
@@ -84,7 +84,7 @@ def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
 
 
 def notes(split: Split, procedure: Procedure, asked: int) -> list[str]:
-    """What a reader must know about an evaluation in pieces."""
+    """Notes on an evaluation in pieces."""
     said = [NOTE] if is_streamed(split) else [WIDE_NOTE.format(WIDE)] if is_wide(split.test) else []
     if procedure.num_resamples < asked:
         said.append(

@@ -92,7 +92,7 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
 
 
 def further(calibration: Predictions, tried: Sequence[Template]) -> list[Template]:
-    """What else may suit the predictions; judged only where it is chosen."""
+    """Further candidates, which are evaluated only if they are chosen."""
     names = {template.name for template in tried}
     task = "binary" if calibration.kind == "top_label" else calibration.kind
     texts = usual_candidates(
@@ -106,7 +106,7 @@ def further(calibration: Predictions, tried: Sequence[Template]) -> list[Templat
 
 
 def _wrong(calibration: Predictions) -> int:
-    """How many decisions are wrong; of several labels in all columns together."""
+    """Number of wrong decisions; of several labels in all columns together."""
     return int((~calibration.correct).sum())
 
 
@@ -127,7 +127,7 @@ def _most_rows(predictions: Predictions) -> int:
 
 
 def _sample(predictions: Predictions, seed: int) -> Predictions:
-    """As many rows as the choice needs."""
+    """Random rows for the choice."""
     most = _most_rows(predictions)
     if predictions.num_samples <= most:
         return predictions

@@ -54,7 +54,7 @@ class Split:
         return effective_number(np.asarray(given.weights, dtype=np.float64))
 
     def judged(self, positive_class: int | str | None) -> Split:
-        """The same samples in the form in which they are judged, those to fit on in that of calibrators."""
+        """The split in the form of the evaluation, its calibration samples in that of calibrators."""
         given, test = self.calibration, as_judged(self.test, positive_class)
         if given is None:
             return replace(self, test=test)
@@ -87,13 +87,11 @@ def choose_split(
     num_samples = predictions.num_samples
     why = "the predictions have no split" if predictions.split is None else "the split has one part only"
     if num_samples < 3:
-        return Split(
-            None, test, f"none: {num_samples} samples are too few to fit on some and judge on the others"
-        )
+        return Split(None, test, f"none: {num_samples} samples are too few to fit and test")
     if is_cross_fitted(predictions):
         folds = stratified_folds(predictions, NUM_FOLDS, seed)
         words = (
-            f"all {num_samples:,} samples, because {why}: each sample is judged with calibrators that were "
+            f"all {num_samples:,} samples, because {why}: each sample is tested with calibrators "
             f"fitted on the other folds ({folds.max() + 1}-fold cross-fitting)"
         )
         return Split(predictions, predictions, words, folds, announce=True)
@@ -101,15 +99,15 @@ def choose_split(
     alike = "right and wrong" if predictions.kind == "top_label" else "each class"
     whole = "" if predictions.clusters is None else ", in whole clusters,"
     words = (
-        f"{fit.num_samples:,} of {num_samples:,} samples, drawn at random{whole} (seed {seed}) so that both "
-        f"halves hold {alike} alike, because {why} and the file is large; the other {test.num_samples:,} are "
-        "judged"
+        f"{fit.num_samples:,} of {num_samples:,} samples, drawn at random{whole} (seed {seed}) with the same "
+        f"share of {alike} in both halves, because {why} and the file is large; the other "
+        f"{test.num_samples:,} are tested"
     )
     return Split(fit, test, words, announce=True)
 
 
 def is_cross_fitted(predictions: Predictions) -> bool:
-    """Whether all samples are judged if there is no split, with calibrators fitted on the others in turn."""
+    """True if all samples are judged if there is no split, with calibrators fitted on the others in turn."""
     if is_wide(predictions):
         return predictions.num_samples < CROSS_FIT_WIDE_BELOW
     width = 1 if predictions.kind in {"binary", "top_label"} else predictions.num_classes or 1
@@ -147,12 +145,12 @@ def marked_split(fit: Predictions, test: Predictions) -> Predictions:
 
 
 def is_wide(predictions: Predictions) -> bool:
-    """Whether there are so many classes that few rows fit into the memory set aside."""
+    """True if there are so many classes that few rows fit into the memory set aside."""
     return predictions.kind == "multiclass" and (predictions.num_classes or 0) > WIDE
 
 
 def has_both_parts(predictions: Predictions) -> bool:
-    """Whether some samples are marked to be fitted on and others to be judged on."""
+    """True if some samples are marked to be fitted on and others to be judged on."""
     return predictions.split is not None and len(predictions.split.unique()) == 2
 
 
@@ -189,7 +187,7 @@ def _cluster_folds(predictions: Predictions, codes: Indices, num_folds: int, see
 
 
 def _strata(predictions: Predictions) -> Indices:
-    """What must be spread evenly: classes, or the rarest label of each sample."""
+    """Strata to spread evenly: classes, or the rarest label of each sample."""
     labels = predictions.correct if predictions.kind == "top_label" else predictions.labels
     if labels is None:
         raise no_labels(predictions)
@@ -211,8 +209,8 @@ def _check_other_file(predictions: Predictions, calibration: Predictions) -> Non
         same_file and (whole or torch.equal(predictions.values, calibration.values))
     ):
         raise InputError(
-            "`calibration` must be other predictions than those that are judged; leave it out, and the "
-            "file's own calibration split is used."
+            "`calibration` must be other predictions than those evaluated; without it, the file's own "
+            "calibration split is used."
         )
 
 

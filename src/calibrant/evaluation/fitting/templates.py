@@ -54,7 +54,7 @@ class Template:
         return fit_quietly(copy.deepcopy(self.calibrator), data)
 
     def fit_in_pieces(self, predictions: Predictions) -> Calibrator:
-        """The same, without the scores being held."""
+        """A fit that reads the scores in pieces."""
         if predictions.labels is None:
             raise InputError("`labels` must be given to fit a calibrator; got none.")
         calibrator = copy.deepcopy(self.calibrator)
@@ -97,7 +97,7 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
         calibrator = build(wanted) if isinstance(wanted, str) else wanted
         if task not in calibrator.kinds:
             events = {
-                "binary": "; two columns are judged as one event, for which take platt",
+                "binary": "; two columns are one event, so use platt",
                 "top_label": "; for confidences take platt",
             }
             suited = " and ".join(calibrator.kinds)
@@ -123,7 +123,7 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
 
 
 def anything_to_fit(calibrators: Sequence[str | Calibrator] | None) -> bool:
-    """Whether calibrators are asked for: by default the usual ones are, and with an empty list none."""
+    """True if there are calibrators to try: by default the usual ones, with an empty list none."""
     return calibrators is None or isinstance(calibrators, (str, Calibrator)) or len(calibrators) > 0
 
 
@@ -147,7 +147,7 @@ def cross_fit(
 
 
 def probs_in_turn(on_others: Mapping[int, Calibrator], data: Labelled, folds: Indices) -> Tensor:
-    """The same from calibrators that are fitted already, by the fold that they have not seen."""
+    """Probabilities from fitted calibrators, each applied to the fold that it has not seen."""
     numbers = torch.from_numpy(folds)
     return out_of_fold(
         numbers,
@@ -156,7 +156,7 @@ def probs_in_turn(on_others: Mapping[int, Calibrator], data: Labelled, folds: In
 
 
 def fit_summary(calibrator: Calibrator) -> Fit:
-    """How the fit went, in the evaluation's own words."""
+    """Summary of a fit for the evaluation."""
     result = calibrator.fit_result_
     return Fit(
         converged=result.converged,

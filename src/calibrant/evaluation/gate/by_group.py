@@ -1,4 +1,4 @@
-"""Limits of calibration errors, held in every group with the noise of its own size."""
+"""Limits of calibration errors in every group, with the noise of its own size."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def check_groups(
     wanted = {metric: limit for metric, limit in limits.items() if Question.of(metric, subject.kind).is_error}
     if groups is not None and not wanted:
         raise InputError(
-            "`groups` are held to limits of calibration errors only; "
+            "`groups` need a limit of a calibration error; "
             'give one (`{"ece": 0.03}`, or --max-ece 0.03), or leave `groups` out.'
         )
     if not grouped or not wanted:
@@ -113,7 +113,7 @@ def _sampled(
 
 
 def summed_up(checks: Sequence[Check], most: int) -> tuple[list[Check], str | None]:
-    """What is worth a line: every check of all samples, and of groups those that fail if there are many."""
+    """Checks of all samples, and those of groups: only failing ones if there are many."""
     of_groups = [each for each in checks if each.group is not None]
     if len(of_groups) <= most:
         return list(checks), None
@@ -138,7 +138,7 @@ def _pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
 
 
 def _rates(events: tuple[Events, ...]) -> str:
-    """What was predicted in the group, and what occurred."""
+    """Predicted and actual rate in the group."""
     if len(events) != 1:
         return ""
     (event,) = events

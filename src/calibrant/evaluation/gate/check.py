@@ -1,4 +1,4 @@
-"""A gate for pipelines: is a limit, or a baseline, exceeded by more than sampling noise explains?"""
+"""A gate for pipelines: fail if a limit or a baseline is exceeded by more than sampling noise."""
 
 from __future__ import annotations
 
@@ -37,57 +37,55 @@ def check(
     command: str | None = None,
     spread: Spread = here,
 ) -> GateResult:
-    """Hold predictions against limits, a baseline, or both, and fail only what noise does not explain.
+    """Check predictions against limits, a baseline, or both; only what exceeds sampling noise fails.
 
-    Judged are the test samples, or all where there is no test split; nothing is calibrated. A value on the
-    right side of its limit passes. Beyond the limit it fails if a model exactly at the limit would show less
-    on a sample of this size with probability ``confidence``: for calibration errors by draws from such a
-    model (see :func:`~calibrant.evaluation.resampling.at_limit.draw_at_limit`), since these are biased and
-    an interval around them would blame the bias on the model; for accuracy by the binomial distribution; for
-    other means by a one-sided bootstrap bound. What lies between passes, and its sentence says so; with
-    ``strict`` it fails.
+    The test samples are checked, or all samples if there is no test split; nothing is calibrated. A value
+    within its limit passes. A value beyond it fails if a model exactly at the limit would show less on a
+    sample of this size with probability ``confidence``. For calibration errors, that is found by draws from
+    such a model (see :func:`~calibrant.evaluation.resampling.at_limit.draw_at_limit`): they are biased, and
+    an interval around them would blame the bias on the model. Accuracy uses the binomial distribution, other
+    means a one-sided bootstrap bound. A value that noise could explain passes; with ``strict`` it fails.
 
-    A pass of a handful of samples says nothing, since a far worse model would pass as well. So it is also
-    looked whether a model with an error of twice the limit (and at least 5 points more, but no further than
-    halfway to the greatest error there can be), with the probabilities stated here, would fail in half of the
-    cases or more. Where not, ``conclusive`` is false, ``would_pass`` names the largest error that would pass
-    (the lowest accuracy; ``None`` where nothing would fail), and the sentence says so. Such a check passes;
-    with ``strict`` it fails. The same is said of means and baselines where no sample of this size could fail
-    (below five samples at 95 %).
+    With a handful of samples, a far worse model would pass as well. So the check also computes whether a
+    model with these probabilities and an error of twice the limit would fail in half of the cases. (It is at
+    least 5 points more, and at most halfway to the greatest possible error.) If not, ``conclusive`` is false
+    and ``would_pass`` is the largest error that would pass: the lowest accuracy, or ``None`` if nothing would
+    fail. Such a check passes; with ``strict`` it fails. Means and baselines are inconclusive if no sample of
+    this size could fail (below five samples at 95%).
 
-    Against a baseline the difference counts, by a one-sided bootstrap bound: paired where both were judged on
+    Against a baseline, the difference is tested by a one-sided bootstrap bound, paired if both models have
     the same samples (as in :func:`calibrant.compare`).
 
-    So each check lets a model at the limit, or as good as the baseline, fail with probability about
+    Each check lets a model at the limit, or as good as the baseline, fail with probability about
     1 − ``confidence``; several checks add up.
 
     Args:
         predictions: What to check; labels (or ``correct``) are needed. Images and tables that are read part
-            by part are judged by their sums, as in :func:`calibrant.evaluate`.
+            by part are checked by their sums, as in :func:`calibrant.evaluate`.
         limits: The largest value allowed of each metric, as in ``{"ece": 0.03}``, or the smallest of
             ``"accuracy"``. The options of ``calibrant check --help`` list the metrics. For a binary model
             errors are those of the positive class, for several labels means over the labels.
         baseline: Predictions of another model, of the same kind and number of classes.
-        baseline_metrics: What must not be worse than the baseline's: any of these, and on the same samples
-            also what ``metrics`` adds to :func:`calibrant.evaluate`. By default ECE and, where it is known,
-            NLL.
+        baseline_metrics: Metrics that must not be worse than the baseline's: any of these, and on the same
+            samples also those that ``metrics`` adds to :func:`calibrant.evaluate`. By default ECE and, if
+            known, NLL.
         confidence: Between 0.5 and 1.
-        strict: Whether a value on the wrong side fails even where noise explains it, and a check that so few
-            samples cannot fail.
-        positive_class: With two classes the one that is judged, as in :func:`calibrant.evaluate`.
-        groups: The groups in which limits of calibration errors are held as well, by name; by default all
-            groups of the predictions, those below 30 samples together; ``"none"`` holds no group. A group is
-            held with the noise of its size, and Bonferroni's correction for the number of groups; of a table
-            that is read part by part, on random rows.
-        cluster: Which samples hang together, as in :func:`calibrant.evaluate`; the baseline's stand in it.
+        strict: Whether a value beyond its limit fails even if noise could explain it, and a check with too
+            few samples to fail.
+        positive_class: With two classes the positive one, as in :func:`calibrant.evaluate`.
+        groups: Names of groups in which limits of calibration errors are checked as well. By default all
+            groups of the predictions, with those below 30 samples together; ``"none"`` checks no group. A
+            group has the noise of its size, and Bonferroni's correction for the number of groups. Of a table
+            that is read part by part, random rows are checked.
+        cluster: The clusters of the samples, as in :func:`calibrant.evaluate`; the baseline has its own.
         num_bins: Bins of the calibration errors.
         bootstrap: Resamples, and draws from models at a limit.
         seed: Random seed; the same seed gives the same result.
         command: The command line to record, if there was one.
-        spread: What shares out the parts of a table that is read part by part.
+        spread: Spreads the parts of a table that is read part by part.
 
     Returns:
-        Whether all passed, and of each check the value, what it was held against, and a sentence.
+        Whether all passed, and each check with its value, its limit or baseline, and a sentence.
 
     Raises:
         TypeError: If something else than predictions is given.
@@ -158,11 +156,11 @@ def check(
     if baseline is not None:
         other = Subject.of(baseline, num_bins, name="baseline", positive_class=positive_class, spread=spread)
         if other.kind != subject.kind:
-            raise InputError(f"`baseline` must be {subject.kind} as the predictions; got {other.kind}.")
+            raise InputError(f"`baseline` must be {subject.kind}, like the predictions; got {other.kind}.")
         refuse_other_classes([("the predictions", subject), ("the baseline", other)])
         if other.num_classes != subject.num_classes:
             raise InputError(
-                f"`baseline` must have as many classes as the predictions; got {other.num_classes} and "
+                f"`baseline` must have the same number of classes; got {other.num_classes} and "
                 f"{subject.num_classes}; `calibrant compare` shows such models side by side."
             )
         paired = subject.same_as(other)

@@ -49,10 +49,10 @@ class CheckedSamples:
         return main_events(self._reduced)
 
     def limit(self, metric: str, limit: float) -> Check:
-        """Whether the value lies beyond its limit."""
+        """The check of a value against its limit."""
         asked = Question.of(metric, self._subject.kind)
         if asked.gate.help is None:
-            raise InputError(f"there is no limit for {metric}; hold it against a baseline.")
+            raise InputError(f"there is no limit for {metric}; compare it with a baseline.")
         if not limit >= 0:
             raise InputError(f"the limit of {metric} must be 0 or more; got {limit:g}.")
         if limit > 1 and asked.form.bounds[1] == 1:
@@ -66,9 +66,9 @@ class CheckedSamples:
         if value is None:
             sentence = f"The {asked.named} is {self._reduced.reasons[key]}; {allowed} is allowed."
             return self._check(asked, "limit", None, limit, outcome="fail", sentence=sentence)
-        facts = f"The {asked.named} of {number(value, decimals_apart(value, limit))}"
+        facts = f"The {asked.named} is {number(value, decimals_apart(value, limit))}"
         if sign * (value - limit) <= ROUNDING:
-            sentence = f"{facts} keeps the limit of {allowed}."
+            sentence = f"{facts}, within the limit of {limit:g}."
             return self._check(
                 asked,
                 "limit",
@@ -87,7 +87,7 @@ class CheckedSamples:
             threshold = self._bound(asked, value)
             beyond = threshold is not None and sign * (threshold - limit) > 0
             why = self._bounded("it", sign, threshold)
-        verb = "exceeds" if sign > 0 else "falls short of"
+        side = "above" if sign > 0 else "below"
         return self._check(
             asked,
             "limit",
@@ -96,12 +96,12 @@ class CheckedSamples:
             threshold=threshold,
             p_value=p,
             outcome="fail" if beyond else "within noise",
-            sentence=f"{facts} {verb} the limit of {limit:g}, {self._judgement(beyond)}: {why}.",
+            sentence=f"{facts}, {side} the limit of {limit:g}. {self._judgement(beyond)}: {why}.",
             missed=None if beyond else self._missed(asked, limit),
         )
 
     def against(self, other: Subject, metrics: Sequence[str], *, paired: bool) -> Iterator[Check]:
-        """Whether values are worse than those of the baseline."""
+        """The checks of values against those of the baseline."""
         reduced = other.reduced(self._procedure.num_bins, self._procedure.metrics)
         judged = measure(reduced, self._procedure, part=0 if paired else 1)
         changes = change(self._judge(), judged, self._procedure.level, paired=paired)
@@ -111,19 +111,19 @@ class CheckedSamples:
             asked = Question.of(metric, self._subject.kind)
             key, sign = asked.form.key, asked.form.sign
             if asked.is_error and not asked.drawn and not paired:
-                raise InputError(f"{metric} can be held against a baseline on the same samples only.")
+                raise InputError(f"{metric} needs a baseline on the same samples.")
             value, base = self._value(key), reduced.values.get(key)
             digits = None if value is None or base is None else decimals_apart(value, base)
             shown = ["infinity" if each is None else number(each, digits) for each in (value, base)]
-            facts = f"The {asked.named} of {shown[0]}"
-            held = f"the baseline's {shown[1]} ({'on the same samples' if paired else 'unpaired'})"
+            facts = f"The {asked.named} is {shown[0]}"
+            held = f"the baseline's {shown[1]} ({'same samples' if paired else 'unpaired'})"
             bound = None
             if value is None or base is None:
                 worse = value is None and base is not None
                 outcome: Outcome = "fail" if worse else "pass"
-                sentence = f"{facts} is {'worse' if worse else 'no worse'} than {held}."
+                sentence = f"{facts}, {'worse' if worse else 'no worse'} than {held}."
             elif sign * (value - base) <= ROUNDING:
-                outcome, sentence = "pass", f"{facts} is no worse than {held}."
+                outcome, sentence = "pass", f"{facts}, no worse than {held}."
             else:
                 bound = changes[key].low if sign > 0 else changes[key].high
                 beyond = bound is not None and sign * bound > 0
@@ -133,7 +133,7 @@ class CheckedSamples:
                     drawn = self._draw(asked, base, value)
                     beyond, why = beyond_chance(drawn.p_value, self._confidence), self._explained(base, drawn)
                 outcome = "fail" if beyond else "within noise"
-                sentence = f"{facts} is worse than {held}, {self._judgement(beyond)}: {why}."
+                sentence = f"{facts}, worse than {held}. {self._judgement(beyond)}: {why}."
             missed = Missed(math.inf, always=True) if few and outcome != "fail" else None
             yield self._check(
                 asked,
@@ -204,31 +204,28 @@ class CheckedSamples:
         return Missed(math.inf, always=True) if too_few(samples, procedure.level) else None
 
     def _caveat(self, asked: Question, missed: Missed, limit: float | None) -> str:
-        """Why the check says little, and what it would let through."""
-        told = f"{self._subject.num_samples:,} samples cannot tell"
+        """Why the check is weak evidence, and a model that it would not fail."""
+        told = f"{self._subject.num_samples:,} samples are too few"
         draws = self._procedure.num_draws
         if limit is not None and self._drawn(asked, limit):  # a baseline's is not a test by draws
             if (1 + draws) * (1 - self._confidence) < 1 - ROUNDING:
-                told = f"{draws} draws are too few to tell"
+                told = f"{draws} draws are too few"
             elif missed.value <= limit + ROUNDING:
-                told = f"With the probabilities stated here no error exceeds {missed.value:.2g}"
+                told = f"With these probabilities no error can exceed {missed.value:.2g}"
         elif asked.form.share and limit == 0:
             told = f"No {asked.gate.name} is less than 0"
         what = "error" if asked.is_error else asked.metric
         worse = f"a model with a true {what} of {missed.value:.2g}"
-        if self._strict:
-            passes = "whatever is true" if missed.always else f"{worse} too, more often than not"
-            return f"{told}, so the strict gate fails: another would pass {passes}."
-        if missed.always:
-            return f"{told}: this check passes whatever is true."
-        return f"{told}: {worse} would pass too, more often than not."
+        passes = "any model would pass" if missed.always else f"{worse} would pass more often than not"
+        strict = ", so the strict gate fails: otherwise" if self._strict else ":"
+        return f"{told}{strict} {passes}."
 
     def _drawn(self, asked: Question, limit: float) -> bool:
-        """Whether draws decide; classes known by their sums are drawn under calibration only."""
+        """True if draws decide; classes known by their sums are drawn under calibration only."""
         return asked.drawn and not (asked.of_classes and self._reduced.class_table is None and limit > 0)
 
     def _bound(self, asked: Question, value: float) -> float | None:
-        """What a mean is at least, or at most; of a share by the binomial distribution."""
+        """One-sided bound of a mean; of a share by the binomial distribution."""
         samples = self._reduced.effective_samples
         if self._binomial(asked):
             return highest_share(value, samples, self._confidence)
@@ -238,7 +235,7 @@ class CheckedSamples:
         return estimate.low if asked.form.sign > 0 else estimate.high
 
     def _binomial(self, asked: Question) -> bool:
-        """Whether it is a share of independent samples; of clusters, resamples say what it may be."""
+        """True for a share of independent samples; with clusters, resamples give the bound."""
         return asked.binomial and self._reduced.clusters is None
 
     def _value(self, key: str) -> float | None:
@@ -289,16 +286,16 @@ class CheckedSamples:
 
     def _judgement(self, beyond: bool) -> str:
         if beyond:
-            return "beyond sampling noise"
+            return "This is more than noise"
         if self._strict:
-            return "within sampling noise, but the gate is strict"
-        return "but within sampling noise, so it passes"
+            return "This could be noise, but the gate is strict"
+        return "This could be noise, so it passes"
 
     def _explained(self, limit: float, drawn: AtLimit) -> str:
         sign = "≤" if drawn.p_value <= 1 / (1 + drawn.num_draws) else "="
         return (
-            f"a model whose true error is {limit:.4g} shows at most {number(drawn.upper)} on "
-            f"{self._subject.num_samples:,} samples in {100 * self._confidence:g} % of cases "
+            f"a model with a true error of {limit:.4g} stays below {number(drawn.upper)} on "
+            f"{self._subject.num_samples:,} samples in {100 * self._confidence:g}% of cases "
             f"(p {sign} {drawn.p_value:.2g})"
         )
 
@@ -306,4 +303,4 @@ class CheckedSamples:
         if bound is None:
             return NO_BOUND
         side = "least" if sign > 0 else "most"
-        return f"{what} is at {side} {number(bound)} with {100 * self._confidence:g} % confidence"
+        return f"{what} is at {side} {number(bound)} with {100 * self._confidence:g}% confidence"

@@ -1,4 +1,4 @@
-"""Whether there are samples enough for a gate to tell a model that is much worse than allowed."""
+"""Power of a gate: the worst model that would pass with this number of samples."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def missed_classwise_error(
 
 
 def _above(num_draws: int, confidence: float) -> int:
-    """How many draws at the limit may lie above the error of a sample that fails, less one."""
+    """Number of draws at the limit above the error of a sample that fails, less one."""
     return math.ceil((1 - confidence) * (1 + num_draws) - ROUNDING) - 2
 
 

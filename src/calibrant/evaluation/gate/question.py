@@ -1,4 +1,4 @@
-"""What a gate asks about: a quantity, as it stands for predictions of a kind."""
+"""A quantity that a gate checks, for one kind of predictions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Question:
 
     @property
     def is_error(self) -> bool:
-        """Whether it is an error of events or classes."""
+        """True if it is an error of events or classes."""
         return self.form.computed.is_error
 
     @property
@@ -45,12 +45,12 @@ class Question:
 
     @property
     def of_classes(self) -> bool:
-        """Whether it is an error of classes that exclude each other."""
+        """True if it is an error of classes that exclude each other."""
         return self._classwise and self.kind == "multiclass"
 
     @property
     def drawn(self) -> bool:
-        """Whether it is drawn for a model at a limit; else an interval decides."""
+        """True if it is drawn for a model at a limit; else an interval decides."""
         return self.of_classes or self.kernel is not None
 
     @property
@@ -62,14 +62,14 @@ class Question:
 
     @property
     def kernel(self) -> AtLimitKernel | None:
-        """What draws it for the events of a model at a limit."""
+        """Kernel that draws it for the events of a model at a limit."""
         by_events = self._classwise and not self.of_classes  # which stand for the classes
         kernel = (ECE if by_events else self.form).computed.kernel
         return next((known for known in get_args(AtLimitKernel) if known == kernel), None)
 
     @property
     def binomial(self) -> bool:
-        """Whether it is a share of independent samples, of which more is better."""
+        """True if it is a share of independent samples, of which more is better."""
         return self.form.share and self.form.sign < 0 and self.kind != "multilabel"
 
     @property

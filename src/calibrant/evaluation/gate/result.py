@@ -1,4 +1,4 @@
-"""What a gate found, as frozen data with a JSON form."""
+"""Result of a gate, as frozen data with a JSON form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the predicted classes agree with the labels, and with the labels beside them."""
+"""Agreement of predicted classes with the labels and with neighbouring labels."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Agreement:
             self.hits[offset] += float(mass[predicted == labels + offset].sum())
 
     def share(self, offset: int) -> float:
-        """How often the predicted class is the label plus this number."""
+        """Share of samples whose predicted class is the label plus this number."""
         return self.hits[offset] / self.total
 
     @property
     def by_chance(self) -> float:
-        """How often prediction and label would be the same if they had nothing to do with each other."""
+        """Expected agreement of independent predictions and labels."""
         return float(self.predicted @ self.occurred) / self.total**2

@@ -48,7 +48,7 @@ class ClassTable:
 
     @property
     def num_classes(self) -> int:
-        """How many columns there are."""
+        """Number of columns."""
         return self.table.num_classes
 
     def rows(self, num_bins: int, truth: Truth | None = None) -> Iterator[ClassRowsBlock]:
@@ -75,7 +75,10 @@ class ClassTable:
         if self.table.one_pass:
             if self.clusters is not None:
                 variance = np.maximum(variance, variance_by_cluster(self.table, self.clusters))
-            return ClassNull(scores=class_scores(occurs, expected, variance))
+            return ClassNull(
+                scores=class_scores(occurs, expected, variance),
+                deviations=np.sqrt(variance) / self.sums.total,
+            )
         clusters = None if self.clusters is None else ClassClusters(self.table, self.clusters, self._filled)
         if clusters is not None:
             variance = np.maximum(variance, clusters.class_variance(self._starts()))
@@ -109,6 +112,7 @@ class ClassTable:
             cells = replace(cells, clustered=clusters.clustered(np.concatenate(masses), self.sums.total))
         return ClassNull(
             scores=scores,
+            deviations=np.sqrt(variance) / self.sums.total,
             farthest=np.concatenate(farthest),
             steepest=(
                 float(np.abs(np.add.reduceat(tilts * cells.residual * self.sums.total, starts)).max()),
@@ -128,11 +132,11 @@ class ClassTable:
 
     @cached_property
     def _filled(self) -> NDArray[np.bool_]:
-        """Which bins of which classes ``(C, B)`` are not empty."""
+        """Mask of the bins of classes that hold anything ``(C, B)``."""
         return self.sums.counts.numpy() > 0
 
     def _starts(self) -> Indices:
-        """Where the bins of each class begin among those that are not empty ``(C,)``."""
+        """First filled bin of each class among all filled ones ``(C,)``."""
         return np.append(0, np.cumsum(self._filled.sum(axis=1))[:-1])
 
     def _cells(self) -> Cells:
@@ -244,6 +248,7 @@ def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> Clas
     occurs: Matrix = np.array([draws.outcomes.sum(axis=0) for draws in drawn])
     return ClassNull(
         scores=class_scores(happened, expected, variance),
+        deviations=np.sqrt(variance) / [each.sum() for each in weights],
         farthest=farthest_scores(occurs, expected, variance),
     )
 

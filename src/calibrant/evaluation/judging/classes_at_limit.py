@@ -1,4 +1,4 @@
-"""What a model whose class-wise error lies exactly at a limit would show on a sample of this size."""
+"""Draws of the class-wise error of a model whose true error is exactly at a limit."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def with_groups(arm: Arm, rows: tuple[GroupRow, ...], level: float) -> Arm:
 
 @dataclass(frozen=True)
 class Group:
-    """What is kept of one group, and how many samples it has."""
+    """The reduced part of one group, with its number of samples."""
 
     name: str
     reduced: Reduced
@@ -98,7 +98,7 @@ def _numbers_in_order(row: GroupRow) -> list[tuple[float, str]]:
 
 
 def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
-    """What is kept of some samples, as far as a row of the table needs it."""
+    """The part of `reduced` that a row of the table needs, for some samples."""
     events = tuple(event.part(rows) for event in main_events(reduced))
     if EVENT in reduced.events:
         ratios = ratios_of_event(events[0])
@@ -154,7 +154,7 @@ def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> G
 
 
 def _units(part: Reduced) -> int:
-    """How many samples or clusters can be drawn."""
+    """Number of samples or clusters to draw from."""
     return part.num_samples if part.clusters is None else int(part.clusters.max()) + 1
 
 

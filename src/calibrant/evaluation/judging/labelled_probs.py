@@ -50,7 +50,7 @@ class LabelledProbs:
 
     @property
     def one_pass(self) -> bool:
-        """Whether the rows are gone through once, and nothing is kept of single entries."""
+        """True if the rows are gone through once, and nothing is kept of single entries."""
         return self.streamed or self.wide
 
     def row_blocks(self) -> Iterator[slice]:
@@ -94,7 +94,7 @@ class LabelledProbs:
         return losses
 
     def outcomes(self, column: int) -> NDArray[np.bool_]:
-        """Whether the class or label of a column occurs, for all samples; of an event, class 1."""
+        """Outcomes of the class or label of a column, for all samples; of an event, class 1."""
         if self.kind == "multiclass":
             return (self.labels == column).numpy()
         return (self.labels.reshape(self.num_samples, -1)[:, column] == 1).numpy()

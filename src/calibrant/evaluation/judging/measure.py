@@ -11,7 +11,7 @@ import numpy as np
 from calibrant._math.logistic import LEAST_EFFECTIVE, reach_of
 from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.noise import Noise, draw_noise
-from calibrant.evaluation.judging.parts import parts_of, with_p_values
+from calibrant.evaluation.judging.parts import against_noise, parts_of
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.judging.reliability import is_uneven, reliability_curve
 from calibrant.evaluation.judging.replicates import replicate
@@ -75,7 +75,7 @@ class Measured:
         return self._errors[name]
 
     def may_be_zero(self, name: str) -> bool:
-        """Whether an error may be zero at half the level of its interval's mistakes.
+        """True if an error may be zero at half the level of its interval's mistakes.
 
         Where the draws are too few for so small a p-value, an error that none of them reaches is zero only if
         its own interval says so.
@@ -160,7 +160,7 @@ def _at_ends_of_the_scale(quantity: Quantity, estimate: Estimate, reduced: Reduc
 
 
 def change(after: Measured, before: Measured, level: float, *, paired: bool = True) -> dict[str, Estimate]:
-    """What differs between two arms; ``paired`` if they were judged on the same samples."""
+    """Differences between two arms; ``paired`` if they have the same samples."""
     changes: dict[str, Estimate] = {}
     few = too_few(min(each.reduced.effective_samples for each in (after, before)), level)
     for name, estimate in after.metrics.items():
@@ -297,7 +297,7 @@ def _deleted_of_change(name: str, after: Measured, before: Measured, *, paired: 
 
 @dataclass(frozen=True, kw_only=True)
 class Chance:
-    """What a calibrated model of this size would show, beside what this one does."""
+    """Noise floors, diagrams, classes and tests of one arm."""
 
     null: tuple[NullError, ...]
     curves: tuple[Curve, ...]
@@ -326,7 +326,7 @@ def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
         null=tuple(each for each in nulls if each is not None),
         curves=tuple(curves),
         parts=parts_of(reduced, procedure, errors, of_classes),
-        classes=with_p_values(reduced.classes, of_classes),
+        classes=against_noise(reduced.classes, of_classes, procedure.level),
     )
 
 

@@ -1,4 +1,4 @@
-"""What chance does to the errors of one arm, drawn once: for null distributions, diagrams and intervals."""
+"""Draws from the null distribution of one arm's errors, shared by p-values, bands and intervals."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Noise:
         return cells.error(sums)
 
     def _values(self, computed: EventError, prefix: str) -> Vector:
-        """What no kernel computes from sums, from the outcomes drawn."""
+        """Errors that no kernel computes from sums, from drawn outcomes."""
         procedure, events = self.procedure, self.reduced.events[prefix]
         seeds = [(*stream_seed(procedure.seed, Stream.NULL, part), 1) for part in range(len(events))]
         draws = [
@@ -83,7 +83,7 @@ class Noise:
         return np.mean(draws, axis=0)
 
     def null(self, quantity: Quantity) -> NullError | None:
-        """Where the error lies among those of calibrated models."""
+        """Position of the error among those of calibrated models."""
         errors = self.errors(quantity)
         if errors is None or quantity.key not in self.reduced.values:
             return None

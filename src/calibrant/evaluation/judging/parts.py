@@ -30,7 +30,7 @@ def main_events(reduced: Reduced) -> tuple[Events, ...]:
 def parts_of(
     reduced: Reduced, procedure: Procedure, errors: Mapping[str, Vector], of_classes: ClassNull | None
 ) -> tuple[Part, ...]:
-    """What must be true of a calibrated model, each with its p-value.
+    """Tests of calibration, each with its p-value.
 
     - The probability of the event (positive class, top label, labels), by
       :func:`~calibrant.evaluation.resampling.calibration_test.calibration_test`; of several labels by the one
@@ -78,11 +78,16 @@ def in_holm(parts: Sequence[Part], level: float) -> tuple[Part, ...]:
     )
 
 
-def with_p_values(rows: tuple[ClassRow, ...], of_classes: ClassNull | None) -> tuple[ClassRow, ...]:
-    """The rows of the classes, each with the p-value of its mean probability for as many looks."""
+def against_noise(
+    rows: tuple[ClassRow, ...], of_classes: ClassNull | None, level: float
+) -> tuple[ClassRow, ...]:
+    """The rows of the classes with p-values and noise floors, corrected for the number of classes."""
     if of_classes is None:
         return rows
-    found = of_classes.adjusted_p_values().tolist()
+    p_values, floors = of_classes.adjusted_p_values(), of_classes.noise_floors(level)
+    found = list(zip(p_values.tolist(), floors.tolist(), strict=True))
     if len(found) == 1:  # the two classes of a binary model are one event
         found *= len(rows)
-    return tuple(replace(row, adjusted_p=p) for row, p in zip(rows, found, strict=True))
+    return tuple(
+        replace(row, adjusted_p=p, noise_floor=floor) for row, (p, floor) in zip(rows, found, strict=True)
+    )

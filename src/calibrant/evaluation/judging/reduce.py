@@ -47,7 +47,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class Reduced:
-    """What is kept of one arm; of the order of one number per decision."""
+    """Reduced predictions of one arm: about one number per decision."""
 
     quantities: tuple[Quantity, ...]
     """What is measured, in the order of the tables; the keys of the following are theirs."""
@@ -78,19 +78,19 @@ class Reduced:
 
     @property
     def num_samples(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(next(iter(self.ratios.values()))[0])
 
     @property
     def effective_samples(self) -> float:
-        """How many rows there are, or by their weights how many as good as equal ones; of clusters theirs."""
+        """Effective number of rows, given their weights; of clusters, if there are any."""
         if self.clusters is not None:
             return number_of_clusters(self.weights, self.clusters)
         return self.num_samples if self.weights is None else effective_number(self.weights)
 
 
 def effective_number_of(reduced: Reduced, key: str) -> float:
-    """How many independent samples would tell a share as well, such as the accuracy."""
+    """Effective number of independent samples for a share, such as the accuracy."""
     if reduced.clusters is None or key not in reduced.ratios:
         return reduced.effective_samples
     above, below = reduced.ratios[key]
@@ -115,7 +115,7 @@ def reduce_predictions(
 
 
 def in_clusters(reduced: Reduced, names: Sequence[str]) -> Reduced:
-    """The same, of samples that hang together within clusters."""
+    """Reduced predictions with cluster codes on their events and class table."""
     codes = cluster_codes(names)
     events = {
         prefix: tuple(replace(event, clusters=codes) for event in part)
@@ -248,7 +248,7 @@ def values_of(
     num_bins: int,
     denied: Callable[[Mask], str],
 ) -> tuple[dict[str, float], dict[str, str], dict[str, Vector]]:
-    """What the quantities are, why some are not, and the influences of the samples on some.
+    """Values of the quantities, reasons for missing ones, and influences of the samples.
 
     ``denied`` says of the rows whose score is infinite why it is.
     """

@@ -23,7 +23,7 @@ EMPTY = (None,) * 6
 
 
 def is_uneven(events: Events, num_bins: int) -> bool:
-    """Whether bins of equal width show little, because one of them holds nearly everything."""
+    """True if bins of equal width show little, because one of them holds nearly everything."""
     mass = np.bincount(width_bins(events.confidences, num_bins), events.weights, num_bins)
     return bool(mass.max() > MOST_IN_ONE * mass.sum())
 
@@ -106,7 +106,7 @@ def _mass_edges(stated: Vector, matrix: Any) -> tuple[float, ...]:
 
 
 def _counts(events: Events, matrix: Any) -> list[int]:
-    """How many samples each bin holds, of which it may hold parts."""
+    """Number of samples in each bin, fractions included."""
     weights = np.ones(len(events.confidences)) if events.weights is None else events.weights
     numbers = np.ones(len(weights)) if events.numbers is None else events.numbers
     per_weight = np.divide(numbers, weights, out=np.zeros_like(weights), where=weights > 0)
@@ -116,6 +116,6 @@ def _counts(events: Events, matrix: Any) -> list[int]:
 def _numbers(
     index: Indices, events: Events, size: int, which: NDArray[np.bool_] | slice = slice(None)
 ) -> list[int]:
-    """How many samples are in each bin; a row may stand for many."""
+    """Number of samples in each bin; a row can stand for many."""
     counts = None if events.numbers is None else events.numbers[which]
     return np.bincount(index[which], counts, size).astype(np.int64).tolist()

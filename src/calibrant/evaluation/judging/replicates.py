@@ -58,7 +58,7 @@ def replicate(
 
 
 class _Engine:
-    """What is prepared once for all resamples."""
+    """State shared by all resamples."""
 
     def __init__(self, reduced: Reduced, num_bins: int, wanted: Sequence[Quantity]) -> None:
         ratios = {each.key: reduced.ratios[each.key] for each in wanted if each.key in reduced.ratios}

@@ -22,7 +22,7 @@ from calibrant.evaluation.result import ClassRow
 
 @dataclass(frozen=True, kw_only=True)
 class Scan:
-    """What one pass over the rows gives; decisions ``(N, D)`` are one per sample, or per sample and label."""
+    """Result of one pass over the rows; decisions ``(N, D)`` are one per sample, or per sample and label."""
 
     nll: Vector
     brier: Vector
@@ -66,7 +66,7 @@ def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
             cells.append(_cells(classes, labels, weights, num_bins, first_row=rows.start))
     sums = sparse.sums() if table.wide else sums
     if sums is None or not columns:
-        raise InputError("`predictions` must hold at least one sample to judge.")
+        raise InputError("`predictions` must hold at least one sample.")
     nll, brier, confidence, correct, entropy = (column.numpy() for column in columns)
     return Scan(
         nll=nll,
@@ -136,7 +136,7 @@ def classwise_errors(table: LabelledProbs, scan: Scan, num_bins: int) -> Classwi
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """What the probabilities of one class over all samples give."""
+    """Ranking of all samples by the probability of each class."""
 
     areas: tuple[float | None, ...]
     influence: Vector

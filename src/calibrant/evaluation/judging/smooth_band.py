@@ -1,4 +1,4 @@
-"""Where a smooth reliability curve lies if the model is calibrated."""
+"""Noise band of a smooth reliability curve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can occur, or not, with a stated probability: the top label and each class, or each label."""
+"""Events with a predicted probability: the top label and each class, or each label."""
 
 from __future__ import annotations
 

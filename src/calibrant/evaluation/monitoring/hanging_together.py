@@ -1,4 +1,4 @@
-"""Streams whose samples hang together within clusters: what is bet on, and what is counted."""
+"""Streams of clustered samples: bets and counts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from calibrant.evaluation.resampling.clusters import cluster_codes
 from calibrant.predictions import Predictions
 
 CLUSTERS_NOTE = (
-    "Samples of a cluster may hang together: bets on them share one stake, a cluster counts with the samples "
-    "of the window where it began, and what has changed since the baseline is asked of one of these, which a "
-    "hash of its name picks. The probability of a false alarm is bounded for looks at ends of windows: in a "
-    "window that is not over, or that waits for labels, clusters may still grow."
+    "Samples of a cluster can depend on each other, so bets on them share one stake. A cluster counts with "
+    "its samples in the window where it began. The tests against the baseline use one of these samples, "
+    "picked by a hash of the cluster's name. The probability of a false alarm holds for checks at the end of "
+    "a window, because clusters can still grow in a window that isn't over or waits for labels."
 )
 
 
 def whole_clusters(watched: Watched) -> Watched:
-    """The same with its clusters, each with the samples of the window where it began."""
+    """The stream with its clusters, each with the samples of the window where it began."""
     codes = _codes(watched.told)
     first = np.flatnonzero(_in_first_window(codes, watched.index))
     return replace(
@@ -34,7 +34,7 @@ def whole_clusters(watched: Watched) -> Watched:
 
 
 def one_of_each(watched: Watched, seed: int) -> Watched:
-    """The same with one sample of each cluster, from the window where it began."""
+    """The stream with one sample per cluster, from the window where it began."""
     every = _one_each(watched.stream, watched.windows.index, seed)
     known = _one_each(watched.told, watched.index, seed)
     return replace(
@@ -59,7 +59,7 @@ def _codes(predictions: Predictions) -> NDArray[np.int64]:
 
 
 def _in_first_window(codes: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which samples fall into the window where their cluster began."""
+    """Mask of the samples in the window where their cluster began."""
     began = np.full(codes.max() + 1, np.iinfo(np.int64).max)
     np.minimum.at(began, codes, index)
     return index == began[codes]

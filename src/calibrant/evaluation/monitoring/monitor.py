@@ -1,4 +1,4 @@
-"""Is a model in use still calibrated? Windows of time, and tests that may be looked at after each of them."""
+"""Monitoring of a deployed model: windows of time, and tests that stay valid after each of them."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _times(times: ArrayLike, num_samples: int) -> NDArray[np.generic]:
 
 
 def _known(stream: Predictions, labelled: ArrayLike | None) -> NDArray[np.bool_]:
-    """Which samples have labels."""
+    """Mask of the samples with labels."""
     if not stream.has_labels:
         return np.zeros(stream.num_samples, dtype=bool)
     known = np.ones(stream.num_samples, dtype=bool) if labelled is None else np.asarray(labelled)
@@ -230,7 +230,7 @@ def _check_against(against: Against, baseline: Predictions | None, *, are_known:
 
 
 def _missing_note(windows: Windows, known: NDArray[np.bool_], awaited: NDArray[np.bool_]) -> tuple[str, ...]:
-    """What to say of windows in which some samples have a label and others do not."""
+    """A note on windows in which only some samples have a label."""
     some = set(windows.index[known].tolist()) & set(windows.index[awaited & ~known].tolist())
     if not some:
         return ()
@@ -258,7 +258,7 @@ def _as_baseline(
 ) -> Predictions:
     judged = as_judged(baseline, positive_class)
     if judged.kind != stream.kind:
-        raise InputError(f"`baseline` must be {stream.kind} as the stream; got {judged.kind}.")
+        raise InputError(f"`baseline` must be {stream.kind}, like the stream; got {judged.kind}.")
     if labelled and not judged.has_labels:
         raise no_labels(judged)
     refuse_other_classes([("the stream", stream), ("the baseline", judged)])

@@ -1,4 +1,4 @@
-"""The questions that a monitor asks of a stream, and how their evidence grows."""
+"""Tests of a monitored stream and their growing evidence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.predictions import Predictions
 
 _BINS, _LEAST_OF_BIN = 10, 30
-_POWER = 4  # evidence of so many digits is told as a power of ten
+_POWER = 4  # digits from which evidence is written as a power of ten
 
 
 @dataclass(frozen=True)
@@ -59,21 +59,21 @@ class _Question:
 
 _CALIBRATION = _Question(
     "calibration",
-    "Stated probabilities against what happens",
-    "The stated probabilities do not match what happens",
-    "No evidence against the stated probabilities",
+    "Predicted probabilities against outcomes",
+    "Outcomes do not match the predicted probabilities",
+    "No evidence against the predicted probabilities",
 )
 _CHANGE = _Question(
     "change",
-    "Right as often as in the baseline, at the same stated probability",
-    "At the same stated probability, outcomes differ from the baseline",
-    "No evidence that, at the same stated probability, outcomes differ from the baseline",
+    "Outcomes as in the baseline, at the same predicted probability",
+    "At the same predicted probability, outcomes differ from the baseline",
+    "No evidence that, at the same predicted probability, outcomes differ from the baseline",
 )
 _CONFIDENCE = _Question(
     "confidence",
-    "Stated probabilities as in the baseline",
-    "The distribution of the stated probabilities differs from the baseline",
-    "No evidence that the distribution of the stated probabilities differs from the baseline",
+    "Predicted probabilities as in the baseline",
+    "The distribution of the predicted probabilities differs from the baseline",
+    "No evidence that the distribution of the predicted probabilities differs from the baseline",
 )
 _STATED = _Question(
     "stated-classes",
@@ -90,7 +90,7 @@ _TRUE = _Question(
 
 
 def calibration_test(watched: Watched, *, decides: bool) -> SequentialTest:
-    """Are the stated probabilities true?"""
+    """Tests the predicted probabilities against outcomes."""
     parts = (Evidence(each.name, each.share, _wealth(each, watched)) for each in events_of(watched.told))
     return _answer(_CALIBRATION, parts, watched, watched.false_alarms, decides=decides)
 
@@ -108,14 +108,14 @@ def _wealth(event: Event, watched: Watched) -> Matrix:
 
 
 def change_test(watched: Watched, baseline: Predictions, *, decides: bool) -> SequentialTest:
-    """Is the model calibrated as it was?"""
+    """Test of calibration against the baseline."""
     return _answer(_CHANGE, _changed(watched, baseline), watched, watched.false_alarms, decides=decides)
 
 
 def drift_tests(
     watched: Watched, baseline: Predictions, *, labelled: bool, decides: bool
 ) -> Iterator[SequentialTest]:
-    """Has the model the same to judge? One may decide; those that are only noted share the false alarms."""
+    """Tests of the inputs against the baseline; those that are only noted share the false alarms."""
     drifts = {
         _CONFIDENCE: _moved(watched, baseline),
         _STATED: _other_classes(
@@ -148,9 +148,9 @@ def _changed(watched: Watched, baseline: Predictions) -> Iterator[Evidence]:
         evidence = [log_change(new[:, number], old[number]) for number in range(len(edges) + 1)]
         prefix = "" if told.share == 1 else f"{told.name}, "
         ends = [0.0, *edges, 1.0]
-        yield Evidence(f"{prefix}all stated probabilities", told.share / 2, log_tilted(new, old))
+        yield Evidence(f"{prefix}all probabilities", told.share / 2, log_tilted(new, old))
         for number, each in enumerate(evidence):
-            where = f"stated {ends[number]:.3g} to {ends[number + 1]:.3g}"
+            where = f"probabilities {ends[number]:.3g} to {ends[number + 1]:.3g}"
             yield Evidence(prefix + where, told.share / 2 / len(evidence), each)
 
 
@@ -198,7 +198,7 @@ def _edges(probs: Vector) -> Vector:
 def _counts(
     probs: Vector, outcomes: Vector, edges: Vector, index: NDArray[np.int64], num_windows: int
 ) -> NDArray[np.float64]:
-    """How often what each bin states did not occur, and did: ``(windows, bins, 2)``."""
+    """Number of absent and present outcomes in each bin: ``(windows, bins, 2)``."""
     cells = 2 * np.searchsorted(edges, probs) + outcomes.astype(np.int64)
     return _table(index, cells, num_windows, 2 * (len(edges) + 1)).reshape(num_windows, -1, 2)
 
@@ -227,9 +227,9 @@ def _answer(
         about = loudest.name if len(kept) > 1 else None
         start, end = watched.windows.edges[since], watched.windows.edges[alarm + 1]
         reached_by = said_times(float(evidence[alarm]) / math.log(10))
-        clearest = f", clearest of: {about}" if about else ""
+        clearest = f", clearest for {about}" if about else ""
         sentence = (
-            f"{question.found}: alarm at {end}, the end of a window "
+            f"{question.found}: alarm at {end} "
             f"(evidence {reached_by}; an alarm needs {said_times(needed)}), "
             f"most likely since {start}{clearest}."
         )

@@ -1,4 +1,4 @@
-"""What a monitor found, as frozen data with a JSON form."""
+"""Result of a monitor, as frozen data with a JSON form."""
 
 from __future__ import annotations
 

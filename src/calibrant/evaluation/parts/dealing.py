@@ -60,7 +60,7 @@ class Deal:
         return ((hashes >> np.uint64(32)) % np.uint64(self.num_batches)).astype(np.int64)
 
     def expected(self, part: Part, half: Half) -> float:
-        """How many rows of a part are to fit or to judge on; of halves about so many."""
+        """Number of rows of a part to fit or to test on; approximate for halves."""
         if self.rule == "split":
             return part.num_fit if half == "fit" else part.num_rows - part.num_fit
         return part.num_rows / (2 if self.rule == "halves" else 1)

@@ -14,7 +14,7 @@ from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events, Matrix
 from calibrant.evaluation.result import GroupRow
 
-TOO_MANY = f"Groups were not judged: there are more than {MOST_KEPT}, whose sums would not fit into memory."
+TOO_MANY = f"Groups were not tested: there are more than {MOST_KEPT}, whose sums would not fit into memory."
 
 
 def rows_by_group(sums: AnySums, procedure: Procedure) -> tuple[GroupRow, ...]:
@@ -29,7 +29,7 @@ def rows_by_group(sums: AnySums, procedure: Procedure) -> tuple[GroupRow, ...]:
 
 
 def _group(name: str, sums: Matrix) -> Group:
-    """What is kept of a group: a row for each batch, bin and outcome with some weight."""
+    """Sums of a group: a row for each batch, bin and outcome with some weight."""
     batch, place, hit = np.nonzero(sums[..., 0])
     mass, stated, numbers, squares = sums[batch, place, hit].T
     clusters = np.unique(batch, return_inverse=True)[1].astype(np.int64)

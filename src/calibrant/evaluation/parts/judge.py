@@ -45,7 +45,7 @@ def sampled_parts(
             "`split`, or fit nothing."
         )
     if few is None or not enough or (fits and some is None):
-        raise InputError(f"`predictions` must hold two samples or more to judge; {table.address} does not.")
+        raise InputError(f"`predictions` must hold two samples or more; {table.address} does not.")
     if some is None:
         return few
     return marked_split(some, few)
@@ -80,7 +80,7 @@ def prepare_parts(request: Request, table: PartitionedPredictions, drawn: Drawn 
 
 
 def dealt_note(table: PartitionedPredictions, deal: Deal, sums: AnySums) -> str:
-    """How memory is kept from growing, and what that means for the intervals.
+    """A note on batches, which bound memory, and on their effect on the intervals.
 
     Raises:
         InputError: If all that is judged is in one batch.
@@ -90,20 +90,20 @@ def dealt_note(table: PartitionedPredictions, deal: Deal, sums: AnySums) -> str:
         raise weightless(table, deal, "test")
     if number < 2:
         raise InputError(
-            f"{table.address} must hold two samples or more to judge, of two clusters or more if there are "
+            f"{table.address} must hold two samples or more, of two clusters or more if there are "
             "any: one cluster cannot be resampled; leave clusters out if the samples are independent."
         )
     note = (
-        f"The table was read part by part. Samples were dealt out to {deal.num_batches} batches, whose sums "
-        "are kept and resampled."
+        f"The table was read part by part. Its samples were split into {deal.num_batches} batches, whose "
+        "sums are resampled."
     )
     if isinstance(sums.top, Celled):
         cells = f"{len(sums.top.cells):,}"
-        note += f" Adaptive ECE, smCE, slope and intercept see mean confidences of {cells} cells."
+        note += f" Adaptive ECE, smCE, slope and intercept use mean confidences of {cells} cells."
     if table.has_clusters:
         note += " A cluster is in one batch, so samples of one need not be independent."
     if number < deal.num_batches:
-        note += f" {number} batches hold samples to judge."
+        note += f" {number} batches hold test samples."
     return note + few_note(number)
 
 

@@ -1,4 +1,4 @@
-"""What is kept of a part, of whatever kind its samples are."""
+"""Sums of a part, for every kind of predictions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def added(sums: AnySums, others: AnySums) -> None:
 
 
 def reduced_of(sums: Sums | LabelSums, names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
-    """What the rows in memory would give."""
+    """Reduced predictions from the sums."""
     if isinstance(sums, LabelSums):
         return reduced_labels(sums, names, metrics)
     return reduced_sums(sums, names, metrics)

@@ -45,7 +45,7 @@ def sampled_to_fit(
     """
     if judged is not None and _is_same(table.source, judged):
         raise InputError(
-            "`calibration` must be other predictions than those that are judged; leave it out, and the "
+            "`calibration` must be other predictions than those evaluated; without it, the "
             "file's own calibration split is used."
         )
     deal = Deal.of(table, 1, fits=False)
@@ -61,7 +61,7 @@ def sampled_to_fit(
 
 
 def _is_same(one: Source, other: Source) -> bool:
-    """Whether two are one table, however their addresses are spelt."""
+    """True if both are one table, however their addresses are spelt."""
     places = [
         each.path if each.path is None or is_address(each.path) else os.path.realpath(each.path)
         for each in (one, other)
@@ -90,15 +90,15 @@ def in_that_form(
 def told_apart(
     fitted: Fitted, table: PartitionedPredictions, deal: Deal, *, spread: Spread
 ) -> tuple[OutOfDistribution | None, tuple[str, ...]]:
-    """How well foreign samples are told from those of a table, and what to say if only some were taken."""
+    """Out-of-distribution detection against samples of a table, with a note if only some were used."""
     request, procedure = fitted.prepared.request, fitted.prepared.procedure
     if request.ood is None:
         return None, ()
-    fitted.prepared.steps.next("telling foreign samples apart")
+    fitted.prepared.steps.next("detecting out-of-distribution samples")
     most = min(MOST_FAMILIAR, MOST_FITTED // table.width)
     some = sample(table, deal, "test", most, seed=request.seed, spread=spread)
     if some is None:
-        raise InputError(f"{table.address} holds no samples to judge.")
+        raise InputError(f"{table.address} holds no samples to evaluate.")
     pair = some, request.ood
     if request.ood_score not in NEED_LOGITS or some.kind != request.ood.kind:
         pair = as_judged(some), as_judged(request.ood)
@@ -108,7 +108,7 @@ def told_apart(
     if some.num_samples == held:
         return found, ()
     number = f"{some.num_samples:,}"
-    return found, (f"Foreign samples were told apart from {number} random ones of the table.",)
+    return found, (f"Out-of-distribution samples were compared with {number} random samples of the table.",)
 
 
 def sampled_by_group(
@@ -124,9 +124,9 @@ def sampled_by_group(
         sample(table, deal, half, most, seed=seed, spread=spread, groups=True) for half in ("fit", "test")
     )
     if fit is None or test is None or min(fit.num_samples, test.num_samples) < 2:
-        raise InputError(f"{table.address} must hold two samples or more to fit on, and two to judge.")
+        raise InputError(f"{table.address} must hold two samples or more to fit on, and two to test.")
     found = marked_split(fit, test)
     if found.num_samples == table.num_samples:
         return found, ()
-    numbers = f"{fit.num_samples:,} random rows and judged on {test.num_samples:,} others"
+    numbers = f"{fit.num_samples:,} random rows and tested on {test.num_samples:,} others"
     return found, (f"Repairs of groups were fitted on {numbers}.",)

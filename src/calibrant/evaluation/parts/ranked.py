@@ -1,4 +1,4 @@
-"""What is known of the order of probabilities: all samples of a small table, fine cells of a large one."""
+"""Order of the probabilities: all samples of a small table, fine cells of a large one."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Kept:
 
     @property
     def weights(self) -> Vector | None:
-        """Of the samples ``(N,)``."""
+        """Weights of the samples ``(N,)``."""
         return np.concatenate(self._weights) if self._weights else None
 
     def areas(self, filled: Indices) -> Areas:

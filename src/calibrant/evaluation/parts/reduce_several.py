@@ -28,7 +28,7 @@ from calibrant.evaluation.resampling.ranking import influence_totals
 
 
 def reduced_labels(sums: LabelSums, names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
-    """What :func:`~calibrant.evaluation.judging.reduce.reduce_predictions` gives for labels in memory.
+    """:func:`~calibrant.evaluation.judging.reduce.reduce_predictions`, from the sums of labels.
 
     A row stands for a batch; the events of each label have rows of their own, each of a batch.
     """
@@ -70,7 +70,7 @@ def _ratios(labels: Sequence[Reduced]) -> Ratios:
 def _add_value(
     found: Reduced, quantity: Quantity, labels: Sequence[Reduced], num_bins: int, denied: int
 ) -> None:
-    """What a quantity is, or why it is not: of errors, slopes and areas the mean over the labels."""
+    """Add a quantity, or the reason why it is undefined; errors, slopes and areas are means over labels."""
     key, computed = quantity.key, quantity.computed
     if isinstance(computed, Ratio):
         above, below = found.ratios[key]

@@ -22,7 +22,7 @@ BITS = 10
 
 @dataclass(kw_only=True)
 class LabelSums:
-    """What is kept of one arm: the sums of every label, as of an event."""
+    """Sums of every label of one arm, each as an event."""
 
     num_classes: int
     num_bins: int
@@ -48,7 +48,7 @@ class LabelSums:
 
     @property
     def top(self) -> Top:
-        """What is known of the order of the first label."""
+        """Order of the first label."""
         return self.labels[0].top
 
     @property
@@ -68,7 +68,7 @@ class LabelSums:
 
     @property
     def num_positions(self) -> int:
-        """How many samples were judged."""
+        """Number of samples."""
         return self.labels[0].num_positions
 
     @property
@@ -93,7 +93,7 @@ class LabelSums:
 
 
 def bytes_of_a_label(num_bins: int) -> int:
-    """What a batch takes."""
+    """Memory of a batch."""
     return 8 * (num_cells(num_bins) * 2 * CELL_SUMS + 2 * num_bins * 3)
 
 

@@ -27,7 +27,7 @@ MOST_KEPT = 200
 
 @dataclass(kw_only=True)
 class BatchSums:
-    """What is kept of one arm: cells of confidence ``(G, K, 2, 8)`` and bins of classes ``(G, C, B, 3)``.
+    """Sums of one arm: cells of confidence ``(G, K, 2, 8)`` and bins of classes ``(G, C, B, 3)``.
 
     Sums of two parts add up to those of both. The order in which parts are added is fixed, so the last bit
     does not depend on who made them.
@@ -72,7 +72,7 @@ class BatchSums:
 
     @property
     def event(self) -> bool:
-        """Whether two classes are judged as one event, or confidences: right and wrong."""
+        """True if two classes are judged as one event, or confidences: right and wrong."""
         return self.num_classes == 2
 
     @property
@@ -82,7 +82,7 @@ class BatchSums:
 
     @property
     def num_positions(self) -> int:
-        """How many samples were judged."""
+        """Number of samples."""
         return int(self.agreement[: self.num_classes, 4].sum())
 
     def add(
@@ -165,12 +165,12 @@ class BatchSums:
 
     @property
     def confidences(self) -> Matrix:
-        """What is stated, summed up ``(C, B)``."""
+        """Sums of the probabilities ``(C, B)``."""
         return self._classes[..., 1].sum(axis=0)
 
     @property
     def outcomes(self) -> Matrix:
-        """What happened ``(C, B)``."""
+        """Sums of the outcomes ``(C, B)``."""
         return self._classes[..., 2].sum(axis=0)
 
     @property

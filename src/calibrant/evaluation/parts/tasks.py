@@ -1,4 +1,4 @@
-"""What is done with each part of a table, by whoever reads it."""
+"""Tasks for each part of a table."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class SumPart:
 
 
 def _at_its_temperature(piece: Piece, calibrator: Calibrator | None) -> tuple[Piece, Calibrator | None]:
-    """What is judged, and what is applied to it yet: a temperature of all logits acts on the largest."""
+    """The scores, and the calibrator still to apply: one temperature for all logits acts on the largest."""
     if (
         piece.top_k is not None
         and isinstance(calibrator, TemperatureScaling)

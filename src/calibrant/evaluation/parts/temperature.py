@@ -26,11 +26,11 @@ from calibrant.predictions.repair_form import to_repair
 
 
 class ToFit(Protocol[Item]):
-    """What gives rows to fit on, part by part: a table, or images."""
+    """Source of rows to fit on, part by part: a table, or images."""
 
     @property
     def parts(self) -> Sequence[Item]:
-        """What is shared out."""
+        """Parts to distribute."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class ToFit(Protocol[Item]):
 
     @property
     def source(self) -> Source:
-        """Where the rows come from."""
+        """Source of the rows."""
         ...
 
     def pieces(self, part: Item) -> Iterator[Piece]:
@@ -55,7 +55,7 @@ class ToFit(Protocol[Item]):
 
 @dataclass(frozen=True)
 class SumsOfPart(Generic[Item]):
-    """What a search wants to know of a part: sums over the rows to fit on."""
+    """Sums over the rows of a part to fit on."""
 
     table: ToFit[Item]
     deal: Deal
@@ -75,7 +75,7 @@ class SumsOfPart(Generic[Item]):
 
 
 def fits_in_passes(calibrator: Calibrator, kind: str, num_classes: int) -> bool:
-    """Whether a calibrator is fitted to all rows by sums; an exponent is, if there are several classes."""
+    """True if a calibrator is fitted to all rows by sums; an exponent is, if there are several classes."""
     several = num_classes > 2 or isinstance(calibrator, TemperatureScaling)
     return calibrator.fits_in_pieces and several and kind != "multilabel"
 

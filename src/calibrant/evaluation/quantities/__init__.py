@@ -1,1 +1,1 @@
-"""What an evaluation measures: one declaration per file, all of them in ``roster.py``."""
+"""Quantities of an evaluation: one declaration per file, all of them in ``roster.py``."""

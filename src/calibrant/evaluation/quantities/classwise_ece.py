@@ -11,6 +11,6 @@ CLASSWISE_ECE = Quantity(
     better="lower",
     computed=ClassErrors(),
     needs_all_classes=True,
-    gate=Gate("class-wise calibration error", help="Largest classwise ECE allowed, e.g. 0.005."),
+    gate=Gate("classwise calibration error", help="Largest classwise ECE allowed, e.g. 0.005."),
     when_streamed="no interval: the scores are read in pieces, not once for every resample",
 )

@@ -1,4 +1,4 @@
-"""What is declared of a quantity that an evaluation measures.
+"""Declaration of a quantity that an evaluation measures.
 
 Importing the declarations takes no time: whatever computes is imported inside functions.
 """
@@ -28,7 +28,7 @@ EVENT: Literal["event_"] = (
 
 
 class Computed:
-    """How a quantity is computed: one of the five below."""
+    """Computation of a quantity: one of the five below."""
 
     kernel: Kernel | None = None
     """What computes it from residual sums."""
@@ -41,7 +41,7 @@ class Computed:
 
     @property
     def target(self) -> Kernel | None:
-        """What an interval is about; ``None`` where it is not an error from residual sums."""
+        """Target of an interval; ``None`` if it is no error from residual sums."""
         return None
 
 
@@ -70,7 +70,7 @@ class EventError(Computed):
 
     @property
     def target(self) -> Kernel | None:
-        """What it estimates, or itself."""
+        """The estimated quantity, or itself."""
         return self.estimates or self.kernel
 
 
@@ -105,7 +105,7 @@ class ClassRanks(Computed):
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """Where a quantity stands beside the full table."""
+    """Places of a quantity besides the full table."""
 
     terminal: bool = False
     comparison: int | None = None  # its place in the terminal's table of models, which shows as many as fit
@@ -115,7 +115,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Gate:
-    """How a gate speaks of a quantity."""
+    """Words for a quantity in a gate."""
 
     name: str
     """The name in its sentences."""
@@ -173,7 +173,7 @@ class Quantity:
         return f"--{'max' if self.sign > 0 else 'min'}-{self.key.replace('_', '-')}"
 
     def forms(self, kind: Kind) -> tuple[Quantity, ...]:
-        """What stands in the table of such predictions: nothing, itself, or first the positive class's."""
+        """Its forms in the table of such predictions: none, itself, or first the positive class's."""
         if kind not in self.kinds:
             return ()
         if kind != "binary" or not self.computed.of_events:

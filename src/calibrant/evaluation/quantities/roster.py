@@ -49,7 +49,7 @@ ROSTER = instances(globals(), Quantity)
 
 
 def quantities(kind: Kind, metrics: Iterable[str] = ()) -> tuple[Quantity, ...]:
-    """What is measured of such predictions: what is shown by default, and what is asked for."""
+    """Quantities of such predictions: the default ones, and the requested ones."""
     asked = set(metrics)
     chosen = (each for each in ROSTER if each.default or each.key in asked)
     return tuple(form for each in chosen for form in each.forms(kind))
@@ -61,7 +61,7 @@ def find(key: str, kind: Kind) -> Quantity | None:
 
 
 def place(key: str) -> tuple[int, bool, str]:
-    """Where a key stands: the positive class before the top label, what is not known here last."""
+    """Sorting key: the positive class before the top label, unknown keys last."""
     for number, each in enumerate(ROSTER):
         if key in {each.key, each.event_key}:
             return number, key == each.key, key
@@ -74,7 +74,7 @@ def extras() -> tuple[str, ...]:
 
 
 def gated() -> dict[str, Quantity]:
-    """What a gate can hold against a baseline, by key; where its gate has a ``help`` also against a limit."""
+    """Quantities that a gate compares with a baseline; those whose gate has a ``help`` also with a limit."""
     return {each.key: each for each in ROSTER if each.gate is not None}
 
 
@@ -90,7 +90,7 @@ def check_metrics(metrics: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_added(metrics: Iterable[str]) -> tuple[str, ...]:
-    """What ``--metric`` names, each of which must add something to what is shown anyway.
+    """Metrics named by ``--metric``, each of which must add something to the default.
 
     Raises:
         InputError: If there is no such quantity, or it is always shown.

@@ -1,4 +1,4 @@
-"""What is known of each sample, for the quantities that are ratios of sums over the samples."""
+"""Values of each sample, for quantities that are ratios of sums over the samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How quantities that are alike are computed; what computes is imported when it is first called."""
+"""Shared computations of quantities, imported on first use."""
 
 from __future__ import annotations
 

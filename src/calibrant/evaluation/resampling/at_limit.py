@@ -1,4 +1,4 @@
-"""What a model whose calibration error lies exactly at a limit would show on a sample of this size."""
+"""Draws of the calibration error of a model whose true error is exactly at a limit."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def draw_at_limit(
 
 
 def at_limit_of(drawn: Vector, found: float, confidence: float) -> AtLimit:
-    """Where the error found lies among those drawn."""
+    """Position of the measured error among the draws."""
     return AtLimit(
         mean=float(drawn.mean()),
         upper=float(np.quantile(drawn, confidence)),
@@ -104,7 +104,7 @@ class OutcomeError:
         return self._of_bins(self._outcomes - self.stated)
 
     def opposite(self) -> Vector:
-        """What would be furthest from what is stated: in each bin always, or never."""
+        """Outcomes furthest from the predictions: in each bin always, or never."""
         return (self._of_bins(self.stated) <= 0.5).astype(np.float64)
 
     def _of_bins(self, values: Vector) -> Vector:

@@ -1,4 +1,4 @@
-r"""Are stated probabilities of an event true? A test that finds smooth errors anywhere on the scale.
+r"""A calibration test of an event that finds smooth errors anywhere on the scale.
 
 Four statistics look at the residuals :math:`r_i = w_i (y_i - p_i)`. Three are quadratic forms
 :math:`T^\top S^{-1} T` of the sums :math:`T = \sum_i h(p_i) r_i`:
@@ -55,7 +55,7 @@ LEAST_SHARE = 0.05  # of the weight, in a range that is named
 
 @dataclass(frozen=True)
 class CalibrationTest:
-    """How far from calibration: the first entry is what was found, the others are draws."""
+    """Distances from calibration: first the measured one, then draws."""
 
     evidence: Vector
     """Minus the logarithm of the harmonic mean of the statistics' p-values ``(1 + R,)``."""
@@ -263,7 +263,7 @@ class _Neighbours:
         return (indicator(np.cumsum(group)).T @ residuals).tocsr()
 
     def _outcomes(self, rng: np.random.Generator, num_draws: int) -> Matrix:
-        """The same of independent samples, by how many events occur among those of equal weight."""
+        """Drawn outcomes of independent samples: binomial counts among those of equal weight."""
         alike = np.append(True, np.diff(self.mass) != 0)
         alike[self.starts] = True
         pieces = group_starts(alike)

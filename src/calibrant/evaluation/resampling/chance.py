@@ -30,11 +30,11 @@ class NullDistribution:
 
     @property
     def mean(self) -> float:
-        """What chance gives on average."""
+        """Mean of the draws."""
         return float(self.values.mean())
 
     def quantile(self, level: float) -> float:
-        """What chance stays below in this share of draws."""
+        """Quantile of the draws."""
         return float(np.quantile(self.values, level))
 
     def p_value(self, observed: float) -> float:
@@ -52,7 +52,7 @@ def null_distribution(
     num_draws: int = 1000,
     seed: int = 0,
 ) -> NullDistribution:
-    """What any metric shows if the model is perfectly calibrated: by drawing labels from its probabilities.
+    """Null distribution of any metric, by drawing labels from the model's probabilities.
 
     A calibration error of a finite sample is never zero. Compare it with what these very probabilities give
     when they are true. For the metrics of :func:`~calibrant.evaluate` that has been done, and faster.
@@ -124,7 +124,7 @@ def paired_test(
     level: float = 0.95,
     seed: int = 0,
 ) -> PairedTest:
-    """Whether a metric of two models, judged on the same samples, differs beyond noise.
+    """Paired test of a metric of two models on the same samples.
 
     The **interval** is that of the difference over bootstrap resamples of the samples, the same for both
     models, moved to centre on the difference found. The **p-value** comes from swapping the two models'

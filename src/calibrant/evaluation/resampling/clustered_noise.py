@@ -59,7 +59,7 @@ class EventSigns:
         return sums
 
     def clustered(self) -> Mapping[BinKind, Clustered]:
-        """What the clusters say of each kind of sums."""
+        """Cluster noise of each kind of sums."""
         total = self._cells.total
         bins: dict[BinKind, BinKind] = {
             "width": "width",

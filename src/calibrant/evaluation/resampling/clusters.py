@@ -131,7 +131,7 @@ def mean_and_variance(values: Vector, weights: Vector | None, codes: Indices) ->
 
 
 def number_of_clusters(weights: Vector | None, codes: Indices) -> float:
-    """How many clusters of equal weight would tell as much."""
+    """Effective number of clusters."""
     totals = np.bincount(codes) if weights is None else cluster_totals(weights, codes)
     squares = float((totals**2).sum())
     return float(totals.sum()) ** 2 / squares if squares > 0 else 0.0
@@ -153,7 +153,7 @@ def effective_share_number(
 
 
 def cluster_note(names: Sequence[str]) -> str:
-    """What a reader must know of the clusters."""
+    """A note on the clusters."""
     _, counts = np.unique(np.asarray(names), return_counts=True)
     sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (counts.min(), counts.max())))
     plural = "s" if counts.max() > 1 else ""
@@ -165,7 +165,7 @@ def cluster_note(names: Sequence[str]) -> str:
 
 
 def few_note(number: int) -> str:
-    """What is added where so few clusters, images or batches are resampled; else nothing.
+    """A note if few clusters, images or batches are resampled; else empty.
 
     Example:
         >>> few_note(4), few_note(20)

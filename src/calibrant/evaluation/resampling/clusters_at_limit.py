@@ -1,4 +1,4 @@
-"""What models at a limit show where samples come in clusters: gaps of that size, with the clusters' noise."""
+"""Draws for models at a limit with clustered samples: gaps of that size, with the clusters' noise."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ClusteredError:
 
     @property
     def num_draws(self) -> int:
-        """How many draws of the noise there are: of classes fewer than were asked for."""
+        """Number of draws of the noise: for classes fewer than requested."""
         return len(self._noise)
 
     @property

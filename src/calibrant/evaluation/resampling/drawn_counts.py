@@ -1,4 +1,4 @@
-"""How many of some independent events occur, drawn many times without drawing every event.
+"""Counts of independent events, drawn many times without drawing every event.
 
 The number that occurs among n events of probabilities p_1, ..., p_n has the Poisson binomial distribution,
 whose table takes n^2 / 2 steps; one uniform number then draws the whole group.
@@ -13,7 +13,7 @@ MOST_TOGETHER = 256  # events of one table; more are several groups, whose numbe
 
 
 def group_starts(first_of_group: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Where groups of at most 256 begin ``(G + 1,)``, the end included, and new ones where they must."""
+    """First places of groups of at most 256 ``(G + 1,)``, the end included."""
     num_events = len(first_of_group)
     starts = np.append(np.flatnonzero(first_of_group), num_events)
     pieces = -(-np.diff(starts) // MOST_TOGETHER)  # of each group

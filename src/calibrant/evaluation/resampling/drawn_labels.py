@@ -42,10 +42,12 @@ class ClassRowsBlock:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassNull:
-    """How far the mean probabilities of the classes lie from what occurs, beside what chance gives."""
+    """Distances of the classes' average probabilities from their rates, with their null distribution."""
 
     scores: Vector
     """The distance of each class ``(C,)``, positive where more occurs than is stated; see `class_scores`."""
+    deviations: Vector
+    """The standard deviation of the rate of each class ``(C,)``."""
     farthest: Vector | None = None
     """The largest distance over the classes in each draw ``(R,)``; ``None`` where nothing is drawn."""
     steepest: tuple[float, Vector] | None = None
@@ -69,6 +71,14 @@ class ClassNull:
         reached = len(ranked) - np.searchsorted(ranked, np.abs(self.scores) - ROUNDING)
         return (1 + reached) / (1 + len(ranked))
 
+    def noise_floors(self, level: float) -> Vector:
+        """For each class the distance of its rate that, at this level, no class exceeds."""
+        if self.farthest is None:
+            furthest = NormalDist().inv_cdf(1 - (1 - level) / (2 * len(self.scores)))
+        else:
+            furthest = float(np.quantile(self.farthest, level))
+        return furthest * self.deviations
+
 
 def draw_labels(
     blocks: Callable[[], Iterator[ClassRowsBlock]],
@@ -77,7 +87,7 @@ def draw_labels(
     num_draws: int,
     seed: tuple[int, ...],
 ) -> Iterator[Matrix]:
-    """How often each class occurs in each bin of its probability ``(M, r)``, some draws at a time.
+    """Drawn counts of each class in each bin of its probability ``(M, r)``, some draws at a time.
 
     Only of the M bins of classes ``(C, B)`` that are ``filled``: few of many classes are stated to be likely.
     One walk through the rows for every 32 MiB of results.
@@ -121,7 +131,7 @@ def _add(
 
 
 def class_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Matrix:
-    r"""How far what occurs ``(C, ...)`` lies from its expectation ``(C,)``, in standard errors.
+    r"""Distances of counts ``(C, ...)`` from their expectations ``(C,)``, in standard errors.
 
     The signed root of :math:`2 (o \log(o/e) - o + e) \, e / v`, with the variance v: for what occurs often
     :math:`(o - e) / \sqrt v`, and for what is rare still nearly normal, where that is far too large: one
@@ -156,7 +166,7 @@ def farthest_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Vecto
 
 
 def class_tilts(variance: Vector, stated: Vector, starts: Indices, expected: Vector) -> Vector:
-    """What the residual of each bin ``(M,)`` counts in the slope of its class, in standard errors.
+    """Weight of the residual of each bin ``(M,)`` in the slope of its class, in standard errors.
 
     Classes that hardly occur have none: their slopes are far from normal.
 

@@ -1,4 +1,4 @@
-"""Where the residuals of events are summed: bins of equal width, bins of equal mass, and cells of score.
+"""Cells that sum the residuals of events: bins of equal width, bins of equal mass, cells of score.
 
 A residual is what happened (0 or 1) minus what was stated. With the confidences as they are, each calibration
 error is a function of its sums over bins or cells alone, so that noise can be added to the sums.
@@ -79,7 +79,7 @@ class Cells:
 
     @cached_property
     def bins_alone(self) -> bool:
-        """Whether each bin is its own cell."""
+        """True if each bin is its own cell."""
         return len(self.cell) == self.num_cells == self.num_bins
 
     def _by_cell(self, values: Vector) -> Vector:
@@ -100,7 +100,7 @@ class Cells:
 
     @cached_property
     def gaps(self) -> Vector:
-        """What happened minus what was stated in each bin ``(F,)``, on average."""
+        """Actual minus predicted rate in each bin ``(F,)``."""
         mass = self.bin_mass
         sums = np.bincount(self.bin, self.residual, self.num_bins)
         return np.divide(sums, mass, out=np.zeros_like(sums), where=mass > 0)
@@ -112,7 +112,7 @@ class Cells:
 
     @cached_property
     def stated(self) -> Vector:
-        """What is stated in each bin ``(F,)``, on average; one half where it is empty."""
+        """Average probability in each bin ``(F,)``; one half if it is empty."""
         squares = np.bincount(self.bin, self.squares, self.num_bins)
         tilt = np.bincount(self.bin, self.tilt, self.num_bins)
         mean = np.divide(tilt, squares, out=np.zeros_like(squares), where=squares > 0)
@@ -135,7 +135,7 @@ class Cells:
         return np.maximum(independent, self.clustered.bin_errors(gaps, self.bin_mass))
 
     def independent_errors(self, gaps: Vector) -> Vector:
-        """The same, where each sample is a cluster of its own."""
+        """Errors if each sample is its own cluster."""
         spread = np.bincount(self.bin, self._spread(gaps), self.num_bins)
         spread = np.maximum(spread - self.total_squares * (self.bin_mass * gaps) ** 2, 0.0)
         mass = self.bin_mass

@@ -35,12 +35,12 @@ class Events:
 
     @property
     def places(self) -> Vector:
-        """What orders the rows in bins of equal mass."""
+        """Order of the rows in bins of equal mass."""
         return self.confidences if self.cells is None else self.cells
 
     @property
     def counted(self) -> bool:
-        """Whether a row stands for many samples."""
+        """True if a row stands for many samples."""
         return self.squares is not None
 
     def part(self, rows: Any) -> Events:

@@ -152,7 +152,7 @@ def highest_share(share: float, num_samples: float, confidence: float) -> float:
 
 
 def too_few(num_samples: float, level: float) -> bool:
-    """Whether a change is within chance even where it goes the same way in every sample.
+    """True if a change is within chance even where it goes the same way in every sample.
 
     By its signs alone, which are all alike with the probability :math:`2^{1-n}`: at 95 % below six samples.
     """

@@ -205,7 +205,7 @@ class _Search:
         return _first(lambda at: self._error(family(at)) >= error, 0.0, FARTHEST)
 
     def _one_sign(self, gaps: Vector) -> Iterator[Family]:
-        """What is added to the gaps in every bin, all positive, and all negative."""
+        """Increments of the gaps in every bin: all positive, and all negative."""
         return (self._added(gaps, np.full_like(gaps, sign)) for sign in (1.0, -1.0))
 
     def _added(self, gaps: Vector, signs: Vector) -> Family:
@@ -281,7 +281,7 @@ class _Search:
 
 
 def _share(which: NDArray[np.bool_]) -> float:
-    """As a p-value is counted: what is found is one of the draws."""
+    """p-value of a statistic among draws, itself counted as one of them."""
     return float((1 + np.count_nonzero(which)) / (1 + len(which)))
 
 
@@ -308,7 +308,7 @@ def rising_root(
     at_start: float | None = None,
     close: float = CLOSE,
 ) -> float:
-    """Where a rising function becomes positive between two places; the nearer one if that lies outside.
+    """Root of a rising function between two places; the nearer one if the root is outside.
 
     From the end nearer zero, where its value may be known, as far as a straight line would lead and a little
     further, and then between two places.
@@ -335,7 +335,7 @@ def _between(
     other: tuple[float, float],
     close: float = CLOSE,
 ) -> float:
-    """Where a function changes its sign between two places, by false position (Illinois)."""
+    """Root of a function between two places, by false position (Illinois)."""
     ends = [one, other]
     at_ends, last = [one[1], other[1]], -1  # halved where an end stays twice
     for _ in range(STEPS):
@@ -357,7 +357,7 @@ def _between(
 
 
 def _crossing(one: tuple[float, float], other: tuple[float, float]) -> float:
-    """Where the straight line through two points crosses zero."""
+    """Root of the straight line through two points."""
     return one[0] - one[1] * (other[0] - one[0]) / (other[1] - one[1])
 
 

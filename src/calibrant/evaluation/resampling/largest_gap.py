@@ -1,4 +1,4 @@
-"""How large the largest gap of any bin may be, by intervals of the bins.
+"""Upper bound of the largest gap of any bin, from intervals of the bins.
 
 They are exact where samples are independent and weigh alike.
 """

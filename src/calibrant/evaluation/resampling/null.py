@@ -1,4 +1,4 @@
-"""What a perfectly calibrated model of the same size would show.
+"""Null distribution of errors: a perfectly calibrated model of the same size.
 
 The stated probabilities stay as they are; what happens is drawn from them, again and again. A calibration
 error computed from finitely many samples is never zero, and these draws say how large it is by chance alone.
@@ -38,12 +38,12 @@ class NullDraws:
 
 
 def fewest_draws(level: float) -> int:
-    """How many draws of the noise the search for an interval needs: two beyond each end, at least."""
+    """Number of noise draws that the search for an interval needs: at least two beyond each end."""
     return max(_FEWEST_DRAWS, draws_for(level))
 
 
 def num_noise(num_cells: int, num_draws: int, level: float) -> int:
-    """How many draws of the noise the search takes, of those that there are."""
+    """Number of noise draws that the search uses."""
     return min(num_draws, max(fewest_draws(level), MOST_SUMS // max(1, num_cells)))
 
 
@@ -99,7 +99,7 @@ class _OneByOne:
 
 
 class _Counted:
-    """The same where a row stands for many samples: normal, of the variance of independent ones."""
+    """Draws for rows that stand for many samples: normal, with the variance of independent ones."""
 
     def __init__(self, cells: EventCells) -> None:
         stated = cells.events.confidences
@@ -168,7 +168,7 @@ def cells_of(place: EventCells, draws: NullDraws, kernel: Kernel) -> Cells:
 
 
 def null_error(metric: str, observed: float, draws: Vector, level: float) -> NullError:
-    """Where the observed error lies among those of calibrated models."""
+    """Position of the observed error among those of calibrated models."""
     at_least = int((draws >= observed - ROUNDING).sum())
     return NullError(
         metric=metric,

@@ -68,7 +68,7 @@ class Deletions:
 
     @property
     def num_resamples(self) -> int:
-        """How many there are."""
+        """Number of resamples."""
         return min(_num_units(self.num_samples, self.clusters), MOST_DELETIONS)
 
     def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:
@@ -81,7 +81,7 @@ class Deletions:
 
 
 def _num_units(num_samples: int, clusters: NDArray[np.int64] | None) -> int:
-    """How many rows or clusters there are to draw from."""
+    """Number of rows or clusters to draw from."""
     return num_samples if clusters is None else int(clusters.max()) + 1
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 @unique
 class Stream(IntEnum):
-    """What random numbers are for; each use has its own, so that none shifts another's."""
+    """Uses of random numbers; each has its own stream, so that none shifts another's."""
 
     SPLIT = 0
     BOOTSTRAP = 1

@@ -1,1 +1,1 @@
-"""What the numbers mean, in plain words."""
+"""The verdict: the meaning of the numbers in plain words."""

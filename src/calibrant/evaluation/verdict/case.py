@@ -49,7 +49,7 @@ class Case:
 
     @property
     def refuted(self) -> bool:
-        """Whether the test samples speak against the arm chosen.
+        """True if the test samples contradict the choice.
 
         Its NLL is clearly worse there; or it is worse, if within noise, and no calibration error clearly
         better, as happens where nearly all is right and a few samples made the choice.
@@ -66,7 +66,7 @@ class Case:
 
     @property
     def clearly_worse(self) -> bool:
-        """Whether the NLL of the arm chosen is worse on the test samples beyond noise."""
+        """True if the NLL of the arm chosen is worse on the test samples beyond noise."""
         return self.picked.metrics[NLL.key].value is None or clearly(self.picked.change[NLL.key]) > 0
 
     @property
@@ -88,7 +88,7 @@ class Case:
 
     @property
     def too_few(self) -> bool:
-        """Whether calibrators were tried, but on too few samples to choose among them."""
+        """True if calibrators were tried, but on too few samples to choose among them."""
         return self.recommendation is None and len(self.arms) > 1
 
     @property
@@ -108,5 +108,5 @@ class Case:
 
     @property
     def repaired(self) -> bool:
-        """Whether a calibrator is recommended."""
+        """True if a calibrator is recommended."""
         return self.chosen is not self.first

@@ -1,4 +1,4 @@
-"""What was tested, and how the measured values bear on each test."""
+"""Tests of the verdict with their measured values."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _of_average(case: Case, finding: Finding, part: Part) -> str:
 
 
 def _right_on_average(finding: Finding) -> bool:
-    """Whether the error is one of the shape: events that are off on average are over- or under-predicted."""
+    """True if the error is one of shape: events that are off on average are over- or under-predicted."""
     of_shape = {"over-confident", "under-confident"} if finding.subject == "events" else set[str]()
     return finding.direction in of_shape | {"miscalibrated"}
 
@@ -85,7 +85,7 @@ def averages(case: Case, finding: Finding) -> str:
 
 
 def shape_of(case: Case, where: Range | None) -> str:
-    """Where on the scale, or in which way, probabilities are off that are right on average."""
+    """Shape of the error of probabilities that are right on average."""
     if slope := slope_off(case, case.first):
         return f"too {'extreme' if slope < 1 else 'timid'} (slope {number(slope)}; 1 is ideal)"
     return "" if where is None else f"off {range_of(where)}"
@@ -105,7 +105,7 @@ def slope_key(case: Case) -> str:
 
 
 def where_of(finding: Finding) -> Range | None:
-    """Where on the scale the event is furthest off, if it is off at all."""
+    """Range of the scale in which the event is furthest off, if it is."""
     return next((part.where for part in finding.parts if not part.holds), None)
 
 
@@ -118,7 +118,7 @@ def range_of(where: Range) -> str:
 
 
 def off_classes(case: Case) -> str:
-    """How many classes or labels are predicted too often or too rarely, and the worst."""
+    """Number of classes or labels predicted too often or too rarely, and the worst."""
     rows, worst = case.first.classes, furthest_off(case)
     if not is_shifted(worst, case.level):
         return "off together, no single class stands out"
@@ -159,7 +159,7 @@ def _slope_left(case: Case) -> float | None:
 
 
 def left_over(case: Case) -> str | None:
-    """What the recommended calibrator leaves; ``None`` if every test passes after it."""
+    """Remaining errors after the recommended calibrator; ``None`` if every test passes."""
     arm = case.chosen
     remaining = [PHRASES[part.name] for part in arm.parts if not part.holds]
     if not case.repaired or not remaining:

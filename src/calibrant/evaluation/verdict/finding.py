@@ -1,4 +1,4 @@
-"""What holds, and which way the probabilities err where it does not."""
+"""Passing and failing tests, and the direction of the error."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class Finding:
 
     @property
     def real(self) -> bool:
-        """Whether any part errs more than chance gives."""
+        """True if any test fails."""
         return bool(self.failing)
 
     @property
     def failing(self) -> tuple[PartName, ...]:
-        """What does not hold."""
+        """Names of the failing tests."""
         return () if self.within else tuple(part.name for part in self.parts if not part.holds)
 
     @property
     def holding(self) -> tuple[PartName, ...]:
-        """What holds, as far as the samples can tell."""
+        """Names of the passing tests."""
         return tuple(part.name for part in self.parts if part.holds)
 
 
@@ -90,7 +90,7 @@ def find(judged: Measured, parts: tuple[Part, ...], level: float) -> Finding:
 
 
 def _direction(judged: Measured, gap: Estimate, subject: Subject) -> Direction:
-    """Which way the probabilities are off; of an event that is right on average by its slope."""
+    """Direction of the error; of an event that is right on average, from its slope."""
     if sign := clearly(gap):
         if subject == "events":
             return "over-predicting" if sign > 0 else "under-predicting"
@@ -105,13 +105,13 @@ def _direction(judged: Measured, gap: Estimate, subject: Subject) -> Direction:
 
 
 def count_shifted(rows: Sequence[ClassRow], level: float) -> tuple[int, int]:
-    """How many classes get probabilities that are on average too high, and too low, beyond chance."""
+    """Numbers of classes whose average probability is too high, and too low, beyond noise."""
     shifted = [row.mean_probability - row.prevalence for row in rows if is_shifted(row, level)]
     return sum(excess > 0 for excess in shifted), sum(excess < 0 for excess in shifted)
 
 
 def is_shifted(row: ClassRow, level: float) -> bool:
-    """Whether the mean probability of a class is off beyond chance, also among all classes."""
+    """True if the average probability of a class is off beyond noise, corrected for all classes."""
     return row.adjusted_p is not None and beyond_chance(row.adjusted_p, level)
 
 

@@ -31,7 +31,7 @@ def named(bad: Sequence[GroupRow]) -> str:
 
 
 def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> str:
-    """What the table says in short."""
+    """The table of groups in a sentence."""
     bad, vague = bad_groups(rows, level), sum(row.vague for row in rows)
     are = "is" if len(bad) == 1 else "are"
     said = f"{len(bad) or 'None'} of {len(rows)} groups {are} miscalibrated beyond noise"

@@ -1,4 +1,4 @@
-"""How a verdict calls errors, calibrators and classes."""
+"""Names of errors, calibrators and classes in a verdict."""
 
 from __future__ import annotations
 

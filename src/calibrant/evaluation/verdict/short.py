@@ -64,7 +64,7 @@ def short_of(case: Case, finding: Finding) -> str:
 
 
 def _partly(case: Case, finding: Finding) -> str:
-    """What is fine, and what is not."""
+    """The headline of a model that passes some tests and fails others."""
     failing = [PHRASES[name] for name in finding.failing if name not in MAIN]
     if MAIN.isdisjoint(finding.failing):
         if finding.doubt:
@@ -87,7 +87,7 @@ def _both(fine: Sequence[str], off: Sequence[str]) -> str:
 
 
 def line_of(case: Case, finding: Finding, about: str, unrepaired: str) -> str:
-    """How large the error is, or what the best repair does and what it leaves: a line each."""
+    """The size of the error, or the effect of the best repair and the remaining errors: a line each."""
     return "\n".join(_lines(case, finding, about, unrepaired))
 
 
@@ -108,7 +108,7 @@ def _lines(case: Case, finding: Finding, about: str, unrepaired: str) -> Iterato
 
 
 def effect(case: Case, metrics: Sequence[str], *, first: str) -> str:
-    """What the recommended calibrator does to each metric."""
+    """Effect of the recommended calibrator on each metric."""
     arm = case.chosen
     changes = ", ".join(course(case, metric, arm) for metric in metrics)
     said = f"{first}: {' '.join(filter(None, (title(arm), settings(arm.parameters))))}."

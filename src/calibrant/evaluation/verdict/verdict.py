@@ -1,4 +1,4 @@
-"""What the numbers mean, in plain words."""
+"""The verdict: the meaning of the numbers in plain words."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _sentences(case: Case, finding: Finding, about: str) -> Iterator[str]:
 
 
 def _evidence(case: Case, finding: Finding, about: str) -> Iterator[str]:
-    """What was measured, next to the noise floor."""
+    """The measured error next to the noise floor."""
     for metric in dict.fromkeys((about, *spoken_of(case.kind))):
         if metric == about or null_of(case.first, metric) is not None:
             yield _is_it_real(case, metric)
@@ -123,7 +123,7 @@ def _evidence(case: Case, finding: Finding, about: str) -> Iterator[str]:
 
 
 def _cost(case: Case) -> str:
-    """What an error that is tolerated costs, if repairs were tried: the most that any of them gains."""
+    """Cost of a tolerated error, if repairs were tried: the largest gain of any of them."""
     changes = [arm.change[NLL.key].value for arm in case.arms[1:] if NLL.key in arm.change]
     lowest = min((each for each in changes if each is not None), default=None)
     return "" if lowest is None else f"; no repair lowers log loss by more than {max(0.0, -lowest):.1g}"
@@ -155,7 +155,7 @@ def _part(arm: Arm, kind: Kind, metric: str) -> Part:
 
 
 def _parts(parts: tuple[Part, ...]) -> str:
-    """What passes and what fails, with p-values."""
+    """Passing and failing tests, with p-values."""
     words = [
         f"{PHRASES[part.name]} {verb([PHRASES[part.name]], 'passes' if part.holds else 'fails')} "
         f"({part_p_value(part)})"
@@ -166,7 +166,7 @@ def _parts(parts: tuple[Part, ...]) -> str:
 
 
 def _classes(case: Case) -> str:
-    """How many classes or labels are predicted too often or too rarely, and the worst."""
+    """Number of classes or labels predicted too often or too rarely, and the worst."""
     high, low = count_shifted(case.first.classes, case.level)
     noun, nouns = ("label", "labels") if case.kind == "multilabel" else ("class", "classes")
     rows, worst = case.first.classes, furthest_off(case)
@@ -189,7 +189,7 @@ def _refutation(case: Case) -> str:
 
 
 def _limits(case: Case, finding: Finding, about: str) -> Iterator[str]:
-    """What temperature scaling cannot repair."""
+    """Errors that temperature scaling cannot repair."""
     temperature = next((arm for arm in case.arms if arm.name == TemperatureScaling.name), case.chosen)
     if temperature is case.chosen or case.kind == "multiclass":
         return
@@ -211,7 +211,7 @@ def _sizes(case: Case) -> str:
 
 
 def _why(case: Case) -> str:
-    """How the recommended arm was chosen."""
+    """The reason for the recommended arm."""
     on_bound = (
         [] if case.picked.fit is None else [each for each in case.picked.fit.warnings if "bound" in each]
     )
@@ -246,7 +246,7 @@ def _highest_error(case: Case, about: str) -> Iterator[str]:
 
 
 def _unrepaired(case: Case, finding: Finding) -> str:
-    """What to do where no calibrator is recommended."""
+    """Advice if no calibrator is recommended."""
     if len(case.arms) == 1:
         return "No calibrator was tried."
     if case.too_few:

@@ -71,7 +71,7 @@ def _of_one_filter(samples: Sequence[Sample]) -> tuple[Sequence[Sample], tuple[s
     if len(filters) == 1:
         return samples, ()
     kept = [each for each in samples if str(each.get("filter")) == filters[0]]
-    return kept, (f"Of the filters {', '.join(filters)} the first is judged.",)
+    return kept, (f"Of the filters {', '.join(filters)} the first is used.",)
 
 
 def _likelihoods(sample: Sample) -> list[float] | None:
@@ -126,7 +126,7 @@ def _of_choices(samples: Sequence[Sample], score: LmScore, notes: tuple[str, ...
     return {
         "confidence": np.asarray(confidence),
         "correct": np.asarray(right, dtype=int),
-        "notes": (said, f"{why}, so only the answer that was chosen is judged.", *notes),
+        "notes": (said, f"{why}, so only the chosen answer is evaluated.", *notes),
     }
 
 

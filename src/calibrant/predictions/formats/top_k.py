@@ -185,11 +185,10 @@ def notes_of(top_k: TopK, labels: torch.Tensor | None) -> tuple[str, ...]:
     missing = int(exact.isnan().sum())
     loss = -float(most.mean())
     if not missing:
-        return (f"{said}; the negative log-likelihood of the true classes is {loss:.4g}.",)
+        return (f"{said}; the log loss of the true classes is {loss:.4g}.",)
     unknown = (
-        f"{said}. In {missing:,} of {len(labels):,} samples the probability of the true class is not among "
-        f"them, so that the mean negative log-likelihood of the true classes is at least {loss:.4g}; "
-        "`label_logprob` beside them would give it."
+        f"{said}. In {missing:,} of {len(labels):,} samples the true class is not among them, so the "
+        f"log loss of the true classes is at least {loss:.4g}; add `label_logprob` to get it exactly."
     )
     return (unknown,)
 
@@ -203,7 +202,7 @@ def drawn_notes(top_k: TopK, labels: torch.Tensor | None, *, of: str = "") -> tu
         return ()
     said = (
         f"`token` is the most probable one in {first:,} of {of}{len(labels):,} samples. If the model wrote "
-        "these tokens itself, they are no truth to judge it by: score a given text instead."
+        "these tokens itself, they can't test it: score a given text instead."
     )
     return (said,)
 

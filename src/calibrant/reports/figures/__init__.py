@@ -6,7 +6,7 @@ Colours are chosen for colour-blind readers, and whatever a colour says a shape 
 
 from calibrant.reports.figures.curves import corp_diagram, smooth_diagram, witness_diagram
 from calibrant.reports.figures.drawing import BLUE, GREEN, GREY, OCHRE, PINK, SKY, VERMILLION, series
-from calibrant.reports.figures.errors import class_errors, error_intervals
+from calibrant.reports.figures.errors import class_errors, class_shifts, error_intervals
 from calibrant.reports.figures.ranking import risk_coverage_diagram, roc_diagram
 from calibrant.reports.figures.reliability import (
     confidence_comparison,
@@ -25,6 +25,7 @@ __all__ = [
     "SKY",
     "VERMILLION",
     "class_errors",
+    "class_shifts",
     "confidence_comparison",
     "confidence_histogram",
     "corp_diagram",

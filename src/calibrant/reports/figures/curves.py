@@ -56,7 +56,7 @@ def corp_diagram(
         'recalibrated probability'
     """
     several = drawing.by_name(curves, CorpReliabilityCurve)
-    ax, entries = _square(ax, "stated probability", "recalibrated probability", several, band)
+    ax, entries = _square(ax, "predicted probability", "recalibrated probability", several, band)
     for position, (name, curve) in enumerate(several.items()):
         knots = np.stack([curve.lower, curve.upper], axis=1).ravel()
         line = drawing.add_curve(ax, position, knots, np.repeat(curve.values, 2), clip_on=False)
@@ -79,7 +79,7 @@ def smooth_diagram(
 
     Args:
         curves: A curve of :func:`calibrant.metrics.smooth_reliability_curve`, or several by name.
-        band: What chance alone gives the one curve (:func:`calibrant.evaluation.smooth_consistency_band`).
+        band: The noise band of the one curve (:func:`calibrant.evaluation.smooth_consistency_band`).
         ax: Where to draw; a new figure if ``None``.
         legend: Name the curves inside the diagram.
 
@@ -116,7 +116,7 @@ def witness_diagram(
 ) -> Axes:
     """The function that attains the smooth calibration error: where, and which way, the model errs.
 
-    Above zero outcomes exceed what was stated (not sure enough), below zero they fall short (too sure).
+    Above zero the predictions are too low, below zero too high.
 
     Args:
         witness: From :func:`calibrant.metrics.smooth_calibration_witness`, or of an evaluation.
@@ -141,14 +141,14 @@ def witness_diagram(
     ax.axhline(0, color=ax.xaxis.label.get_color(), linewidth=0.8)
     entries: list[tuple[str, Artist]] = []
     for label, part, colour in (
-        ("above: not sure enough", np.maximum(crossings[1], 0), drawing.BLUE),
-        ("below: too sure", np.minimum(crossings[1], 0), drawing.VERMILLION),
+        ("above: too low", np.maximum(crossings[1], 0), drawing.BLUE),
+        ("below: too high", np.minimum(crossings[1], 0), drawing.VERMILLION),
     ):
         ax.fill_between(crossings[0], 0, part, color=colour, alpha=0.35, linewidth=0)
         entries.append((label, Patch(color=colour, alpha=0.35, linewidth=0)))
     ax.plot(points, values, color=ax.xaxis.label.get_color(), linewidth=1.2)
     ax.set(xlim=(0, 1), ylim=(-1.05, 1.05), xticks=np.linspace(0, 1, 6), yticks=[-1, 0, 1])
-    ax.set_xlabel("stated probability")
+    ax.set_xlabel("predicted probability")
     ax.set_ylabel("witness")
     ax.set_title(f"smCE {number(witness.value)}", fontsize="medium")
     drawing.open_frame(ax)
@@ -169,7 +169,7 @@ def _square(
     ]
     if band is not None:
         ax.fill_between(band.positions, band.low, band.high, color=drawing.GREY, alpha=0.3, linewidth=0)
-        entries.append(("its band: chance alone", Patch(color=drawing.GREY, alpha=0.3, linewidth=0)))
+        entries.append(("band: noise", Patch(color=drawing.GREY, alpha=0.3, linewidth=0)))
     return ax, entries
 
 

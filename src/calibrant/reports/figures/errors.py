@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from calibrant.evaluation.result import Arm, ClassRow, ComparedModel, Estimate, NullError
-from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION, new_axes
+from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION, floats, new_axes
 from calibrant.reports.words import number, shortened
 
 
 def error_intervals(
     parts: Sequence[Arm | ComparedModel], *, metric: str = "ece", ax: Axes | None = None
 ) -> Axes:
-    """A calibration error of several arms or models with its interval, and what chance alone would give.
+    """A calibration error of several arms or models with its interval and the noise floor.
 
     The grey bar is where the error of a perfectly calibrated model of this size stays in most draws, its tick
     is that model's mean.
@@ -68,6 +69,51 @@ def class_errors(rows: Sequence[ClassRow], *, most: int = 20, ax: Axes | None = 
     shown = "" if len(worst) == len(rows) else f", the {len(worst)} largest of {len(rows)}"
     ax.set_xlabel(f"calibration error{shown}")
     ax.set_xlim(0, 1.15 * max((row.ece for row in worst), default=0) or 1)  # room for the numbers
+    return ax
+
+
+def class_shifts(
+    before: Sequence[ClassRow], after: Sequence[ClassRow] = (), *, ax: Axes | None = None
+) -> Axes:
+    """Average probability minus actual rate of each class, before and after a repair, in points.
+
+    Marks are hollow before and filled after. The grey bands are the noise floors before and, darker, after: a
+    calibrated model keeps every class within them. Marks outside their band are in colour.
+
+    Args:
+        before: Rows of ``arm.classes``, drawn from the top down.
+        after: The same classes after the repair.
+        ax: Where to draw; a new figure if ``None``.
+
+    Returns:
+        The axes drawn into.
+
+    Example:
+        >>> row = ClassRow(name="cat", count=9, mean_probability=0.2, prevalence=0.1, ece=0.1, auroc=None,
+        ...     accuracy=None, adjusted_p=0.01, noise_floor=0.03)
+        >>> class_shifts([row]).get_xlabel()
+        'predicted minus actual rate, points'
+    """
+    ax = new_axes(ax, width=4.2, height=0.7 + 0.22 * len(before))
+    ink = ax.xaxis.label.get_color()
+    ax.axvline(0, color=ink, linewidth=0.8, zorder=0)
+    shifts = [100 * floats(row.mean_probability - row.prevalence for row in rows) for rows in (before, after)]
+    floors = [100 * floats(row.noise_floor for row in rows) for rows in (before, after)]
+    if after:
+        ax.hlines(range(len(after)), shifts[0], shifts[1], color=GREY, linewidth=1)
+    for values, floor, filled in zip(shifts, floors, ("none", "full"), strict=True):
+        places = np.arange(len(values))
+        ax.barh(places, 2 * floor, left=-floor, height=0.8, color=GREY, alpha=0.25, linewidth=0)
+        off = np.abs(values) > floor
+        for chosen, colour in ((~off, ink), (off, VERMILLION)):
+            ax.plot(values[chosen], places[chosen], "o", color=colour, markersize=5.5, fillstyle=filled)
+    _named_rows(ax, [row.name for row in before])
+    low, high = (
+        pick(np.concatenate([*shifts, *floors, *(-floor for floor in floors)]), initial=0.0)
+        for pick in (np.nanmin, np.nanmax)
+    )
+    ax.set_xlim(low - 0.06 * (high - low), high + 0.06 * (high - low))
+    ax.set_xlabel("predicted minus actual rate, points")
     return ax
 
 

@@ -11,7 +11,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy import ndarray
 
 from calibrant._math.shapes import Bool, Float
@@ -24,7 +24,7 @@ SAME_WIDTH = 1e-9
 WIDEST_JOINED = 0.3  # interval of a bin's share
 HOLLOW = "too few samples to tell"
 WITHIN = "within its band"
-BANDS = "bands: chance alone"
+BANDS = "bands: noise"
 
 
 def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = True) -> Axes:
@@ -63,7 +63,7 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
 
     entries: list[tuple[str, Artist]] = [
         ("calibrated", Line2D([], [], color=drawing.GREY, linestyle=drawing.DASHED, linewidth=1)),
-        ("its band: chance alone", Patch(color=drawing.GREY, alpha=0.3, linewidth=0)),
+        ("band: noise", Patch(color=drawing.GREY, alpha=0.3, linewidth=0)),
     ]
     area = _areas(curve.counts)
     too_much, too_little = misses(curve.name)
@@ -188,7 +188,7 @@ def confidence_histogram(curve: Curve, *, ax: Axes | None = None) -> Axes:
     _across(ax, [curve])
     ax.set_ylabel("samples (√)")
     drawing.open_frame(ax)
-    up, down = ("right", "wrong") if _is_top_label(curve) else ("positive", "negative")
+    up, down = ("correct", "wrong") if _is_top_label(curve) else ("positive", "negative")
     side, where = ("left", 0.02) if _emptier_left(right, wrong) else ("right", 0.98)
     for label, height, total in ((up, 0.99, right.sum()), (down, 0.01, wrong.sum())):
         ax.text(
@@ -256,12 +256,12 @@ def _is_top_label(curve: Curve) -> bool:
 
 
 def _stated(curve: Curve) -> str:
-    return "confidence" if _is_top_label(curve) else "stated probability"
+    return "confidence" if _is_top_label(curve) else "predicted probability"
 
 
 def _square(ax: Axes, curves: Sequence[Curve]) -> None:
     """Both axes over what the curves show, and what they mean."""
-    found = "share that was " + ("right" if _is_top_label(curves[0]) else "positive")
+    found = "accuracy" if _is_top_label(curves[0]) else "actual rate"
     drawing.unit_square(ax, _stated(curves[0]), found)
     low, high, log = _shown(curves)
     ax.set(xlim=(low, high), ylim=(low, high))
@@ -302,9 +302,9 @@ def _tick_along(ax: Axes, which: Literal["x", "y"], low: float, high: float, *, 
         return
     ax.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    digits = (1, 2, 5) if high / low < 100 else (1, 3) if high / low < 1000 else (1,)
+    digits = (1, 2, 5) if high / low < 10 else (1, 3) if high / low < 100 else (1,)
     ticks = [digit * 10.0**power for power in powers for digit in digits]
-    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
     axis.set_minor_formatter(NullFormatter())
     axis.set_ticks([tick for tick in ticks if low <= tick <= high])
 

@@ -140,7 +140,7 @@ def _judged(request: FigureRequest) -> dict[str, _Judged]:
 
     found: dict[str, _Judged] = {}
     for place, (name, path) in enumerate(request.files.items()):
-        request.tell(f"judging {name}", place / len(request.files))
+        request.tell(f"evaluating {name}", place / len(request.files))
         predictions = request.load(path)
         kind, num_samples, arm = judged_as_it_is(
             predictions,

@@ -50,13 +50,13 @@ const alone = (svg) => { // a figure for a paper is dark on white, whatever the 
   const text = new XMLSerializer().serializeToString(copy).replace(/var\((--[a-z]+)\)/g, (all, name) => INK[name] ?? all);
   return `<?xml version="1.0" encoding="UTF-8"?>\n${text}\n`;
 };
-const figures = [...document.querySelectorAll("figure")].filter((figure) => figure.querySelector("svg"));
+const figures = [...document.querySelectorAll("figure")].filter((figure) => figure.querySelector(":scope > svg"));
 figures.forEach((figure, place) => {
-  const caption = figure.querySelector("figcaption")?.firstChild?.textContent ?? figure.querySelector("svg").getAttribute("aria-label").split(".")[0];
+  const caption = figure.querySelector("figcaption")?.firstChild?.textContent ?? figure.querySelector(":scope > svg").getAttribute("aria-label").split(".")[0];
   const name = `${String(place + 1).padStart(2, "0")}-${slug(caption)}`;
   const tools = document.createElement("div");
   tools.className = "tools";
-  tools.append(button("SVG", `Save this figure as SVG: ${name}`, () => save(`${name}.svg`, alone(figure.querySelector("svg")), "image/svg+xml")));
+  tools.append(button("SVG", `Save this figure as SVG: ${name}`, () => save(`${name}.svg`, alone(figure.querySelector(":scope > svg")), "image/svg+xml")));
   if (figure.dataset.csv) tools.append(button("CSV", `Save its numbers as CSV: ${name}`, () => save(`${name}.csv`, figure.dataset.csv, "text/csv")));
   figure.append(tools);
 });

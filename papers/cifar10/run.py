@@ -1,0 +1,245 @@
+"""Is focal loss better calibrated than cross-entropy on CIFAR-10, summed or averaged over the batch?
+
+A residual network of 14 layers is trained on 10,000 images of CIFAR-10 with each of sixteen losses, summed as
+in the code of Mukhoti et al. (2020) or averaged as in that of focal calibration loss, and at learning rates
+that make the gradients of two losses about equally long.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from calibrant.predictions import load_predictions
+from calibrant.reports.figures.drawing import BLUE, VERMILLION
+from calibrant_lab.sweep.result import RunResult
+from papers.analysis import Frames, Tables, flat_runs, ordered, pivot
+from papers.gammas.measure import fits_of
+from papers.shift.measure import by_severity
+from papers.texts.measure import judged
+
+GRID = Path(__file__).with_name("grid.toml")
+CE, FOCAL = "cross-entropy", "focal, γ = 3"
+NO_DECAY = "no weight decay"
+LOSSES = {
+    CE: CE,
+    **{f"focal(gamma={gamma})": f"focal, γ = {gamma}" for gamma in (1, 2, 3, 5, 7)},
+    "sample-focal": "FLSD-53",
+    "adafocal": "AdaFocal",
+    "focal-calibration(gamma=3, calibration_weight=0.5)": "FCL",
+    "brier": "Brier",
+    "mmce": "MMCE",
+    "label-smoothing(smoothing=0.05)": "label smoothing",
+    "dual-focal(gamma=5)": "dual focal",
+    "sample-focal(thresholds=(0.2, 0.5, 1.0), gammas=(5, 3, 2))": "FLSD-532",
+    "scheduled-focal(gammas=(5, 3, 1), milestones=(9, 21))": "FLSc-531",
+    "scheduled-focal(gammas=(5, 3, 2), milestones=(9, 21))": "FLSc-532",
+    NO_DECAY: NO_DECAY,
+}
+ROWS = list(LOSSES.values())[:8]
+"""The losses of table 1 of Komisarenko and Kull (2024)."""
+LEFT_OUT = ["focal, γ = 7", "FLSD-532", "FLSc-531", "FLSc-532", NO_DECAY]
+"""Losses that the page's table has no room for."""
+WAYS = {0.163: "mean × 1.63", 0.206: "mean × 2.06", 0.0793: "mean × 0.793"}
+"""What learning rates other than 0.1 are called; only the mean has them."""
+EQUAL_STEPS = {
+    "sum": ("sum", "sum"),
+    "mean": ("mean", "mean × 0.793"),
+    "faster": ("mean × 2.06", "mean × 1.63"),
+}
+"""Ways of focal loss and of cross-entropy in which gradients, times the rate, are about equally long."""
+STAGES = {
+    "as trained": "before",
+    "with T": "by-ece",
+    "with T by AdaECE": "by-adaptive-ece",
+    "with T by NLL": "temperature",
+    "with focal T": "focal-temperature",
+}
+"""``with T`` is the temperature that ECE chose, in ``authors`` the one that the judged error chose."""
+METRICS = {
+    "error": "error",
+    "NLL": "nll",
+    "ECE": "ece",
+    "AdaECE": "adaptive_ece",
+    "class-wise ECE": "classwise_ece",
+    "smCE": "smce",
+    "above 0.99": "share_above_99",
+}
+CRITERIA = ("nll", "adaptive_ece")
+CLOSEST = {1: 0.799353, 2: 0.664105, 3: 0.571885, 5: 0.453179}
+"""``calibrant.theory.closest_temperature`` to the focal map of an exponent, of ten classes."""
+SEPARATED = 0.01
+"""At or below this no temperature is likeliest: in some run every training image is right."""
+
+
+def keep(result: RunResult) -> dict[str, Any] | None:
+    """All metrics and fits, what training images say, and shifted images; None if these were not judged."""
+    if not {"shift", "people", "train_side"} <= result.more.keys():
+        return None
+    plain, rows, shift = result.metrics["uncalibrated"], result.rows, result.more["shift"]
+    lengths = {"gradients": "gradient_norm", "clipped": "clipped"}
+    recorded = all(row.get("gradient_norm") is not None for row in rows)
+    return {
+        "cpu_seconds": result.cpu_seconds,
+        "train": result.more["train_side"],
+        "new": {
+            **{name: plain[name] for name in ("ece", "nll", "gap", "error")},
+            "temperature": result.parameters["temperature"]["temperature"],
+        },
+        "error": plain["error"],
+        **fits_of(result),
+        **judged(load_predictions(result.file("predictions.npz"))),
+        "train_accuracy": rows[-1]["train_accuracy"],
+        "norms": {str(row["epoch"]): row["last_layer_norm"] for row in rows},
+        **{name: {str(row["epoch"]): row[of] for row in rows} for name, of in lengths.items() if recorded},
+        "people": result.more["people"],
+        "shift": {
+            **{name: shift[name] for name in ("clean_shown", "foreign")},
+            "severities": by_severity(shift["shifts"]),
+        },
+    }
+
+
+def frames(results: Mapping[str, Any]) -> Frames:
+    """By way, loss and seed: ``errors`` by stage and metric, ``fits``, ``grids``, ``foreign`` and more."""
+    errors, fits, grids, foreign = [], [], [], []
+    for run in flat_runs(results):
+        key = {
+            "way": WAYS.get(run["optimiser.learning_rate"], run["reduction"]),
+            "loss": NO_DECAY if run["optimiser.weight_decay"] == 0 else run["loss"],
+            "seed": run["seed"],
+        }
+        errors += [
+            {**key, "stage": stage, "metric": metric, "value": run["stages"][of][name]}
+            for stage, of in STAGES.items()
+            for metric, name in METRICS.items()
+        ]
+        fits.append({**key, **_fits(run)})
+        of_table = key["way"] == "sum" and LOSSES[key["loss"]] in ROWS
+        for method, chosen, by in product(("temperature", "focal"), CRITERIA, CRITERIA if of_table else ()):
+            fit = run[f"{method}-{chosen}"]
+            kind = {"method": method, "chosen": chosen, "judged": by}
+            grids.append({**key, **kind, "value": fit[by], "T": fit["T"]})
+        for name, of in run["shift"]["foreign"].items():
+            stages = (("as trained", "as-trained"), ("with T", "temperature"))
+            foreign += [
+                {**key, "set": name, "stage": s, "value": of[n]["max_probability"]} for s, n in stages
+            ]
+    found = {"errors": errors, "fits": fits, "grids": grids, "foreign": foreign}
+    tidy = {name: ordered(pd.DataFrame(rows), "loss", LOSSES) for name, rows in found.items()}
+    return {**tidy, **_derived(tidy)}
+
+
+def _fits(run: Mapping[str, Any]) -> dict[str, float]:
+    fitted, train = run["parameters"], run["train"]
+    return {
+        "T": fitted["temperature"],
+        "T by ECE": fitted["ece_temperature"],
+        "from_one": abs(np.log(fitted["temperature"])),
+        "train_T": train["temperature"],
+        "train_gap": train["gap"],
+        "people": run["people"]["temperature"]["nll"],
+    }
+
+
+def _derived(of: Frames) -> dict[str, pd.DataFrame]:
+    errors, fits, grids = of["errors"], of["fits"], of["grids"]
+    authors = errors[np.where(errors.loss == "Brier", errors.way == "mean", errors.way == "sum")]
+    adaptive = authors.metric == "AdaECE"
+    chosen_so = authors[adaptive & (authors.stage != "with T")].replace({"with T by AdaECE": "with T"})
+    authors = pd.concat([authors[~adaptive], chosen_so])
+    error = authors.query("metric == 'error' and stage == 'as trained'")
+    plain = error[error.loss == CE].set_index("seed").value
+    chosen = grids.query("method == 'temperature'")
+    wide = chosen.pivot_table("value", ["judged", "loss", "seed"], "chosen", observed=True).reset_index()
+    gain = 1 - np.where(wide.judged == "nll", wide.nll / wide.adaptive_ece, wide.adaptive_ece / wide.nll)
+    gains = wide.assign(value=gain).groupby(["judged", "seed"]).value.mean().reset_index()
+    ece = errors[(errors.metric == "ECE") & (errors.stage == "as trained")]
+    pair = list(zip(ece.loss, ece.way, strict=True))
+    equal = pd.concat(
+        ece[[each in {(FOCAL, ours), (CE, theirs)} for each in pair]].assign(steps=steps)
+        for steps, (ours, theirs) in EQUAL_STEPS.items()
+    )
+    least = fits.groupby(["way", "loss"], observed=True).train_T.transform("min")
+    sides = fits[least > SEPARATED]
+    return {
+        "authors": authors,
+        "relative": error.assign(value=error.value / error.seed.map(plain) - 1),
+        "gains": gains.assign(value=gains.value - gains.judged.map({"nll": 0.01, "adaptive_ece": 0.2})),
+        "equal": equal,
+        "sides": sides,
+        "maps": _maps(fits, sides),
+    }
+
+
+def _maps(fits: pd.DataFrame, sides: pd.DataFrame) -> pd.DataFrame:
+    """Focal loss's temperatures relative to cross-entropy's times the closest one, and log ratios."""
+    both = fits.query("way in ['sum', 'mean']").assign(train_T=sides.train_T)
+    plain = both[both.loss == CE].set_index(["way", "seed"])
+    focal = both[both.loss.isin([f"focal, γ = {gamma}" for gamma in CLOSEST])]
+    base = plain.reindex(pd.MultiIndex.from_frame(focal[["way", "seed"]])).set_index(focal.index)
+    closest = focal.loss.astype(str).str[-1].astype(int).map(CLOSEST)
+    shares = {
+        "new images": focal["T"] / (base["T"] * closest),
+        "training images": focal.train_T / (base.train_T * closest),
+        "log ratio": np.log(focal["T"] / focal.train_T) / np.log(base["T"] / base.train_T),
+    }
+    return pd.concat(focal.assign(what=what, value=share - 1) for what, share in shares.items()).dropna(
+        subset="value"
+    )
+
+
+def tables(of: Frames) -> Tables:
+    """What either reduction leaves, on the page; the rest for whoever asks."""
+    plain = of["errors"].query("stage == 'as trained'")
+    share, nll = plain[plain.metric != "NLL"], plain[plain.metric == "NLL"]
+    both = "way in ['sum', 'mean']"
+    return {
+        "short": pd.concat([_short(of, way) for way in ("sum", "mean")], axis=1, keys=["sum:", "mean:"]),
+        "as trained": pivot(share.query(both), ["way", "loss"], ["metric"], "value"),
+        "NLL": pivot(nll.query(both), ["way", "loss"], [], "value", digits=3, scale=1),
+        "ECE by way": pivot(share.query("metric == 'ECE'"), ["loss"], ["way"], "value"),
+        "T by way": pivot(of["fits"], ["loss"], ["way"], "T", scale=1),
+        "foreign": pivot(of["foreign"].query(both), ["way", "loss"], ["set", "stage"], "value", digits=1),
+        "people": pivot(of["fits"].query(both), ["way", "loss"], [], "people", digits=4, scale=1),
+        "more errors": pivot(of["relative"], ["loss"], [], "value", digits=1, signed=True),
+    }
+
+
+def _short(of: Frames, way: str) -> pd.DataFrame:
+    """ECE as trained, likeliest temperature, and ECE with the temperature that it chose, of twelve losses."""
+    ece, fits = (part[(part.way == way) & ~part.loss.isin(LEFT_OUT)] for part in (of["errors"], of["fits"]))
+    stages = pivot(ece[ece.metric == "ECE"], ["loss"], ["stage"], "value")
+    found = {
+        "ECE as trained": stages["as trained"],
+        "T": pivot(fits, ["loss"], [], "T", scale=1)["T"],
+        "ECE with T": stages["with T"],
+    }
+    return pd.DataFrame(found).reindex(
+        [loss for loss in LOSSES.values() if loss not in LEFT_OUT], fill_value="–"
+    )
+
+
+def figures(of: Frames) -> dict[str, Figure]:
+    """ECE of each loss as trained and after a temperature; a panel for each reduction."""
+    figure = Figure(figsize=(8.4, 4.2), layout="constrained")
+    axes = figure.subplots(1, 2, sharex=True, sharey=True)
+    ece = of["errors"].query("metric == 'ECE' and loss != @NO_DECAY")
+    names = list(ece.loss.cat.categories[:-1])[::-1]
+    for ax, way in zip(axes, ("sum", "mean"), strict=True):
+        for stage, colour in (("as trained", VERMILLION), ("with T", BLUE)):
+            part = ece.query("way == @way and stage == @stage")
+            places = [names.index(loss) for loss in part.loss]
+            ax.plot(100 * part.value, places, "o", color=colour, alpha=0.5, markersize=4, label=stage)
+        ax.set(title=f"loss: {way} over the batch", xlabel="ECE in %", yticks=range(len(names)))
+        ax.grid(axis="y", alpha=0.3)
+    axes[0].set(yticklabels=names, xlim=(0, None))
+    axes[1].legend(title="a dot for each seed")
+    return {"cifar10.svg": figure}

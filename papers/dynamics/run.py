@@ -1,0 +1,186 @@
+"""Why does cross-entropy grow over-confident during a training, and what does focal loss do otherwise?
+
+A small network is trained on Fashion-MNIST with cross-entropy and focal losses, summed and averaged over the
+batch, and followed epoch by epoch on held-out images; the rate drops after epochs 9 and 15 of 21.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from calibrant.reports.figures import GREY, series
+from calibrant_lab.sweep.result import RunResult
+from papers.analysis import Frames, Tables, flat_runs, mean_ci, ordered, pivot
+
+GRID = Path(__file__).with_name("grid.toml")
+CE = "cross-entropy"
+LOSSES = {
+    CE: CE,
+    **{f"focal(gamma={gamma})": f"focal, γ = {gamma}" for gamma in (1, 2, 3)},
+    "sample-focal": "FLSD-53",
+}
+DROP, SECOND, LAST = 9, 15, 21
+"""The last epochs at each learning rate."""
+START = 12
+"""Three epochs after the drop its own effect is over, and what follows is claimed."""
+HELD_OUT = (
+    *("error", "ece", "nll", "nll_correct", "nll_incorrect", "entropy_correct", "entropy_incorrect"),
+    *("p_true_correct", "p_true_incorrect"),
+)
+TRAINING = ("error", "nll", "nll_correct", "nll_incorrect")
+KEY = ["way", "loss", "seed"]
+BEFORE, END = "norm before the drop", "norm in the end"
+PANELS = {
+    "nll": "NLL",
+    "nll_correct": "NLL, right images",
+    "nll_incorrect": "NLL, wrong images",
+    "ece": "ECE",
+    "entropy_incorrect": "entropy, wrong images",
+    "p_true_correct": "true class, right images",
+    "p_true_incorrect": "true class, wrong images",
+    "norm": "norm of the last layer",
+}
+
+
+def keep(result: RunResult) -> dict[str, Any] | None:
+    """The course of a run's numbers; None for runs of earlier versions, which recorded less per epoch."""
+    rows = result.rows
+    if f"calibration_{HELD_OUT[0]}" not in rows[-1] or "gradient_norms" not in result.more:
+        return None
+    followed = {str(row["epoch"]): row["dynamics"]["train"] for row in rows if "dynamics" in row}
+    return {
+        "cpu_seconds": result.cpu_seconds,
+        "held_out": {name: [row[f"calibration_{name}"] for row in rows] for name in HELD_OUT},
+        "norms": [row["last_layer_norm"] for row in rows],
+        "train": {epoch: {name: each[name] for name in TRAINING} for epoch, each in followed.items()},
+        "gradient_norms": {epoch: each["mean"] for epoch, each in result.more["gradient_norms"].items()},
+    }
+
+
+def frames(results: Mapping[str, Any]) -> Frames:
+    """``courses`` by epoch, what is ``found`` of each, errors ``relative`` to cross-entropy's, ``norms``."""
+    courses = [
+        {
+            "way": run["reduction"],
+            "loss": run["loss"],
+            "seed": run["seed"],
+            "name": name,
+            "epoch": epoch,
+            "value": value,
+        }
+        for run in flat_runs(results)
+        for name, course in _courses(run).items()
+        for epoch, value in course.items()
+    ]
+    tidy = ordered(pd.DataFrame(courses), "loss", LOSSES)
+    wide = {
+        (name, epoch): of.set_index(KEY).value
+        for (name, epoch), of in tidy.groupby(["name", "epoch"], observed=True)
+    }
+    found = pd.concat(
+        values.rename("value").reset_index().assign(what=what) for what, values in _found(wide).items()
+    )
+    error = found[found.what == "error"]
+    norms = found[found.what.isin([BEFORE, END])]
+    sides = norms.what.map({BEFORE: 1, END: -1})
+    return {
+        "courses": tidy,
+        "found": found,
+        "relative": error.assign(value=error.value / _plain(error) - 1),
+        "norms": norms.assign(value=sides * (norms.value - _plain(norms))),
+    }
+
+
+def _courses(run: Mapping[str, Any]) -> dict[str, dict[int, float]]:
+    """Numbers by epoch, those of training images and of gradients at the epochs that have them."""
+    held_out = {**run["held_out"], "norm": run["norms"]}
+    found = {name: dict(enumerate(values, 1)) for name, values in held_out.items()}
+    for name in ("nll_correct", "nll_incorrect"):
+        found[f"training {name}"] = {int(epoch): each[name] for epoch, each in run["train"].items()}
+    found["gradients"] = {int(epoch): length for epoch, length in run["gradient_norms"].items()}
+    return found
+
+
+def _found(at: Mapping[tuple[str, int], pd.Series]) -> dict[str, pd.Series]:
+    """What the courses show of each run, by what it is called in claims."""
+
+    def mean(name: str, epochs: range) -> pd.Series:
+        return sum(at[name, epoch] for epoch in epochs) / len(epochs)
+
+    wrong, first, late = "entropy_incorrect", range(1, DROP + 1), range(DROP + 1, LAST + 1)
+    return {
+        **{f"{name}, rise": at[name, LAST] - at[name, START] for name in HELD_OUT},
+        **{
+            f"{name}, change": at[name, LAST] - at[name, 1]
+            for name in ("entropy_correct", wrong, "training nll_correct", "training nll_incorrect")
+        },
+        **{name: at[name, LAST] for name in HELD_OUT},
+        "entropy before the drop": mean(wrong, first),
+        "entropy after the drop": mean(wrong, late),
+        BEFORE: mean("norm", first),
+        END: at["norm", LAST],
+        "log gradients at first": np.log(at["gradients", 1]),
+        "gradients left": at["gradients", SECOND] / at["gradients", 1],
+        "gradients late": at["gradients", SECOND],
+    }
+
+
+def _plain(frame: pd.DataFrame) -> np.ndarray:
+    """Cross-entropy's values, of the same way, seed and thing."""
+    keys = ["way", "seed", "what"]
+    plain = frame[frame.loss == CE].set_index(keys).value
+    return plain.reindex(pd.MultiIndex.from_frame(frame[keys])).to_numpy()
+
+
+def tables(of: Frames) -> Tables:
+    """Rises and ends on the page; the rest for whoever asks."""
+    found = ordered(of["found"], "way", {"sum": "sum", "mean": "mean"})
+
+    def table(names: Mapping[str, str], **form: Any) -> pd.DataFrame:
+        parts = {title: found[found.what == name] for name, title in names.items()}
+        return pd.concat(
+            {title: pivot(part, ["way", "loss"], [], "value", **form).value for title, part in parts.items()},
+            axis=1,
+        )
+
+    nats = {"digits": 3, "scale": 1}
+    rise = table({"nll_incorrect, rise": "NLL, wrong: rise"}, **nats)
+    ece = table({"ece, rise": "ECE: rise", "ece": "ECE"})
+    ends = table({"entropy_incorrect": "entropy, wrong"}, **nats)
+    norms = table({BEFORE: BEFORE, END: END}, **nats)
+    nll = {f"{name}, rise": f"{name}: rise" for name in ("nll", "nll_correct")}
+    return {
+        "short": pd.concat([rise, ece, ends, norms], axis=1),
+        "ends": table({name: name for name in ("error", "p_true_correct", "p_true_incorrect")}),
+        "nll": table({**nll, "nll": "NLL", "entropy_correct": "entropy, right"}, **nats),
+        "gradients": table({"gradients late": "gradients late"}, **nats),
+        "more errors": pivot(of["relative"], ["way", "loss"], [], "value", digits=1, signed=True),
+    }
+
+
+def figures(of: Frames) -> dict[str, Figure]:
+    """The courses with the sum, as in the paper's figure 3: means over seeds with 95% intervals."""
+    figure = Figure(figsize=(10.4, 5.2), layout="constrained")
+    axes = figure.subplots(2, 4, sharex=True)
+    courses = of["courses"].query("way == 'sum' and loss != 'FLSD-53'")
+    for ax, (name, title) in zip(axes.flat, PANELS.items(), strict=True):
+        part = courses[courses.name == name]
+        for place, (loss, each) in enumerate(part.groupby("loss", observed=True)):
+            means, halves = np.transpose([mean_ci(values) for _, values in each.groupby("epoch").value])
+            colour, epochs = series(place)[0], range(1, LAST + 1)
+            ax.plot(epochs, means, color=colour, label=loss)
+            ax.fill_between(epochs, means - halves, means + halves, color=colour, alpha=0.2, linewidth=0)
+        for drop in (DROP, SECOND):
+            ax.axvline(drop + 0.5, color=GREY, linewidth=0.8)
+        ax.set_title(title, fontsize="medium")
+    for ax in axes[-1]:
+        ax.set_xlabel("epoch")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    return {"dynamics.svg": figure}
