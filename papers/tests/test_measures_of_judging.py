@@ -63,7 +63,7 @@ def test_calibrators_on_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A file with zeros and one of confidences: what is done is not done again, and frames are made of it."""
     names = ["temperature", "focal-temperature", "vector", 'focal-temperature(objective="ece")']
     monkeypatch.setattr(calibrators, "calibrators_for", lambda _kind, _classes: names)
-    for name, value in {"DRAWS": 40, "RESAMPLES": 40, "REFITS": 5, "RIVALS": ("vector",)}.items():
+    for name, value in {"DRAWS": 40, "RESAMPLES": 40, "REFITS": 5}.items():
         monkeypatch.setattr(calibrators, name, value)
     given = over_confident()
     probs = given.probs.numpy().copy()
