@@ -7,8 +7,6 @@ from calibrant._math.rosters import instances
 from calibrant._math.text_form import named
 from papers.study import Study
 from papers.properness import PROPERNESS as PROPERNESS
-from papers.coverage import COVERAGE as COVERAGE
-from papers.monitoring import MONITORING as MONITORING
 from papers.curvature import CURVATURE as CURVATURE
 from papers.linear_model import LINEAR_MODEL as LINEAR_MODEL
 from papers.generalisation_gap import GENERALISATION_GAP as GENERALISATION_GAP

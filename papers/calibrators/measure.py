@@ -59,12 +59,8 @@ DRAWS = 1000
 """Resamples and draws under calibration of a file as it came."""
 RESAMPLES = 400
 REFITS = 100
-FLOORS = (1e-6, 1e-9, 1e-12)
-"""Probabilities below these count as these, one after the other."""
 MOST_CLASSES = {"dirichlet": 50}
 """With more a fit takes minutes."""
-TRIMMED = 0.01
-"""The share of samples, those that matter most, that the trimmed gain leaves out."""
 
 
 def measure(folder: Path, data: str = "") -> dict[str, Any]:
@@ -112,7 +108,7 @@ def judged_as_it_came(name: str, given: Predictions) -> dict[str, Any]:
         }
         said = one.confidence, one.correct
     else:
-        said = one.probs, one.labels
+        said = one.probs, Labelled.of(one).labels
     null = next(each for each in arm.null if each.metric == f"{prefix}ece")
     row = {
         "name": name,
@@ -256,9 +252,12 @@ class Trials:
         """The standard error of the difference of two calibrators' means, paired by resample."""
         both: list[Any] = []
         for name in (one, other):
-            draws = [None if each is None else each.draws[by] for each in self.of[name]]
-            both.append(None if any(each is None for each in draws) else np.mean(draws, axis=0))
-        return None if any(each is None for each in both) else rounded(stdev(both[0] - both[1]))
+            known = [each.draws[by] for each in self.of[name] if each is not None]
+            draws = [each for each in known if each is not None]
+            if len(draws) < len(self.of[name]):
+                return None
+            both.append(np.mean(draws, axis=0))
+        return rounded(stdev(both[0] - both[1]))
 
     def summary(self, name: str) -> dict[str, Any]:
         """Values division by division; what failed has none."""
@@ -292,10 +291,9 @@ def judged_when_repaired(given: Predictions) -> dict[str, Any]:
             "errors": {pair_name(*pair): {by: trials.error(*pair, by) for by in COMPARED} for pair in pairs},
         },
         "exponent": {
-            "refits": REFITS,
             "refit_errors": refit_errors(given, trials.resamples),
-            "rows": rows_of_gain(given),
-            "floors": floored_gains(given),
+            "zeros": int(impossible(given).sum()),
+            "without_zeros": without_zeros(given),
         },
     }
 
@@ -320,51 +318,19 @@ def refit_errors(given: Predictions, resamples: Resamples) -> dict[str, float | 
     return {name: rounded(stdev(values)) for name, values in gains.items()}
 
 
-def rows_of_gain(given: Predictions) -> dict[str, float | None]:
-    """How the gain in NLL spreads over the samples: mean over the divisions, sample by sample."""
-    divisions = [Division(given, seed) for seed in range(DIVISIONS)]
-    plain, focal = (
-        np.mean([losses_of(each.judged(name).probs, each.data)["nll"] for each in divisions], axis=0)
-        for name in (PLAIN, FOCAL)
-    )
-    gains = plain - focal
-    order = np.argsort(np.abs(gains))
-    kept = order[: len(order) - math.ceil(TRIMMED * len(order))]
-    found = {
-        "gain": gains.mean(),
-        "falls": (gains > 0).mean(),
-        "median": np.median(gains),
-        "trimmed": gains[kept].mean(),
-        "largest": gains[order[-1]],
-        "zeros": impossible(given).sum(),
-    }
-    return {name: rounded(float(value)) for name, value in found.items()}
-
-
 def impossible(given: Predictions) -> Tensor:
     """Which samples had what is true of them given a probability of exactly zero."""
     return torch.from_numpy(np.isinf(losses_of(given.probs, Labelled.of(given))["nll"]))
 
 
-def floored_gains(given: Predictions) -> list[dict[str, Any]]:
-    """Gains of focal temperature scaling with probabilities floored here or there; last without the zeros.
-
-    The last also with fits to resamples. Empty where no sample is impossible.
-    """
+def without_zeros(given: Predictions) -> dict[str, Any] | None:
+    """Gains of focal temperature scaling without the impossible samples; None where there are none."""
     zero = impossible(given)
     if not bool(zero.any()):
-        return []
+        return None
     kept = given.rows(~zero)
-    found = [{"floor": floor, "over": _gains(_floored(given, floor))} for floor in FLOORS]
     again = refit_errors(kept, Resamples(kept.num_samples, REFITS))
-    return [*found, {"floor": None, "over": _gains(kept), "refit_errors": again}]
-
-
-def _floored(given: Predictions, floor: float) -> Predictions:
-    """The same with no score below the floor's; log-odds neither above that of its complement."""
-    low = math.log(floor)
-    high = math.inf if given.kind == "multiclass" else -low
-    return Predictions(logits=given.scores.double().clamp(low, high), labels=given.labels)
+    return {"over": _gains(kept), "refit_errors": again}
 
 
 def _gains(given: Predictions) -> dict[str, Any]:

@@ -48,26 +48,16 @@ TITLES = {
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
-    """``judged`` as they came, ``means`` and ``gains`` by calibrator, ``criteria``, and two closer looks."""
+    """``judged`` as they came, ``means`` and ``gains`` by calibrator, ``criteria``, and ``zeros``."""
     means = pd.DataFrame(_means(results["files"]))
-    exponent = [
-        {"file": name, **found["rows"], **{f"refit_{by}": found["refit_errors"][by] for by in COMPARED}}
-        for name, found in results["exponent"].items()
-    ]
-    floors = [
-        {"file": name, "floor": each["floor"], "against": other, "measure": by, **of}
-        for name, found in results["exponent"].items()
-        for each in found["floors"]
-        for other, by_measure in each["over"].items()
-        for by, of in by_measure.items()
-    ]
     return {
         "judged": pd.DataFrame(_judged(row) for row in results["judged"]),
         "means": means,
         "gains": pd.DataFrame(_gains(results, means.set_index(["file", "calibrator"]))),
         "criteria": pd.DataFrame(_criteria(means.set_index(["file", "calibrator"]))),
-        "exponent": pd.DataFrame(exponent),
-        "floors": pd.DataFrame(floors),
+        "zeros": pd.DataFrame(
+            {"file": name, "zeros": of["zeros"]} for name, of in results["exponent"].items()
+        ),
     }
 
 
@@ -120,7 +110,7 @@ def _gains(results: Mapping[str, Any], means: pd.DataFrame) -> Iterator[dict[str
         pairs += [(FOCAL, rival) for rival in RIVALS if rival in found["calibrators"]]
         for calibrator, against in pairs:
             errors = found["errors"][pair_name(calibrator, against)]
-            last = exponent["floors"][-1] if calibrator == FOCAL and exponent["floors"] else None
+            last = exponent["without_zeros"] if calibrator == FOCAL else None
             for by in COMPARED:
                 both = calibrator == FOCAL and against == PLAIN
                 key = {"file": name, "measure": by, "calibrator": calibrator, "against": against}
@@ -156,32 +146,28 @@ def _criteria(means: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 def tables(found: Frames) -> Tables:
     """Calibrators on the page; every file, gain and criterion for whoever asks."""
-    gains, means = found["gains"].dropna(subset=["standard_error"]), found["means"]
-    half = Z * gains.standard_error
-    gains = gains.assign(gain=[f"{v:+.4f} ± {h:.4f}" for v, h in zip(gains.value, half, strict=True)])
-    focal = gains[gains.calibrator.eq(FOCAL)]
-    key = ["file", "counts"]
-    files = means.assign(changed=[f"{each:.2%}" for each in means.changed]).set_index(["file", "calibrator"])
-    shown = files[list(TITLES)].rename(columns=TITLES).map("{:.4f}".format).replace("nan", "–")
-    floors = found["floors"].assign(standard_error=lambda of: Z * of.error)
-    floors["gain"] = [f"{v:+.4f} ± {h:.4f}" for v, h in zip(floors.gain, floors.standard_error, strict=True)]
-    floors = floors[floors.measure.ne("brier")].fillna({"floor": 0})
-    spread = found["exponent"].set_index("file")[["falls", "gain", "median", "trimmed", "largest", "zeros"]]
+    gains = found["gains"].query("standard_error == standard_error")
+    both = zip(gains.value, Z * gains.standard_error, strict=True)
+    gains = gains.assign(gain=[f"{value:+.4f} ± {half:.4f}" for value, half in both])
+    files = found["means"].set_index(["file", "calibrator"])
+    shown = files[list(TITLES)].set_axis(list(TITLES.values()), axis=1).map("{:.4f}".format)
+    seconds = files.seconds.map("{:.3f}".format)
+
+    def wide(where: str, *key: str) -> pd.DataFrame:
+        return gains.query(where).pivot(index=["file", *key], columns="measure", values="gain").fillna("–")
+
     return {
         "short": _short(found),
         "judged": _judged_table(found["judged"]),
-        "files": shown.join(files.changed).join(files.seconds.map("{:.3f}".format)),
-        "gains": gains[gains.against.eq(PLAIN) & gains.calibrator.ne(FOCAL) & gains.measure.ne("brier")]
-        .set_index(["file", "calibrator", "measure"])
-        .gain.unstack()
-        .fillna("–"),
-        "exponent": focal[focal.against.eq(PLAIN)].set_index([*key, "measure"]).gain.unstack(),
-        "rivals": focal[focal.against.ne(PLAIN)].set_index([*key, "against", "measure"]).gain.unstack(),
-        "floors": floors.set_index(["file", "floor", "against", "measure"]).gain.unstack(),
-        "floors, before": floors.set_index(["file", "floor", "against", "measure"])
-        .before.unstack()
-        .map("{:.4f}".format),
-        "rows": spread.map("{:+.4f}".format),
+        "files": shown.assign(changed=files.changed.map("{:.2%}".format), seconds=seconds).replace(
+            "nan", "–"
+        ),
+        "gains": wide(
+            f"against == '{PLAIN}' and calibrator != '{FOCAL}' and measure != 'brier'", "calibrator"
+        ),
+        "exponent": wide(f"against == '{PLAIN}' and calibrator == '{FOCAL}'", "counts"),
+        "rivals": wide(f"against != '{PLAIN}'", "counts", "against"),
+        "zeros": found["zeros"].set_index("file"),
         "criteria": _criteria_table(found["criteria"]),
     }
 
@@ -194,7 +180,7 @@ def _short(found: Frames) -> pd.DataFrame:
     against["change"] = -100 * against.value / against.before
     rows = dict[str, dict[str, str]]()
     for name, of in ordered(against, "calibrator", NAMES).groupby("calibrator", observed=True):
-        nll, ece = (of[of.measure.eq(by)].dropna(subset=["value"]) for by in ("nll", "ece"))
+        nll, ece = (of[of.measure.eq(by) & of.value.notna()] for by in ("nll", "ece"))
         counts = nll.side.value_counts()
         inside = found["means"][found["means"].calibrator.map(NAMES).eq(name)]
         rows[str(name)] = {
