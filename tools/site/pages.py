@@ -139,13 +139,13 @@ def errors_page() -> str:
 @cache
 def _public(room: str) -> set[Any]:
     """The classes of a room that its page describes."""
-    module = import_module(f"calibrant.{room}")
+    module = import_module(room)
     found = (getattr(module, name) for name in public_names(module))
     return {value for value in found if isinstance(value, type)}
 
 
 def _is_public(value: type) -> bool:
-    return value in _public(value.__module__.split(".")[1])
+    return value in _public(".".join(value.__module__.split(".")[:2]))
 
 
 def _options(value: Any) -> str:

@@ -22,8 +22,8 @@ class PlattScaling(Calibrator):
 
     .. math:: \hat p = \sigma(a s + b)
 
-    In multilabel predictions every column has its own a and b. The intercept corrects what no temperature can: a
-    shift of the log-odds, as between a balanced training set and the natural prevalence.
+    In multilabel predictions every column has its own a and b. The intercept corrects a shift of the
+    log-odds, as between a balanced training set and the natural prevalence; no temperature can.
 
     This is the plain likelihood, without Platt's smoothed targets, so that the mean probability equals the
     prevalence. Where it has no optimum, because a threshold separates the classes, it falls back on those
