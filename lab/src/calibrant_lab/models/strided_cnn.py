@@ -1,4 +1,4 @@
-"""The network of the loss study: small, and quick on one core."""
+"""A small network without pooling, for studies of losses: quick on one core."""
 
 from __future__ import annotations
 
