@@ -11,7 +11,6 @@ from papers.predictions import PREDICTIONS as PREDICTIONS
 from papers.properness import PROPERNESS as PROPERNESS
 from papers.coverage import COVERAGE as COVERAGE
 from papers.monitoring import MONITORING as MONITORING
-from papers.curvature import CURVATURE as CURVATURE
 from papers.linear_model import LINEAR_MODEL as LINEAR_MODEL
 from papers.generalisation_gap import GENERALISATION_GAP as GENERALISATION_GAP
 from papers.temperature_line import TEMPERATURE_LINE as TEMPERATURE_LINE

@@ -17,6 +17,8 @@ from calibrant_lab.sweep.tasks.training import recipe_of as trained_by
 from calibrant_lab.training import load_recipe
 from papers import studies
 from papers.analysis import HERE, content
+from papers.curvature import run as curvature
+from papers.curvature.measure import ARMS, SETTINGS, trained_and_measured
 from papers.gammas import run as gammas
 from papers.gammas.measure import fits
 from papers.grids import finished_runs, read_grid
@@ -136,3 +138,28 @@ def test_scaling_of_exponents_searches_the_grids_of_the_paper() -> None:
 def test_temperatures_closest_to_the_focal_map_are_those_of_the_theory() -> None:
     """The constant of the study of exponents, checked where the map is a temperature least."""
     assert gammas.CLOSEST[1] == pytest.approx(closest_temperature(1, 10).temperature, abs=1e-6)
+
+
+def test_grid_of_curvature_holds_every_arm_of_every_setting() -> None:
+    """But the low rate on Fashion-MNIST."""
+    points = {
+        (point.settings["setting"], point.settings["arm"]) for point in read_grid(curvature.GRID).points
+    }
+    wanted = {(setting, arm) for setting in SETTINGS for arm in ARMS}
+    assert wanted - points == {
+        ("fashion-" + end, arm) for end in ("plain", "norm") for arm in ARMS if "low" in arm
+    }
+    assert points <= wanted
+
+
+def test_a_penalty_on_the_trace_lowers_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cross-entropy's own curvature is that of cross-entropy; focal loss's is not."""
+    monkeypatch.setitem(ARMS, "heavy", {"beta": 0.05})
+    small = {"train": 60, "calibration": 100, "test": 300, "measured": 40, "epochs": 20, "batch_size": 20}
+    plain, focal, heavy = (
+        trained_and_measured({"seed": 0, "arm": arm, **SETTINGS["digits-plain"], **small})
+        for arm in ("focal-0", "focal-3", "heavy")
+    )
+    assert plain["own"] == plain["cross_entropy"]
+    assert focal["own"] != focal["cross_entropy"]
+    assert heavy["own"]["trace"] < 0.7 * plain["own"]["trace"]
