@@ -21,6 +21,7 @@ from papers.curvature import run as curvature
 from papers.curvature.measure import ARMS, SETTINGS, trained_and_measured
 from papers.gammas import run as gammas
 from papers.gammas.measure import fits
+from papers.generalisation_gap.measure import GeneralisationGap
 from papers.grids import finished_runs, read_grid
 from papers.losses import run as losses
 from papers.losses.measure import BY_ECE, CALIBRATED, by_class
@@ -163,3 +164,15 @@ def test_a_penalty_on_the_trace_lowers_it(monkeypatch: pytest.MonkeyPatch) -> No
     assert plain["own"] == plain["cross_entropy"]
     assert focal["own"] != focal["cross_entropy"]
     assert heavy["own"]["trace"] < 0.7 * plain["own"]["trace"]
+
+
+def test_argument_of_the_generalisation_gap_in_numbers() -> None:
+    """Cross-entropy: T = 1 on its sample, above on new ones; the product foretells focal loss's."""
+    found = GeneralisationGap().simulate({"seed": 0, "num_samples": 200, "num_features": 40})
+    train, new = found["train_temperature"], found["test_temperature"]
+    assert train[0] == pytest.approx(1, abs=1e-7)
+    assert new[0] > 1.5
+    assert train[2] == pytest.approx(closest_temperature(1, 2).temperature, rel=0.03)
+    assert train[2] * new[0] == pytest.approx(new[2], rel=0.05)
+    separated = GeneralisationGap().simulate({"seed": 0, "num_samples": 20, "num_features": 40})
+    assert separated["test_temperature"] == separated["limit_temperature"] == [None] * 6
