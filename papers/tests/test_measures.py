@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
 
 from calibrant import metrics
 from calibrant.calibrators.fitting.samples import Samples
+from calibrant.losses import focal_loss
 from calibrant.predictions import load_predictions
 from calibrant.theory import closest_temperature
 from calibrant_lab.sweep.grid import Grid
@@ -23,6 +25,7 @@ from papers.gammas import run as gammas
 from papers.gammas.measure import fits
 from papers.generalisation_gap.measure import GeneralisationGap
 from papers.grids import finished_runs, read_grid
+from papers.linear_model import measure as linear_model
 from papers.losses import run as losses
 from papers.losses.measure import BY_ECE, CALIBRATED, by_class
 from papers.shift.measure import recipe_of
@@ -176,3 +179,27 @@ def test_argument_of_the_generalisation_gap_in_numbers() -> None:
     assert train[2] * new[0] == pytest.approx(new[2], rel=0.05)
     separated = GeneralisationGap().simulate({"seed": 0, "num_samples": 20, "num_features": 40})
     assert separated["test_temperature"] == separated["limit_temperature"] == [None] * 6
+
+
+def test_push_of_the_linear_model_is_the_slope_of_the_loss() -> None:
+    """Minus that of the library's focal loss in the true class's log-odds."""
+    margin = torch.linspace(-6, 6, 25, dtype=torch.float64, requires_grad=True)
+    logits, labels = torch.stack([torch.zeros_like(margin), margin], 1), torch.ones(25, dtype=torch.int64)
+    for gamma in linear_model.GAMMAS:
+        loss = focal_loss(logits, labels, gamma=gamma, reduction="sum")
+        (slope,) = torch.autograd.grad(loss, margin, retain_graph=True)
+        found = linear_model.push(margin.detach().numpy()[None], np.array([[gamma]]))[0]
+        np.testing.assert_allclose(found, -slope.numpy(), rtol=1e-10, atol=1e-14)
+
+
+def test_posterior_of_the_linear_model_is_the_frequency() -> None:
+    """Labels of the drawn points have the probabilities beside them; descent keeps its last step."""
+    settings = {**linear_model.LinearModel.defaults, "spread": 0.8, "iterations": 40}
+    sample = linear_model.draw(settings, 200_000, seed=1)
+    excess, variance = sample.labels - sample.posterior, sample.posterior * (1 - sample.posterior)
+    assert abs(excess.sum()) < 4 * np.sqrt(variance.sum())
+    near = np.abs(sample.points[:, 0]) < 0.5
+    slope = (excess * sample.points[:, 0])[near]
+    assert abs(slope.mean()) < 4 * slope.std() / np.sqrt(near.sum())
+    path = linear_model.descend(linear_model.draw(settings, 50, seed=0), settings)
+    assert (min(path), max(path)) == (1, 40)
