@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from calibrant import metrics
+from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.losses import focal_loss
 from calibrant.predictions import load_predictions
@@ -17,6 +18,7 @@ from calibrant.theory import closest_temperature
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.tasks.training import recipe_of as trained_by
 from calibrant_lab.training import load_recipe
+from few_points import few_points
 from papers import studies
 from papers.analysis import HERE, content
 from papers.curvature import run as curvature
@@ -30,6 +32,8 @@ from papers.losses import run as losses
 from papers.losses.measure import BY_ECE, CALIBRATED, by_class
 from papers.shift.measure import recipe_of
 from papers.sum_or_mean import run as sum_or_mean
+from papers.temperature_line import measure as temperature_line
+from papers.temperature_line.run import straight
 
 
 def test_every_grid_is_read() -> None:
@@ -203,3 +207,31 @@ def test_posterior_of_the_linear_model_is_the_frequency() -> None:
     assert abs(slope.mean()) < 4 * slope.std() / np.sqrt(near.sum())
     path = linear_model.descend(linear_model.draw(settings, 50, seed=0), settings)
     assert (min(path), max(path)) == (1, 40)
+
+
+def test_distance_of_temperatures_from_their_line() -> None:
+    """R² is the squared correlation; the distance is the largest, as a share of the number."""
+    gammas, values = np.array(temperature_line.GAMMAS), np.sqrt(1 + np.array(temperature_line.GAMMAS))
+    found, line = straight(values), np.polyval(np.polyfit(gammas, values, 1), gammas)
+    assert found["R²"] == pytest.approx(np.corrcoef(gammas, values)[0, 1] ** 2)
+    assert found["off"] == pytest.approx(np.abs(line / values - 1).max())
+    assert (gammas[0], gammas[-1]) == (LINE_GAMMAS[0], LINE_GAMMAS[-1])
+
+
+def test_searches_along_the_line_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every label of a file is followed; the wider search has no larger loss where it was fitted."""
+    generator = np.random.default_rng(3)
+    odds = 3 * generator.normal(size=(150, 2))
+    np.savez(
+        tmp_path / "labels.npz",
+        logits=odds,
+        labels=generator.random(odds.shape) < 1 / (1 + np.exp(-odds / 2)),
+    )
+    monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path))
+    task = temperature_line.TemperatureLine()
+    with few_points():
+        arms = task.simulate(task.complete({"subject": "labels.npz", "divisions": 1}))["arms"]
+    assert [arm["name"] for arm in arms] == ["labels.npz, label 0", "labels.npz, label 1"]
+    for arm in arms:
+        reached = arm["nll"]
+        assert reached["full"] - 1e-9 <= reached["range"] <= reached["line"] <= reached["plain"]
