@@ -11,7 +11,6 @@ from papers.predictions import PREDICTIONS as PREDICTIONS
 from papers.properness import PROPERNESS as PROPERNESS
 from papers.coverage import COVERAGE as COVERAGE
 from papers.monitoring import MONITORING as MONITORING
-from papers.theory_on_data import THEORY_ON_DATA as THEORY_ON_DATA
 from papers.shift import SHIFT as SHIFT
 from papers.dynamics import DYNAMICS as DYNAMICS
 from papers.fcl_weights import FCL_WEIGHTS as FCL_WEIGHTS

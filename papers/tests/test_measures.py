@@ -14,7 +14,7 @@ from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.losses import focal_loss
 from calibrant.predictions import load_predictions
-from calibrant.theory import closest_temperature
+from calibrant.theory import closest_temperature, confidence_change, focal_calibration_map_logits
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.tasks.training import recipe_of as trained_by
 from calibrant_lab.training import load_recipe
@@ -34,6 +34,7 @@ from papers.shift.measure import recipe_of
 from papers.sum_or_mean import run as sum_or_mean
 from papers.temperature_line import measure as temperature_line
 from papers.temperature_line.run import straight
+from papers.theory_on_data.measure import like_the_map, theory_on_files
 
 
 def test_every_grid_is_read() -> None:
@@ -235,3 +236,34 @@ def test_searches_along_the_line_of_a_file(tmp_path: Path, monkeypatch: pytest.M
     for arm in arms:
         reached = arm["nll"]
         assert reached["full"] - 1e-9 <= reached["range"] <= reached["line"] <= reached["plain"]
+
+
+def test_temperature_like_the_focal_map() -> None:
+    """With two classes either way that of the theory; without a map 1; else the nearest in cross-entropy."""
+    generator = torch.Generator().manual_seed(1)
+    events = 2 * torch.randn(400, generator=generator, dtype=torch.float64)
+    pairs = torch.stack([torch.zeros_like(events), events], 1)
+    assert like_the_map(events, 2.0) == pytest.approx(like_the_map(pairs, 2.0), rel=1e-9)
+    assert like_the_map(events, 2.0) == pytest.approx(0.3731, abs=2e-3)
+    assert like_the_map(pairs, 0.0) == pytest.approx(1, rel=1e-9)
+    impossible = torch.cat([pairs, torch.full((400, 1), -torch.inf)], 1)
+    assert like_the_map(impossible, 1.0) == pytest.approx(like_the_map(pairs, 1.0), rel=1e-6)
+    logits = 2 * torch.randn(200, 6, generator=generator, dtype=torch.float64)
+    mapped = focal_calibration_map_logits(logits, gamma=3).exp()
+
+    def distance(temperature: float) -> float:
+        return float(-(mapped * (logits / temperature).log_softmax(1)).sum(1).mean())
+
+    best = like_the_map(logits, 3.0)
+    assert distance(best) < min(distance(best * 1.001), distance(best / 1.001))
+
+
+def test_theory_on_files(tmp_path: Path) -> None:
+    """Shares are those of the theory's function; files of the top probability alone are left out."""
+    generator = np.random.default_rng(0)
+    logits = 0.8 * generator.normal(size=(300, 50))
+    np.savez(tmp_path / "many.npz", logits=logits, labels=generator.integers(0, 50, 300))
+    np.savez(tmp_path / "top.npz", confidence=generator.random(80), correct=generator.random(80) < 0.5)
+    (found,) = theory_on_files(tmp_path)
+    assert found["gammas"][0]["lowered"] > 0.05
+    assert found["gammas"][0]["lowered"] == pytest.approx(confidence_change(logits, gamma=1).lowered)
