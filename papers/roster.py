@@ -8,7 +8,6 @@ from calibrant._math.text_form import named
 from papers.study import Study
 from papers.calibrators import CALIBRATORS as CALIBRATORS
 from papers.predictions import PREDICTIONS as PREDICTIONS
-from papers.properness import PROPERNESS as PROPERNESS
 from papers.coverage import COVERAGE as COVERAGE
 from papers.monitoring import MONITORING as MONITORING
 from papers.shift import SHIFT as SHIFT

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import calibrant.losses
 from calibrant import metrics
 from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS
 from calibrant.calibrators.fitting.samples import Samples
@@ -30,6 +31,7 @@ from papers.grids import finished_runs, read_grid
 from papers.linear_model import measure as linear_model
 from papers.losses import run as losses
 from papers.losses.measure import BY_ECE, CALIBRATED, by_class
+from papers.properness.measure import every_loss, row_of
 from papers.shift.measure import recipe_of
 from papers.sum_or_mean import run as sum_or_mean
 from papers.temperature_line import measure as temperature_line
@@ -267,3 +269,22 @@ def test_theory_on_files(tmp_path: Path) -> None:
     (found,) = theory_on_files(tmp_path)
     assert found["gammas"][0]["lowered"] > 0.05
     assert found["gammas"][0]["lowered"] == pytest.approx(confidence_change(logits, gamma=1).lowered)
+
+
+def test_every_loss_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of the library's losses is left out of the study of properness, a planted one included."""
+    assert [row["loss"] for row in content("properness")["losses"]] == list(every_loss())
+    monkeypatch.setattr(calibrant.losses, "available", lambda: ("cross-entropy", "planted"))
+    assert every_loss()[-1] == "planted"
+
+
+@pytest.mark.parametrize("name", ["cross-entropy", "label-smoothing"])
+def test_cells_of_properness(name: str) -> None:
+    """With fewer posteriors, what is known of two losses; the rest is as committed."""
+    found = row_of(name, num_posteriors=2)
+    (kept,) = (row for row in content("properness")["losses"] if row["loss"] == name)
+    cells = ("keeps_class", "convex_in_probs", "convex_in_logits", "confidence", "confidence_many")
+    assert [found[cell] for cell in cells] == [kept[cell] for cell in cells]
+    assert (found["posterior"] is None, found["confidence"]) == (
+        (True, "calibrated") if name == "cross-entropy" else (False, "under")
+    )
