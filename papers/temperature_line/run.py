@@ -100,7 +100,8 @@ def straight(values: np.ndarray) -> dict[str, float]:
     slope, start = np.polyfit(GAMMAS, values, 1)
     rest = values - (start + slope * np.array(GAMMAS))
     spread = ((values - values.mean()) ** 2).sum()
-    return {"R²": 1 - (rest**2).sum() / spread, "slope": slope / start, "off": np.abs(rest / values).max()}
+    found = {"R²": 1 - (rest**2).sum() / spread, "slope": slope / start, "off": np.abs(rest / values).max()}
+    return {name: float(value) for name, value in found.items()}
 
 
 def _nearer(networks: pd.DataFrame) -> pd.DataFrame:
