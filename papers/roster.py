@@ -6,12 +6,6 @@ from __future__ import annotations
 from calibrant._math.rosters import instances
 from calibrant._math.text_form import named
 from papers.study import Study
-from papers.properness import PROPERNESS as PROPERNESS
-from papers.curvature import CURVATURE as CURVATURE
-from papers.linear_model import LINEAR_MODEL as LINEAR_MODEL
-from papers.generalisation_gap import GENERALISATION_GAP as GENERALISATION_GAP
-from papers.temperature_line import TEMPERATURE_LINE as TEMPERATURE_LINE
-from papers.theory_on_data import THEORY_ON_DATA as THEORY_ON_DATA
 
 STUDIES = instances(globals(), Study)
 
