@@ -1,5 +1,4 @@
 """Which studies there are, in the order of the list that people see: a line each."""
-# ruff: noqa: I001
 
 from __future__ import annotations
 
