@@ -9,8 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Generator, Sequence
-from multiprocessing import Pipe
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,9 +17,8 @@ import pytest
 
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import said_of
-from calibrant_lab.sweep.engines import pool_worker
+from calibrant_lab.sweep.engines import pool
 from calibrant_lab.sweep.engines.engine import Ended, Event, Order
-from calibrant_lab.sweep.engines.perform import attempt
 from calibrant_lab.sweep.engines.pool import Pool
 from calibrant_lab.sweep.engines.roster import ENGINES, build_engine
 from calibrant_lab.sweep.engines.serial import Serial
@@ -44,14 +42,6 @@ class Notes(Watcher):
     def waiting(self, runs: int) -> None:
         """Count them."""
         self.waited += runs
-
-
-class Attempting(Serial):
-    """One after the other, as a worker does them."""
-
-    def run(self, orders: Sequence[Order]) -> Generator[Event]:
-        """Try each."""
-        yield from map(attempt, orders)
 
 
 def test_what_is_done_is_not_done_again(tmp_path) -> None:
@@ -104,11 +94,11 @@ def test_a_full_disk_ends_the_sweep(tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr(Toy, "run", full)
     with pytest.raises(OSError, match=r"store: recipe\.toml cannot be written: No space .* Make room, and"):
-        sweep(toys(seed=[0]), store, Attempting())
+        sweep(toys(seed=[0]), store, Serial())
     monkeypatch.setattr(Toy, "run", lambda *_: {}["torch's own words"])
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100))
     with pytest.raises(OSError, match=r"store: No space left on device\. Make room, and"):
-        sweep(toys(seed=[0]), store, Attempting())
+        sweep(toys(seed=[0]), store, Serial())
     assert store.leases.held() == {}
     assert list(store.results(status=None)) == []
 
@@ -122,7 +112,9 @@ def test_a_sweep_waits_for_runs_of_another(tmp_path, monkeypatch) -> None:
     def released(_seconds: float) -> None:
         store.leases.clear(items[0].run, up_to=9)
 
-    monkeypatch.setattr("calibrant_lab.sweep.sweep.time", SimpleNamespace(sleep=released))
+    monkeypatch.setattr(
+        "calibrant_lab.sweep.sweep.time", SimpleNamespace(sleep=released, monotonic=time.monotonic)
+    )
     assert lease is not None
     assert sweep(items, store, Serial(), watcher=notes).statuses == {"finished": 2}
     assert notes.waited == 1
@@ -150,11 +142,21 @@ def test_cores_are_divided(monkeypatch) -> None:
 
 
 def test_a_worker_that_is_told_to_end_as_it_starts_is_silent(monkeypatch) -> None:
-    """Before its first order too, it ends without an error."""
-    for module, name in ((os, "setsid"), (signal, "signal"), (pool_worker, "_follow_driver")):
-        monkeypatch.setattr(module, name, lambda *_: None, raising=False)
-    monkeypatch.setattr(pool_worker, "pin_threads", lambda _: pool_worker._leave(signal.SIGTERM, None))
-    pool_worker.work(Pipe()[0], 1)
+    """Until it is ready the system ends it; afterwards it leaves by itself, each without an error."""
+    steps: list[str] = []
+    for module, name in ((os, "setsid"), (pool, "pin_threads"), (pool, "_follow_driver")):
+        monkeypatch.setattr(module, name, lambda *_, name=name: steps.append(name), raising=False)
+    handlers: dict[int, Callable[..., None]] = {}
+
+    def set_handler(number: int, handler: Callable[..., None]) -> None:
+        steps.append(signal.Signals(number).name)
+        handlers[number] = handler
+
+    monkeypatch.setattr(signal, "signal", set_handler)
+    pool._begin(1)
+    assert (sorted(steps[:-1]), steps[-1]) == (["_follow_driver", "pin_threads", "setsid"], "SIGTERM")
+    with pytest.raises(SystemExit, match=r"^$"):
+        handlers[signal.SIGTERM](signal.SIGTERM, None)
 
 
 def test_engines_by_name() -> None:

@@ -171,11 +171,10 @@ def _forget(store: Store, items: Sequence[Item], retry: str) -> None:
 def _show_plan(grid: Grid, store: Store, engine: Engine) -> None:
     from collections import Counter
 
-    from calibrant_lab.sweep.engines.engine import Order
     from calibrant_lab.sweep.estimates import Estimates, said_time
-    from calibrant_lab.sweep.sweep import pending_of
+    from calibrant_lab.sweep.sweep import orders_of, pending_of
 
-    orders = {item.run: Order(store=store.address, item=item) for item in grid.items(store.fingerprints())}
+    orders = orders_of(grid.items(store.fingerprints()), store)
     estimates = Estimates(grid.task)
     estimates.learn(store.results())
     statuses = Counter(each.status for each in store.results(status=None) if each.run in orders)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 
-from calibrant_lab.sweep.engines.engine import Ended, Engine, Event, Order
-from calibrant_lab.sweep.engines.perform import give_up, is_covered
+from calibrant_lab.sweep.engines.engine import Ended, Ends, Engine, Event, Order, Progress
+from calibrant_lab.sweep.engines.perform import attempt, give_up, is_covered
 from calibrant_lab.sweep.item import Item
 from calibrant_lab.sweep.store.store import Store
 
@@ -62,7 +63,7 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
         KeyboardInterrupt: After Ctrl-C; what is finished is kept, and what was begun is saved.
     """
     watcher = watcher or Watcher()
-    orders = {item.run: Order(store=store.address, item=item) for item in items}
+    orders = orders_of(items, store)
     deaths: Counter[str] = Counter()
     here = 0
     pending = pending_of(orders, store)
@@ -75,15 +76,47 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
                 if not free:
                     watcher.waiting(len(pending))
                     time.sleep(_POLL)
-                with closing(engine.run(free)) as events:
-                    for event in events:
-                        here += isinstance(event, Ended) and event.state == "done"
-                        watcher.event(_judged(event, orders, deaths))
+                for event in _events(free, engine, store):
+                    here += isinstance(event, Ended) and event.state == "done"
+                    watcher.event(_judged(event, orders, deaths))
                 done = store.done()
                 pending = [order for order in pending if order.item.run not in done]
     finally:
         watcher.stop()
     return _report(orders, store, here)
+
+
+def orders_of(items: Sequence[Item], store: Store) -> dict[str, Order]:
+    """What workers are told of each run, in whatever folder they were started."""
+    address = store.address if "://" in store.address else str(Path(store.address).absolute())
+    return {item.run: Order(store=address, item=item) for item in items}
+
+
+def _events(orders: Sequence[Order], engine: Engine, store: Store) -> Iterator[Event]:
+    """What happens while an engine does the runs, beginning in the order given."""
+    waiting, running, looked = deque(orders), dict[Future[Ends], list[Order]](), time.monotonic()
+    while waiting or running:
+        chunks: list[list[Order]] = []
+        while waiting and len(running) + len(chunks) < engine.window:
+            chunks.append([waiting.popleft() for _ in range(min(engine.runs, len(waiting)))])
+        if chunks:
+            running.update(zip(engine.submit_all(attempt, chunks), chunks, strict=True))
+        for future in engine.wait(running, store.leases.note_every):
+            yield from _ends(future, running.pop(future), engine)
+        if time.monotonic() - looked >= store.leases.note_every:
+            runs = {order.item.run for chunk in running.values() for order in chunk}
+            for run, holder in store.leases.held(runs).items():
+                yield Progress(run=run, share=holder.share, words=holder.words)
+            looked = time.monotonic()
+
+
+def _ends(future: Future[Ends], orders: Sequence[Order], engine: Engine) -> Ends:
+    """How runs ended; where their worker broke down, all are said to, and the store knows better."""
+    try:
+        return future.result()
+    except Exception as error:  # of any library
+        reason = engine.reason(future, error)
+        return [Ended(run=order.item.run, state="died", reason=reason) for order in orders]
 
 
 def _judged(event: Event, orders: dict[str, Order], deaths: Counter[str]) -> Event:

@@ -1,14 +1,17 @@
-"""What an engine is, and the news that it brings."""
+"""What an engine is, an executor with the face of :mod:`concurrent.futures`, and how runs end for it."""
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
 from calibrant._math.errors import InputError
+from calibrant._math.worker_processes import pin_threads
 from calibrant_lab.sweep.item import Item
 
 State: TypeAlias = Literal["done", "held", "stopped", "died"]
@@ -21,10 +24,9 @@ told to stop, and what it did is saved. ``died``: the worker broke down, and the
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """A run to be done, as a worker is told."""
+    """A run to be done, as a worker is told: the address of the store, and the run."""
 
     store: str
-    """Address of the store."""
     item: Item
 
 
@@ -39,62 +41,116 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A run has ended for a worker."""
+    """A run has ended for a worker.
+
+    Attributes:
+        run: Its name.
+        state: How.
+        status: The status of the result, where there is one.
+        reason: Why it failed or the worker died.
+        seconds: Time of the whole run, earlier sessions included.
+        shown: The numbers that are shown on the way, such as ``accuracy 0.931  ECE 0.021``.
+        ends_all: Whether the worker died of what would end any other: a full disk.
+    """
 
     run: str
     state: State
     status: str | None = None
-    """The status of the result, where there is one."""
     reason: str | None = None
-    """Why it failed or the worker died."""
     seconds: float = 0.0
-    """Time of the whole run, earlier sessions included."""
     shown: str = ""
-    """The numbers that are shown on the way, such as ``accuracy 0.931  ECE 0.021``."""
     ends_all: bool = False
-    """Whether the worker died of what would end any other: a full disk."""
 
 
 Event: TypeAlias = Progress | Ended
+Ends: TypeAlias = list[Ended]
+Function: TypeAlias = Callable[..., Ends]
+"""What a worker calls, with orders: :func:`calibrant_lab.sweep.engines.perform.attempt`."""
 
 
 class Engine(ABC):
-    """Carries runs to workers; entered, it has them, and left, it has ended them.
+    """An executor of runs; left or shut down, it tells its workers to save what they are at, and ends them.
 
-    A worker calls :func:`calibrant_lab.sweep.engines.perform.perform` with each order, wherever it runs;
-    nothing but events comes back, since results go to the store. An engine's class takes its settings as
-    keywords with defaults, among them ``jobs``.
+    An engine's class takes its settings as keywords with defaults, among them ``jobs``.
+
+    Args:
+        jobs: How many runs at once; by default as many as fit.
     """
 
+    is_here: ClassVar[bool] = True
+    """Whether runs are certainly done on this machine."""
+    runs: int = 1
+    """How many runs are submitted together, to be done one after the other."""
     jobs: int
-    """How many runs it does at once."""
+    """How many submissions are worked on at once."""
 
-    @abstractmethod
-    def run(self, orders: Sequence[Order]) -> Generator[Event]:
-        """Do the runs, beginning in the order given; each ends in one :class:`Ended`.
+    def __init__(self, *, jobs: int | None = None) -> None:
+        if jobs is not None and jobs < 1:
+            raise InputError(f"`jobs` must be at least 1; got {jobs}.")
+        self._wanted, self.jobs, self.threads = jobs, jobs or 1, 1
 
-        Closed early, or interrupted by ``KeyboardInterrupt``, it tells the workers to save what they have
-        and waits until they did.
-        """
+    @property
+    def window(self) -> int:
+        """How many submissions there may be at once."""
+        return self.jobs
 
     def prepare(self, orders: Sequence[Order]) -> None:
-        """Called once, with all that may be to do, before anything else: a good time to settle ``jobs``.
+        """Settle threads and ``jobs``; called once before all else, with all that may be to do.
 
         Raises:
             InputError: If the runs are done on this machine, and it lacks what one needs.
         """
-        for order in orders:
-            if lacking := order.item.task.lacking(order.item.settings):
+        needs = [(order.item.task, order.item.settings) for order in orders]
+        for lacking in (task.lacking(settings) for task, settings in needs if self.is_here):
+            if lacking:
                 raise InputError(lacking)
+        self.threads = max((task.threads(settings) for task, settings in needs), default=1)
+        self.jobs = self._wanted or max(1, min(self._fitting(orders), -(-len(orders) // self.runs)))
 
     @abstractmethod
-    def close(self) -> None:
-        """End the workers."""
+    def _fitting(self, orders: Sequence[Order]) -> int:
+        """How many submissions there is room for."""
+
+    @abstractmethod
+    def submit(self, function: Function, /, *orders: Order) -> Future[Ends]:
+        """Have a worker call a function of orders."""
+
+    def submit_all(self, function: Function, chunks: Sequence[Sequence[Order]]) -> Sequence[Future[Ends]]:
+        """The same several times, for an engine that has it cheaper together."""
+        return [self.submit(function, *orders) for orders in chunks]
+
+    @abstractmethod
+    def shutdown(self) -> None:
+        """Tell all workers to save what they are at, wait for them, and end them."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+    def wait(self, futures: Collection[Future[Ends]], seconds: float) -> Collection[Future[Ends]]:
+        """Those that are done, as soon as there is one, or after that time."""
+        return wait(futures, seconds, FIRST_COMPLETED).done
+
+    def reason(self, future: Future[Ends], error: Exception) -> str:
+        """Why a future has an error instead of a result, as a sentence."""
+        _ = future
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return f"{said.rstrip('.')}."
+
+
+@dataclass(frozen=True)
+class Work:
+    """A function as another machine calls it: in the folder of the sweep, where that is, by some threads."""
+
+    function: Function
+    folder: str
+    threads: int
+
+    def __call__(self, *orders: Order) -> Ends:
+        """Call it."""
+        with suppress(OSError):
+            os.chdir(self.folder)
+        pin_threads(self.threads)
+        return self.function(*orders)

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import Future
 
-from calibrant_lab.sweep.engines.engine import Engine, Event, Order
-from calibrant_lab.sweep.engines.perform import died, perform
+from calibrant_lab.sweep.engines.engine import Ends, Engine, Function, Order
 
 
 class Serial(Engine):
-    """One run after the other, in this process."""
+    """One run after the other, in this process; how far each is cannot be told meanwhile."""
 
     def __init__(self, *, jobs: int | None = None) -> None:
         _ = jobs
-        self.jobs = 1
+        super().__init__()
 
-    def run(self, orders: Sequence[Order]) -> Generator[Event]:
-        """Do the runs; how far each is cannot be told meanwhile."""
-        for order in orders:
-            try:
-                ended = perform(order)
-            except OSError:
-                raise
-            except Exception as error:
-                ended = died(order, error)
-            yield ended
-            if ended.state == "stopped":
-                raise KeyboardInterrupt(ended.reason or "")
+    def _fitting(self, orders: Sequence[Order]) -> int:
+        _ = orders
+        return 1
 
-    def close(self) -> None:
+    def submit(self, function: Function, /, *orders: Order) -> Future[Ends]:
+        """Call the function now."""
+        future: Future[Ends] = Future()
+        future.set_result(ends := function(*orders))
+        if ends[-1].state == "stopped":  # Ctrl-C
+            raise KeyboardInterrupt(ends[-1].reason or "")
+        return future
+
+    def shutdown(self) -> None:
         """There are no workers."""
