@@ -86,7 +86,7 @@ class Ray(Engine):
         """What Ray says, in fewer words where a worker died."""
         if isinstance(error, self._ray.exceptions.WorkerCrashedError):
             return "its process, or the node it was on, died."
-        return super().reason(future, error)
+        return super().reason(future, getattr(error, "cause", None) or error)
 
     def shutdown(self) -> None:
         """Tell all to save and end, wait for them, end those that did not, and leave the cluster."""
