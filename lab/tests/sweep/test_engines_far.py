@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 from calibrant._math.errors import InputError
-from calibrant_lab.sweep.engines.engine import Order
+from calibrant_lab.sweep.engines.engine import Work
 from calibrant_lab.sweep.engines.perform import attempt
 from calibrant_lab.sweep.engines.pool import Pool
 from calibrant_lab.sweep.engines.ray import Ray
 from calibrant_lab.sweep.engines.roster import build_engine
 from calibrant_lab.sweep.engines.serial import Serial
-from calibrant_lab.sweep.engines.submitit import Submitit, _Job
+from calibrant_lab.sweep.engines.submitit import Submitit
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.item import Item
 from calibrant_lab.sweep.store import Store
@@ -76,10 +76,9 @@ def test_an_engine_that_is_not_installed_says_what_to_install(monkeypatch) -> No
     """The extra of each; nothing of either is imported before."""
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setitem(sys.modules, "submitit", None)
-    orders = [Order(store="store", item=item) for item in toys(seed=[0])]
     for engine, extra in ((Ray(address="local"), "ray"), (Submitit(), "slurm")):
         with pytest.raises(InputError, match=rf"calibrant\[{extra}\]"):
-            engine.submit(attempt, *orders)
+            engine.submit(attempt, "store", *toys(seed=[0]))
 
 
 def test_gpus_by_recipe() -> None:
@@ -94,11 +93,11 @@ def test_a_job_that_is_ended_early_is_queued_with_the_same_runs(tmp_path, monkey
     """What submitit is given back at a time limit is the same work, which skips what is done."""
     pytest.importorskip("submitit")
     monkeypatch.chdir(tmp_path)
-    items, work = toys(seed=[0, 1]), _Job(attempt, str(tmp_path), 1)
-    orders = [Order(store=str(tmp_path / "store"), item=item) for item in items]
-    assert [ended.state for ended in work(*orders)] == ["done", "done"]
-    again = work.checkpoint(*orders)
-    assert (again.function, again.args) == (work, tuple(orders))
+    items, work = toys(seed=[0, 1]), Work(attempt, str(tmp_path), 1)
+    call = (str(tmp_path / "store"), *items)
+    assert [ended.state for ended in work(*call)] == ["done", "done"]
+    again = work.checkpoint(*call)
+    assert (again.function, again.args) == (work, call)
     assert [ended.state for ended in again.result()] == ["done", "done"]
 
 

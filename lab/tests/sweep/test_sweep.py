@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,12 +19,14 @@ import pytest
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import said_of
 from calibrant_lab.sweep.engines import pool
-from calibrant_lab.sweep.engines.engine import Ended, Event, Order
+from calibrant_lab.sweep.engines.engine import Ended, Ends, Event, Function, Progress
+from calibrant_lab.sweep.engines.perform import attempt
 from calibrant_lab.sweep.engines.pool import Pool
 from calibrant_lab.sweep.engines.roster import ENGINES, build_engine
 from calibrant_lab.sweep.engines.serial import Serial
 from calibrant_lab.sweep.estimates import Estimates
-from calibrant_lab.sweep.store import Store
+from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.store import Store, leases
 from calibrant_lab.sweep.sweep import Watcher, sweep
 from toy_task import Toy, toys
 
@@ -126,19 +129,78 @@ def test_cores_are_divided(monkeypatch) -> None:
     monkeypatch.setattr("calibrant_lab.sweep.engines.pool.available_gpus", lambda: 5)
 
     def jobs(pool: Pool, count: int = 20) -> int:
-        items = toys(seed=list(range(count)))
-        pool.prepare([Order(store="", item=item) for item in items])
-        return pool.jobs
+        pool.prepare(toys(seed=list(range(count))))
+        return pool.at_once
 
     assert jobs(Pool()) == 8
     assert jobs(Pool(), 4) == 4
     assert jobs(Pool(jobs=9)) == 9
     monkeypatch.setattr(Toy, "needs_gpu", lambda *_: True)
     assert jobs(Pool()) == 5
+    assert jobs(Pool(jobs=7)) == 7
     monkeypatch.undo()
     monkeypatch.setattr("calibrant_lab.sweep.engines.pool.available_cores", lambda: 8)
     monkeypatch.setattr(Toy, "threads", lambda *_: 3)
     assert jobs(Pool()) == 2
+
+
+@pytest.mark.parametrize(("seen", "dealt"), [("", ["0", "1", "0"]), ("4,7", ["4", "7", "4"])])
+def test_gpus_are_dealt_out(monkeypatch, seen, dealt) -> None:
+    """Each worker sees one of those that this process sees, however many workers were asked for."""
+    given: list[dict[str, str]] = []
+
+    class Seat:
+        """Always at work."""
+
+        def __init__(self, environment: dict[str, str], threads: int) -> None:
+            _ = threads
+            given.append(environment)
+            self.future: Future[Ends] = Future()
+
+        def submit(self, *_: object) -> Future[Ends]:
+            """Never done."""
+            return self.future
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
+    monkeypatch.setattr(pool, "available_gpus", lambda: 2)
+    monkeypatch.setattr(pool, "_Seat", Seat)
+    monkeypatch.setattr(Toy, "needs_gpu", lambda *_: True)
+    engine, items = Pool(jobs=3), toys(seed=[0, 1, 2])
+    engine.prepare(items)
+    for item in items:
+        engine.submit(attempt, "store", item)
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in given] == dealt
+    assert {each["OMP_NUM_THREADS"] for each in given} == {"1"}
+
+
+class Threaded(Serial):
+    """Any executor of :mod:`concurrent.futures` makes an engine."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.executor = ThreadPoolExecutor(1)
+
+    def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
+        """Hand it on."""
+        return self.executor.submit(function, store, *items)
+
+    def shutdown(self) -> None:
+        """Hand it on."""
+        self.executor.shutdown()
+
+
+def test_how_far_runs_are_is_found_in_their_leases(tmp_path, monkeypatch) -> None:
+    """Whatever engine does them; at the end nothing of it stays."""
+    monkeypatch.setattr(leases, "_NOTE_EVERY", 0.02)
+    store, notes = Store(tmp_path / "store"), Notes()
+    items = toys(seed=[0], steps=[10], seconds=[0.05])
+    assert sweep(items, store, Threaded(), watcher=notes).statuses == {"finished": 1}
+    told = [event for event in notes.events if isinstance(event, Progress)]
+    shares = [event.share for event in told]
+    assert shares == sorted(shares)
+    assert len({0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9} & set(shares)) > 3
+    assert {event.words for event in told if event.share == 0.5} <= {"step 5"}
+    assert store.place.names("leases") == []
 
 
 def test_a_worker_that_is_told_to_end_as_it_starts_is_silent(monkeypatch) -> None:
@@ -191,7 +253,8 @@ def test_estimates_prefer_the_likest_runs() -> None:
 DRIVER = """
 import sys
 from calibrant_lab.sweep.engines.pool import Pool
-from calibrant_lab.sweep.store import Store
+from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.store import Store, leases
 from calibrant_lab.sweep.sweep import sweep
 from toy_task import toys
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What an engine is, an executor with the face of :mod:`concurrent.futures`, and how runs end for it."""
+"""What an engine is, an executor with the face of :mod:`concurrent.futures`, and what it tells of runs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import ClassVar, Literal, Self, TypeAlias
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from calibrant._math.errors import InputError
 from calibrant._math.worker_processes import pin_threads
@@ -23,14 +24,6 @@ told to stop, and what it did is saved. ``died``: the worker broke down, and the
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
-    """A run to be done, as a worker is told: the address of the store, and the run."""
-
-    store: str
-    item: Item
-
-
-@dataclass(frozen=True, kw_only=True)
 class Progress:
     """How far a run is."""
 
@@ -41,93 +34,83 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A run has ended for a worker.
-
-    Attributes:
-        run: Its name.
-        state: How.
-        status: The status of the result, where there is one.
-        reason: Why it failed or the worker died.
-        seconds: Time of the whole run, earlier sessions included.
-        shown: The numbers that are shown on the way, such as ``accuracy 0.931  ECE 0.021``.
-        ends_all: Whether the worker died of what would end any other: a full disk.
-    """
+    """A run has ended for a worker: how, with the status of its result if it has one, and why it failed."""
 
     run: str
     state: State
     status: str | None = None
     reason: str | None = None
     seconds: float = 0.0
+    """Time of the whole run, earlier sessions included."""
     shown: str = ""
+    """The numbers that are shown on the way, such as ``accuracy 0.931  ECE 0.021``."""
     ends_all: bool = False
+    """Whether the worker died of what would end any other: a full disk."""
 
 
 Event: TypeAlias = Progress | Ended
 Ends: TypeAlias = list[Ended]
 Function: TypeAlias = Callable[..., Ends]
-"""What a worker calls, with orders: :func:`calibrant_lab.sweep.engines.perform.attempt`."""
+"""What a worker calls, with the address of a store and runs."""
 
 
+def refuse_below_one(**settings: int | None) -> None:
+    """Raise ``InputError`` with the first setting that is."""
+    for name, value in settings.items():
+        if value is not None and value < 1:
+            raise InputError(f"`{name}` must be at least 1; got {value}.")
+
+
+@dataclass(kw_only=True, eq=False)
 class Engine(ABC):
     """An executor of runs; left or shut down, it tells its workers to save what they are at, and ends them.
 
-    An engine's class takes its settings as keywords with defaults, among them ``jobs``.
+    Its fields are the settings of the command line, and what :meth:`prepare` finds.
 
     Args:
-        jobs: How many runs at once; by default as many as fit.
+        jobs: How many submissions at once; by default as many as fit.
     """
 
     is_here: ClassVar[bool] = True
     """Whether runs are certainly done on this machine."""
-    runs: int = 1
+    runs: int = field(default=1, init=False)
     """How many runs are submitted together, to be done one after the other."""
-    jobs: int
-    """How many submissions are worked on at once."""
+    jobs: int | None = None
+    at_once: int = field(default=1, init=False)
+    threads: int = field(default=1, init=False)
 
-    def __init__(self, *, jobs: int | None = None) -> None:
-        if jobs is not None and jobs < 1:
-            raise InputError(f"`jobs` must be at least 1; got {jobs}.")
-        self._wanted, self.jobs, self.threads = jobs, jobs or 1, 1
+    def __post_init__(self) -> None:
+        refuse_below_one(jobs=self.jobs)
 
-    @property
-    def window(self) -> int:
-        """How many submissions there may be at once."""
-        return self.jobs
-
-    def prepare(self, orders: Sequence[Order]) -> None:
-        """Settle threads and ``jobs``; called once before all else, with all that may be to do.
+    def prepare(self, items: Sequence[Item]) -> None:
+        """Settle how many threads, and how many at once; called first, with all runs that may be to do.
 
         Raises:
             InputError: If the runs are done on this machine, and it lacks what one needs.
         """
-        needs = [(order.item.task, order.item.settings) for order in orders]
-        for lacking in (task.lacking(settings) for task, settings in needs if self.is_here):
-            if lacking:
+        for item in items:
+            if self.is_here and (lacking := item.task.lacking(item.settings)):
                 raise InputError(lacking)
-        self.threads = max((task.threads(settings) for task, settings in needs), default=1)
-        self.jobs = self._wanted or max(1, min(self._fitting(orders), -(-len(orders) // self.runs)))
+        self.threads = max((item.task.threads(item.settings) for item in items), default=1)
+        fitting = self._fitting(items)
+        self.at_once = self.jobs or max(1, min(fitting, -(-len(items) // self.runs)))
+
+    @property
+    def window(self) -> int:
+        """How many submissions there may be."""
+        return self.at_once
 
     @abstractmethod
-    def _fitting(self, orders: Sequence[Order]) -> int:
-        """How many submissions there is room for."""
+    def _fitting(self, items: Sequence[Item]) -> int:
+        """How many there is room for."""
 
     @abstractmethod
-    def submit(self, function: Function, /, *orders: Order) -> Future[Ends]:
-        """Have a worker call a function of orders."""
+    def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
+        """Have a worker call a function of a store's address and runs."""
 
-    def submit_all(self, function: Function, chunks: Sequence[Sequence[Order]]) -> Sequence[Future[Ends]]:
+    def submit_all(self, function: Function, store: str, chunks: Sequence[list[Item]]) -> list[Future[Ends]]:
         """The same several times, for an engine that has it cheaper together."""
-        return [self.submit(function, *orders) for orders in chunks]
-
-    @abstractmethod
-    def shutdown(self) -> None:
-        """Tell all workers to save what they are at, wait for them, and end them."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
+        return [self.submit(function, store, *items) for items in chunks]
 
     def wait(self, futures: Collection[Future[Ends]], seconds: float) -> Collection[Future[Ends]]:
         """Those that are done, as soon as there is one, or after that time."""
@@ -139,18 +122,33 @@ class Engine(ABC):
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
         return f"{said.rstrip('.')}."
 
+    @abstractmethod
+    def shutdown(self) -> None:
+        """Tell all workers to save what they are at, wait for them, and end them."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
 
 @dataclass(frozen=True)
 class Work:
-    """A function as another machine calls it: in the folder of the sweep, where that is, by some threads."""
+    """A function as another machine calls it: in the folder of the sweep, if it is there."""
 
     function: Function
     folder: str
     threads: int
 
-    def __call__(self, *orders: Order) -> Ends:
+    def __call__(self, store: str, *items: Item) -> Ends:
         """Call it."""
         with suppress(OSError):
             os.chdir(self.folder)
         pin_threads(self.threads)
-        return self.function(*orders)
+        return self.function(store, *items)
+
+    def checkpoint(self, store: str, *items: Item) -> Any:
+        """Called by submitit shortly before a job's time is over: the same again, which resumes."""
+        submitit: Any = import_module("submitit")
+        return submitit.helpers.DelayedSubmission(self, store, *items)

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
 from calibrant._math.files import said_of, said_of_full_disk
-from calibrant_lab.sweep.engines.engine import Ended, Order
+from calibrant_lab.sweep.engines.engine import Ended, Ends
 from calibrant_lab.sweep.item import Item
 from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.store.leases import Lease
@@ -21,28 +21,29 @@ from calibrant_lab.sweep.tasks.task import Outcome
 _SHOWN = (("error", "error {:.2%}"), ("ece", "ECE {:.2%}"), ("nll", "NLL {:.3f}"))
 
 
-def attempt(*orders: Order) -> list[Ended]:
-    """Perform orders in a worker until it is told to stop; an error that is no run's own is the worker's."""
-    ends: list[Ended] = []
-    for order in orders:
+def attempt(store: str, *items: Item) -> Ends:
+    """Perform runs in a worker until it is told to stop; an error that is no run's own is the worker's."""
+    ends: Ends = []
+    for item in items:
         try:
-            ends.append(perform(order, lost=_thread.interrupt_main))
+            ends.append(perform(store, item, lost=_thread.interrupt_main))
         except Exception as error:
-            ends.append(_died(order, error))
+            ends.append(_died(item.run, error))
         except BaseException:  # it was told between two steps of a run that saves nothing itself
-            ends.append(Ended(run=order.item.run, state="stopped"))
+            ends.append(Ended(run=item.run, state="stopped"))
         if ends[-1].state == "stopped":
             break
     return ends
 
 
 def perform(
-    order: Order, *, outcome: Outcome | None = None, lost: Callable[[], None] = lambda: None
+    address: str, item: Item, *, outcome: Outcome | None = None, lost: Callable[[], None] = lambda: None
 ) -> Ended:
     """Do a run unless it is done or another is at it, and put its result into the store.
 
     Args:
-        order: What to do.
+        address: Of the store.
+        item: What to do.
         outcome: What became of it, where that is known already.
         lost: Called from another thread if the lease is lost, because this machine fell silent; it should
             have the run stopped.
@@ -50,13 +51,13 @@ def perform(
     Raises:
         KeyboardInterrupt: Only where the task raises it without having saved; it means to stop.
     """
-    store, item = _store(order.store), order.item
+    store = _store(address)
     lease = store.claim(item.run, lost=lost)
     if lease is None:
         return Ended(run=item.run, state="held")
     with lease, without_warnings():
         if item.run in store:
-            result = _measured(store, item)
+            result = store.result(item.run) if outcome else _measured(store, item)
             if result is not None:
                 return _done(result)
         session = store.begin(item.run)
@@ -72,13 +73,11 @@ def perform(
         return _done(store.finish(item, session, outcome))
 
 
-def _died(order: Order, error: Exception) -> Ended:
+def _died(run: str, error: Exception) -> Ended:
     """The end of a run whose worker an error ended."""
     of_system = isinstance(error, OSError) and (error.strerror or str(error))  # such as: no space left
     said = of_system or traceback.format_exception_only(error)[-1].strip()
-    return Ended(
-        run=order.item.run, state="died", reason=f"{said.rstrip('.')}.", ends_all=_is_full_disk(error)
-    )
+    return Ended(run=run, state="died", reason=f"{said.rstrip('.')}.", ends_all=_is_full_disk(error))
 
 
 def _is_full_disk(error: BaseException | None) -> bool:
@@ -105,14 +104,14 @@ def is_covered(result: RunResult, item: Item) -> bool:
     return result.status != "finished" or item.task.covers(result, item.settings)
 
 
-def give_up(order: Order, reason: str) -> Ended:
+def give_up(address: str, item: Item, reason: str) -> Ended:
     """Record that a run failed whose workers died.
 
     Raises:
         OSError: If the store cannot be written to, which is then why they died; the sweep ends.
     """
-    with said_of(order.store, "written to"):
-        return perform(order, outcome=Outcome(status="failed", reason=reason))
+    with said_of(address, "written to"):
+        return perform(address, item, outcome=Outcome(status="failed", reason=reason))
 
 
 @lru_cache(maxsize=4)

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
+from typing import Any
 
 from calibrant._math.worker_processes import (
     available_cores,
@@ -21,12 +23,14 @@ from calibrant._math.worker_processes import (
     pin_threads,
     pinned_threads,
 )
-from calibrant_lab.sweep.engines.engine import Ends, Engine, Function, Order
+from calibrant_lab.sweep.engines.engine import Ends, Engine, Function
+from calibrant_lab.sweep.item import Item
 
 _GRACE = 30.0
 """Seconds that a worker has to save what it is at before it is killed."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Pool(Engine):
     """Processes on this machine, which stay from run to run; one that dies is replaced.
 
@@ -35,16 +39,15 @@ class Pool(Engine):
             use a GPU as many as there are GPUs.
     """
 
-    def __init__(self, *, jobs: int | None = None) -> None:
-        super().__init__(jobs=jobs)
-        self._gpus, self._seats = 0, list[_Seat]()
+    _gpus: int = field(default=0, init=False)
+    _seats: list[_Seat] = field(default_factory=list["_Seat"], init=False)
 
-    def _fitting(self, orders: Sequence[Order]) -> int:
-        on_gpu = any(order.item.task.needs_gpu(order.item.settings) for order in orders)
+    def _fitting(self, items: Sequence[Item]) -> int:
+        on_gpu = any(item.task.needs_gpu(item.settings) for item in items)
         self._gpus = available_gpus() if on_gpu else 0
         return self._gpus or available_cores() // self.threads
 
-    def submit(self, function: Function, /, *orders: Order) -> Future[Ends]:
+    def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
         """Give it to a process that is free, or to a new one."""
         seat = next((each for each in self._seats if each.future.done()), None)
         if seat is None:
@@ -53,7 +56,7 @@ class Pool(Engine):
                 environment["CUDA_VISIBLE_DEVICES"] = _gpu_of(len(self._seats), self._gpus)
             seat = _Seat(environment, self.threads)
             self._seats.append(seat)
-        return seat.submit(function, *orders)
+        return seat.submit(function, store, *items)
 
     def reason(self, future: Future[Ends], error: Exception) -> str:
         """By the exit code of its process, where that died."""
@@ -61,18 +64,22 @@ class Pool(Engine):
         if process is None or not isinstance(error, BrokenProcessPool):
             return super().reason(future, error)
         process.join()
-        return _death(process.exitcode)
+        code = process.exitcode or 0
+        if code >= 0:
+            return f"its process ended with exit code {code}."
+        name = next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
+        out_of_memory = "; the system may have run out of memory" if name == "SIGKILL" else ""
+        return f"its process was ended by {name}{out_of_memory}."
 
     def shutdown(self) -> None:
         """Tell all to save and end, and wait for them; a second Ctrl-C does not wait."""
         seats, self._seats = self._seats, []
         until = time.monotonic() + _GRACE
-        processes = [each.process for each in seats if each.process is not None]
         for each in seats:
             if each.process is not None and not each.future.done():
                 each.process.terminate()
-            if each.executor is not None:
-                each.executor.shutdown(wait=False, cancel_futures=True)
+            each.executor.shutdown(wait=False, cancel_futures=True)
+        processes = [each.process for each in seats if each.process is not None]
         try:
             for process in processes:
                 process.join(max(0.0, until - time.monotonic()))
@@ -84,26 +91,28 @@ class Pool(Engine):
 class _Seat:
     """Where one process sits, in an executor of its own, so that its death ends no other's run."""
 
-    executor: ProcessPoolExecutor | None = None
     process: BaseProcess | None = None
     future: Future[Ends]
 
     def __init__(self, environment: dict[str, str], threads: int) -> None:
         self._environment, self._threads = environment, threads
+        self.executor = self._new()
 
-    def submit(self, function: Function, /, *orders: Order) -> Future[Ends]:
-        """Give it to the process, or to a new one where it has died."""
-        with suppress(BrokenProcessPool):
-            if self.executor is not None:
-                self.future = self.executor.submit(_call, function, *orders)
-                return self.future
-        spawn = mp.get_context("spawn")
-        self.executor = ProcessPoolExecutor(1, spawn, initializer=_begin, initargs=(self._threads,))
+    def submit(self, *call: Any) -> Future[Ends]:
+        """Give it to the process, or to a new one where there is none or it has died."""
         others = mp.active_children()
         with changed_environment(self._environment):
-            self.future = self.executor.submit(_call, function, *orders)
-        self.process = next((each for each in mp.active_children() if each not in others), None)
+            try:
+                self.future = self.executor.submit(_call, *call)
+            except BrokenProcessPool:
+                self.executor = self._new()
+                self.future = self.executor.submit(_call, *call)
+        self.process = next((each for each in mp.active_children() if each not in others), self.process)
         return self.future
+
+    def _new(self) -> ProcessPoolExecutor:
+        spawn = mp.get_context("spawn")
+        return ProcessPoolExecutor(1, spawn, initializer=_begin, initargs=(self._threads,))
 
 
 def _begin(threads: int) -> None:
@@ -127,9 +136,9 @@ def _follow_driver() -> None:
         os._exit(1)
 
 
-def _call(function: Function, *orders: Order) -> Ends:
+def _call(function: Function, store: str, *items: Item) -> Ends:
     """Call a function; where the driver has gone meanwhile, nobody waits for what it returns."""
-    ends = function(*orders)
+    ends = function(store, *items)
     driver = mp.parent_process()
     if driver is not None and not driver.is_alive():
         os._exit(1)
@@ -141,11 +150,3 @@ def _gpu_of(place: int, count: int) -> str:
     seen = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     names = seen if len(seen) == count else [str(number) for number in range(count)]
     return names[place % count]
-
-
-def _death(code: int | None) -> str:
-    if code is None or code >= 0:
-        return f"its process ended with exit code {code}."
-    name = next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
-    out_of_memory = "; the system may have run out of memory" if name == "SIGKILL" else ""
-    return f"its process was ended by {name}{out_of_memory}."

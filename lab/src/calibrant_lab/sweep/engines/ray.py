@@ -7,13 +7,15 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from calibrant._math.errors import InputError
 from calibrant._math.ray_cluster import check_address, connect
 from calibrant._math.worker_processes import available_cores, pinned_threads
-from calibrant_lab.sweep.engines.engine import Ends, Engine, Function, Order, Work
+from calibrant_lab.sweep.engines.engine import Ends, Engine, Function, Work
+from calibrant_lab.sweep.item import Item
 
 _WINDOW = 500
 """Runs that Ray is told of at once where ``jobs`` does not say: enough for it to add machines."""
@@ -23,6 +25,7 @@ _OBJECTS = 128 * 2**20
 """Bytes of a local Ray's object store; results go to the store of runs instead."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Ray(Engine):
     """Tasks of Ray, each with the cores that its recipe asks for; what a dead machine had is done elsewhere.
 
@@ -36,48 +39,48 @@ class Ray(Engine):
 
     is_here: ClassVar[bool] = False
 
-    def __init__(
-        self, *, jobs: int | None = None, address: str = "", gpus: float = 1.0, memory: float = 0.0
-    ) -> None:
-        super().__init__(jobs=jobs)
-        if not 0 <= gpus <= 1:
-            raise InputError(f"`gpus` must be from 0 to 1; got {gpus}.")
-        if memory < 0:
-            raise InputError(f"`memory` must be at least 0; got {memory}.")
-        check_address(address)
-        self._address = address or os.environ.get("RAY_ADDRESS", "")
-        self._gpus, self._memory = gpus, memory
-        self._ray: Any = None
-        self._is_ours = False
-        self._futures: set[Any] = set()
+    address: str = ""
+    gpus: float = 1.0
+    memory: float = 0.0
+    _ray: Any = field(default=None, init=False)
+    _is_ours: bool = field(default=False, init=False)
+    _futures: set[Any] = field(default_factory=set[Any], init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.gpus <= 1:
+            raise InputError(f"`gpus` must be from 0 to 1; got {self.gpus}.")
+        if self.memory < 0:
+            raise InputError(f"`memory` must be at least 0; got {self.memory}.")
+        check_address(self.address)
+        self.address = self.address or os.environ.get("RAY_ADDRESS", "")
+
+    def _fitting(self, items: Sequence[Item]) -> int:
+        """By the cluster, which is joined to see that; a Ray of this machine is started by the first run."""
+        _ = items
+        cores = self._connected().cluster_resources().get("CPU", 1.0) if self.address else available_cores()
+        return int(cores // self.threads)
 
     @property
     def window(self) -> int:
         """Some ahead of what it can do at once."""
-        return self._wanted or _WINDOW
+        return self.jobs or _WINDOW
 
-    def _fitting(self, orders: Sequence[Order]) -> int:
-        """By the cluster, which is joined to see that; a Ray of this machine is started by the first run."""
-        _ = orders
-        cores = self._connected().cluster_resources().get("CPU", 1.0) if self._address else available_cores()
-        return int(cores // self.threads)
-
-    def submit(self, function: Function, /, *orders: Order) -> Future[Ends]:
+    def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
         """As a task, which Ray does not repeat by itself: whether it is to be done again is in the store."""
         ray = self._connected()
-        needs = [(order.item.task, order.item.settings) for order in orders]
-        threads = max(task.threads(settings) for task, settings in needs)
+        threads = max(item.task.threads(item.settings) for item in items)
         has_gpus = ray.cluster_resources().get("GPU", 0) > 0
-        gpus = self._gpus * max(task.gpus(settings) for task, settings in needs) if has_gpus else 0
+        gpus = self.gpus * max(item.task.gpus(item.settings) for item in items) if has_gpus else 0
         task = ray.remote(Work.__call__).options(
             num_cpus=threads,
             num_gpus=gpus if gpus < 1 else math.ceil(gpus),
-            memory=int(self._memory * 1e9) or None,
+            memory=int(self.memory * 1e9) or None,
             max_retries=0,
-            name=orders[0].item.label[:80],
+            name=items[0].label[:80],
             runtime_env={"env_vars": pinned_threads(threads)},
         )
-        future: Any = task.remote(Work(function, str(Path.cwd()), threads), *orders).future()
+        future: Any = task.remote(Work(function, str(Path.cwd()), threads), store, *items).future()
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)
         return future
@@ -106,6 +109,6 @@ class Ray(Engine):
 
     def _connected(self) -> Any:
         if self._ray is None:
-            cores = max(available_cores(), self.threads * (self._wanted or 1))
-            self._ray, self._is_ours = connect(self._address, cores=cores, store_bytes=_OBJECTS)
+            cores = max(available_cores(), self.threads * (self.jobs or 1))
+            self._ray, self._is_ours = connect(self.address, cores=cores, store_bytes=_OBJECTS)
         return self._ray

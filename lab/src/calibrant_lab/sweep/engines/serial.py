@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 
-from calibrant_lab.sweep.engines.engine import Ends, Engine, Function, Order
+from calibrant_lab.sweep.engines.engine import Ends, Engine, Function
+from calibrant_lab.sweep.item import Item
 
 
+@dataclass(kw_only=True, eq=False)
 class Serial(Engine):
-    """One run after the other, in this process; how far each is cannot be told meanwhile."""
+    """One run after the other, in this process, whatever ``jobs`` is; how far each is can't be told."""
 
-    def __init__(self, *, jobs: int | None = None) -> None:
-        _ = jobs
-        super().__init__()
+    def __post_init__(self) -> None:
+        self.jobs = 1
 
-    def _fitting(self, orders: Sequence[Order]) -> int:
-        _ = orders
-        return 1
+    def _fitting(self, items: Sequence[Item]) -> int:
+        return len(items[:1])
 
-    def submit(self, function: Function, /, *orders: Order) -> Future[Ends]:
+    def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
         """Call the function now."""
         future: Future[Ends] = Future()
-        future.set_result(ends := function(*orders))
+        future.set_result(ends := function(store, *items))
         if ends[-1].state == "stopped":  # Ctrl-C
             raise KeyboardInterrupt(ends[-1].reason or "")
         return future

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
 from calibrant._math.errors import InputError
 from calibrant._math.worker_processes import available_cores, changed_environment, pinned_threads
-from calibrant_lab.sweep.engines.engine import Ends, Engine, Function, Order, Work
+from calibrant_lab.sweep.engines.engine import Ends, Engine, Function, Work, refuse_below_one
+from calibrant_lab.sweep.item import Item
 
 _JOBS = 100
 """How many jobs a cluster is given at once where ``jobs`` does not say."""
@@ -21,6 +23,7 @@ _GRACE = 30.0
 """Seconds until jobs that were cancelled are no longer waited for."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Submitit(Engine):
     """Jobs of Slurm; one that reaches its time limit is queued again, and goes on from its last epoch.
 
@@ -39,51 +42,39 @@ class Submitit(Engine):
 
     is_here: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        *,
-        jobs: int | None = None,
-        cluster: str = "",
-        partition: str = "",
-        minutes: int = 60,
-        runs: int = 1,
-        memory: float = 0,
-        folder: str = "submitit",
-        more: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(jobs=jobs)
-        for name, value in (("runs", runs), ("minutes", minutes)):
-            if value < 1:
-                raise InputError(f"`{name}` must be at least 1; got {value}.")
-        if cluster not in {"", "slurm", "local"}:
-            raise InputError(f"`cluster` must be slurm or local; got {cluster!r}.")
-        self._cluster, self.runs, self._folder = cluster, runs, folder
-        self._settings: dict[str, Any] = {"timeout_min": minutes, **(more or {})}
-        if partition:
-            self._settings["slurm_partition"] = partition
-        if memory:
-            self._settings["mem_gb"] = memory
-        self._gpus = 0
-        self._executor: Any = None
-        self._jobs: list[Any] = []
+    cluster: str = ""
+    partition: str = ""
+    minutes: int = 60
+    runs: int = 1
+    memory: float = 0
+    folder: str = "submitit"
+    more: Mapping[str, Any] | None = None
+    _gpus: int = field(default=0, init=False)
+    _executor: Any = field(default=None, init=False)
+    _submitted: list[Any] = field(default_factory=list[Any], init=False)
 
-    def _fitting(self, orders: Sequence[Order]) -> int:
-        is_local, needs = self._cluster == "local", [(each.item.task, each.item.settings) for each in orders]
-        used = [task.gpus(known) for task, known in needs if not is_local or task.needs_gpu(known)]
-        self._gpus = max(used, default=0)
+    def __post_init__(self) -> None:
+        refuse_below_one(jobs=self.jobs, runs=self.runs, minutes=self.minutes)
+        if self.cluster not in {"", "slurm", "local"}:
+            raise InputError(f"`cluster` must be slurm or local; got {self.cluster!r}.")
+
+    def _fitting(self, items: Sequence[Item]) -> int:
+        is_local = self.cluster == "local"
+        used = [item for item in items if not is_local or item.task.needs_gpu(item.settings)]
+        self._gpus = max((item.task.gpus(item.settings) for item in used), default=0)
         return available_cores() // self.threads if is_local else _JOBS
 
-    def submit(self, function: Function, /, *orders: Order) -> Future[Ends]:
+    def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
         """As a job, which has the face of a future."""
-        return self.submit_all(function, [orders])[0]
+        return self.submit_all(function, store, [[*items]])[0]
 
-    def submit_all(self, function: Function, chunks: Sequence[Sequence[Order]]) -> Sequence[Future[Ends]]:
+    def submit_all(self, function: Function, store: str, chunks: Sequence[list[Item]]) -> list[Future[Ends]]:
         """As one array of jobs."""
         self._executor = self._executor or self._made()
-        job = _Job(function, str(Path.cwd()), self.threads)
+        work = Work(function, str(Path.cwd()), self.threads)
         with changed_environment(pinned_threads(self.threads)), self._executor.batch():
-            jobs = [self._executor.submit(job, *orders) for orders in chunks]
-        self._jobs += jobs
+            jobs = [self._executor.submit(work, store, *items) for items in chunks]
+        self._submitted += jobs
         return jobs
 
     def wait(self, futures: Collection[Future[Ends]], seconds: float) -> Collection[Future[Ends]]:
@@ -101,7 +92,7 @@ class Submitit(Engine):
 
     def shutdown(self) -> None:
         """Cancel what is queued or runs."""
-        jobs, self._jobs = [each for each in self._jobs if not each.done()], []
+        jobs, self._submitted = [each for each in self._submitted if not each.done()], []
         for each in jobs:
             each.cancel(check=False)
         until = time.monotonic() + _GRACE
@@ -113,24 +104,20 @@ class Submitit(Engine):
             submitit: Any = import_module("submitit")
         except ImportError as error:
             raise InputError("the engine submitit needs submitit: pip install 'calibrant[slurm]'.") from error
+        settings: dict[str, Any] = {"timeout_min": self.minutes, **(self.more or {})}
+        if self.partition:
+            settings["slurm_partition"] = self.partition
+        if self.memory:
+            settings["mem_gb"] = self.memory
         try:
             executor = submitit.AutoExecutor(
-                folder=Path(self._folder).absolute(),
-                cluster=self._cluster or None,
+                folder=Path(self.folder).absolute(),
+                cluster=self.cluster or None,
                 slurm_max_num_timeout=_TIMEOUTS,
             )
             executor.update_parameters(
-                cpus_per_task=self.threads, gpus_per_node=self._gpus, name="calibrant", **self._settings
+                cpus_per_task=self.threads, gpus_per_node=self._gpus, name="calibrant", **settings
             )
         except (RuntimeError, NameError, TypeError, ValueError) as error:
             raise InputError(f"submitit refuses: {' '.join(str(error).split())}") from error
         return executor
-
-
-class _Job(Work):
-    """Work that is queued again where its time is over."""
-
-    def checkpoint(self, *orders: Order) -> Any:
-        """Called by submitit shortly before the end: the same again, which goes on from the last epoch."""
-        submitit: Any = import_module("submitit")
-        return submitit.helpers.DelayedSubmission(self, *orders)
