@@ -18,7 +18,6 @@ import pytest
 
 from calibrant._math.errors import InputError
 from calibrant_lab.sweep.engines.engine import Work
-from calibrant_lab.sweep.engines.perform import attempt
 from calibrant_lab.sweep.engines.pool import Pool
 from calibrant_lab.sweep.engines.ray import Ray
 from calibrant_lab.sweep.engines.roster import build_engine
@@ -26,6 +25,7 @@ from calibrant_lab.sweep.engines.serial import Serial
 from calibrant_lab.sweep.engines.submitit import Submitit
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.perform import attempt
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
 from calibrant_lab.sweep.tasks.training import Training

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from calibrant._math.errors import CalibrantWarning, InputError
-from calibrant_lab.sweep.engines.perform import give_up, perform
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.item import run_name
+from calibrant_lab.sweep.perform import give_up, perform
 from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.store import Store, leases
 from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, state_of

@@ -13,10 +13,10 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation import evaluate
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.data.xrays.chestxray14 import FINDINGS
-from calibrant_lab.sweep.engines.perform import perform
 from calibrant_lab.sweep.engines.serial import Serial
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.perform import perform
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
 from calibrant_lab.sweep.tasks.training import Training, recipe_of

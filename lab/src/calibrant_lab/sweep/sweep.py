@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calibrant_lab.sweep.engines.engine import Ended, Ends, Engine, Event, Progress
-from calibrant_lab.sweep.engines.perform import attempt, give_up, is_covered
 from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.perform import attempt, give_up, is_covered
 from calibrant_lab.sweep.store.store import Store
 
 ATTEMPTS = 3

@@ -20,7 +20,7 @@ _JOBS = 100
 _TIMEOUTS = 1000
 """How often a run that outlasts its job is put into the queue again."""
 _GRACE = 30.0
-"""Seconds until jobs that were cancelled are no longer waited for."""
+"""Seconds for which jobs that were cancelled are waited for."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -78,10 +78,11 @@ class Submitit(Engine):
         return jobs
 
     def wait(self, futures: Collection[Future[Ends]], seconds: float) -> Collection[Future[Ends]]:
-        """By looking now and then."""
+        """By looking now and then, and at Slurm less often."""
+        _ = seconds
         done = [each for each in futures if each.done()]
         if not done:
-            time.sleep(min(seconds, 0.2) if self._executor.cluster == "local" else max(seconds, 5.0))
+            time.sleep(0.2 if self._executor.cluster == "local" else 5.0)
         return done
 
     def reason(self, future: Future[Ends], error: Exception) -> str:
@@ -92,6 +93,7 @@ class Submitit(Engine):
 
     def shutdown(self) -> None:
         """Cancel what is queued or runs."""
+        self._executor = None
         jobs, self._submitted = [each for each in self._submitted if not each.done()], []
         for each in jobs:
             each.cancel(check=False)
