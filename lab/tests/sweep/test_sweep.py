@@ -87,6 +87,26 @@ def test_a_pool_replaces_workers_that_die(tmp_path) -> None:
     assert {result.value("square") for result in store.results()} == {1.0}
 
 
+def test_a_pool_replaces_workers_that_are_killed_between_runs(tmp_path) -> None:
+    """However soon that is noticed, at most one try of the next run is lost."""
+    engine, killed = Pool(jobs=1), list[int | None]()
+
+    class Killing(Watcher):
+        """Kills the worker of each run once it is done."""
+
+        def event(self, event: Event) -> None:
+            """Wait for its end too."""
+            if isinstance(event, Ended) and event.state == "done" and len(killed) < 2:
+                process = engine._seats[0].process
+                process.kill()
+                process.join()
+                killed.append(process.pid)
+
+    report = sweep(toys(seed=[0, 1, 2]), Store(tmp_path / "store"), engine, watcher=Killing())
+    assert report.statuses == {"finished": 3}
+    assert len(set(killed)) == 2
+
+
 def test_a_full_disk_ends_the_sweep(tmp_path, monkeypatch) -> None:
     """It is no result of a run, even if there is room for one; the sweep ends and names the store."""
     store = Store(tmp_path / "store")
