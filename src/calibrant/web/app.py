@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -15,16 +15,17 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from calibrant import __version__
 from calibrant.web import described
 from calibrant.web.counts import Counts
-from calibrant.web.evaluations import Computes, Evaluations
+from calibrant.web.evaluations import add_evaluations
 from calibrant.web.guard import LOOPBACK, Guard
 from calibrant.web.limits import Limits, Refusal
-from calibrant.web.page import PAGES, Page
-from calibrant.web.predicting import Model, Predicting
-from calibrant.web.uploads import Receiver
+from calibrant.web.page import PAGES, content_of
+from calibrant.web.predicting import Model, add_predictions
+from calibrant.web.uploads import Form, Receiver
+from calibrant.web.workers import Workers
 
 
 def create_app(
-    workers: Computes,
+    workers: Workers,
     *,
     model: Model | None = None,
     limits: Limits | None = None,
@@ -40,7 +41,6 @@ def create_app(
     """
     limits = limits or Limits()
     receiver, counts = Receiver(limits), Counts()
-    evaluations, predicting = Evaluations(workers, receiver, limits), Predicting(model, receiver, limits)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -60,8 +60,8 @@ def create_app(
     )
     app.add_middleware(Guard, counts=counts, hosts=hosts)
     _add_errors(app)
-    for path, page in PAGES.items():
-        app.add_api_route(path, _shows(page), include_in_schema=False)
+    for path, (name, kind) in PAGES.items():
+        app.add_api_route(path, _shows(name, kind), include_in_schema=False)
 
     @app.get("/health", openapi_extra=described.HEALTH)
     async def health() -> dict[str, Any]:
@@ -78,16 +78,18 @@ def create_app(
         """What the page needs to know: the version, the limits, and the network if there is one."""
         return {"version": __version__, "most_bytes": limits.upload, "model": model and model.described}
 
-    app.post("/evaluate", openapi_extra=described.EVALUATE)(evaluations.evaluate)
-    app.post("/compare", openapi_extra=described.COMPARE)(evaluations.compare)
-    app.post("/apply", openapi_extra=described.APPLY)(evaluations.apply)
-    app.post("/predict", openapi_extra=described.PREDICT)(predicting.predict)
+    async def received(request: Request) -> AsyncGenerator[Form]:
+        async with receiver.form(request) as form:
+            yield form  # until the answer was sent
+
+    add_evaluations(app, workers, limits, Depends(received))
+    add_predictions(app, model, receiver, limits)
     return app
 
 
-def _shows(page: Page) -> Any:
+def _shows(name: str, kind: str) -> Any:
     async def answer() -> Response:
-        return Response(page.content(), media_type=page.kind)
+        return Response(content_of(name), media_type=kind)
 
     return answer
 

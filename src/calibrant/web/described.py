@@ -60,7 +60,7 @@ EVALUATE = {
         {
             "file": _FILE,
             "calibration": {**_FILE, "description": "Predictions to fit calibrators on instead."},
-            **{name: option.schema for name, option in OPTIONS.items()},
+            **OPTIONS,
         },
         ["file"],
         {"file": {"name": "predictions.csv", "content": EXAMPLE_CSV}, "bootstrap": "20"},
@@ -71,7 +71,7 @@ COMPARE = {
     "requestBody": _form(
         {
             "file": {"type": "array", "items": _FILE, "minItems": 2},
-            **{name: option.schema for name, option in OF_COMPARISONS.items()},
+            **OF_COMPARISONS,
         },
         ["file"],
         {
@@ -90,7 +90,7 @@ APPLY = {
                 "format": "binary",
                 "description": "A calibrator that `calibrant fit` or `/evaluate` wrote (.safetensors).",
             },
-            **{name: option.schema for name, option in OF_APPLYING.items()},
+            **OF_APPLYING,
         },
         ["file", "calibrator"],
         {
