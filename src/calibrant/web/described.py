@@ -55,7 +55,7 @@ def _several(file: dict[str, str], **more: Any) -> dict[str, Any]:
 def _judged(example: dict[str, Any]) -> dict[str, Any]:
     lines = (
         "Where the request accepts it: lines with `progress` and `share`, and a last one with `json` (a "
-        "text), `report` (HTML), `calibrator` (base64), `calibrator_name` and a table's `columns`; or `error`."
+        "text), `report` (HTML), `calibrator` (base64), `calibrator_name` and the `columns`; or `error`."
     )
     return {
         "application/json": {"example": example},
