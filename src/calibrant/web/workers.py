@@ -10,11 +10,11 @@ import sys
 import time
 import traceback
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
+from threading import Thread
 from typing import Any, TypeAlias
 
 from calibrant._math.errors import InputError
@@ -67,7 +67,6 @@ class Workers:
 
     def __init__(self, limits: Limits, *, number: int = 1, setup: Callable[[], Any] | None = None) -> None:
         self._limits, self._number, self._waiting, self._setup = limits, number, 0, setup
-        self._threads = ThreadPoolExecutor(2 * number, thread_name_prefix="calibrant-worker")
         self._free: asyncio.Queue[_Process] = asyncio.Queue()
         self._all: set[_Process] = set()
         self.replaced = 0
@@ -102,7 +101,6 @@ class Workers:
         for each in self._all:
             each.end()
         self._all.clear()
-        self._threads.shutdown(wait=False)
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Messages:
         """Compute ``function(*args, tell)``: progress, and in the end the value.
@@ -121,7 +119,7 @@ class Workers:
         say = partial(loop.call_soon_threadsafe, said.put_nowait)
         whole = False  # whether the process is still of use
         try:
-            loop.run_in_executor(self._threads, process.ask, (function, args), say)
+            Thread(target=process.ask, args=((function, args), say), daemon=True).start()
             while True:
                 if end is None and process.ready:  # its start does not count
                     end = loop.time() + self._limits.compute
