@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -58,6 +59,10 @@ def test_the_start_of_a_process_does_not_count() -> None:
         ready = False
 
         def ask(self, _: object, say: Callable[[Any], Any]) -> None:
+            """Answer from a thread."""
+            Thread(target=self.answer, args=(say,)).start()
+
+        def answer(self, say: Callable[[Any], Any]) -> None:
             """All words."""
             time.sleep(1.5)
             self.ready = True

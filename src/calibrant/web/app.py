@@ -60,6 +60,13 @@ def create_app(
     app.add_middleware(Guard, counts=counts, hosts=hosts)
     for kind in (Refusal, HTTPException, Exception):
         app.add_exception_handler(kind, _in_a_sentence)
+
+    async def received(request: Request) -> AsyncGenerator[Form]:
+        async with receiver.form(request) as form:
+            yield form  # until the answer was sent
+
+    add_predictions(app, model, receiver, limits)  # first what is asked for most, as paths are tried in turn
+    add_evaluations(app, workers, limits, Depends(received))
     for path, page in PAGES.items():
         app.add_api_route(path, _shows(*page), include_in_schema=False)
 
@@ -82,12 +89,6 @@ def create_app(
         """What the page needs to know: the version, the limits, and the network if there is one."""
         return {"version": __version__, "most_bytes": limits.upload, "model": model and model.described}
 
-    async def received(request: Request) -> AsyncGenerator[Form]:
-        async with receiver.form(request) as form:
-            yield form  # until the answer was sent
-
-    add_evaluations(app, workers, limits, Depends(received))
-    add_predictions(app, model, receiver, limits)
     return app
 
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import PureWindowsPath
 from typing import Any
 
 from starlette.datastructures import FormData, UploadFile
@@ -168,7 +167,7 @@ def bare_name(name: str) -> str:
         >>> bare_name("../../etc/passwd.csv"), bare_name("C:\\temp\\a.npz"), bare_name("/")
         ('passwd.csv', 'a.npz', 'upload')
     """
-    last = PureWindowsPath(name.replace("\0", "")).name  # knows both kinds of slashes
+    last = re.split(r"[\\/]", name.replace("\0", "").rstrip("\\/"))[-1]
     shown = re.sub(r"[^\w .,()+@=-]", "_", last).strip(" .")
     if len(shown) > _LONGEST_NAME:
         shown = shown[: _LONGEST_NAME // 2] + "…" + shown[-_LONGEST_NAME // 2 :]

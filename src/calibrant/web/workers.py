@@ -14,6 +14,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeAlias
 
@@ -45,6 +46,8 @@ class Ready:
 
 
 Messages: TypeAlias = AsyncGenerator[Progress | Done]
+_Task: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+_Say: TypeAlias = Callable[[Any], Any]
 
 
 async def value_of(messages: Messages) -> Any:
@@ -84,9 +87,11 @@ class Workers:
             InputError: If it, or what is set up before it, cannot be computed.
         """
         self.start()
-        said: list[Any] = []
-        next(iter(self._all)).ask((function, args), said.append)
-        match said[-1]:
+        said: SimpleQueue[Any] = SimpleQueue()
+        next(iter(self._all)).ask((function, args), said.put)
+        while isinstance(message := said.get(), Progress | Ready):
+            pass
+        match message:
             case Done(value):
                 return value
             case Refusal() as refusal:
@@ -119,7 +124,7 @@ class Workers:
         say = partial(loop.call_soon_threadsafe, said.put_nowait)
         whole = False  # whether the process is still of use
         try:
-            Thread(target=process.ask, args=((function, args), say), daemon=True).start()
+            process.ask((function, args), say)
             while True:
                 if end is None and process.ready:  # its start does not count
                     end = loop.time() + self._limits.compute
@@ -172,19 +177,28 @@ class _Process:
         self._process.start()
         theirs.close()
         self.ready = False
+        self._asked: SimpleQueue[tuple[_Task, _Say]] = SimpleQueue()
+        Thread(target=self._listen, daemon=True).start()
 
-    def ask(self, task: tuple[Callable[..., Any], tuple[Any, ...]], say: Callable[[Any], Any]) -> None:
-        """Pass on what the process says until it is done; in the end None if it has ended itself."""
-        try:
-            self._connection.send(task)
-            while isinstance(message := self._connection.recv(), Progress | Ready):
-                self.ready = True  # else it says nothing
-                say(message)
-        except (EOFError, OSError):
-            message = None
-        except Exception:
-            message = traceback.format_exc()
-        say(message)
+    def ask(self, task: _Task, say: _Say) -> None:
+        """Have all that the process says passed on, until it is done; in the end None if it has ended."""
+        self._asked.put((task, say))
+
+    def _listen(self) -> None:
+        """Wait for the process, in a thread."""
+        message = Ready()
+        while message is not None:
+            task, say = self._asked.get()
+            try:
+                self._connection.send(task)
+                while isinstance(message := self._connection.recv(), Progress | Ready):
+                    self.ready = True  # else it says nothing
+                    say(message)
+            except (EOFError, OSError):
+                message = None
+            except Exception:
+                message = traceback.format_exc()
+            say(message)
 
     def end(self) -> None:
         self._process.kill()  # whoever asks it then reads an end, and nobody closes what is being read
