@@ -35,7 +35,7 @@ class Batches:
         self._waiting: deque[tuple[Upload, asyncio.Future[Answer]]] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    async def answers(self, files: Sequence[Upload]) -> list[Answer]:
+    def answers(self, files: Sequence[Upload]) -> asyncio.Future[list[Answer]]:
         """What the network says of each, or why it says nothing.
 
         Raises:
@@ -48,7 +48,7 @@ class Batches:
         self._waiting.extend(mine)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._work())
-        return list(await asyncio.gather(*(future for _, future in mine)))
+        return asyncio.gather(*(future for _, future in mine))
 
     async def _work(self) -> None:
         """Answer until nobody waits."""

@@ -54,25 +54,19 @@ def add_evaluations(app: FastAPI, workers: Workers, limits: Limits, received: An
         """Calibrate new predictions by a fitted calibrator: the file, and notes as JSON in a header."""
         wanted = wanted_of(form, report=False, known=OF_APPLYING)
         given = (form.only("calibrator"), form.only("file"))
-        return await while_there(request, _file(workers.run(applied, *given, wanted, limits)))
+        found: Repaired = await while_there(request, value_of(workers.run(applied, *given, wanted, limits)))
+        headers = {
+            "content-disposition": f"attachment; filename*=UTF-8''{quote(found.name)}",
+            "calibrant-notes": json.dumps(found.notes),
+        }
+        return Response(found.content, media_type="application/octet-stream", headers=headers)
 
 
 async def _answer(request: Request, messages: Messages) -> Response:
-    return await while_there(request, _Lines.begun(messages) if _as_lines(request) else _json(messages))
-
-
-async def _json(messages: Messages) -> Response:
-    answer: Answer = await value_of(messages)
+    if _as_lines(request):
+        return await while_there(request, _Lines.begun(messages))
+    answer: Answer = await while_there(request, value_of(messages))
     return Response(answer.json, media_type="application/json")
-
-
-async def _file(messages: Messages) -> Response:
-    found: Repaired = await value_of(messages)
-    headers = {
-        "content-disposition": f"attachment; filename*=UTF-8''{quote(found.name)}",
-        "calibrant-notes": json.dumps(found.notes),
-    }
-    return Response(found.content, media_type="application/octet-stream", headers=headers)
 
 
 def _as_lines(request: Request) -> bool:

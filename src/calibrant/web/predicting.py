@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from calibrant.web.batches import Batches, call
 from calibrant.web.described import PREDICT
 from calibrant.web.limits import Limits, Refusal
-from calibrant.web.uploads import Form, Receiver, while_there
+from calibrant.web.uploads import Receiver, while_there
 from calibrant.web.workers import Workers, value_of
 
 
@@ -35,24 +35,20 @@ def add_predictions(app: FastAPI, model: Model | None, receiver: Receiver, limit
         if model is None or batches is None:
             raise Refusal(404, "there is no network here; start `calibrant serve --model module:factory`.")
         async with receiver.form(request) as form:
-            work = _predicted(form, model, batches, limits)
-            return await while_there(request, work)
-
-
-async def _predicted(form: Form, model: Model, batches: Batches, limits: Limits) -> Response:
-    files, unknown = form.files.get("file", []), sorted(set(form.fields) - {"map"})
-    if unknown:
-        raise Refusal(422, f"there is no field {unknown[0][:50]!r}; there is `map`.")
-    if not files:
-        raise Refusal(422, "the field `file` must hold one image or more; got none.")
-    if form.fields.get("map"):
-        asked = ("with_map", form.only("file"), form.fields["map"][-1], limits)
-        return JSONResponse({"predictions": [await value_of(model.workers.run(call, *asked))]})
-    answers = await batches.answers(files)
-    if len(answers) == 1 and isinstance(answers[0], Refusal):
-        raise answers[0]
-    told = [
-        {"name": file.name, "error": answer.sentence} if isinstance(answer, Refusal) else answer
-        for file, answer in zip(files, answers, strict=True)
-    ]
-    return JSONResponse({"predictions": told})
+            files, unknown = form.files.get("file", []), sorted(set(form.fields) - {"map"})
+            if unknown:
+                raise Refusal(422, f"there is no field {unknown[0][:50]!r}; there is `map`.")
+            if not files:
+                raise Refusal(422, "the field `file` must hold one image or more; got none.")
+            if form.fields.get("map"):
+                asked = ("with_map", form.only("file"), form.fields["map"][-1], limits)
+                found = [await while_there(request, value_of(model.workers.run(call, *asked)))]
+            else:
+                found = await while_there(request, batches.answers(files))
+        if len(found) == 1 and isinstance(found[0], Refusal):
+            raise found[0]
+        told = [
+            {"name": file.name, "error": answer.sentence} if isinstance(answer, Refusal) else answer
+            for file, answer in zip(files, found, strict=True)
+        ]
+        return JSONResponse({"predictions": told})

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
 
 from calibrant.web.limits import Limits, Refusal, size
 
+T = TypeVar("T")
 _LONGEST_NAME = 100
 _LONGEST_FIELD = 1 << 16
 _LOOK = 0.25  # seconds between two looks whether the client is there
@@ -58,8 +58,8 @@ class Form:
         return found[0]
 
 
-async def while_there(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
-    """The answer that is worked out, unless the client leaves: the work then ends, and its bytes are freed.
+async def while_there(request: Request, work: Awaitable[T]) -> T:
+    """What is worked out, unless the client leaves: the work then ends, and its bytes are freed.
 
     Raises:
         Refusal: If the client left.
