@@ -121,7 +121,7 @@ def apply(
                 calibrated.save(path)
             else:
                 kept = save_in_form_of(
-                    file, path, calibrated, columns=reading.columns, format=reading.form, raw=raw
+                    file, path, calibrated, columns=reading.columns, format=reading.format, raw=raw
                 )
 
         write_unless_other(out, write, option="--out", force=force)

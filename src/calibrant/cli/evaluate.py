@@ -208,10 +208,10 @@ def _with_commands(answer: Evaluation, reading: Reading, ignore_index: int | Non
 
     repair = answer.verdict.repair
     groups = repair is not None and repair.by_group
-    fitting = reading.of_fit(groups=groups).words
+    fitting = reading.of_fit(groups=groups).words()
     if ignore_index is not None:
         fitting = f"{fitting} --ignore-index {ignore_index}".lstrip()
-    return with_commands(answer, reading=fitting, applying=reading.of_new(groups=groups).words)
+    return with_commands(answer, reading=fitting, applying=reading.of_new(groups=groups).words())
 
 
 def _write_page(found: Evaluation, file: Path, page: Path, *, title: str | None, force: bool) -> None:

@@ -140,7 +140,9 @@ def figure(
         if paths:
             raise InputError(f"the figure {name} shows theory and takes no file; got {paths[0]}.")
         if reading != Reading():
-            raise InputError(f"the figure {name} shows theory and reads no file; leave out {reading.words}.")
+            raise InputError(
+                f"the figure {name} shows theory and reads no file; leave out {reading.words()}."
+            )
         if names is not None:
             raise InputError(f"the figure {name} shows theory and takes no --names.")
         _check_options(name, given, frozenset())
