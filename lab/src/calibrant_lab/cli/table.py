@@ -137,25 +137,23 @@ def _write(made: Table, form: str | None, output: Path | None, *, force: bool) -
     from rich.console import Console
 
     from calibrant._math.files import write_text
-    from calibrant_lab.tables.formats import FORMATS, format_named, rendered
+    from calibrant._math.text_form import named
+    from calibrant_lab.tables.formats import FORMATS, rendered
 
-    endings = None if form else tuple(each.ending for each in FORMATS.values())
-    check_output(output, option="--out", endings=endings)
-    usual = next(
-        (name for name, each in FORMATS.items() if output and each.ending == output.suffix.lower()),
-        "terminal",
-    )
-    chosen = format_named(form or usual)
+    endings = {ending: name for name, (ending, _) in FORMATS.items()}
+    check_output(output, option="--out", endings=None if form else tuple(endings))
+    usual = endings.get(output.suffix.lower(), "terminal") if output else "terminal"
+    _, write = named(form or usual, FORMATS, "format")
     if output is not None:
-        text = chosen.write(made)
+        text = write(made)
         write_unless_other(output, lambda path: write_text(path, text), option="--out", force=force)
         typer.echo(output)
         return
     console = Console()
-    if chosen is FORMATS["terminal"] and console.is_terminal:
+    if (form or usual) == "terminal" and console.is_terminal:
         console.print(rendered(made, width=console.width))
     else:
-        typer.echo(chosen.write(made), nl=False)
+        typer.echo(write(made), nl=False)
 
 
 def _draw(

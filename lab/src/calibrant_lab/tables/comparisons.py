@@ -40,7 +40,8 @@ def compare(first: Mapping[object, float], second: Mapping[object, float], test:
     Args:
         first: Values by seed.
         second: Values by seed.
-        test: Student's t, or an exact test that flips the signs of the differences.
+        test: Student's t, or an exact test that flips the signs of the differences, and cannot fall below
+            ``2 / 2**n``.
 
     Example:
         >>> found = compare({0: 1.0, 1: 2.0, 2: 3.5}, {0: 0.5, 1: 1.0, 2: 2.0, 3: 9.0})
@@ -60,22 +61,11 @@ def compare(first: Mapping[object, float], second: Mapping[object, float], test:
     if max(gaps) - min(gaps) <= 1e-12 * max(map(abs, gaps)):
         return Comparison(mean_of(gaps), 2 / 2**n if any(gaps) else 1.0, f"sign-flip, n = {n}")
     if test == "sign-flip" and n <= _MOST_FLIPPED:
-        return Comparison(mean_of(gaps), sign_flip_p(gaps), f"sign-flip, n = {n}")
+        signs = np.array([*itertools.product((1, -1), repeat=n)])
+        near = 1e-12 * np.abs(gaps).sum()  # sums that differ by rounding alone are alike
+        p = float(np.mean(np.abs(signs @ gaps) >= abs(sum(gaps)) - near))
+        return Comparison(mean_of(gaps), p, f"sign-flip, n = {n}")
     return Comparison(mean_of(gaps), float(stats.ttest_1samp(gaps, 0).pvalue), f"t, df = {n - 1}")
-
-
-def sign_flip_p(gaps: Sequence[float]) -> float:
-    """Two-sided p-value that the differences are symmetric about zero: all signs are tried.
-
-    It cannot fall below ``2 / 2**n``.
-
-    Example:
-        >>> sign_flip_p([1.0, 2.0, 3.0]), sign_flip_p([1.0, 2.0, -3.0])
-        (0.25, 1.0)
-    """
-    signs = np.array(list(itertools.product((1, -1), repeat=len(gaps))))
-    near = 1e-12 * np.abs(gaps).sum()  # sums that differ by rounding alone are alike
-    return float(np.mean(np.abs(signs @ gaps) >= abs(sum(gaps)) - near))
 
 
 def adjusted(p_values: pd.Series | Sequence[float], correction: Correction) -> pd.Series:

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import pandas as pd
 from rich import box
@@ -17,7 +17,6 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from calibrant._math.means import Mean
-from calibrant._math.text_form import named
 from calibrant.reports.html import templates
 from calibrant_lab.tables.build import Cell, Table
 from calibrant_lab.tables.comparisons import SIGNIFICANCE
@@ -54,26 +53,6 @@ difference difference_low difference_high p p_adjusted test
 published published_sd published_temperature difference_from_published published_note
 """
 """Columns of the CSV file after the levels."""
-
-
-class Format(NamedTuple):
-    """A way to write a table: the ending of its files, and from a table to its text."""
-
-    ending: str
-    write: Callable[[Table], str]
-
-
-def format_named(name: str) -> Format:
-    """The format of that name.
-
-    Raises:
-        InputError: If there is none.
-
-    Example:
-        >>> format_named("latex").ending
-        '.tex'
-    """
-    return named(name, FORMATS, "format")
 
 
 # ---------------------------------------------------------------- terminal
@@ -287,11 +266,11 @@ def html_text(table: Table) -> str:
     return templates().get_template("result_table.html").render(shown=shown, heads=shown.heads)
 
 
-FORMATS = {
-    "terminal": Format(".txt", terminal_text),
-    "markdown": Format(".md", markdown_text),
-    "latex": Format(".tex", latex_text),
-    "csv": Format(".csv", csv_text),
-    "html": Format(".html", html_text),
+FORMATS: dict[str, tuple[str, Callable[[Table], str]]] = {
+    "terminal": (".txt", terminal_text),
+    "markdown": (".md", markdown_text),
+    "latex": (".tex", latex_text),
+    "csv": (".csv", csv_text),
+    "html": (".html", html_text),
 }
-"""By name, in the order of the help text."""
+"""The ending of files and how a table is written, by name, in the order of the help text."""

@@ -48,41 +48,49 @@ def tidy(layout: Layout, results: Iterable[RunResult], wanted: Iterable[Keys]) -
 
 def places(layout: Layout, settings: Keys) -> list[Keys]:
     """Where a run counts; of a paper's names a run can have several, and another network has its own."""
-    if not layout.paper:
-        return [{level: settings.get(level) for level in layout.levels}]
-    shown = [level for level in ("dataset", "model") if level in layout.levels]
-    pairs = [dict(zip(("dataset", "model"), pair, strict=True)) for pair in layout.networks]
-    parts = [[pair for pair in pairs if all(accepts(level, pair[level], settings) for level in shown)]]
-    if not parts[0] and {"dataset", "model"} <= {*layout.rows}:
-        parts = [[{"dataset": settings.get("data.name"), "model": settings.get("model")}]]
-    if "method" in layout.levels:
-        parts.append([{"method": name} for name in layout.methods if accepts("method", name, settings)])
-    if "calibrator" in layout.levels:
-        parts.append([{"calibrator": name} for name in layout.calibrators])
-    return [_merged(each) for each in itertools.product(*parts)]
+    if layout.paper:
+        return _papers_own(layout, layout.levels, settings)
+    return [{level: settings.get(level) for level in layout.levels}]
 
 
 def heads(layout: Layout, levels: Sequence[str], there: Iterable[Keys]) -> dict[str, Keys]:
     """The rows or columns of a table in their order, by what ``row`` and ``column`` of the frame are."""
-    keys = [{level: each[level] for level in levels} for each in there]
-    found = {repr([*each.values()]): each for each in keys}
-    if not layout.paper:
-        return dict(sorted(found.items(), key=lambda each: [natural(value) for value in each[1].values()]))
-    parts: list[list[Keys]] = []
+
+    def order(keys: Keys) -> list[Any]:
+        if not layout.paper:
+            return [natural(value) for value in keys.values()]
+        method = keys.get("method")
+        return [str(keys["dataset"]), str(keys["model"]), [*layout.methods, method].index(method)]
+
+    own = _papers_own(layout, levels) if layout.paper else []
+    others = {
+        repr(keys): keys for each in there if (keys := {level: each[level] for level in levels}) not in own
+    }
+    return {repr([*keys.values()]): keys for keys in [*own, *sorted(others.values(), key=order)]}
+
+
+def _papers_own(layout: Layout, levels: Sequence[str], settings: Keys | None = None) -> list[Keys]:
+    """Every combination of the paper's names; data sets come with their networks. Of them those of a run."""
+
+    def named(level: str, name: str) -> bool:
+        return settings is None or level == "calibrator" or accepts(level, name, settings)
+
+    parts: dict[str, list[Keys]] = {}
     for level in levels:
-        if level == "dataset":
+        if level in {"dataset", "model"}:
+            shown = [each for each in levels if each in {"dataset", "model"}]
             pairs = [dict(zip(("dataset", "model"), pair, strict=True)) for pair in layout.networks]
-            parts.append([{name: pair[name] for name in pair if name in levels} for pair in pairs])
-        elif level != "model":
-            parts.append([{level: name} for name in getattr(layout, f"{level}s")])
-    own = [{level: _merged(each)[level] for level in levels} for each in itertools.product(*parts)]
-    known = {repr([*each.values()]): each for each in own}
-
-    def order(item: tuple[str, Keys]) -> tuple[str, str, int]:
-        method = item[1].get("method")
-        return str(item[1]["dataset"]), str(item[1]["model"]), [*layout.methods, method].index(method)
-
-    return known | dict(sorted(((k, v) for k, v in found.items() if k not in known), key=order))
+            pairs = [pair for pair in pairs if all(named(each, pair[each]) for each in shown)]
+            if settings and not pairs and {"dataset", "model"} <= {*layout.rows}:
+                pairs = [{"dataset": settings.get("data.name"), "model": settings.get("model")}]
+            parts["network"] = [{each: pair[each] for each in shown} for pair in pairs]
+        else:
+            parts[level] = [{level: name} for name in getattr(layout, f"{level}s") if named(level, name)]
+    found = (
+        {key: value for part in each for key, value in part.items()}
+        for each in itertools.product(*parts.values())
+    )
+    return [{level: keys[level] for level in levels} for keys in found]
 
 
 def natural(value: Any) -> list[tuple[int, float, str]]:
@@ -148,7 +156,3 @@ def _inside(content: Keys, path: str) -> Any:
     head, dot, rest = path.partition(".")
     inner = content.get(head)
     return _inside(inner, rest) if dot and isinstance(inner, Mapping) else None
-
-
-def _merged(parts: Iterable[Keys]) -> Keys:
-    return {name: value for part in parts for name, value in part.items()}

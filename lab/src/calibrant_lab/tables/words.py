@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,18 +66,10 @@ class Shown:
     @property
     def heads(self) -> list[list[tuple[str, int]]]:
         """The words of each level above the columns, each with the number of columns that it stands over."""
-        last = len(self.columns[0]) - 1 if self.columns else -1
-        found: list[list[tuple[str, int]]] = []
-        for level in range(last + 1):
-            starts = [
-                place
-                for place, words in enumerate(self.columns)
-                if level == last or not place or words[: level + 1] != self.columns[place - 1][: level + 1]
-            ]
-            ends = [*starts[1:], len(self.columns)]
-            found.append(
-                [(self.columns[start][level], end - start) for start, end in zip(starts, ends, strict=True)]
-            )
+        found = [[(words[-1], 1) for words in self.columns]]
+        for level in range(len(self.columns[0]) - 1 if self.columns else 0, 0, -1):
+            groups = itertools.groupby(self.columns, lambda words, level=level: words[:level])
+            found.insert(0, [(words[-1], len([*group])) for words, group in groups])
         return found
 
 
