@@ -6,7 +6,6 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -96,8 +95,9 @@ def build_table(layout: Layout, results: Sequence[RunResult], options: Options |
     there = {*placed["row"][placed["run"].notna()]}
     kept = {name: keys for name, keys in rows.items() if options.whole or not there or name in there}
     places = placed.groupby(["row", "column"], sort=False)
-    groups = {place: [*group.itertuples()] for place, group in places}
-    above, beside = ([None], layout.cells)
+    groups: Mapping[Any, list[Any]] = {place: [*group.itertuples()] for place, group in places}
+    above: Sequence[TableQuantity | None] = [None]
+    beside: Sequence[TableQuantity | None] = layout.cells
     if layout.quantities == "rows":
         above, beside = beside, above
     down, across = [*itertools.product(kept, above)], [*itertools.product(columns, beside)]
@@ -105,7 +105,8 @@ def build_table(layout: Layout, results: Sequence[RunResult], options: Options |
         _cell(layout, {**rows[row], **columns[column]}, one or other, groups.get((row, column), []))
         for (row, one), (column, other) in itertools.product(down, across)
     ]
-    strays = (name for place in groups.values() for name in _strays(layout, place))
+    inside = itertools.product(kept, columns)
+    strays = (name for place in inside for name in _strays(layout, groups.get(place, [])))
     return Table(
         layout=layout,
         options=options,
@@ -185,22 +186,18 @@ def _strays(layout: Layout, group: Sequence[Any]) -> list[str]:
 
 def _fact(layout: Layout, quantity: TableQuantity, keys: Keys) -> Fact | None:
     """The number that the paper prints there."""
-    for fact in _facts(layout.paper, layout.table, *quantity.published) if quantity.published else ():
-        method = names.meant_by_lost(str(layout.paper), fact.dataset, fact.method)
+    paper = str(layout.paper)
+    asked = (layout.table, *(quantity.published or ()))
+    for fact in facts(paper) if layout.paper and quantity.published else ():
         if (
-            fact.dataset == keys.get("dataset", fact.dataset)
+            (fact.table, fact.metric, fact.stage) == asked
+            and fact.dataset == keys.get("dataset", fact.dataset)
             and fact.model in {keys.get("model", fact.model), ""}
-            and method == keys.get("method", method)
+            and keys.get("method") in {names.meant_by_lost(paper, fact.dataset, fact.method), None}
             and fact.calibrator.partition("(")[0] == keys.get("calibrator", fact.calibrator)
         ):
             return fact
     return None
-
-
-@cache
-def _facts(paper: str | None, *asked: str) -> list[Fact]:
-    known = facts(paper) if paper else ()
-    return [each for each in known if (each.table, each.metric, each.stage) == asked]
 
 
 def _interval(layout: Layout, fact: Fact | None) -> float | None:
@@ -225,9 +222,8 @@ def _compared(layout: Layout, cells: pd.DataFrame, options: Options) -> pd.DataF
             first = means.idxmin() if quantity.better == "lower" else means.idxmax()
             best[first] = comparisons.against_all(values[first], [*values.drop(first)], test)
         for base in group.index[group["arm"] == arm][:1]:
-            found |= {
-                each: comparisons.compare(values[each], values[base], test) for each in group.index.drop(base)
-            }
+            others = values.drop(base)
+            found |= {each: comparisons.compare(of, values[base], test) for each, of in others.items()}
     fields = comparisons.Comparison._fields
     judged = pd.DataFrame.from_dict(found, orient="index", columns=fields)
     judged["adjusted"] = comparisons.adjusted(judged["p"], options.correction)

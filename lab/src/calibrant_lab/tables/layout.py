@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
+
+import pandas as pd
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import named, nearest
@@ -21,7 +22,7 @@ SOURCES: tuple[FoundIn, ...] = get_args(FoundIn)
 FOLDER = Path(__file__).with_name("layouts")
 _PERCENT = {"scale": 100.0, "unit": "%", "digits": 2}
 _PLAIN = {"scale": 1.0, "unit": "", "digits": 3}
-_USUAL: Mapping[tuple[str | None, str], Mapping[str, Any]] = {
+_USUAL: Mapping[tuple[str | None, str], dict[str, Any]] = {
     ("metric", "error"): {"title": "Error", "better": "lower", **_PERCENT},
     ("parameter", "temperature"): {"title": "T", "digits": 2},
     ("spent", "wall"): {"unit": "s", "digits": 1},
@@ -111,7 +112,7 @@ class Layout:
         if not isinstance(content.get("cells"), list) or not content["cells"]:
             raise InputError(f'{source}: write [[cells]] and below it what they show, as metric = "ece".')
         names = ("rows", "columns", "compare", "methods", "calibrators", "notes", "said")
-        lists = {name: _texts(content, name, source) for name in names}
+        lists: dict[str, Any] = {name: _texts(content, name, source) for name in names}
         levels = (*lists["rows"], *lists["columns"])
         if not lists["rows"]:
             raise InputError(f'{source}: `rows` must name settings, as in rows = ["loss"]; got none.')
@@ -122,27 +123,13 @@ class Layout:
         _check_all([quantities], ("rows", "columns"), f"{source}: `quantities` must be rows or columns")
         cells = tuple(_quantity(each, source) for each in content["cells"])
         _check_all(lists["compare"], levels, f"{source}: `compare` must name rows or columns")
-        read = {
+        read: dict[str, Any] = {
             **{name: str(content[name]) for name in ("title", "repeat", "table") if name in content},
             "cells": cells,
-            "where": _flat(content.get("where", {})),
+            "where": pd.json_normalize(content.get("where", {})).to_dict("records")[0],
             "networks": _networks(content.get("networks", ()), source),
         }
         return cls(**{**content, **lists, **read})
-
-
-def load_layout(path: str | os.PathLike[str]) -> Layout:
-    """Read a layout from a TOML file.
-
-    Raises:
-        InputError: If it is not TOML, or :meth:`Layout.read` refuses it.
-        OSError: If the file cannot be read.
-    """
-    try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not a TOML file: {error}.") from error
-    return Layout.read(content, source=str(path))
 
 
 @cache
@@ -158,16 +145,20 @@ def layout_named(name: str) -> Layout:
     """A layout by its name, or by the path of a TOML file.
 
     Raises:
-        InputError: If there is none.
+        InputError: If there is none, it is not TOML, or :meth:`Layout.read` refuses it.
+        OSError: If the file cannot be read.
 
     Example:
         >>> layout_named("mukhoti-1").table
         '1'
     """
-    if name.endswith(".toml"):
-        return load_layout(name)
     remedy = " `calibrant table --list` says more; a file ends in .toml."
-    return load_layout(named(name, layouts(), "layout", remedy=remedy))
+    path = Path(name) if name.endswith(".toml") else named(name, layouts(), "layout", remedy=remedy)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a TOML file: {error}.") from error
+    return Layout.read(content, source=str(path))
 
 
 def shown_usually(source: str | None, name: str) -> dict[str, Any]:
@@ -189,7 +180,7 @@ def shown_usually(source: str | None, name: str) -> dict[str, Any]:
                 better = each.better if each.better in {"lower", "higher"} else None
                 form = _PERCENT if each.bounds == (0.0, 1.0) else _PLAIN
                 return {"title": each.title, "better": better, **form}
-    plain = {"title": name.rpartition(".")[2].replace("_", " "), "better": None, **_PLAIN}
+    plain: dict[str, Any] = {"title": name.rpartition(".")[2].replace("_", " "), "better": None, **_PLAIN}
     return plain | _USUAL.get((source, name), {})
 
 
@@ -210,7 +201,7 @@ def _quantity(content: Any, source: str) -> TableQuantity:
     if entries["better"] not in {"lower", "higher", None, "neither"}:
         raise InputError(f"{source}: `better` must be lower, higher or neither; got {entries['better']!r}.")
     stage = content.get("stage", ())
-    read = {
+    read: dict[str, Any] = {
         "better": None if entries["better"] == "neither" else entries["better"],
         "stage": (stage,) if isinstance(stage, str) else tuple(stage),
         "published": printed and (str(printed["metric"]), str(printed["stage"])),
@@ -249,17 +240,6 @@ def _networks(content: Any, source: str) -> tuple[tuple[str, str], ...]:
         raise InputError(
             f'{source}: `networks` must be pairs, as in [["CIFAR-10", "ResNet-50"]]; got {content!r}.'
         ) from error
-
-
-def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables in tables as full names."""
-    inner = {
-        f"{name}.{key}": value
-        for name, table_ in table.items()
-        if isinstance(table_, dict)
-        for key, value in _flat(table_).items()
-    }
-    return {name: value for name, value in table.items() if not isinstance(value, dict)} | inner
 
 
 def usual_layout(results: Sequence[RunResult]) -> Layout:
@@ -304,11 +284,8 @@ def _usual_cells(results: Sequence[RunResult]) -> list[dict[str, Any]]:
     said = f"after {'T' if name == 'temperature' else name}"
     first = [name for name in ("error", "nll", "ece") if name in known]
     cells = [{"metric": name, "stage": stages[0]} for name in first]
-    cells += [
-        {"metric": name, "stage": after, "title": f"{_AFTER[name]} {said}"}
-        for name in first
-        if name in _AFTER
-    ]
+    later = [(name, f"{_AFTER[name]} {said}") for name in first if name in _AFTER]
+    cells += [{"metric": name, "stage": after, "title": title} for name, title in later]
     if any("temperature" in each.parameters.get(after, {}) for each in results):
         cells.append({"parameter": "temperature", "stage": after})
     return cells

@@ -102,9 +102,10 @@ def means(text: str, wanted: str, level: str) -> bool:
         >>> means("mypackage:loss", "focal", "method")
         False
     """
-    name, asked = text.partition("(")[0].strip(), wanted.partition("(")[0]
     known, those = settings_of(text, level), parse_call(wanted)[1]
-    return name == asked and all(key in known and same(known[key], value) for key, value in those.items())
+    inside = ", ".join(f"{key}={known.get(key)!r}" for key in those)
+    name = text.partition("(")[0].strip()
+    return those.keys() <= known.keys() and _canonical(f"{name}({inside})") == _canonical(wanted)
 
 
 def settings_of(text: str, level: str = "method") -> Mapping[str, object]:
@@ -158,15 +159,3 @@ def _canonical(call: str) -> str:
         return canonical_call(call)
     except InputError:
         return call
-
-
-def same(one: object, other: object) -> bool:
-    """Whether two values are alike, a list and a tuple included.
-
-    Example:
-        >>> same([5, 3.0], (5.0, 3)), same(1, True)
-        (True, False)
-    """
-    if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str):
-        return len(one) == len(other) and all(same(*pair) for pair in zip(one, other, strict=True))
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
