@@ -70,6 +70,11 @@ class Table:
     unplaced: int  # how many runs match no row and column of it
     strays: tuple[str, ...]  # settings that vary within a cell besides what is repeated
 
+    @property
+    def flat(self) -> list[Cell]:
+        """All cells, without their tests."""
+        return [Cell(*cell) for cell in self.cells[[*Cell._fields]].itertuples(index=False)]
+
 
 def build_table(layout: Layout, results: Sequence[RunResult], options: Options | None = None) -> Table:
     """A table of results.
@@ -89,7 +94,7 @@ def build_table(layout: Layout, results: Sequence[RunResult], options: Options |
     for level in (*layout.levels, layout.repeat) if chosen and not layout.paper else ():
         if level not in known and level != "seed":
             raise InputError(f"the runs have no setting {level}{nearest(level, known)}")
-    frame = tidy(layout, chosen, options.wanted or ())
+    frame: Any = tidy(layout, chosen, options.wanted or ())
     placed = frame[frame["row"].notna()]
     rows, columns = (heads(layout, side, placed["keys"]) for side in (layout.rows, layout.columns))
     there = {*placed["row"][placed["run"].notna()]}
@@ -213,10 +218,10 @@ def _compared(layout: Layout, cells: pd.DataFrame, options: Options) -> pd.DataF
     arms = [", ".join(_words({k: v for k, v in keys.items() if k in levels})) for keys in cells["keys"]]
     rest = [repr([v for k, v in keys.items() if k not in levels]) for keys in cells["keys"]]
     arm = None if options.against is None else _arm(options.against, arms, levels, cells)
-    cells = cells.assign(arm=arms, rest=rest)
+    told: Any = cells.assign(arm=arms, rest=rest)
     best: dict[Any, comparisons.Comparison] = {}
     found: dict[Any, comparisons.Comparison] = {}
-    for (_, quantity), group in cells[cells["mean"].notna()].groupby(["rest", "quantity"], sort=False):
+    for (_, quantity), group in told[told["mean"].notna()].groupby(["rest", "quantity"], sort=False):
         values, means = group["values"], group["mean"].map(lambda mean: mean.value).astype(float)
         if quantity.better and len(group) > 1:
             first = means.idxmin() if quantity.better == "lower" else means.idxmax()
@@ -225,11 +230,10 @@ def _compared(layout: Layout, cells: pd.DataFrame, options: Options) -> pd.DataF
             others = values.drop(base)
             found |= {each: comparisons.compare(of, values[base], test) for each, of in others.items()}
     fields = comparisons.Comparison._fields
-    judged = pd.DataFrame.from_dict(found, orient="index", columns=fields)
+    judged: Any = pd.DataFrame.from_dict(found, orient="index", columns=fields)
+    chosen: Any = pd.DataFrame.from_dict(best, orient="index", columns=fields)
     judged["adjusted"] = comparisons.adjusted(judged["p"], options.correction)
-    chosen = pd.DataFrame.from_dict(best, orient="index", columns=fields)
-    best_p = comparisons.adjusted(chosen["p"], options.correction)
-    return cells.join(judged).join(best_p.rename("best_p"))
+    return cells.join(judged).join(comparisons.adjusted(chosen["p"], options.correction).rename("best_p"))
 
 
 def _arm(wanted: str, arms: Sequence[str], levels: Sequence[str], cells: pd.DataFrame) -> str:

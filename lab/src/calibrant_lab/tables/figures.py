@@ -52,7 +52,7 @@ def draw(
         )
     layout = Layout(rows=tuple(levels), columns=(across,), cells=tuple(quantities))
     panels: dict[str, dict[str, list[Point]]] = {}
-    for cell in build_table(layout, there).cells.itertuples():
+    for cell in build_table(layout, there).flat:
         name = ", ".join(str(cell.keys[level]) for level in levels)
         points = panels.setdefault(cell.quantity.head, {}).setdefault(name, [])
         if cell.mean:

@@ -232,10 +232,8 @@ def _latex_line(line: Line | None) -> str:
 def csv_text(table: Table) -> str:
     """A row for each cell: intervals at 95 %, numbers to twelve digits, ``values`` as JSON by seed."""
     levels, counted = table.layout.levels, table.options.wanted is not None
-    rows = [
-        [*(row.keys.get(level) for level in levels), *_numbers(row, counted=counted)]
-        for row in table.cells.itertuples()
-    ]
+    cells: list[Any] = [*table.cells.itertuples()]
+    rows = [[*(each.keys.get(level) for level in levels), *_numbers(each, counted=counted)] for each in cells]
     return pd.DataFrame(rows, columns=[*levels, *_NUMBERS.split()], dtype=object).to_csv(
         index=False, lineterminator="\n"
     )

@@ -79,7 +79,7 @@ def _papers_own(layout: Layout, levels: Sequence[str], settings: Keys | None = N
     for level in levels:
         if level in {"dataset", "model"}:
             shown = [each for each in levels if each in {"dataset", "model"}]
-            pairs = [dict(zip(("dataset", "model"), pair, strict=True)) for pair in layout.networks]
+            pairs: list[Keys] = [{"dataset": data, "model": model} for data, model in layout.networks]
             pairs = [pair for pair in pairs if all(named(each, pair[each]) for each in shown)]
             if settings and not pairs and {"dataset", "model"} <= {*layout.rows}:
                 pairs = [{"dataset": settings.get("data.name"), "model": settings.get("model")}]

@@ -193,7 +193,7 @@ def _quantity(content: Any, source: str) -> TableQuantity:
     printed = content.get("published")
     if len(given) > 1 or not (given or printed):
         raise InputError(f"{source}: each of [[cells]] must have one of {', '.join(SOURCES)}; got {given}.")
-    kind = given[0] if given else None
+    kind: Any = given[0] if given else None
     name = str(content[kind]) if kind else ""
     if kind == "spent" and name not in {"wall", "cpu"}:
         raise InputError(f"{source}: `spent` must be wall or cpu; got {name!r}.")

@@ -75,22 +75,15 @@ class Shown:
 
 def show(table: Table) -> Shown:
     """The words of a table."""
-    said = table.layout.said
-    cells = _cells(table)
-    remarks = ["; ".join(_parts(cell, said)) for cell in cells]
+    remarks = [_remark(cell, table.layout.said) for cell in table.flat]
     letters = {remark: _letter(place) for place, remark in enumerate(filter(None, dict.fromkeys(remarks)))}
-    usual = _usual_count(cells)
-    lines = [
-        _lines(row, usual, letters.get(remark, ""))
-        for row, remark in zip(table.cells.itertuples(), remarks, strict=True)
-    ]
-    across = len(table.columns)
+    usual, across = _usual_count(table.flat), len(table.columns)
+    rows: list[Any] = [*table.cells.itertuples()]
+    lines = [_lines(row, usual, letters.get(mark, "")) for row, mark in zip(rows, remarks, strict=True)]
+    levels = [_WORDS.get(level, level) for level in table.layout.rows]
     return Shown(
         title=table.layout.title,
-        levels=[
-            *(_WORDS.get(level, level) for level in table.layout.rows),
-            *([""] if table.layout.quantities == "rows" else []),
-        ],
+        levels=[*levels, ""] if table.layout.quantities == "rows" else levels,
         rows=table.rows,
         columns=table.columns,
         cells=[lines[start : start + across] for start in range(0, len(lines), across or 1)],
@@ -99,19 +92,16 @@ def show(table: Table) -> Shown:
     )
 
 
-def _cells(table: Table) -> list[Cell]:
-    return [Cell(*row) for row in table.cells[[*Cell._fields]].itertuples(index=False)]
-
-
 def _usual_count(cells: Iterable[Cell]) -> int:
     """The number of seeds of most cells."""
     counts = Counter(cell.mean.n for cell in cells if cell.mean)
     return max(counts, key=lambda n: (counts[n], n), default=0)
 
 
-def _parts(cell: Cell, said: Sequence[str]) -> list[str]:
+def _remark(cell: Cell, said: Sequence[str]) -> str:
     """What the published file says of a number, but for what stands below the table anyway."""
-    return [part for part in cell.fact.note.split("; ") if part not in said] if cell.fact else []
+    note = cell.fact.note if cell.fact else ""
+    return "; ".join(part for part in note.split("; ") if part not in said)
 
 
 def _letter(place: int) -> str:
@@ -167,7 +157,7 @@ def _published(cell: Cell) -> str:
 
 def notes(table: Table) -> list[str]:
     """The sentences below a table: what ± means, which tests were made, which runs are missing."""
-    cells = _cells(table)
+    cells = table.flat
     parts = (_means, _best, _against, _beside, _stages, _given, _unfinished, _missing)
     return [note for part in parts for note in part(table, cells)]
 
@@ -190,10 +180,10 @@ def _means(table: Table, cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _best(table: Table, cells: Sequence[Cell]) -> Iterator[str]:
-    tested = table.cells["best_p"].dropna()
-    if len(tested):
+    tested = [p for p in table.cells["best_p"] if pd.notna(p)]
+    if tested:
         yield (
-            f"Bold{'' if (tested < SIGNIFICANCE).any() else ' (here none)'}: the best of those compared, "
+            f"Bold{'' if min(tested) < SIGNIFICANCE else ' (here none)'}: the best of those compared, "
             f"told from each of the others by a paired two-sided {_test(table)}, the largest p-value "
             f"{_family(table, len(tested), 'group')}, below {SIGNIFICANCE:g}."
         )
@@ -206,7 +196,7 @@ def _against(table: Table, _: Sequence[Cell]) -> Iterator[str]:
     if table.options.against is None:
         return
     found, repeat = table.cells.dropna(subset=["test"]), table.layout.repeat
-    tested = found.dropna(subset=["p"])
+    tested: Any = found.dropna(subset=["p"])
     seeds = tested["difference"].map(lambda gap: gap.n)
     degrees = " to ".join(dict.fromkeys([f"{seeds.min() - 1}", f"{seeds.max() - 1}"]))
     df = f" (df = {degrees})" if len(tested) and table.options.test == "t" else ""
