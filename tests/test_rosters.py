@@ -16,7 +16,6 @@ ROSTERS = {
     "losses/__init__.py": set[str](),
     "metrics/__init__.py": set[str](),
     "calibrators/methods/__init__.py": set[str](),
-    "evaluation/quantities/roster.py": {"samples.py", "shared.py"},
     "calibrant_lab:models/roster.py": {"checkpoints.py"},
     "calibrant_lab:sweep/tasks/roster.py": {"fingerprints.py", "simulation.py"},
     "calibrant_lab:sweep/engines/roster.py": {"perform.py", "pool_worker.py", "ray_worker.py"},

@@ -17,8 +17,8 @@ from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.quantity import Kind, Quantity
-from calibrant.evaluation.quantities.roster import ROSTER
+from calibrant.evaluation.quantities import QUANTITIES
+from calibrant.evaluation.quantity import Kind, Quantity
 from calibrant.evaluation.resampling.events import width_bins
 from calibrant.evaluation.resampling.intervals import centred_interval
 from calibrant.evaluation.resampling.resamples import Resamples
@@ -30,7 +30,7 @@ from papers.coverage.settings import ASKED_FOR, DEFAULT, RARE, SLOW, Method, Set
 from papers.coverage.verdicts import judged_parts, word
 from papers.records import Record, Records
 
-FORMS = {each.key: each for each in ROSTER}
+FORMS = {each.key: each for each in QUANTITIES}
 RECORDS = "coverage-runs.jsonl"
 Found = dict[str, dict[str, float]]
 """By the quantity's key: value, low, high, without_chance, p."""

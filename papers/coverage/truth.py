@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from calibrant._math.shapes import Float
-from calibrant.evaluation.quantities.roster import find
+from calibrant.evaluation.quantities import find
 from calibrant.evaluation.resampling.events import width_bins
 from papers.coverage.populations import Normal, Redrawn, coarser, softmax
 from papers.coverage.settings import ERRORS, MOST_PROBABILITIES, Method

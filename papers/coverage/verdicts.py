@@ -7,11 +7,7 @@ import numpy as np
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.judging.noise import Noise
 from calibrant.evaluation.judging.parts import parts_of
-from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.gap import GAP
-from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
-from calibrant.evaluation.quantities.prevalence import PREVALENCE
+from calibrant.evaluation.quantities import CLASSWISE_ECE, ECE, GAP, MEAN_PROBABILITY, PREVALENCE
 from calibrant.evaluation.resampling.intervals import centred_interval
 from calibrant.evaluation.resampling.statistics import Means
 from calibrant.evaluation.result import Estimate, Part

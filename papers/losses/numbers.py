@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calibrant.evaluation.quantities.roster import ROSTER
+from calibrant.evaluation.quantities import QUANTITIES
 from papers.arms import ArmRuns, arms_among
 
 DIGITS = 6
@@ -15,7 +15,7 @@ STAGES = ("before", "temperature", "focal-temperature")
 BY_ECE, BY_ADAPTIVE_ECE = "by-ece", "by-adaptive-ece"
 """Stages after a temperature that is chosen as the papers choose it."""
 METRICS = ("error", "nll", "ece", "adaptive_ece", "classwise_ece", "smce", "share_above_99")
-TITLES = {each.key: each.title for each in ROSTER} | {"share_above_99": "above 0.99"}
+TITLES = {each.key: each.title for each in QUANTITIES} | {"share_above_99": "above 0.99"}
 """Metrics in the words of every evaluation."""
 KEPT = ("train_accuracy", "stages", "parameters", "classes", "norms")
 PAPERS = "temperature(objective='ece', search='grid')"

@@ -13,7 +13,7 @@ import torch
 from calibrant import metrics
 from calibrant.evaluation.judging.measure import against_chance, measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.quantities.kolmogorov_smirnov import value as largest_sum
+from calibrant.evaluation.quantities import largest_cumulative_difference as largest_sum
 from calibrant.evaluation.verdict.finding import find
 from papers.coverage import COVERAGE, PAGE
 from papers.coverage.again import run_again

@@ -17,11 +17,8 @@ from calibrant.evaluation.pairing import refuse_other_classes, same_repaired
 from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.progress import Progress
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.nll import NLL
-from calibrant.evaluation.quantities.quantity import EVENT
-from calibrant.evaluation.quantities.roster import check_metrics
+from calibrant.evaluation.quantities import ACCURACY, ECE, NLL, check_metrics
+from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.at_limit import draw_at_limit
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
 from calibrant.evaluation.spread import Spread, here

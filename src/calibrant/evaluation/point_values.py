@@ -16,11 +16,7 @@ from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, templates
 from calibrant.evaluation.judging.labelled_probs import Calibrate
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.quantities.auroc import AUROC
-from calibrant.evaluation.quantities.brier import BRIER
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.mce import MCE
-from calibrant.evaluation.quantities.roster import extras
+from calibrant.evaluation.quantities import AUROC, BRIER, ECE, MCE, optional_keys
 from calibrant.predictions import Predictions
 from calibrant.predictions.repair_form import repaired, to_repair
 
@@ -88,7 +84,7 @@ def point_values(
         samples = test
         if calibrate is not None and test.kind == "top_label":
             samples, calibrate = repaired(test, calibrate(to_repair(test).scores)), None
-        reduced = reduce_predictions(samples, num_bins, calibrate, metrics=extras())
+        reduced = reduce_predictions(samples, num_bins, calibrate, metrics=optional_keys())
         found = {each.key: reduced.values.get(each.key) for each in reduced.quantities}
         values[name] = {
             key: value if value is not None and math.isfinite(value) else None for key, value in found.items()

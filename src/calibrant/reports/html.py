@@ -19,7 +19,7 @@ from calibrant._math.files import write_text
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.phrases import number as short_number
 from calibrant.evaluation.phrases import p_number, part_p_value
-from calibrant.evaluation.quantities.roster import place
+from calibrant.evaluation.quantities import display_order
 from calibrant.evaluation.result import Comparison, Evaluation
 from calibrant.evaluation.verdict.finding import is_shifted
 from calibrant.reports import first_screen, monitoring, pictures, shapes, tables, words
@@ -282,7 +282,7 @@ def _null_sentences(evaluation: Evaluation) -> list[str]:
     first, level = evaluation.arms[0], evaluation.settings.level
     return [
         tables.null_sentence(null, observed, evaluation.kind, level)
-        for null in sorted(first.null, key=lambda null: place(null.metric))
+        for null in sorted(first.null, key=lambda null: display_order(null.metric))
         if words.metric(null.metric, evaluation.kind).drawn
         and (observed := first.metrics[null.metric].value) is not None
     ]
@@ -296,7 +296,7 @@ def _null_groups(found: Evaluation | Comparison) -> list[tuple[str, list[NullRow
             NullRow(
                 words.metric(null.metric, found.kind).title, observed, null.mean, null.upper, p_number(null)
             )
-            for null in sorted(part.null, key=lambda null: place(null.metric))
+            for null in sorted(part.null, key=lambda null: display_order(null.metric))
             if (observed := part.metrics[null.metric].value) is not None
         ]
         if rows:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from calibrant.evaluation.monitoring.hanging_together import CLUSTERS_NOTE
 from calibrant.evaluation.monitoring.questions import said_times
 from calibrant.evaluation.monitoring.result import Monitoring
-from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities import ECE
 from calibrant.reports.figures.over_time import evidence_diagram, window_diagram
 from calibrant.reports.over_time import deciding, means_of, titles, window_cells
 from calibrant.reports.pictures import Picture

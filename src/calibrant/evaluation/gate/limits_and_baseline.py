@@ -19,8 +19,7 @@ from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.judging.parts import main_events
 from calibrant.evaluation.phrases import decimals_apart, number
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.nll import NLL
+from calibrant.evaluation.quantities import ECE, NLL
 from calibrant.evaluation.resampling.at_limit import AtLimit, draw_at_limit
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import highest_share, too_few

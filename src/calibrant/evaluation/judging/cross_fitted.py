@@ -8,8 +8,7 @@ from dataclasses import replace
 from statistics import NormalDist
 
 from calibrant.calibrators import FitResult
-from calibrant.evaluation.quantities.brier import BRIER
-from calibrant.evaluation.quantities.nll import NLL
+from calibrant.evaluation.quantities import BRIER, NLL
 from calibrant.evaluation.result import Estimate
 
 OF_OPTIMISM, MOST = 2.0, 1.8

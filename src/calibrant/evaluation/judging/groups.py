@@ -13,12 +13,8 @@ from calibrant.evaluation.judging.parts import in_holm, main_events
 from calibrant.evaluation.judging.pooled_groups import pooled_names
 from calibrant.evaluation.judging.reduce import Ratios, Reduced, effective_number_of
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.gap import GAP
-from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
-from calibrant.evaluation.quantities.quantity import EVENT
-from calibrant.evaluation.quantities.shared import binned
+from calibrant.evaluation.quantities import ACCURACY, ECE, GAP, MEAN_CONFIDENCE, binned
+from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of
 from calibrant.evaluation.resampling.event_cells import EventCells, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices

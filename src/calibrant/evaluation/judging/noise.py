@@ -11,7 +11,7 @@ import numpy as np
 from calibrant._math.threads import in_threads
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, EventError, Quantity
+from calibrant.evaluation.quantity import EVENT, ClassErrors, EventError, Quantity
 from calibrant.evaluation.resampling.coarse import coarse_smooth_noise
 from calibrant.evaluation.resampling.drawn_labels import ClassNull
 from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel

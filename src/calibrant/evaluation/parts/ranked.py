@@ -22,7 +22,7 @@ from calibrant._math.fine_cells import (
     rank_in_cells,
 )
 from calibrant._math.mass_sketch import shared_out
-from calibrant.evaluation.quantities.quantity import EventError
+from calibrant.evaluation.quantity import EventError
 from calibrant.evaluation.resampling.event_cells import BIN_KINDS
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.ranking import auroc_influence

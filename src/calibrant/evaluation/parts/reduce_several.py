@@ -12,8 +12,8 @@ from calibrant._math.dense_sums import COUNT, INFINITE
 from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.judging.reduce import Ratios, Reduced, mean_error
 from calibrant.evaluation.parts.several import LabelSums
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.quantity import (
+from calibrant.evaluation.quantities import ECE, quantities
+from calibrant.evaluation.quantity import (
     EVENT,
     ClassErrors,
     ClassRanks,
@@ -21,7 +21,6 @@ from calibrant.evaluation.quantities.quantity import (
     Quantity,
     Ratio,
 )
-from calibrant.evaluation.quantities.roster import quantities
 from calibrant.evaluation.resampling.clusters import cluster_totals
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.ranking import influence_totals

@@ -8,8 +8,8 @@ import numpy as np
 
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.parts.ranked import Ranks, Top
-from calibrant.evaluation.quantities.auroc import AUROC
-from calibrant.evaluation.quantities.quantity import EVENT, EventError, EventInfluence
+from calibrant.evaluation.quantities import AUROC
+from calibrant.evaluation.quantity import EVENT, EventError, EventInfluence
 from calibrant.evaluation.resampling.clusters import cluster_totals
 from calibrant.evaluation.resampling.events import Indices, Vector
 

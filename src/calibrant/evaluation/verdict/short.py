@@ -6,10 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.phrases import clearly, decimals_apart, number, percent, points, settings
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.brier import BRIER
-from calibrant.evaluation.quantities.nll import NLL
-from calibrant.evaluation.quantities.slope import SLOPE
+from calibrant.evaluation.quantities import ACCURACY, BRIER, NLL, SLOPE
 from calibrant.evaluation.result import Arm, Direction
 from calibrant.evaluation.thresholds import TOLERABLE_GAP
 from calibrant.evaluation.verdict.case import Case

@@ -15,11 +15,7 @@ from calibrant.evaluation.phrases import (
     points,
     with_interval,
 )
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.brier import BRIER
-from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.nll import NLL
+from calibrant.evaluation.quantities import ACCURACY, BRIER, CLASSWISE_ECE, ECE, NLL
 from calibrant.evaluation.result import Arm, Kind, Part, PartName, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
 from calibrant.evaluation.verdict.case import Case

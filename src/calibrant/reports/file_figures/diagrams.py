@@ -76,7 +76,7 @@ def draw_confidence(request: FigureRequest) -> DrawnFigure:
 
 def draw_roc(request: FigureRequest) -> DrawnFigure:
     """ROC curves of an event: the positive class, or all labels together."""
-    from calibrant.evaluation.quantities.auroc import AUROC
+    from calibrant.evaluation.quantities import AUROC
     from calibrant.reports import roc_diagram
     from calibrant.reports.words import number
 
