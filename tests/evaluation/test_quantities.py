@@ -185,12 +185,11 @@ def test_a_planted_default_needs_no_asking(monkeypatch: pytest.MonkeyPatch, made
 # Where a key is another thing's name too.
 OTHER_THINGS = {
     "cli/evaluate.py": {"entropy"},  # a score that samples are told apart by
-    "evaluation/part.py": {"slope"},  # a part of the verdict in older versions
-    "evaluation/older_versions.py": {"accuracy", "mean_confidence"},  # of groups, there
+    "evaluation/result.py": {"slope", "accuracy", "mean_confidence"},  # in older versions of its JSON
     # It lies below the declarations, which need the result; test_notebook.py holds it against them.
     "evaluation/notebook.py": {"event_ece", "ece", "nll", "accuracy", "brier", "mean_confidence", "slope"},
     "evaluation/out_of_distribution.py": {"auroc", "entropy"},  # of telling samples apart; such a score
-    "evaluation/resampling/calibration_line.py": {"slope", "intercept"},  # the parameters of a line
+    "evaluation/resampling/events.py": {"slope", "intercept"},  # the parameters of a line
     "reports/over_time.py": {"accuracy"},  # the head of a column
     "reports/shapes.py": {"auroc"},  # of telling samples apart
 }

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from calibrant.evaluation.detection import DetectionError, detection_calibration_error
     from calibrant.evaluation.gate.check import check
     from calibrant.evaluation.gate.result import Check, GateResult
-    from calibrant.evaluation.judging.smooth_band import smooth_consistency_band
+    from calibrant.evaluation.judging.reliability import smooth_consistency_band
     from calibrant.evaluation.monitoring.monitor import monitor
     from calibrant.evaluation.monitoring.result import Monitoring
     from calibrant.evaluation.pipeline import evaluate
@@ -52,7 +52,7 @@ __getattr__, __dir__ = lazy_exports(
         "detection": ["DetectionError", "detection_calibration_error"],
         "gate.check": ["check"],
         "gate.result": ["Check", "GateResult"],
-        "judging.smooth_band": ["smooth_consistency_band"],
+        "judging.reliability": ["smooth_consistency_band"],
         "monitoring.monitor": ["monitor"],
         "monitoring.result": ["Monitoring"],
         "pipeline": ["evaluate"],

@@ -56,7 +56,7 @@ def line(parameter: Literal["slope", "intercept"]) -> Callable[[Events], tuple[f
     """A parameter of the calibration line."""
 
     def value(events: Events) -> tuple[float, Vector] | str:
-        from calibrant.evaluation.resampling.calibration_line import calibration_line
+        from calibrant.evaluation.resampling.events import calibration_line
 
         return calibration_line(events, parameter)
 

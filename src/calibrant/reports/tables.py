@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calibrant.evaluation import result
-from calibrant.evaluation.choice import ChoiceRow
 from calibrant.evaluation.phrases import p_value
 from calibrant.evaluation.quantities import ACCURACY, AUROC, BRIER_SKILL, PREVALENCE, display_order
+from calibrant.evaluation.result import ChoiceRow
 from calibrant.evaluation.verdict.checks import PHRASES
 from calibrant.reports.words import SECTIONS, goodness, mark_of_change, metric, number, percent
 
