@@ -21,7 +21,7 @@ from calibrant.evaluation.prepare import Prepared
 from calibrant.evaluation.quantities import BRIER, NLL
 from calibrant.evaluation.result import Arm, Estimate, GroupRow, OutOfDistribution
 from calibrant.predictions import Predictions
-from calibrant.predictions.repair_form import repaired, to_repair
+from calibrant.predictions.to_event import repaired, to_repair
 
 OF_OPTIMISM, MOST = 2.0, 1.8
 

@@ -23,7 +23,7 @@ from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import AUROC, BRIER, ECE, MCE, optional_keys
 from calibrant.evaluation.result import Arm, Kind
 from calibrant.predictions import Predictions
-from calibrant.predictions.repair_form import repaired, to_repair
+from calibrant.predictions.to_event import repaired, to_repair
 
 
 @dataclass(frozen=True, kw_only=True)
