@@ -10,7 +10,7 @@ from calibrant import InputError
 from calibrant.cli.main import app
 from calibrant.cli.parts import opened_alike, opened_large
 from calibrant.cli.reading import Reading
-from calibrant.evaluation.quantities.roster import gated
+from calibrant.evaluation.quantities import with_gate
 from command_line import call
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -53,7 +53,7 @@ def test_every_option_is_known_to_be_heeded_or_not() -> None:
     known = OF_NUMBERS | OF_OUTPUT | OF_COLUMNS | {*READ_WHOLE} | {*REFUSED} | OF_COMMANDS
     commands = typer.main.get_command(app).commands
     for name in ("evaluate", "check", "compare", "fit"):
-        limits = {*gated()} if name == "check" else set()
+        limits = {*with_gate()} if name == "check" else set()
         assert {option.name for option in commands[name].params} <= known | limits
 
 

@@ -43,7 +43,7 @@ from calibrant.cli.terminal import (
     refuse_to_replace_report,
     to_stdout,
 )
-from calibrant.evaluation.quantities.roster import check_added
+from calibrant.evaluation.quantities import check_added
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
@@ -286,7 +286,7 @@ def _table_of(answers: dict[str, Evaluation]) -> None:
     from rich.table import Table
 
     from calibrant.cli.name_cell import Name
-    from calibrant.evaluation.quantities.ece import ECE
+    from calibrant.evaluation.quantities import ECE
     from calibrant.reports.words import brief
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)

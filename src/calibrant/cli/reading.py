@@ -120,8 +120,8 @@ class Reading(ReadOptions):
     def open(self, path: Path, *, labels: Path | None = None, stream: bool | None = None) -> Predictions:
         """Predictions of a file, or of what comes through a pipe."""
         from calibrant.predictions import load_detections, open_predictions
-        from calibrant.predictions.frequency import by_frequency
         from calibrant.predictions.scale import scale_of
+        from calibrant.predictions.top_k import by_frequency
 
         if self.annotations is not None:
             self._refuse_columns()

@@ -173,9 +173,9 @@ def shown_usually(source: str | None, name: str) -> dict[str, Any]:
         'T'
     """
     if source == "metric" and name != "error":
-        from calibrant.evaluation.quantities.roster import ROSTER
+        from calibrant.evaluation.quantities import QUANTITIES
 
-        for each in ROSTER:
+        for each in QUANTITIES:
             if name in {each.key, each.event_key}:
                 better = each.better if each.better in {"lower", "higher"} else None
                 form = _PERCENT if each.bounds == (0.0, 1.0) else _PLAIN

@@ -14,7 +14,7 @@ from calibrant.calibrators import Calibrator, load_calibrator
 from calibrant.calibrators import build as build_calibrator
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions, load_predictions
-from calibrant.predictions.repair_form import to_repair
+from calibrant.predictions.to_event import to_repair
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.settings import ModelSettings
 from calibrant.web.uploads import Upload

@@ -22,7 +22,7 @@ from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.spread import Item, Spread
 from calibrant.predictions import Predictions, Source
 from calibrant.predictions.pieces import Piece
-from calibrant.predictions.repair_form import to_repair
+from calibrant.predictions.to_event import to_repair
 
 
 class ToFit(Protocol[Item]):

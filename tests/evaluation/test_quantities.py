@@ -1,4 +1,4 @@
-"""The roster of quantities: what is declared there is measured, shown, gated and offered everywhere."""
+"""What is declared among the quantities is measured, shown, gated and offered everywhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 import importlib
 import io
 import json
-import pkgutil
 import re
 import subprocess
 import sys
@@ -26,12 +25,8 @@ import calibrant
 from calibrant import InputError, metrics
 from calibrant.evaluation import check, compare, evaluate, quantities
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.quantities import roster
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.l2_ece import L2_ECE
-from calibrant.evaluation.quantities.quantity import EventError, Gate, Quantity, Shown
-from calibrant.evaluation.quantities.shared import binned
-from calibrant.evaluation.quantities.smce import SMCE
+from calibrant.evaluation.quantities import ECE, L2_ECE, SMCE, binned
+from calibrant.evaluation.quantity import EventError, Gate, Quantity, Shown
 from calibrant.evaluation.result import Evaluation
 from calibrant.predictions import Kind, Predictions
 from calibrant.reports import render, render_comparison
@@ -42,7 +37,7 @@ Maker = Callable[..., Predictions]
 KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
 FEW: dict[str, Any] = {"bootstrap": 30, "null_draws": 40, "calibrators": ["temperature"]}
 SOURCE = Path(calibrant.__file__).parent
-KEYS = [each.key for each in roster.ROSTER]
+KEYS = [each.key for each in quantities.QUANTITIES]
 
 
 def bias(confidences: Any, outcomes: Any, weights: Any, _num_bins: int) -> float:
@@ -67,7 +62,7 @@ PLANTED = Quantity(
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> Quantity:
     """One more quantity, which is measured where it is asked for."""
-    monkeypatch.setattr(roster, "ROSTER", (*roster.ROSTER, PLANTED))
+    monkeypatch.setattr(quantities, "QUANTITIES", (*quantities.QUANTITIES, PLANTED))
     return PLANTED
 
 
@@ -87,7 +82,9 @@ def command_line(planted: Quantity) -> Iterator[dict[str, Any]]:
     yield {name: {param.name: param for param in commands[name].params} for name in names}
     # The fixture that planted it takes it away after this one ends.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(roster, "ROSTER", tuple(each for each in roster.ROSTER if each is not PLANTED))
+        patch.setattr(
+            quantities, "QUANTITIES", tuple(each for each in quantities.QUANTITIES if each is not PLANTED)
+        )
         for module in modules:
             importlib.reload(module)
 
@@ -157,7 +154,7 @@ def test_a_planted_quantity_is_gated(planted: Quantity, made: Maker) -> None:
     bad, good = made("multiclass", 1500, sharpness=4), made("multiclass", 1500)
     found = check(bad, {planted.key: 0.01}, bootstrap=200)
     assert (found.passed, found.checks[0].metric) == (False, planted.key)
-    assert found.checks[0].sentence.startswith("The planted bias of 0.")
+    assert found.checks[0].sentence.startswith("The planted bias is 0.")
     assert f'name="{planted.key} at most 0.01"' in junit_text(found)
     assert check(good, {planted.key: 0.05}, bootstrap=200).passed
     against = check(bad, baseline=good, baseline_metrics=[planted.key], bootstrap=200)
@@ -178,23 +175,22 @@ def test_a_planted_quantity_is_an_option(command_line: dict[str, Any], planted: 
 def test_a_planted_default_needs_no_asking(monkeypatch: pytest.MonkeyPatch, made: Maker) -> None:
     """What is shown by default is measured of every evaluation, and offered by no option."""
     usual = replace(PLANTED, default=True, shown=Shown(terminal=True))
-    monkeypatch.setattr(roster, "ROSTER", (usual, *roster.ROSTER))
+    monkeypatch.setattr(quantities, "QUANTITIES", (usual, *quantities.QUANTITIES))
     found = evaluate(made("multiclass", 300), **FEW)
     assert next(iter(found.arms[0].metrics)) == usual.key
     assert usual.title in in_terminal(render, found)
-    assert usual.key not in roster.extras()
+    assert usual.key not in quantities.optional_keys()
 
 
 # Where a key is another thing's name too.
 OTHER_THINGS = {
     "cli/evaluate.py": {"entropy"},  # a score that samples are told apart by
-    "evaluation/part.py": {"slope"},  # a part of the verdict in older versions
-    "evaluation/older_versions.py": {"accuracy", "mean_confidence"},  # of groups, there
+    "evaluation/result.py": {"slope", "accuracy", "mean_confidence"},  # in older versions of its JSON
     # It lies below the declarations, which need the result; test_notebook.py holds it against them.
     "evaluation/notebook.py": {"event_ece", "ece", "nll", "accuracy", "brier", "mean_confidence", "slope"},
     "evaluation/out_of_distribution.py": {"auroc", "entropy"},  # of telling samples apart; such a score
-    "evaluation/resampling/calibration_line.py": {"slope", "intercept"},  # the parameters of a line
-    "reports/dynamics.py": {"ece", "nll", "entropy", "entropy_incorrect"},  # columns of a training's record
+    "evaluation/resampling/events.py": {"slope", "intercept"},  # the parameters of a line
+    "reports/over_time.py": {"accuracy"},  # the head of a column
     "reports/shapes.py": {"auroc"},  # of telling samples apart
 }
 
@@ -209,25 +205,24 @@ def test_no_key_is_written_anywhere_else() -> None:
     """Whoever speaks of a quantity imports its declaration: there are no lists of names to keep in step."""
     rooms = [*(SOURCE / "evaluation").rglob("*.py"), *(SOURCE / "reports").glob("*.py")]
     rooms += [SOURCE / "cli" / f"{name}.py" for name in ("evaluate", "check", "compare")]
-    rooms = [path for path in rooms if path.parent.name != "quantities"]
-    keys = {*KEYS, *(each.event_key for each in roster.ROSTER)}
+    rooms = [path for path in rooms if path.name != "quantities.py"]
+    keys = {*KEYS, *(each.event_key for each in quantities.QUANTITIES)}
     found = {path.relative_to(SOURCE).as_posix(): strings_of(path) & keys for path in rooms}
     stray = {name: sorted(said - OTHER_THINGS.get(name, set())) for name, said in found.items()}
     assert {name: said for name, said in stray.items() if said} == {}
     assert len(rooms) > 50
 
 
-def test_every_declaration_is_in_the_roster_once() -> None:
-    """A file is named after the quantity it declares; one that is not in the roster is found here."""
-    helpers = {"quantity", "roster", "samples", "shared"}
-    files = {module.name for module in pkgutil.iter_modules(quantities.__path__)} - helpers
-    missing = sorted(files - set(KEYS))
-    assert not missing, f"import {', '.join(missing).upper()} in evaluation/quantities/roster.py"
-    assert sorted(KEYS) == sorted(files)
-    assert not [key for key in KEYS if not re.fullmatch(r"[a-z0-9_]+", key) or key.startswith("event_")]
+def test_every_declaration_is_named_after_its_key() -> None:
+    """Once; no key looks like the form of another for the positive class."""
+    assert len(set(KEYS)) == len(KEYS) > 20
+    for each in quantities.QUANTITIES:
+        assert getattr(quantities, each.key.upper()) is each
+        assert re.fullmatch(r"[a-z0-9_]+", each.key)
+        assert not each.key.startswith("event_")
 
 
-@pytest.mark.parametrize("each", roster.ROSTER, ids=KEYS)
+@pytest.mark.parametrize("each", quantities.QUANTITIES, ids=KEYS)
 def test_declarations_are_whole(each: Quantity) -> None:
     """A meaning is sentences, bounds are ordered, and what is gated or placed says which way is better."""
     assert each.meaning.endswith(".")
@@ -247,9 +242,11 @@ def test_the_better_way_is_that_of_better_predictions(kind: Kind, made: Maker) -
         wrong = Predictions(confidence=honest.confidence, correct=~honest.correct)
     else:
         wrong = Predictions(logits=honest.scores, labels=honest.labels.roll(1, 0), kind=kind)
-    good, *bad = (reduce_predictions(each, 15, metrics=roster.extras()) for each in (honest, *off, wrong))
+    good, *bad = (
+        reduce_predictions(each, 15, metrics=quantities.optional_keys()) for each in (honest, *off, wrong)
+    )
     seen = 0
-    for form in (form for each in roster.ROSTER for form in each.forms(kind)):
+    for form in (form for each in quantities.QUANTITIES for form in each.forms(kind)):
         if form.better in {"lower", "higher"} and form.key in good.values:
             worst = max(form.sign * each.values[form.key] for each in bad)
             assert worst > form.sign * good.values[form.key], form.key
@@ -259,7 +256,7 @@ def test_the_better_way_is_that_of_better_predictions(kind: Kind, made: Maker) -
 
 def test_declarations_cost_nothing_to_import() -> None:
     """A help text lists quantities without waiting for torch or numpy."""
-    code = "import sys, calibrant.evaluation.quantities.roster; print(*sys.modules)"
+    code = "import sys, calibrant.evaluation.quantities; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert not {"torch", "numpy", "numba", "scipy", "pydantic"} & set(loaded.split())
 
@@ -277,16 +274,17 @@ PUBLIC: dict[str, Callable[..., Any]] = {
 
 def test_every_quantity_that_is_asked_for_is_held_to_a_function() -> None:
     """A new one needs an entry in ``PUBLIC``."""
-    missing = sorted(set(roster.extras()) - set(PUBLIC))
+    missing = sorted(set(quantities.optional_keys()) - set(PUBLIC))
     assert not missing, f"add to PUBLIC in {__file__} what {', '.join(missing)} must equal"
-    assert set(PUBLIC) == set(roster.extras())
+    assert set(PUBLIC) == set(quantities.optional_keys())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind: Kind, made: Maker) -> None:
     """Top label, positive class, or the mean over the labels, to rounding; with interval and change."""
     predictions = made(kind, 300, sharpness=2, split=np.arange(300) % 2)
-    found = evaluate(predictions, metrics=roster.extras(), **{**FEW, "bootstrap": 12, "null_draws": 20})
+    asked = quantities.optional_keys()
+    found = evaluate(predictions, metrics=asked, **{**FEW, "bootstrap": 12, "null_draws": 20})
     test = predictions.test
     probs, labels = (test.confidence, test.correct) if kind == "top_label" else (test.probs, test.labels)
     first = found.arms[0].metrics
@@ -298,12 +296,12 @@ def test_quantities_that_are_asked_for_are_those_of_the_metrics(kind: Kind, made
         top = torch.maximum(probs, 1 - probs), (probs > 0.5).int() == labels
         assert first["smooth_ece"].value == pytest.approx(float(metrics.smooth_ece(*top)), abs=1e-9)
     for arm in found.arms[1:]:
-        assert all(arm.change[key].low is not None for key in roster.extras())
+        assert all(arm.change[key].low is not None for key in asked)
 
 
 def test_columns_of_the_comparison_have_places_of_their_own() -> None:
     """No two default quantities claim one place, so what is declared decides the order of the columns."""
-    shown = [part for each in roster.ROSTER for part in (each.shown, each.event) if part is not None]
+    shown = [part for each in quantities.QUANTITIES for part in (each.shown, each.event) if part is not None]
     ranks = [part.comparison for part in shown if part.comparison is not None]
     assert len(ranks) > 1
     assert len(set(ranks)) == len(ranks)
@@ -316,7 +314,7 @@ def test_what_no_kernel_resamples_is_resampled_alike(monkeypatch: pytest.MonkeyP
         for each in (ECE, L2_ECE, SMCE)
         if isinstance(each.computed, EventError)
     ]
-    monkeypatch.setattr(roster, "ROSTER", (*roster.ROSTER, *slow))
+    monkeypatch.setattr(quantities, "QUANTITIES", (*quantities.QUANTITIES, *slow))
     rng = np.random.default_rng(0)
     weights = rng.integers(0, 3, 300).astype(float)
     for more in ({}, {"weights": weights}):
@@ -332,7 +330,7 @@ def test_chance_without_a_kernel_is_chance_with_one(monkeypatch: pytest.MonkeyPa
     """The errors of drawn outcomes agree in the mean with those of the kernel, to 4 standard errors."""
     error = EventError(binned("width", "l1"), null=True)
     slow = replace(ECE, key="slow_ece", computed=error, event=None)
-    monkeypatch.setattr(roster, "ROSTER", (*roster.ROSTER, slow))
+    monkeypatch.setattr(quantities, "QUANTITIES", (*quantities.QUANTITIES, slow))
     found = evaluate(made("multiclass", 400), calibrators=[], bootstrap=10, null_draws=400).arms[0]
     nulls = {null.metric: null for null in found.null}
     spread = (nulls["ece"].upper - nulls["ece"].mean) / 1.6

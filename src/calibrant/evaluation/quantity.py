@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from calibrant.evaluation.quantities.samples import Samples
     from calibrant.evaluation.resampling.event_cells import Kernel
     from calibrant.evaluation.resampling.events import Events, Matrix, Vector
 
@@ -22,9 +22,41 @@ Better: TypeAlias = Literal["lower", "higher", "near zero", "near one"]
 Error: TypeAlias = "Callable[[Vector, Vector, Vector | None, int], float]"
 
 ANYTHING = (-inf, inf)
-EVENT: Literal["event_"] = (
-    "event_"  # before the key of what is measured of the positive class of a binary model
-)
+EVENT: Literal["event_"] = "event_"
+"""Before the key of what is measured of the positive class of a binary model."""
+HIGH_CONFIDENCE = 0.99
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """Numbers of each decision ``(N, D)``, one per sample or per sample and label, and of each sample."""
+
+    confidence: Matrix
+    correct: Matrix
+    entropy: Matrix  # empty, as are the following, where only the top label is known
+    nll: Vector
+    brier: Vector
+    stated: Vector  # mean probability of a positive; empty, as is the next, for classes
+    happened: Vector
+
+    @cached_property
+    def every(self) -> Matrix:
+        """One for each decision."""
+        import numpy as np
+
+        return np.ones_like(self.confidence)
+
+    @cached_property
+    def each(self) -> Vector:
+        """One for each sample."""
+        import numpy as np
+
+        return np.ones(len(self.confidence))
+
+    @cached_property
+    def confident(self) -> Matrix:
+        """One for each decision of high confidence, else zero."""
+        return (self.confidence >= HIGH_CONFIDENCE).astype("float64")
 
 
 class Computed:
