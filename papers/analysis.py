@@ -34,6 +34,10 @@ PAPERS: Mapping[str, str] = {
     "own": "our own question",
 }
 """Who makes a claim."""
+TAGS = ("reduction", "network", "data", "tuning", "criterion")
+"""What may keep a study from deciding a claim."""
+PLACES = ("setting", "data", "images", "way", "convention", "network", "file", "samples", "features")
+"""Columns that tell apart what a claim is asked of."""
 SLOT = re.compile(r"(<!-- (?:table|claims) ?([\w-]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 CODE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|<details>.*?</details>", re.DOTALL)
 """What a page holds beside prose: code, targets of links, and what is folded away."""
@@ -196,16 +200,20 @@ def read_claims(study: str) -> list[dict[str, Any]]:
     selects rows, ``by`` names the columns with a test for each group, ``all_of`` those of ``by`` whose
     groups must hold together. ``compare`` is a column of which ``pairs`` names two values, whose
     difference is tested. A frame with a column ``standard_error`` has one row in each group. ``than`` is the
-    bound (default 0; for ``within`` two). ``open`` says why the study cannot decide the claim. ``scale`` and
-    ``unit`` are for display.
+    bound (default 0; for ``within`` two). ``open`` says why the study cannot decide the claim, as
+    ``"tag: reason"``, where the tag is one of ``TAGS``. ``setting`` says what it is asked of; at the top of the
+    file it is said for all claims. ``scale`` and ``unit`` are for
+    display. What means the same in several studies has the same ``id``.
     """
     path = HERE / study / "claims.toml"
     if not path.is_file():
         return []
-    claims = tomllib.loads(path.read_text(encoding="utf-8")).get("claim", [])
+    file = tomllib.loads(path.read_text(encoding="utf-8"))
+    default = {"setting": file.get("setting", study.replace("_", " "))}
+    claims = [default | claim for claim in file.get("claim", [])]
     known = {
         *("id", "text", "paper", "section", "frame", "value", "where", "by", "all_of", "compare", "pairs"),
-        *("expect", "than", "open", "scale", "unit"),
+        *("expect", "than", "open", "setting", "scale", "unit"),
     }
     for claim in claims:
         missing = {"id", "text", "paper", "frame", "expect"} - claim.keys()
@@ -248,7 +256,11 @@ def _tests_of(claim: Mapping[str, Any], frame: pd.DataFrame) -> Iterable[dict[st
             ]
         for test in tests:
             group = ", ".join(str(test[name]) for name in by if name in test)
-            yield {**label, **pairing, "group": group, **test}
+            places = [test[name] for name in PLACES if name in test]
+            told = [
+                f"{each:,}" if isinstance(each, int) else str(each) for each in (claim["setting"], *places)
+            ]
+            yield {**label, **pairing, "group": group, "asked_of": ", ".join(filter(None, told)), **test}
 
 
 def _groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterable[tuple[tuple[Any, ...], pd.DataFrame]]:
@@ -314,10 +326,15 @@ def claims_table(rows: pd.DataFrame) -> pd.DataFrame:
                     str(count.get(word, 0)) for word in ("holds", "does not hold", "undecided")
                 ),
                 "effect": f"{' to '.join(ends) or '–'} {one.unit}".strip(),
-                "verdict": f"{status(of)}{f': {one.open}' if status(of) == 'not testable here' else ''}",
+                "verdict": f"{status(of)}{f': {_reason(one.open)}' if of.open.ne('').all() else ''}",
             }
         )
     return pd.DataFrame(found).set_index("claim")
+
+
+def _reason(left_open: str) -> str:
+    """Why a claim is left open, without the tag by which all claims are listed."""
+    return left_open.partition(": ")[2] or left_open
 
 
 # ------------------------------------------------------------------------------------------- pages
