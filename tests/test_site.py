@@ -109,7 +109,7 @@ def test_every_public_name_has_its_place() -> None:
     pages = tool("site/pages")
     for room, (_, paths) in pages.ROOMS.items():
         text = pages.api_page(room)
-        for module in (importlib.import_module(f"calibrant.{path}") for path in paths):
+        for module in (importlib.import_module(path) for path in paths):
             for name in pages.public_names(module):
                 value = getattr(module, name)
                 described = f".{getattr(value, '__qualname__', name)}\n"
@@ -135,14 +135,19 @@ def test_an_address_that_is_missing_makes_no_link() -> None:
     files = SimpleNamespace(
         get_file_from_path=lambda _: SimpleNamespace(inclusion=SimpleNamespace(is_included=lambda: True))
     )
-    text = "[a `recipe[x]`](../../recipes/digits.toml), [SECURITY.md](../../SECURITY.md#a), [g](glossary.md)"
+    text = (
+        "[a `recipe[x]`](../../lab/recipes/digits.toml), [SECURITY.md](../../SECURITY.md#a), [g](glossary.md)"
+    )
     made = tool("site/links").on_page_markdown
     config = SimpleNamespace(docs_dir=str(DOCS), extra={"repository": None})
     named = made(text, page=page, config=config, files=files)
-    assert named == "a `recipe[x]` (`recipes/digits.toml` in the repository), `SECURITY.md`, [g](glossary.md)"
+    assert (
+        named
+        == "a `recipe[x]` (`lab/recipes/digits.toml` in the repository), `SECURITY.md`, [g](glossary.md)"
+    )
     config.extra["repository"] = "https://x.org/y"
     linked = made(text, page=page, config=config, files=files)
-    assert "[a `recipe[x]`](https://x.org/y/blob/main/recipes/digits.toml)" in linked
+    assert "[a `recipe[x]`](https://x.org/y/blob/main/lab/recipes/digits.toml)" in linked
     placeholder = tool("site/addresses").is_placeholder
     assert (placeholder("https://calibrant.example/source"), placeholder("https://example.org")) == (
         True,

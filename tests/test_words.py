@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SOURCES = (ROOT / "src", ROOT / "lab" / "src")
 LEFT = Path(__file__).with_name("words_left.json")
 MOST_WORDS = 35  # of a sentence
 FEWEST_WORDS = 4  # shorter strings of code are names, and no text
@@ -108,7 +109,9 @@ def faults_of(path: Path) -> list[tuple[str, str]]:
 def files() -> Iterator[str]:
     """Files with text for people."""
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    for path in sorted([*pages, *(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.html")]):
+    for path in sorted(
+        [*pages, *(path for root in SOURCES for end in ("py", "html") for path in root.rglob(f"*.{end}"))]
+    ):
         name = path.relative_to(ROOT).as_posix()
         if not name.startswith(tuple(EXCEPT)):
             yield name

@@ -19,18 +19,18 @@ from calibrant.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 ROOMS = {
-    "evaluation": ("Evaluation", ["evaluation"]),
-    "predictions": ("Predictions", ["predictions"]),
-    "metrics": ("Metrics", ["metrics"]),
-    "calibrators": ("Calibrators", ["calibrators"]),
-    "reports": ("Reports and figures", ["reports"]),
-    "losses": ("Losses", ["losses"]),
-    "theory": ("Theory", ["theory"]),
-    "curvature": ("Curvature", ["curvature"]),
-    "training": ("Training", ["training"]),
-    "data": ("Data", ["data"]),
-    "models": ("Models", ["models"]),
-    "integrations": ("Integrations", ["integrations.sklearn", "integrations.onnx"]),
+    "evaluation": ("Evaluation", ["calibrant.evaluation"]),
+    "predictions": ("Predictions", ["calibrant.predictions"]),
+    "metrics": ("Metrics", ["calibrant.metrics"]),
+    "calibrators": ("Calibrators", ["calibrant.calibrators"]),
+    "reports": ("Reports and figures", ["calibrant.reports"]),
+    "losses": ("Losses", ["calibrant.losses"]),
+    "theory": ("Theory", ["calibrant.theory"]),
+    "curvature": ("Curvature", ["calibrant.curvature"]),
+    "training": ("Training", ["calibrant_lab.training"]),
+    "data": ("Data", ["calibrant_lab.data"]),
+    "models": ("Models", ["calibrant_lab.models"]),
+    "integrations": ("Integrations", ["calibrant.integrations.sklearn", "calibrant.integrations.onnx"]),
 }
 
 
@@ -111,10 +111,10 @@ def api_page(room: str) -> str:
     title, paths = ROOMS[room]
     parts = [f"# {title}\n"]
     for path in paths:
-        module = import_module(f"calibrant.{path}")
+        module = import_module(path)
         names = sorted(public_names(module), key=lambda name: (name[0].isupper(), name.lower()))
         first = inspect.getdoc(module) or ""
-        parts.append(f"{first.partition(chr(10) * 2)[0]}\n\n```python\nimport calibrant.{path}\n```\n")
+        parts.append(f"{first.partition(chr(10) * 2)[0]}\n\n```python\nimport {path}\n```\n")
         for name in names:
             value = getattr(module, name)
             home = getattr(value, "__module__", None) or module.__name__
@@ -139,13 +139,13 @@ def errors_page() -> str:
 @cache
 def _public(room: str) -> set[Any]:
     """The classes of a room that its page describes."""
-    module = import_module(f"calibrant.{room}")
+    module = import_module(room)
     found = (getattr(module, name) for name in public_names(module))
     return {value for value in found if isinstance(value, type)}
 
 
 def _is_public(value: type) -> bool:
-    return value in _public(value.__module__.split(".")[1])
+    return value in _public(".".join(value.__module__.split(".")[:2]))
 
 
 def _options(value: Any) -> str:

@@ -12,6 +12,7 @@ from calibrant_lab import models
 
 SMALLEST = (
     "lenet",
+    "strided-cnn(width=4)",
     "cifar-resnet(depth=18, width=4)",
     "he-resnet(depth=8, width=4)",
     "tiny-imagenet-resnet(depth=18, width=4)",

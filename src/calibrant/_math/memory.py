@@ -15,7 +15,7 @@ _GIB = 1 << 30
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether an error says that memory is short, as Python or as torch says it."""
+    """Whether an error of Python or torch means a shortage of memory."""
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error))
 
 

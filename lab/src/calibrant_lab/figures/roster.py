@@ -50,7 +50,7 @@ class BoundaryFigure:
     )
     note: str = (
         "The paper does not name its points beyond two classes and noise 0.2; these are half-moons. With "
-        "gamma = 10 focal loss leaves the network unsure (mean confidence about 0.7, accuracy 0.96); the "
+        "gamma = 10 focal loss leaves the network unsure (mean confidence about 0.7, accuracy 0.96). The "
         "squared distance makes it as sure as it is right; the boundary among the points is much the same."
     )
 

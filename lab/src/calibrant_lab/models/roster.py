@@ -19,6 +19,7 @@ from calibrant._math.shapes import Float
 from calibrant._math.text_form import build_from, nearest, parse_call
 from calibrant_lab.models.mlp import MLP as MLP
 from calibrant_lab.models.cnn import CNN as CNN
+from calibrant_lab.models.strided_cnn import StridedCNN as StridedCNN
 from calibrant_lab.models.resnet import ResNet as ResNet
 from calibrant_lab.models.gp_cnn import GPCNN as GPCNN
 from calibrant_lab.models.tree_lstm import TreeLSTM as TreeLSTM

@@ -22,8 +22,8 @@ class PlattScaling(Calibrator):
 
     .. math:: \hat p = \sigma(a s + b)
 
-    In multilabel predictions every column has its own a and b. The intercept mends what no temperature can: a
-    shift of the log-odds, as between a balanced training set and the natural prevalence.
+    In multilabel predictions every column has its own a and b. The intercept corrects a shift of the
+    log-odds, as between a balanced training set and the natural prevalence; no temperature can.
 
     This is the plain likelihood, without Platt's smoothed targets, so that the mean probability equals the
     prevalence. Where it has no optimum, because a threshold separates the classes, it falls back on those
@@ -32,9 +32,8 @@ class PlattScaling(Calibrator):
     that is likelier.
 
     Args:
-        fixed_slope: Whether the slope stays 1 and the intercept alone is fitted, which corrects calibration
-            in the large: for a model whose ranking is trusted, in a place where the event is more frequent
-            or rarer.
+        fixed_slope: Whether the slope stays 1 and only the intercept is fitted. This corrects calibration in
+            the large, for a place where the event is more frequent or rarer.
 
     Raises:
         InputError: On ``fit``, for multiclass logits.

@@ -75,7 +75,7 @@ def check(
         positive_class: With two classes the positive one, as in :func:`calibrant.evaluate`.
         groups: Names of groups in which limits of calibration errors are checked as well. By default all
             groups of the predictions, with those below 30 samples together; ``"none"`` checks no group. A
-            group has the noise of its size, and Bonferroni's correction for the number of groups. Of a table
+            group has the noise of its size, and Bonferroni's correction for the number of groups. In a table
             that is read part by part, random rows are checked.
         cluster: The clusters of the samples, as in :func:`calibrant.evaluate`; the baseline has its own.
         num_bins: Bins of the calibration errors.

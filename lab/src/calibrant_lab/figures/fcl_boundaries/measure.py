@@ -45,8 +45,8 @@ class Boundary:
 def train_boundary(gamma: float, calibration_weight: float, *, seed: int = 0) -> Boundary:
     """Train a network with two hidden layers on two half-moons.
 
-    The reference names neither its points beyond "two classes, noise 0.2" nor their number, the learning rate
-    or the size of a batch: here 500 points on half-moons, Adam with 0.01 on all of them at once.
+    The reference names "two classes, noise 0.2", but no number of points, learning rate or batch size. Here:
+    500 points on half-moons, Adam with 0.01 on all of them at once.
 
     Args:
         gamma: Exponent of focal loss.

@@ -1,11 +1,11 @@
-"""The network of the loss study: small, and quick on one core."""
+"""A small network without pooling, for studies of losses: quick on one core."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
+from calibrant_lab.models._settings import image_shape
 
 
 class StridedCNN(nn.Module):
@@ -33,9 +33,7 @@ class StridedCNN(nn.Module):
         self, input_shape: tuple[int, ...], num_classes: int, *, width: int = 8, hidden: int = 128
     ) -> None:
         super().__init__()
-        if len(input_shape) != 3:
-            raise InputError(f"`input_shape` must be (channels, height, width); got {input_shape}.")
-        channels, height, breadth = input_shape
+        channels, height, breadth = image_shape("strided-cnn", input_shape)
         self.features = nn.Sequential(
             nn.Conv2d(channels, width, 5, stride=2, padding=2),
             nn.ReLU(),
