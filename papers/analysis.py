@@ -201,9 +201,9 @@ def read_claims(study: str) -> list[dict[str, Any]]:
     groups must hold together. ``compare`` is a column of which ``pairs`` names two values, whose
     difference is tested. A frame with a column ``standard_error`` has one row in each group. ``than`` is the
     bound (default 0; for ``within`` two). ``open`` says why the study cannot decide the claim, as
-    ``"tag: reason"``, where the tag is one of ``TAGS``. ``setting`` says what it is asked of; at the top of the
-    file it is said for all claims. ``scale`` and ``unit`` are for
-    display. What means the same in several studies has the same ``id``.
+    ``"tag: reason"``, where the tag is one of ``TAGS``. ``setting`` says what it is asked of; at the top of
+    the file it is said for all claims. ``scale`` and ``unit`` are for display. What means the same in several
+    studies has the same ``id``.
     """
     path = HERE / study / "claims.toml"
     if not path.is_file():
@@ -257,10 +257,9 @@ def _tests_of(claim: Mapping[str, Any], frame: pd.DataFrame) -> Iterable[dict[st
         for test in tests:
             group = ", ".join(str(test[name]) for name in by if name in test)
             places = [test[name] for name in PLACES if name in test]
-            told = [
-                f"{each:,}" if isinstance(each, int) else str(each) for each in (claim["setting"], *places)
-            ]
-            yield {**label, **pairing, "group": group, "asked_of": ", ".join(filter(None, told)), **test}
+            words = [f"{each:,}" if isinstance(each, int) else str(each) for each in places]
+            asked_of = ", ".join(filter(None, (claim["setting"], *words)))
+            yield {**label, **pairing, "group": group, "asked_of": asked_of, **test}
 
 
 def _groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterable[tuple[tuple[Any, ...], pd.DataFrame]]:

@@ -138,7 +138,7 @@ def _place(row: dict[str, str]) -> tuple[bool, list[int]]:
 
 
 def that_matter(rows: pd.DataFrame, entries: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """The claims that ``claims.toml`` names, each beside its paper's own count; those asked nowhere are left out."""
+    """The claims that ``claims.toml`` names, beside their papers' own counts; without those asked nowhere."""
     found = []
     for entry in entries:
         of = rows[rows.paper.eq(entry["paper"]) & rows.claim.isin(entry["ids"])]
@@ -153,7 +153,7 @@ def that_matter(rows: pd.DataFrame, entries: Sequence[dict[str, Any]]) -> pd.Dat
 
 
 def entries(path: Path = HERE / "claims.toml") -> list[dict[str, Any]]:
-    """The claims that matter: ``text``, ``paper``, ``ids``, the paper's own ``count``; ``where``, ``by``, ``why``."""
+    """The claims that matter: ``text``, ``paper``, ``ids``, ``count``, and ``where``, ``by`` or ``why``."""
     return tomllib.loads(path.read_text(encoding="utf-8"))["claim"]
 
 

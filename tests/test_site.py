@@ -22,7 +22,7 @@ from pages import DOCS, run_blocks, tool
 
 ROOT = Path(__file__).parents[1]
 MOST_WORDS = 1200
-LONG = ("reference/", "results/", "benchmarks.md", "explanation/claims.md")
+LONG = ("reference/", "results/", "benchmarks.md")
 """Pages that are looked things up in, or list what was measured."""
 OFF_THE_SITE = ("decisions/", "how-to/cluster/")
 PAGES = sorted(
@@ -66,6 +66,8 @@ def test_old_addresses_lead_to_pages(tmp_path) -> None:
     moved = redirects.moved(DOCS)
     there = {re.sub(r"(^|/)(index|README)$", "", name.removesuffix(".md")) for name in PAGES}
     made = {f"project/{name}" for name in ("changelog", "contributing", "security")}
+    studies = tool("site/studies")
+    made |= {name.removesuffix(".md") for name in (studies.CLAIMS, *map(studies.address, studies.pages()))}
     assert not set(moved) & there
     assert {new.partition("#")[0].rstrip("/") for new in moved.values()} <= there | made
     config = SimpleNamespace(docs_dir=str(DOCS), site_dir=str(tmp_path))
