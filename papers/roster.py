@@ -8,14 +8,8 @@ from calibrant._math.text_form import named
 from papers.study import Study
 from papers.calibrators import CALIBRATORS as CALIBRATORS
 from papers.predictions import PREDICTIONS as PREDICTIONS
-from papers.properness import PROPERNESS as PROPERNESS
 from papers.coverage import COVERAGE as COVERAGE
 from papers.monitoring import MONITORING as MONITORING
-from papers.curvature import CURVATURE as CURVATURE
-from papers.linear_model import LINEAR_MODEL as LINEAR_MODEL
-from papers.generalisation_gap import GENERALISATION_GAP as GENERALISATION_GAP
-from papers.temperature_line import TEMPERATURE_LINE as TEMPERATURE_LINE
-from papers.theory_on_data import THEORY_ON_DATA as THEORY_ON_DATA
 
 STUDIES = instances(globals(), Study)
 

@@ -9,8 +9,6 @@ import pytest
 
 from calibrant.calibrators.fitting import focal_searches, grid, temperatures
 
-EXPONENTS = (-0.5, 0.0, 1.0, 2.5, 5.0)
-
 
 @contextmanager
 def few_points() -> Iterator[None]:
@@ -31,15 +29,4 @@ def few_points() -> Iterator[None]:
             (grid, "_SPACING", 0.25),
         ):
             patch.setattr(module, name, value)
-        yield
-
-
-@contextmanager
-def few_exponents() -> Iterator[None]:
-    """The temperature-line study along five exponents, with such searches."""
-    from papers.temperature_line import measure, settings
-
-    with few_points(), pytest.MonkeyPatch.context() as patch:
-        for module in (measure, settings):
-            patch.setattr(module, "GAMMAS", EXPONENTS)
         yield

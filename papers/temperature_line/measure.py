@@ -1,8 +1,4 @@
-"""How linear the best temperature is in the exponent of focal temperature scaling: on files and networks.
-
-Komisarenko and Kull (2024) saw in their figure 8 a relation "close to linear", proposed to search along the
-line only, and left open how good that is.
-"""
+"""The best temperature at each exponent, on files of predictions and on networks, and what searches reach."""
 
 from __future__ import annotations
 
@@ -11,7 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from statistics import fmean
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,7 +17,7 @@ from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import named
 from calibrant._math.threads import threads_for
-from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling, temperature_ridge
+from calibrant.calibrators import FocalTemperatureScaling, temperature_ridge
 from calibrant.calibrators.fitting.focal_searches import FocalTemperatureSearch
 from calibrant.demo.comparison import ALL, FEW
 from calibrant.demo.networks import Digits, Setting, digits, train_together
@@ -32,21 +29,18 @@ from calibrant_lab.data.lazy import feed
 from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, digest_of, state_of
 from calibrant_lab.sweep.tasks.simulation import Simulation, completed
 from calibrant_lab.sweep.tasks.task import Settings
-from papers.prediction_files import ENDINGS, prediction_files, read_file
-from papers.temperature_line.settings import (
-    CRITERIA,
-    DIVISIONS,
-    GAMMAS,
-    LOSSES,
-    Criterion,
-)
+from papers.prediction_files import ENDINGS, read_file
 
+Criterion = Literal["nll", "ece"]
+CRITERIA: tuple[Criterion, ...] = ("nll", "ece")
+STEP = 0.25
+GAMMAS: tuple[float, ...] = tuple(-0.5 + STEP * place for place in range(23))
+"""The exponents that are followed, over the range of the search along the line."""
+LOSSES = ("cross-entropy", *(f"focal(gamma={gamma})" for gamma in (1, 2, 3, 5)))
+DIVISIONS = 3
 _HELD_OUT = 10_000  # images of Fashion-MNIST
-_STEP = GAMMAS[1] - GAMMAS[0]
 _SEARCHES: tuple[FocalTemperatureSearch, ...] = ("full", "fine-line", "line")
 _MEASURES = {"nll": metrics.negative_log_likelihood, "ece": metrics.expected_calibration_error}
-
-
 _FASHION = "Fashion-MNIST"
 WORLDS: Mapping[str, Setting] = {
     "digits, little data": FEW,
@@ -96,18 +90,6 @@ class TemperatureLine(Simulation):
                 return {"arms": _of_file(subject, divisions)}
             setting = Setting(**{name: settings[name] for name in asdict(WORLDS[subject])})
             return {"arms": _of_networks(subject, setting, settings["seed"], divisions)}
-
-
-def subjects_of(folder: Path | None) -> list[str]:
-    """Every file of predictions with all scores, then the networks; without a folder those on digits."""
-    if folder is None:
-        return [title for title in WORLDS if title != _FASHION]
-    files = [
-        name
-        for name, given in prediction_files(folder)
-        if given.kind != "top_label" and given.labels is not None
-    ]
-    return [*files, *WORLDS]
 
 
 def _is_file(subject: str) -> bool:
@@ -185,14 +167,15 @@ def _follow(problem: Predictions, criteria: Sequence[Criterion], divisions: int)
         by: temperature_ridge(data.scores, data.labels, gammas=GAMMAS, weights=data.weights, objective=by)
         for by in criteria
     }
+    halves = {by: [_elsewhere(problem, by, seed) for seed in range(divisions)] for by in criteria}
     return {
-        "num_samples": problem.num_samples,
         "num_classes": problem.num_classes,
-        "accuracy": float(problem.correct.double().mean()),
         "temperatures": {by: ridge.temperatures.tolist() for by, ridge in ridges.items()},
-        "values": {by: ridge.values.tolist() for by, ridge in ridges.items()},
-        "reached": _reached(data, float(GAMMAS[int(ridges["nll"].values.argmin())])),
-        "held_out": {by: [_elsewhere(problem, by, seed) for seed in range(divisions)] for by in criteria},
+        "nll": _reached(data, float(GAMMAS[int(ridges["nll"].values.argmin())])),
+        "held_out": {
+            by: {name: fmean(half[name] for half in found) for name in ("line", "full")}
+            for by, found in halves.items()
+        },
     }
 
 
@@ -201,7 +184,7 @@ def _reached(data: Labelled, near: float) -> dict[str, float]:
     full, line, coarse = (
         fit_quietly(FocalTemperatureScaling(search=search), data).fit_result_ for search in _SEARCHES
     )
-    around = np.linspace(near - _STEP, near + _STEP, 21).clip(GAMMAS[0], GAMMAS[-1]).tolist()
+    around = np.linspace(near - STEP, near + STEP, 21).clip(GAMMAS[0], GAMMAS[-1]).tolist()
     within = temperature_ridge(data.scores, data.labels, gammas=around, weights=data.weights).lowest
     return {
         "plain": full.compared["temperature"],
@@ -209,23 +192,18 @@ def _reached(data: Labelled, near: float) -> dict[str, float]:
         "coarse": coarse.after,
         "range": min(within.value, line.after, coarse.after),
         "full": full.after,
-        "gamma_on_line": cast(float, line.parameters["gamma"]),
-        "gamma_in_range": within.gamma,
-        "gamma": cast(float, full.parameters["gamma"]),
     }
 
 
 def _elsewhere(problem: Predictions, by: Criterion, seed: int) -> dict[str, float]:
-    """The criterion on one half, after fits on the other."""
+    """The criterion on one half, after searches along the line and everywhere on the other."""
     halves = stratified_folds(problem, 2, seed)
-    fitted, judged = Labelled.of(problem.rows(halves == 0)), Labelled.of(problem.rows(halves == 1))
-    calibrators = {
-        "plain": TemperatureScaling(objective=by),
-        "line": FocalTemperatureScaling(objective=by, search="fine-line"),
-        "full": FocalTemperatureScaling(objective=by),
-    }
+    fitted, other = Labelled.of(problem.rows(halves == 0)), Labelled.of(problem.rows(halves == 1))
     found: dict[str, float] = {}
-    for name, calibrator in calibrators.items():
-        probs = fit_quietly(calibrator, fitted).predict_proba(judged.scores)
-        found[name] = float(_MEASURES[by](probs, judged.labels, weights=judged.weights))
+    searches: Mapping[str, FocalTemperatureSearch] = {"line": "fine-line", "full": "full"}
+    for name, search in searches.items():
+        scaling = fit_quietly(FocalTemperatureScaling(objective=by, search=search), fitted)
+        found[name] = float(
+            _MEASURES[by](scaling.predict_proba(other.scores), other.labels, weights=other.weights)
+        )
     return found

@@ -11,12 +11,15 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
+import calibrant.losses
 from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant.calibrators import TemperatureScaling
+from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS
 from calibrant.calibrators.fitting.samples import Samples
+from calibrant.losses import focal_loss
 from calibrant.predictions import Predictions, load_predictions
-from calibrant.theory import closest_temperature
+from calibrant.theory import closest_temperature, confidence_change, focal_calibration_map_logits
 from calibrant_lab.figures.fcl_boundaries.measure import Boundary
 from calibrant_lab.figures.fcl_boundaries.measure import shape_of as shape_of_boundary
 from calibrant_lab.sweep.grid import Grid, load_grid
@@ -24,12 +27,16 @@ from calibrant_lab.sweep.kept_runs import KeptRun
 from calibrant_lab.sweep.tasks.training import recipe_of as trained_by
 from calibrant_lab.training import load_recipe
 from calibrant_lab.training.neutral import conventions_of
+from few_points import few_points
 from papers import studies
 from papers.analysis import HERE, content
 from papers.chest_x_rays import measure as chest
+from papers.curvature import run as curvature
+from papers.curvature.measure import ARMS, SETTINGS, trained_and_measured
 from papers.dynamics.measure import shape_of, train_side
 from papers.gammas import run as gammas
 from papers.gammas.measure import fits
+from papers.generalisation_gap.measure import GeneralisationGap
 from papers.grids import finished_runs, read_grid
 from papers.human_posteriors.measure import (
     JUDGEMENTS,
@@ -39,12 +46,17 @@ from papers.human_posteriors.measure import (
     focal_map,
     read,
 )
+from papers.linear_model import measure as linear_model
 from papers.losses import run as losses
 from papers.losses.measure import BY_ECE, CALIBRATED, by_class
+from papers.properness.measure import every_loss, row_of
 from papers.repeats.run import compared, sample_of
 from papers.shift.measure import recipe_of
 from papers.sst.measure import RENORMALISED, STRUCK, judged
 from papers.sum_or_mean import run as sum_or_mean
+from papers.temperature_line import measure as temperature_line
+from papers.temperature_line.run import straight
+from papers.theory_on_data.measure import like_the_map, theory_on_files
 
 
 def test_every_grid_is_read() -> None:
@@ -301,3 +313,142 @@ def test_runs_done_again_are_compared_by_every_number() -> None:
     assert (found["numbers"], found["unequal"]) == (4, 2)
     assert found["error"] == {"found": 0.1, "again": 0.2, "deviation": pytest.approx(0.141), "seeds": 2}
     assert compared(run, None, [run])["unequal"] is None
+
+
+def test_grid_of_curvature_holds_every_arm_of_every_setting() -> None:
+    """But the low rate on Fashion-MNIST."""
+    points = {
+        (point.settings["setting"], point.settings["arm"]) for point in read_grid(curvature.GRID).points
+    }
+    wanted = {(setting, arm) for setting in SETTINGS for arm in ARMS}
+    assert wanted - points == {
+        ("fashion-" + end, arm) for end in ("plain", "norm") for arm in ARMS if "low" in arm
+    }
+    assert points <= wanted
+
+
+def test_a_penalty_on_the_trace_lowers_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cross-entropy's own curvature is that of cross-entropy; focal loss's is not."""
+    monkeypatch.setitem(ARMS, "heavy", {"beta": 0.05})
+    small = {"train": 60, "calibration": 100, "test": 300, "measured": 40, "epochs": 20, "batch_size": 20}
+    plain, focal, heavy = (
+        trained_and_measured({"seed": 0, "arm": arm, **SETTINGS["digits-plain"], **small})
+        for arm in ("focal-0", "focal-3", "heavy")
+    )
+    assert plain["own"] == plain["cross_entropy"]
+    assert focal["own"] != focal["cross_entropy"]
+    assert heavy["own"]["trace"] < 0.7 * plain["own"]["trace"]
+
+
+def test_argument_of_the_generalisation_gap_in_numbers() -> None:
+    """Cross-entropy: T = 1 on its sample, above on new ones; the product foretells focal loss's."""
+    found = GeneralisationGap().simulate({"seed": 0, "num_samples": 200, "num_features": 40})
+    train, new = found["train_temperature"], found["test_temperature"]
+    assert train[0] == pytest.approx(1, abs=1e-7)
+    assert new[0] > 1.5
+    assert train[2] == pytest.approx(closest_temperature(1, 2).temperature, rel=0.03)
+    assert train[2] * new[0] == pytest.approx(new[2], rel=0.05)
+    separated = GeneralisationGap().simulate({"seed": 0, "num_samples": 20, "num_features": 40})
+    assert separated["test_temperature"] == separated["limit_temperature"] == [None] * 6
+
+
+def test_push_of_the_linear_model_is_the_slope_of_the_loss() -> None:
+    """Minus that of the library's focal loss in the true class's log-odds."""
+    margin = torch.linspace(-6, 6, 25, dtype=torch.float64, requires_grad=True)
+    logits, labels = torch.stack([torch.zeros_like(margin), margin], 1), torch.ones(25, dtype=torch.int64)
+    for gamma in linear_model.GAMMAS:
+        loss = focal_loss(logits, labels, gamma=gamma, reduction="sum")
+        (slope,) = torch.autograd.grad(loss, margin, retain_graph=True)
+        found = linear_model.push(margin.detach().numpy()[None], np.array([[gamma]]))[0]
+        np.testing.assert_allclose(found, -slope.numpy(), rtol=1e-10, atol=1e-14)
+
+
+def test_posterior_of_the_linear_model_is_the_frequency() -> None:
+    """Labels of the drawn points have the probabilities beside them; descent keeps its last step."""
+    settings = {**linear_model.LinearModel.defaults, "spread": 0.8, "iterations": 40}
+    sample = linear_model.draw(settings, 200_000, seed=1)
+    excess, variance = sample.labels - sample.posterior, sample.posterior * (1 - sample.posterior)
+    assert abs(excess.sum()) < 4 * np.sqrt(variance.sum())
+    near = np.abs(sample.points[:, 0]) < 0.5
+    slope = (excess * sample.points[:, 0])[near]
+    assert abs(slope.mean()) < 4 * slope.std() / np.sqrt(near.sum())
+    path = linear_model.descend(linear_model.draw(settings, 50, seed=0), settings)
+    assert (min(path), max(path)) == (1, 40)
+
+
+def test_distance_of_temperatures_from_their_line() -> None:
+    """R² is the squared correlation; the distance is the largest, as a share of the number."""
+    gammas, values = np.array(temperature_line.GAMMAS), np.sqrt(1 + np.array(temperature_line.GAMMAS))
+    found, line = straight(values), np.polyval(np.polyfit(gammas, values, 1), gammas)
+    assert found["R²"] == pytest.approx(np.corrcoef(gammas, values)[0, 1] ** 2)
+    assert found["off"] == pytest.approx(np.abs(line / values - 1).max())
+    assert (gammas[0], gammas[-1]) == (LINE_GAMMAS[0], LINE_GAMMAS[-1])
+
+
+def test_searches_along_the_line_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every label of a file is followed; the wider search has no larger loss where it was fitted."""
+    generator = np.random.default_rng(3)
+    odds = 3 * generator.normal(size=(150, 2))
+    np.savez(
+        tmp_path / "labels.npz",
+        logits=odds,
+        labels=generator.random(odds.shape) < 1 / (1 + np.exp(-odds / 2)),
+    )
+    monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path))
+    task = temperature_line.TemperatureLine()
+    with few_points():
+        arms = task.simulate(task.complete({"subject": "labels.npz", "divisions": 1}))["arms"]
+    assert [arm["name"] for arm in arms] == ["labels.npz, label 0", "labels.npz, label 1"]
+    for arm in arms:
+        reached = arm["nll"]
+        assert reached["full"] - 1e-9 <= reached["range"] <= reached["line"] <= reached["plain"]
+
+
+def test_temperature_like_the_focal_map() -> None:
+    """With two classes either way that of the theory; without a map 1; else the nearest in cross-entropy."""
+    generator = torch.Generator().manual_seed(1)
+    events = 2 * torch.randn(400, generator=generator, dtype=torch.float64)
+    pairs = torch.stack([torch.zeros_like(events), events], 1)
+    assert like_the_map(events, 2.0) == pytest.approx(like_the_map(pairs, 2.0), rel=1e-9)
+    assert like_the_map(events, 2.0) == pytest.approx(0.3731, abs=2e-3)
+    assert like_the_map(pairs, 0.0) == pytest.approx(1, rel=1e-9)
+    impossible = torch.cat([pairs, torch.full((400, 1), -torch.inf)], 1)
+    assert like_the_map(impossible, 1.0) == pytest.approx(like_the_map(pairs, 1.0), rel=1e-6)
+    logits = 2 * torch.randn(200, 6, generator=generator, dtype=torch.float64)
+    mapped = focal_calibration_map_logits(logits, gamma=3).exp()
+
+    def distance(temperature: float) -> float:
+        return float(-(mapped * (logits / temperature).log_softmax(1)).sum(1).mean())
+
+    best = like_the_map(logits, 3.0)
+    assert distance(best) < min(distance(best * 1.001), distance(best / 1.001))
+
+
+def test_theory_on_files(tmp_path: Path) -> None:
+    """Shares are those of the theory's function; files of the top probability alone are left out."""
+    generator = np.random.default_rng(0)
+    logits = 0.8 * generator.normal(size=(300, 50))
+    np.savez(tmp_path / "many.npz", logits=logits, labels=generator.integers(0, 50, 300))
+    np.savez(tmp_path / "top.npz", confidence=generator.random(80), correct=generator.random(80) < 0.5)
+    (found,) = theory_on_files(tmp_path)
+    assert found["gammas"][0]["lowered"] > 0.05
+    assert found["gammas"][0]["lowered"] == pytest.approx(confidence_change(logits, gamma=1).lowered)
+
+
+def test_every_loss_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of the library's losses is left out of the study of properness, a planted one included."""
+    assert [row["loss"] for row in content("properness")["losses"]] == list(every_loss())
+    monkeypatch.setattr(calibrant.losses, "available", lambda: ("cross-entropy", "planted"))
+    assert every_loss()[-1] == "planted"
+
+
+@pytest.mark.parametrize("name", ["cross-entropy", "label-smoothing"])
+def test_cells_of_properness(name: str) -> None:
+    """With fewer posteriors, what is known of two losses; the rest is as committed."""
+    found = row_of(name, num_posteriors=2)
+    (kept,) = (row for row in content("properness")["losses"] if row["loss"] == name)
+    cells = ("keeps_class", "convex_in_probs", "convex_in_logits", "confidence", "confidence_many")
+    assert [found[cell] for cell in cells] == [kept[cell] for cell in cells]
+    assert (found["posterior"] is None, found["confidence"]) == (
+        (True, "calibrated") if name == "cross-entropy" else (False, "under")
+    )

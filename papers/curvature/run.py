@@ -1,0 +1,168 @@
+"""Does focal loss calibrate by lowering the curvature of the loss?
+
+The abstract of Kimura and Naganuma (2024) says so. Here small networks are trained with focal loss, with a
+penalty on the trace of the Hessian, and with sharpness-aware minimisation (SAM), and measured at the end.
+"""
+# pyright: basic, reportGeneralTypeIssues=false, reportIndexIssue=false, reportAttributeAccessIssue=false
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportReturnType=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from calibrant.reports.figures.drawing import GREY, series
+from calibrant_lab.sweep.result import RunResult
+from papers.analysis import Frames, Tables, flat_runs, ordered, pivot
+from papers.curvature.measure import ARMS
+
+GRID = Path(__file__).with_name("grid.toml")
+DIGITS = 4
+SETTINGS = {
+    "digits-plain": "digits",
+    "digits-norm": "digits, BatchNorm",
+    "fashion-plain": "Fashion-MNIST",
+    "fashion-norm": "Fashion-MNIST, BatchNorm",
+}
+PLAIN = "cross-entropy"
+FAMILIES = {
+    "focal-no-decay": "no weight decay",
+    "focal-low-rate": "low rate",
+    "focal": "focal",
+    "trace": "trace penalty",
+    "sam": "SAM",
+}
+CURVATURE = [f"{name}, {loss}" for loss in ("own loss", PLAIN) for name in ("λ_max", "trace")]
+OUTCOMES = {"ece": "ECE", "ece_after": "ECE after T", "overconfidence": "overconfidence"}
+
+
+def keep(result: RunResult) -> dict[str, Any] | None:
+    """What a run found; nothing if its training failed."""
+    return dict(result.rows[0]) or None
+
+
+def frames(results: Mapping[str, Any]) -> Frames:
+    """``runs``; ``ranks``, correlations over the exponents by seed; ``changes`` from plain cross-entropy."""
+    found = pd.DataFrame(
+        {
+            **{name: run[name] for name in ("setting", "arm", "seed", "error", "temperature", *OUTCOMES)},
+            "family": next(title for name, title in FAMILIES.items() if run["arm"].startswith(name)),
+            "gamma": ARMS[run["arm"]].get("gamma", 0),
+            **{
+                f"{title}, {loss}": run[key][name]
+                for key, loss in (("own", "own loss"), ("cross_entropy", PLAIN))
+                for name, title in (("lambda_max", "λ_max"), ("trace", "trace"))
+            },
+        }
+        for run in flat_runs(results)
+    )
+    runs = ordered(ordered(found, "setting", SETTINGS), "arm", {name: _title(name) for name in ARMS})
+    return {"runs": runs, "ranks": _ranks(runs), "changes": _changes(runs)}
+
+
+def _title(arm: str) -> str:
+    family, _, number = arm.rpartition("-")
+    if family.startswith("focal"):
+        name = PLAIN if number == "0" else f"focal, γ = {number}"
+        return name if family == "focal" else f"{name}, {FAMILIES[family]}"
+    return f"SAM, ρ = {number}" if family == "sam" else f"trace penalty, {number}"
+
+
+def _ranks(runs: pd.DataFrame) -> pd.DataFrame:
+    """Spearman's correlation of curvature with γ and with outcomes, over the exponents of one seed."""
+    focal = runs[~runs.family.isin(["trace penalty", "SAM"])]
+    return pd.DataFrame(
+        {
+            "setting": setting,
+            "family": family,
+            "seed": seed,
+            "quantity": quantity,
+            "other": title,
+            "value": of[quantity].rank().corr(of[other].rank()),
+        }
+        for (setting, family, seed), of in focal.groupby(["setting", "family", "seed"], observed=True)
+        for quantity in CURVATURE
+        for other, title in {"gamma": "γ", **OUTCOMES}.items()
+    )
+
+
+def _changes(runs: pd.DataFrame) -> pd.DataFrame:
+    """Differences from plain cross-entropy of the same seed, of curvature as logarithms of ratios."""
+    numbers = ["error", *OUTCOMES, *CURVATURE]
+    rows = runs[
+        (runs.family == "focal") & (runs.gamma > 0) | runs.family.isin(["trace penalty", "SAM"])
+    ].copy()
+    plain = runs[runs.arm == PLAIN].set_index(["setting", "seed"])[numbers]
+    values = [of.assign(**np.log(of[CURVATURE]))[numbers] for of in (rows, plain)]
+    theirs = values[1].reindex(pd.MultiIndex.from_frame(rows[["setting", "seed"]])).set_index(rows.index)
+    rows[numbers] = values[0] - theirs
+    return rows
+
+
+def tables(found: Frames) -> Tables:
+    """Three ways of training by setting on the page; the rest for whoever asks."""
+    runs = found["runs"]
+    shown = {name: name for name in (PLAIN, "focal, γ = 3", "SAM, ρ = 0.2")}
+    heads = {
+        **{name: name for name in ("trace, own loss", f"trace, {PLAIN}")},
+        "ece": "ECE %",
+        "ece_after": "ECE % after T",
+    }
+
+    def columns(rows: pd.DataFrame) -> pd.DataFrame:
+        form = {"digits": 1, "scale": 1}
+        parts = [pivot(rows, ["setting", "arm"], [], name, **(form if "," in name else {})) for name in heads]
+        return pd.concat(parts, axis=1).rename(columns=heads)
+
+    changes = found["changes"]
+    return {
+        "short": columns(ordered(runs, "arm", shown)),
+        "arms": columns(runs),
+        "overconfidence": pivot(runs, ["arm"], ["setting"], "overconfidence", signed=True),
+        "error": pivot(runs, ["arm"], ["setting"], "error"),
+        "temperature": pivot(runs, ["arm"], ["setting"], "temperature", scale=1),
+        "ranks": pivot(found["ranks"], ["family", "setting", "quantity"], ["other"], "value", scale=1),
+        **{
+            f"change of {name}": pivot(changes, ["arm"], ["setting"], name, signed=True)
+            for name in ("error", *OUTCOMES)
+        },
+        "ratio of traces": pivot(
+            changes.assign(ratio=np.exp(changes[f"trace, {PLAIN}"])), ["arm"], ["setting"], "ratio", scale=1
+        ),
+    }
+
+
+def figures(found: Frames) -> dict[str, Figure]:
+    """ECE against the trace, of the loss that is trained and of cross-entropy; a column for each setting."""
+    runs = found["runs"].query("family in ['focal', 'trace penalty', 'SAM']")
+    figure = Figure(figsize=(8.6, 4.6), layout="constrained")
+    panels = figure.subplots(2, len(SETTINGS), sharey=True)
+    for column, (setting, of) in enumerate(runs.groupby("setting", observed=True)):
+        for ax, loss in zip(panels[:, column], ("own loss", PLAIN), strict=True):
+            for place, (arm, points) in enumerate(of[of.family == "focal"].groupby("arm", observed=True)):
+                colour, mark, _ = series(place)
+                ax.plot(
+                    points[f"trace, {loss}"], 100 * points.ece, mark, color=colour, markersize=4, label=arm
+                )
+            for family, mark in (("trace penalty", "x"), ("SAM", "+")):
+                points = of[of.family == family]
+                ax.plot(
+                    points[f"trace, {loss}"], 100 * points.ece, mark, color=GREY, markersize=5, label=family
+                )
+            ax.set(xscale="log", xlabel=f"trace, {loss}")
+            low, high = ax.get_xlim()
+            ticks = [tick for tick in (2, 5, 10, 20, 50, 100, 200) if low < tick < high]
+            ax.set_xticks(ticks, [str(tick) for tick in ticks])
+            ax.minorticks_off()
+        panels[0, column].set_title(setting, fontsize="medium")
+    for ax in panels[:, 0]:
+        ax.set_ylabel("test ECE in %")
+    figure.legend(
+        *panels[0, 0].get_legend_handles_labels(), ncols=7, fontsize="x-small", loc="outside lower center"
+    )
+    return {"curvature.svg": figure}

@@ -1,0 +1,162 @@
+"""Is the best temperature linear in the exponent of focal temperature scaling?
+
+Komisarenko and Kull (2024) saw in their figure 8 a relation close to linear, proposed to search
+along the line only, and left open how good that is. What shares its data counts once: the labels of one file,
+and the networks of one seed.
+"""
+# pyright: basic, reportGeneralTypeIssues=false, reportIndexIssue=false, reportAttributeAccessIssue=false
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportReturnType=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION, series
+from calibrant_lab.sweep.result import RunResult
+from papers.analysis import Frames, Tables, flat_runs, mean_ci, pivot
+from papers.temperature_line.measure import GAMMAS, LOSSES, WORLDS
+
+GRID = Path(__file__).with_name("grid.toml")
+DIGITS = 8
+CE = "cross-entropy"
+TITLES = {name: name if name == CE else f"γ = {name[-2]}" for name in LOSSES}
+FOCAL = ("γ = 1", "γ = 2", "γ = 3")
+"""The losses of which it is claimed that they need a temperature nearer to 1."""
+SPAN = (1.5, 3.0)
+"""Cross-entropy's temperatures against which the paper holds focal loss's."""
+GROUPS = ("files, two classes", "files, more classes", *WORLDS)
+ZERO = GAMMAS.index(0.0)
+
+
+def keep(result: RunResult) -> dict[str, Any]:
+    """All that a run found."""
+    return dict(result.rows[0])
+
+
+def frames(results: Mapping[str, Any]) -> Frames:
+    """``curves``, a row for each; ``units``, means over what shares its data; ``nearer``, by seed."""
+    curves = pd.DataFrame(
+        _curve(run["subject"], run["seed"], arm) for run in flat_runs(results) for arm in run["arms"]
+    )
+    curves["group"] = pd.Categorical(curves.group, GROUPS, ordered=True)
+    numbers = curves.select_dtypes("number").columns
+    means = (
+        curves.groupby(["unit", "kind", "group"], observed=True, sort=False)[list(numbers)]
+        .mean()
+        .reset_index()
+    )
+    means["seed"] = means.unit
+    units = means.melt(["unit", "kind", "group", "seed"], list(numbers.drop("seed")), "quantity").dropna()
+    return {"curves": curves, "units": units, "nearer": _nearer(curves[curves.kind == "networks"])}
+
+
+def _curve(subject: str, seed: int, arm: Mapping[str, Any]) -> dict[str, Any]:
+    """How straight the temperatures are, and what searches along their line lose."""
+    network, likeliest = arm["name"] in TITLES, np.array(arm["temperatures"]["nll"])
+    line, inverse = straight(likeliest), straight(1 / likeliest)
+    by_ece = straight(np.array(arm["temperatures"].get("ece", [np.nan] * len(GAMMAS))))
+    held_out = {by: found["full"] - found["line"] for by, found in arm["held_out"].items()}
+    two = "two" if arm["num_classes"] == 2 else "more"
+    return {
+        "name": arm["name"],
+        "unit": f"{subject}, seed {seed}" if network else subject,
+        "kind": "networks" if network else "files",
+        "group": subject if network else f"files, {two} classes",
+        "loss": TITLES.get(arm["name"]),
+        "seed": seed,
+        "T": likeliest[ZERO],
+        **line,
+        "off inverse": inverse["off"],
+        "off less inverse": line["off"] - inverse["off"],
+        "R² by ECE": by_ece["R²"],
+        "off by ECE": by_ece["off"],
+        "off by ECE less NLL": by_ece["off"] - line["off"],
+        "gain": arm["nll"]["plain"] - arm["nll"]["range"],
+        "lost": arm["nll"]["line"] - arm["nll"]["range"],
+        "fine less coarse": arm["nll"]["line"] - arm["nll"]["coarse"],
+        **{f"full less line, {by}": held_out.get(by, np.nan) for by in ("nll", "ece")},
+        "temperatures": likeliest,
+    }
+
+
+def straight(values: np.ndarray) -> dict[str, float]:
+    """R² of the line of least squares over the exponents, its slope as a share of the value at 0.
+
+    ``off`` is the largest distance from it, as a share of the number itself.
+
+    Example:
+        >>> found = straight(2 + np.array(GAMMAS))
+        >>> round(found["R²"], 6), round(found["slope"], 6), round(found["off"], 6)
+        (1.0, 0.5, 0.0)
+    """
+    if np.isnan(values).any():
+        return dict.fromkeys(("R²", "slope", "off"), np.nan)
+    slope, start = np.polyfit(GAMMAS, values, 1)
+    rest = values - (start + slope * np.array(GAMMAS))
+    spread = ((values - values.mean()) ** 2).sum()
+    found = {"R²": 1 - (rest**2).sum() / spread, "slope": slope / start, "off": np.abs(rest / values).max()}
+    return {name: float(value) for name, value in found.items()}
+
+
+def _nearer(networks: pd.DataFrame) -> pd.DataFrame:
+    """How much nearer to 1 than cross-entropy's the temperatures of focal loss are, by seed."""
+    far = networks.assign(far=np.log(networks["T"]).abs()).pivot(
+        index=["group", "seed"], columns="loss", values="far"
+    )
+    plain = networks[networks.loss == CE].groupby("group", observed=True)["T"].apply(mean_ci)
+    usual = {data: mean + half >= SPAN[0] and mean - half <= SPAN[1] for data, (mean, half) in plain.items()}
+    found = (far[list(FOCAL)].mean(axis=1) - far[CE]).rename("value").reset_index()
+    return found.assign(usual=found.group.map(usual).astype(bool))
+
+
+def tables(found: Frames) -> Tables:
+    """Means over files or seeds on the page; each curve for whoever asks."""
+    units, curves = found["units"], found["curves"]
+    heads: Mapping[str, dict[str, Any]] = {
+        "R²": {"digits": 4, "scale": 1},
+        "slope": {"scale": 1},
+        "off": {"digits": 1},
+        "off inverse": {"digits": 1},
+        "gain": {"digits": 5, "scale": 1},
+        "lost": {"digits": 5, "scale": 1},
+    }
+    titles = ["R² of T", "T off by %", "1/T off by %", "γ gains", "line loses"]
+    shown = [name for name in heads if name != "slope"]
+
+    def columns(names: Sequence[str]) -> list[pd.DataFrame]:
+        return [pivot(units[units.quantity == name], ["group"], [], "value", **heads[name]) for name in names]
+
+    networks = curves[curves.kind == "networks"]
+    return {
+        "short": pd.concat(columns(shown), axis=1).set_axis(titles, axis=1),
+        "slope": columns(["slope"])[0],
+        "T": pivot(networks, ["group"], ["loss"], "T", digits=3, scale=1),
+        "curves": curves.set_index("name")[["group", "seed", "T", *heads]].round(5),
+    }
+
+
+def figures(found: Frames) -> dict[str, Figure]:
+    """T over its value at exponent 0 for files, and T of the networks on Fashion-MNIST by loss."""
+    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    curves = found["curves"]
+    for group, colour in (("files, two classes", VERMILLION), ("files, more classes", BLUE)):
+        for place, values in enumerate(curves[curves.group == group].temperatures):
+            left.plot(
+                GAMMAS, values / values[ZERO], color=colour, linewidth=0.8, label=None if place else group
+            )
+    left.set(xlabel="exponent γ of the calibrator", ylabel="best T, as a multiple of that at γ = 0")
+    networks = curves[curves.group == "Fashion-MNIST"]
+    for place, (loss, of) in enumerate(networks.groupby("loss")):
+        right.plot(GAMMAS, np.mean(of.temperatures.tolist(), axis=0), color=series(place)[0], label=loss)
+    right.axhline(1, color=GREY, linewidth=0.8)
+    right.set(xlabel="exponent γ of the calibrator", ylabel="best T on Fashion-MNIST, mean")
+    for ax in (left, right):
+        ax.legend(fontsize="small")
+    return {"temperature-line.svg": figure}
