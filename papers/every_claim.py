@@ -50,7 +50,8 @@ def tests() -> pd.DataFrame:
 def download(rows: pd.DataFrame) -> pd.DataFrame:
     """Every test, one row each; effects have the unit of the claim's column."""
     found = rows[list(DOWNLOADED)].rename(columns=DOWNLOADED)
-    return found.assign(paper=rows.paper.map(PAPERS), study=rows.study.str.replace("_", "-"))
+    words = found[["compared", "with"]].map(str, na_action="ignore")
+    return found.assign(**words, paper=rows.paper.map(PAPERS), study=rows.study.str.replace("_", "-"))
 
 
 def settings(rows: pd.DataFrame, by: Sequence[str] = ("asked_of",)) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -50,6 +51,18 @@ def proofs() -> list[list[str]]:
 def test_page_is_that_of_the_studies() -> None:
     """``python -m papers --claims`` would change nothing."""
     assert page() == every_claim.page_text(rows())
+
+
+def test_every_test_is_downloaded(tmp_path: Path) -> None:
+    """One row each, in both formats; what q leaves is no more than what p decided."""
+    table = every_claim.download(rows())
+    table.to_parquet(tmp_path / "claims.parquet", index=False)
+    again = pd.read_parquet(tmp_path / "claims.parquet")
+    assert len(again) == len(rows())
+    changed = again[again.verdict != again.verdict_by_q]
+    assert set(changed.verdict_by_q) == {"undecided"}
+    assert (changed.q >= 0.05).all()
+    assert (again.q.dropna() >= again.p[again.q.notna()] - 1e-12).all()
 
 
 def test_page_is_short() -> None:
