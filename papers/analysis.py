@@ -43,6 +43,7 @@ SLOT = re.compile(r"(<!-- (?:table|claims) ?([\w-]*) -->\n).*?(<!-- end -->)", r
 CODE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|<details>.*?</details>", re.DOTALL)
 """What a page holds beside prose: code, targets of links, and what is folded away."""
 NUMBER = re.compile(r"\d+\.\d+|\.\d+")
+NUMERIC = re.compile(r"[-+±]?\d|–")
 
 
 # ------------------------------------------------------------------------------------------- results
@@ -341,12 +342,14 @@ def _reason(left_open: str) -> str:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """A table in Markdown, its index as the first columns."""
+    """A table in Markdown, its index as the first columns; columns of numbers are to the right."""
     named = table.index.names if any(table.index.names) else [""]
     flat = table.reset_index() if any(table.index.names) else table.reset_index(names="")
     heads = [" ".join(str(part) for part in _parts(name) if str(part)) for name in flat.columns]
-    lines = [heads, ["---"] * len(named) + ["---:"] * (len(heads) - len(named))]
-    lines += [[str(cell) for cell in row] for row in flat.itertuples(index=False)]
+    rows = [[str(cell) for cell in row] for row in flat.itertuples(index=False)]
+    columns = list(zip(*rows, strict=True))[len(named) :]
+    ruler = ["---:" if all(map(NUMERIC.match, column)) else "---" for column in columns]
+    lines = [heads, ["---"] * len(named) + (ruler or ["---"] * (len(heads) - len(named))), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
