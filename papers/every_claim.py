@@ -9,14 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from calibrant._math.files import write_text
+from calibrant.reports.figures.drawing import BLUE, GREY, drawing_style, save_figure
+from calibrant_lab.sweep.published import facts
 from papers.analysis import HERE, LEVEL, PAPERS, filled, status
 from papers.studies import every_row
 
 PAGE = HERE / "claims.md"
 SIGNS = {"holds": "●", "does not hold": "✗", "both": "◐", "undecided": "○"}
 MOST_SIGNS = 9
+STAGES = ("pre", "post", "")
+"""Of the paper's table, by panel of the figure."""
 DOWNLOADED = {
     "paper": "paper",
     "claim": "id",
@@ -158,12 +163,55 @@ def entries(path: Path = HERE / "claims.toml") -> list[dict[str, Any]]:
     return tomllib.loads(path.read_text(encoding="utf-8"))["claim"]
 
 
+def figure(rows: pd.DataFrame) -> Figure:
+    """FLSD-53 less cross-entropy in ECE, in each setting, beside the rows of the paper."""
+    whole = Figure(figsize=(8.4, 3.2), layout="constrained")
+    panels = {
+        "as trained": rows.claim.eq("flsd-before") & rows.metric.str.lower().eq("ece"),
+        "with T by ECE": rows.claim.eq("flsd-after") & rows.metric.str.lower().eq("ece"),
+        "with T by likelihood": rows.claim.eq("by-likelihood"),
+    }
+    chosen = {title: rows[found & rows.second.eq("cross-entropy")] for title, found in panels.items()}
+    places = list(dict.fromkeys(name for of in chosen.values() for name in map(_shortened, of.asked_of)))
+    for ax, (title, of), stage in zip(whole.subplots(1, 3, sharey=True), chosen.items(), STAGES, strict=True):
+        at = [places.index(_shortened(name)) + 1 for name in of.asked_of]
+        for x, low, high, y, left_open in zip(of.estimate, of.low, of.high, at, of.open.ne(""), strict=True):
+            ax.plot([100 * low, 100 * high], [y, y], color=BLUE, linewidth=1)
+            ax.plot(100 * x, y, "o", color=BLUE, markerfacecolor="none" if left_open else BLUE, markersize=5)
+        printed = _printed(stage) if stage else []
+        ax.plot(printed, [0] * len(printed), "D", color=GREY, alpha=0.6, markersize=4)
+        ax.axvline(0, color=GREY, linewidth=0.8)
+        ax.set(title=title, xlabel="difference of ECE in points")
+        ax.set_yticks(range(len(places) + 1), ["the paper's ten rows", *places])
+    return whole
+
+
+def _shortened(place: str) -> str:
+    return place.replace(", balanced", "").replace("SST, struck", "SST")
+
+
+def _printed(stage: str) -> list[float]:
+    """FLSD-53 less cross-entropy in the ECE that Mukhoti et al. print."""
+    cells = {
+        (fact.method, fact.dataset, fact.model): float(fact.value)
+        for fact in facts("mukhoti-2020")
+        if fact.table == "1" and fact.stage == stage
+    }
+    return [
+        value - cells["cross-entropy", *network]
+        for (method, *network), value in cells.items()
+        if method == "focal-sample(53)"
+    ]
+
+
 def write(file: Path | None = None) -> Path:
-    """Write the page, or every test into a file (``.csv``, ``.parquet``)."""
+    """Write the page with its figure, or every test into a file (``.csv``, ``.parquet``)."""
     rows = tests()
     path = file or PAGE
     if file is None:
         write_text(path, page_text(rows))
+        with drawing_style():
+            save_figure(figure(rows), path.with_suffix(".svg"))
     elif path.suffix == ".parquet":
         download(rows).to_parquet(path, index=False)
     else:

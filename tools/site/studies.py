@@ -73,7 +73,7 @@ def address(path: Path) -> str:
             return CLAIMS
         case ("papers", study, "page.md" | "results.json"):
             return f"{FOLDER}/{study.replace('_', '-')}{path.suffix}"
-        case ("papers", _, figure) if path.suffix == ".svg":
+        case ("papers", *_, figure) if path.suffix == ".svg":
             return f"{FOLDER}/{figure}"
         case _:
             return f"../{path.as_posix()}"
@@ -128,6 +128,7 @@ def claims() -> dict[str, str | bytes]:
     shown = table[SHOWN].to_json(orient="split", index=False, double_precision=5, force_ascii=False)
     return {
         CLAIMS: page.replace("<!-- filter -->", FILTER),
+        address(Path("papers/claims.svg")): (ROOT / "papers/claims.svg").read_bytes(),
         f"{FOLDER}/claims.csv": table.to_csv(index=False, float_format="%.6g"),
         f"{FOLDER}/claims.parquet": parquet.getvalue(),
         f"{FOLDER}/claims-tests.js": f"const TESTS = {shown};\n",
