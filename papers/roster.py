@@ -1,15 +1,10 @@
 """Which studies there are, in the order of the list that people see: a line each."""
-# ruff: noqa: I001
 
 from __future__ import annotations
 
 from calibrant._math.rosters import instances
 from calibrant._math.text_form import named
 from papers.study import Study
-from papers.calibrators import CALIBRATORS as CALIBRATORS
-from papers.predictions import PREDICTIONS as PREDICTIONS
-from papers.coverage import COVERAGE as COVERAGE
-from papers.monitoring import MONITORING as MONITORING
 
 STUDIES = instances(globals(), Study)
 

@@ -5,6 +5,7 @@
 - ``frames(results)``: data frames of the results, by name;
 - ``tables(frames)``: the tables of the page, frames of text, by name;
 - ``figures(frames)``: Matplotlib figures by file name, if the page has some;
+- ``packaged(results)``: by file of the package, what it holds of the results, if it holds something;
 - of a study with a grid, ``GRID``, its file, and ``keep(result)``: what the results hold of a run, or None;
   ``also()``, if the study has it, says what they hold beside the runs;
 - of a study without one, ``measure(folder, **options)``: the results. It keeps what is done in ``folder``.
@@ -90,6 +91,10 @@ def write(name: str, folder: Path, results: Mapping[str, Any] | None = None) -> 
         written.append(folder / "results.json")
         write_text(written[1], compact(results))
     module = study(name)
+    if hasattr(module, "packaged") and folder == HERE / name:
+        for path, told in module.packaged(results or content(name)).items():
+            write_text(path, json.dumps(told, indent=1) + "\n")
+            written.append(path)
     if hasattr(module, "figures"):
         from calibrant.reports.figures.drawing import drawing_style, save_figure
 

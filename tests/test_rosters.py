@@ -19,7 +19,7 @@ ROSTERS = {
     "evaluation/quantities/roster.py": {"samples.py", "shared.py"},
     "calibrant_lab:models/roster.py": {"checkpoints.py"},
     "calibrant_lab:sweep/tasks/roster.py": {"fingerprints.py", "simulation.py"},
-    "calibrant_lab:sweep/engines/roster.py": {"perform.py", "pool_worker.py", "ray_worker.py"},
+    "calibrant_lab:sweep/engines/roster.py": set[str](),
 }
 
 

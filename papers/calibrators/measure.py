@@ -1,146 +1,346 @@
-"""Every calibrator on every file of logits: fitted on either half of the samples, judged on the other."""
+"""Every file of predictions judged as it came, and every calibrator on those with all scores.
+
+A calibrator is fitted on either half of a file's samples and judged on the other, in several divisions.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from calibrant import metrics
-from calibrant._math.errors import InputError
+from calibrant import evaluate, metrics
+from calibrant._math.errors import InputError, without_warnings
+from calibrant._math.means import rounded
+from calibrant._math.shapes import Float, Int
 from calibrant._math.threads import threads_for
-from calibrant.calibrators import available, build
-from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled
+from calibrant.calibrators import Calibrator, available, build
+from calibrant.evaluation.arguments import as_judged
+from calibrant.evaluation.fitting.split import stratified_folds
+from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, fit_quietly
+from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
-from papers.calibrators import settings
-from papers.calibrators.crossed import Crossed, Division
-from papers.calibrators.exponent import floored_gains, refitted_gains, rows_of_gain
-from papers.calibrators.numbers import Trial
-from papers.calibrators.resamples import Resamples
-from papers.calibrators.settings import AS_THEY_CAME, CRITERIA, FITTED_BY
-from papers.prediction_files import prediction_files
+from papers.calibrators.resamples import Resamples, losses_of
+from papers.prediction_files import ENDINGS, prediction_files
 from papers.records import Records
 
-RECORDS = "calibrators-runs.jsonl"
+AS_THEY_CAME = "uncalibrated"
+PLAIN, FOCAL = "temperature", "focal-temperature"
+RIVALS = ("vector", "matrix", "structured-matrix")
+CRITERIA = ("nll", "brier", "ece", "adaptive_ece")
+"""Both temperature scalings are fitted by each."""
+MEASURES = {
+    "nll": metrics.negative_log_likelihood,
+    "brier": metrics.brier_score,
+    "ece": metrics.expected_calibration_error,
+    "adaptive_ece": metrics.adaptive_calibration_error,
+    "classwise": metrics.classwise_calibration_error,
+    "smce": metrics.smooth_calibration_error,
+    "accuracy": metrics.accuracy,
+}
+COMPARED = ("nll", "brier", "ece")
+"""What has standard errors."""
+JUDGED = ("accuracy", "nll", "ece", "adaptive_ece", "classwise_ece", "smce", "slope")
+OF_THE_EVENT = {"ece", "adaptive_ece", "smce", "slope"}
+"""What is judged of the positive class where there is one."""
+DIVISIONS = 3
+DRAWS = 1000
+"""Resamples and draws under calibration of a file as it came."""
+RESAMPLES = 400
+REFITS = 100
+MOST_CLASSES = {"dirichlet": 50}
+"""With more a fit takes minutes."""
+
+
+def measure(folder: Path, data: str = "") -> dict[str, Any]:
+    """The results of all files below ``data`` (default: ``CALIBRANT_DATA``); a record of each in ``folder``.
+
+    Raises:
+        InputError: If there is no file of predictions.
+    """
+    records, left_out = Records(folder / "calibrators.jsonl"), dict[str, str]()
+    source = Path(data or os.environ.get("CALIBRANT_DATA", ""))
+    judged: list[Any] = []
+    tried: dict[str, Any] = {}
+    with threads_for(0):
+        for name, given in prediction_files(source, left_out):
+            given = given.with_split(None)
+            judged.append(records.get(f"{name}, as it came", partial(judged_as_it_came, name, given))["row"])
+            if given.kind != "top_label":
+                tried[name] = records.get(f"{name}, calibrators", partial(judged_when_repaired, given))
+    if not judged:
+        raise InputError(f"{source} holds no file of predictions ({', '.join(ENDINGS)}).")
+    return {
+        "judged": judged,
+        "left_out": left_out,
+        "divisions": DIVISIONS,
+        "files": {name: of["calibrators"] for name, of in tried.items()},
+        "exponent": {name: of["exponent"] for name, of in tried.items()},
+        "versions": versions(),
+    }
+
+
+# ------------------------------------------------------------------------------------------ as they came
+
+
+def judged_as_it_came(name: str, given: Predictions) -> dict[str, Any]:
+    """What ``calibrant evaluate`` says of a file, and the kernel-smoothed error."""
+    found = evaluate(given, calibrators=[], bootstrap=DRAWS, null_draws=DRAWS)
+    (arm,) = found.arms
+    one = as_judged(given)
+    prefix = "event_" if one.kind == "binary" else ""
+    estimates = {key: asdict(arm.metrics[prefix * (key in OF_THE_EVENT) + key]) for key in JUDGED}
+    if one.kind == "top_label":  # theirs is that of being right, not to be read beside that of classes
+        estimates["nll"] = {
+            **dict.fromkeys(estimates["nll"]),
+            "reason": "needs the probabilities of all classes",
+        }
+        said = one.confidence, one.correct
+    else:
+        said = one.probs, Labelled.of(one).labels
+    null = next(each for each in arm.null if each.metric == f"{prefix}ece")
+    row = {
+        "name": name,
+        "kind": one.kind,
+        "num_samples": one.num_samples,
+        "num_classes": one.num_classes,
+        "metrics": estimates,
+        "smooth_ece": float(metrics.smooth_ece(*said)),
+        "null_mean": null.mean,
+        "null_upper": null.upper,
+        "p_value": null.p_value,
+        "direction": found.verdict.direction,
+        "failing": [part.name for part in arm.parts if not part.holds],
+    }
+    return {"row": row}
+
+
+# ------------------------------------------------------------------------------------------ halves
 
 
 def calibrators_for(kind: str, num_classes: int) -> list[str]:
     """Every calibrator for that kind of predictions, then the temperatures fitted by other criteria.
 
-    Dirichlet calibration is left out above 50 classes, where a fit takes minutes. For several labels per
-    sample focal temperature scaling is fitted by NLL alone: by a binned error each label takes seconds.
+    For several labels a sample focal temperature scaling is fitted by NLL alone: by a binned error each
+    label takes seconds.
     """
     names = [
         name
         for name in available()
-        if kind in build(name).kinds and num_classes <= settings.MOST_CLASSES.get(name, num_classes)
+        if kind in build(name).kinds and num_classes <= MOST_CLASSES.get(name, num_classes)
     ]
-    by_others = FITTED_BY[:1] if kind == "multilabel" else FITTED_BY
+    by_others = (PLAIN,) if kind == "multilabel" else (PLAIN, FOCAL)
     return names + [f'{name}(objective="{by}")' for name in by_others for by in CRITERIA[1:]]
 
 
-def run_calibrator_study(
-    folder: Path, out: Path, *, seeds: Sequence[int], tell: Callable[[str], None] = lambda _: None
-) -> Records:
-    """Carry out what is not recorded yet, a line for each result as it comes.
+@dataclass(frozen=True)
+class Crossed:
+    """What calibrators that did not see a sample say of it, and how long a fit took."""
 
-    Raises:
-        InputError: If the folder holds no file of predictions with all scores.
-    """
-    records = Records(out / RECORDS)
-    empty = True
-    with threads_for(0):
-        for name, predictions in prediction_files(folder):
-            if predictions.kind == "top_label":
-                continue
-            empty = False
-            file = _File(name, predictions.with_split(None))
-            for seed in seeds:
-                division = Division(file.predictions, seed)
-                for text in (AS_THEY_CAME, *calibrators_for(file.predictions.kind, file.num_classes)):
-                    records.get(f"{name}, {seed}, {text}", partial(file.trial, division, text))
-                tell(f"{name}, division {seed + 1}")
-            records.get(f"{name}, {len(seeds)} divisions, exponent", partial(file.exponent, seeds))
-            tell(f"{name}, exponent")
-    if empty:
-        raise InputError(f"{folder} holds no file of predictions with all scores.")
-    return records
+    probs: Tensor
+    seconds: float
+    calibrators: tuple[Calibrator, ...]
 
 
 @dataclass(frozen=True)
-class _File:
-    """One file and its resamples, the same for all calibrators and divisions."""
+class Division:
+    """One file, divided into halves at random within each class."""
 
-    name: str
     predictions: Predictions
-
-    @property
-    def num_classes(self) -> int:
-        """C; 2 for an event."""
-        return self.predictions.num_classes or 2
+    seed: int
 
     @cached_property
-    def resamples(self) -> Resamples:
-        """Resamples of all samples, whatever half they are in."""
-        return Resamples(self.predictions.num_samples, settings.RESAMPLES, seed=0)
+    def data(self) -> Labelled:
+        """All samples."""
+        return Labelled.of(self.predictions)
 
-    def trial(self, division: Division, text: str) -> Mapping[str, Any]:
-        """One calibrator on one division."""
-        data, before = division.data, self.predictions.probs.double()
-        failure, crossed = None, Crossed(before, 0.0, ())
-        if text != AS_THEY_CAME:
-            try:
-                crossed = division.judged(text)
-            except FIT_FAILURES as error:
-                failure = str(error)
-        trial = Trial(
-            file=self.name,
-            kind=self.predictions.kind,
-            num_samples=self.predictions.num_samples,
-            num_classes=self.num_classes,
-            seed=division.seed,
-            calibrator=text,
-            measures={} if failure else _measured(crossed.probs, data, self.predictions.kind),
-            changed=None if failure else _changed(before, crossed.probs, self.predictions.kind),
-            seconds=None if failure or text == AS_THEY_CAME else crossed.seconds,
-            failure=failure,
+    @cached_property
+    def halves(self) -> Int[Tensor, " N"]:
+        """The half of each sample, 0 or 1."""
+        return torch.from_numpy(stratified_folds(self.predictions, 2, self.seed))
+
+    def judged(self, text: str) -> Crossed:
+        """Every sample, judged by a calibrator that was fitted on the half without it."""
+        seconds = 0.0
+        calibrators: list[Calibrator] = []
+        probs = torch.empty(self.data.scores.shape, dtype=torch.float64)
+        for half in (0, 1):
+            inside = self.halves == half
+            start = time.process_time()
+            calibrators.append(fit_quietly(build(text), self.data.rows(~inside)))
+            seconds += (time.process_time() - start) / 2
+            probs[inside] = calibrators[-1].predict_proba(self.data.scores[inside]).double()
+        return Crossed(probs, seconds, tuple(calibrators))
+
+    def judged_again(self, fitted: Crossed, weights: Float[Tensor, " N"]) -> Tensor:
+        """The same by calibrators that are fitted again to their halves with these weights."""
+        probs = torch.empty_like(fitted.probs)
+        for half, calibrator in zip((0, 1), fitted.calibrators, strict=True):
+            inside = self.halves == half
+            drawn = ~inside & (weights > 0)
+            data = self.data.rows(drawn)
+            with without_warnings():
+                again = calibrator.refit(data.scores, data.labels, weights=weights[drawn])
+            probs[inside] = again.predict_proba(self.data.scores[inside]).double()
+        return probs
+
+
+def measured(probs: Tensor, data: Labelled, names: Sequence[str] = COMPARED) -> dict[str, float]:
+    """Measures of all samples."""
+    return {name: float(MEASURES[name](probs, data.labels, weights=data.weights)) for name in names}
+
+
+# ------------------------------------------------------------------------------------------ calibrators
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A calibrator on one division: measures of all samples, and of resamples."""
+
+    measures: Mapping[str, float | None]
+    draws: Mapping[str, NDArray[np.float64] | None]
+    changed: float
+    seconds: float | None
+
+    @classmethod
+    def of(cls, division: Division, name: str, resamples: Resamples) -> Trial | None:
+        """None where the fit fails."""
+        given, data = division.predictions, division.data
+        before = given.probs.double()
+        try:
+            found = Crossed(before, 0.0, ()) if name == AS_THEY_CAME else division.judged(name)
+        except FIT_FAILURES:
+            return None
+        names = [each for each in MEASURES if each != "classwise" or given.kind == "multiclass"]
+        said = [
+            each.argmax(1) if given.kind == "multiclass" else each > 0.5 for each in (before, found.probs)
+        ]
+        measures = measured(found.probs, data, names)
+        return cls(
+            {by: value if math.isfinite(value) else None for by, value in measures.items()},
+            resamples.measures(found.probs, data),
+            float((said[0] != said[1]).double().mean()),
+            None if name == AS_THEY_CAME else found.seconds,
         )
-        draws = {} if failure else self.resamples.measures(crossed.probs, data)
-        short = {name: values and [float(f"{each:.9g}") for each in values] for name, values in draws.items()}
-        return {"trial": asdict(trial), "draws": short}
 
-    def exponent(self, seeds: Sequence[int]) -> Mapping[str, Any]:
-        """What the exponent gains, also with fits to resamples, and where it comes from."""
+
+class Trials:
+    """Calibrators on all divisions of a file, on the same resamples."""
+
+    def __init__(self, given: Predictions, names: Sequence[str]) -> None:
+        self.resamples = Resamples(given.num_samples, RESAMPLES)
+        divisions = [Division(given, seed) for seed in range(DIVISIONS)]
+        self.of = {name: [Trial.of(each, name, self.resamples) for each in divisions] for name in names}
+
+    def mean(self, name: str, by: str) -> float | None:
+        """A measure, as a mean over the divisions; None where one is infinite, or a fit failed."""
+        values = [None if each is None else each.measures[by] for each in self.of[name]]
+        return None if None in values else fmean(value for value in values if value is not None)
+
+    def error(self, one: str, other: str, by: str) -> float | None:
+        """The standard error of the difference of two calibrators' means, paired by resample."""
+        both: list[Any] = []
+        for name in (one, other):
+            known = [each.draws[by] for each in self.of[name] if each is not None]
+            draws = [each for each in known if each is not None]
+            if len(draws) < len(self.of[name]):
+                return None
+            both.append(np.mean(draws, axis=0))
+        return rounded(stdev(both[0] - both[1]))
+
+    def summary(self, name: str) -> dict[str, Any]:
+        """Values division by division; what failed has none."""
+        fitted = [each for each in self.of[name] if each is not None]
+        seconds = [each.seconds for each in fitted if each.seconds is not None]
         return {
-            "file": self.name,
-            "refits": refitted_gains(Division(self.predictions, seeds[0]), self.resamples, settings.REFITS),
-            "rows": rows_of_gain(self.predictions, seeds),
-            "floors": floored_gains(self.predictions, seeds, self.resamples, refits=settings.REFITS),
+            "measures": {
+                by: [rounded(each.measures[by]) for each in fitted]
+                for by in (fitted[0].measures if fitted else ())
+            },
+            "changed": rounded(fmean(each.changed for each in fitted)) if fitted else 0.0,
+            "seconds": rounded(fmean(seconds)) if seconds else None,
+            "failures": len(self.of[name]) - len(fitted),
         }
 
 
-def _measured(probs: torch.Tensor, test: Labelled, kind: str) -> dict[str, float | None]:
-    labels, weights = test.labels, test.weights
-    found = {
-        "nll": metrics.negative_log_likelihood(probs, labels, weights=weights),
-        "brier": metrics.brier_score(probs, labels, weights=weights),
-        "ece": metrics.expected_calibration_error(probs, labels, weights=weights),
-        "adaptive_ece": metrics.adaptive_calibration_error(probs, labels, weights=weights),
-        "smce": metrics.smooth_calibration_error(probs, labels, weights=weights),
-        "accuracy": metrics.accuracy(probs, labels, weights=weights),
+def judged_when_repaired(given: Predictions) -> dict[str, Any]:
+    """Every calibrator on a file; and what the exponent of focal temperature scaling gains, closely."""
+    classes = given.num_classes or 2
+    names = (AS_THEY_CAME, *calibrators_for(given.kind, classes))
+    trials = Trials(given, names)
+    pairs = [(PLAIN, name) for name in names if name != PLAIN]
+    pairs += [(FOCAL, name) for name in RIVALS if name in names]
+    return {
+        "calibrators": {
+            "kind": given.kind,
+            "num_samples": given.num_samples,
+            "num_classes": classes,
+            "seeds": list(range(DIVISIONS)),
+            "calibrators": {name: trials.summary(name) for name in names},
+            "errors": {pair_name(*pair): {by: trials.error(*pair, by) for by in COMPARED} for pair in pairs},
+        },
+        "exponent": {
+            "refit_errors": refit_errors(given, trials.resamples),
+            "zeros": int(impossible(given).sum()),
+            "without_zeros": without_zeros(given),
+        },
     }
-    if kind == "multiclass":
-        found["classwise"] = metrics.classwise_calibration_error(probs, labels, weights=weights)
-    values = {name: float(value) for name, value in found.items()}
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
-def _changed(before: torch.Tensor, after: torch.Tensor, kind: str) -> float:
-    if kind == "multiclass":
-        return float((before.argmax(dim=1) != after.argmax(dim=1)).double().mean())
-    return float(((before > 0.5) != (after > 0.5)).double().mean())
+def pair_name(one: str, other: str) -> str:
+    """Two calibrators in the results, in either order."""
+    return " | ".join(sorted((one, other)))
+
+
+def refit_errors(given: Predictions, resamples: Resamples) -> dict[str, float | None]:
+    """Standard errors of focal over plain temperature scaling, both fitted again to resampled halves."""
+    division = Division(given, 0)
+    fitted = [division.judged(name) for name in (PLAIN, FOCAL)]
+    gains: dict[str, list[float]] = {name: [] for name in COMPARED}
+    for counts in resamples.counts[:REFITS]:
+        weights = torch.from_numpy(counts.astype(np.float64))
+        weights = weights if division.data.weights is None else weights * division.data.weights
+        data = Labelled(division.data.scores, division.data.labels, weights)
+        plain, focal = (measured(division.judged_again(each, weights), data) for each in fitted)
+        for name in COMPARED:
+            gains[name].append(plain[name] - focal[name])
+    return {name: rounded(stdev(values)) for name, values in gains.items()}
+
+
+def impossible(given: Predictions) -> Tensor:
+    """Which samples had what is true of them given a probability of exactly zero."""
+    return torch.from_numpy(np.isinf(losses_of(given.probs, Labelled.of(given))["nll"]))
+
+
+def without_zeros(given: Predictions) -> dict[str, Any] | None:
+    """Gains of focal temperature scaling without the impossible samples; None where there are none."""
+    zero = impossible(given)
+    if not bool(zero.any()):
+        return None
+    kept = given.rows(~zero)
+    again = refit_errors(kept, Resamples(kept.num_samples, REFITS))
+    return {"over": _gains(kept), "refit_errors": again}
+
+
+def _gains(given: Predictions) -> dict[str, Any]:
+    """Gains of focal temperature scaling over the others, with the fits as they are."""
+    others = (PLAIN, *(RIVALS if given.kind == "multiclass" else ()))
+    trials = Trials(given, (FOCAL, *others))
+
+    def gain(other: str, by: str) -> dict[str, float | None]:
+        before, after = trials.mean(other, by), trials.mean(FOCAL, by)
+        fall = None if before is None or after is None else rounded(before - after)
+        return {"before": rounded(before), "gain": fall, "error": trials.error(other, FOCAL, by)}
+
+    return {other: {by: gain(other, by) for by in COMPARED} for other in others}

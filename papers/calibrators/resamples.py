@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,11 +11,10 @@ from torch import Tensor
 
 from calibrant._math.binning import width_bin_index
 from calibrant._math.scores import brier_scores, negative_log_likelihoods, top_label
-from calibrant._math.shapes import Float
+from calibrant._math.shapes import Float, Shaped
 from calibrant.evaluation.fitting.templates import Labelled
 
 NUM_BINS = 15
-_AT_ONCE = 50  # resamples
 
 
 class Resamples:
@@ -25,20 +25,17 @@ class Resamples:
         [5, 5, 5]
     """
 
-    def __init__(self, num_samples: int, number: int, *, seed: int) -> None:
+    def __init__(self, num_samples: int, number: int, *, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
         drawn = (rng.integers(num_samples, size=num_samples) for _ in range(number))
         self.counts = np.stack([np.bincount(each, minlength=num_samples) for each in drawn]).astype(np.uint8)
 
-    def sums(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sums over each resample, of each column of a table ``(N, K)``; shape ``(number, K)``."""
-        parts = [
-            self.counts[start : start + _AT_ONCE].astype(np.float64) @ table
-            for start in range(0, len(self.counts), _AT_ONCE)
-        ]
-        return np.concatenate(parts)
+    def sums(self, table: Shaped[np.ndarray, "N K"]) -> Shaped[np.ndarray, "B K"]:
+        """Sums over each resample, of each column of a table."""
+        parts = np.array_split(self.counts, math.ceil(len(self.counts) / 50))
+        return np.concatenate([part.astype(np.float64) @ table for part in parts])
 
-    def measures(self, probs: Tensor, data: Labelled) -> dict[str, list[float] | None]:
+    def measures(self, probs: Tensor, data: Labelled) -> dict[str, NDArray[np.float64] | None]:
         """NLL, Brier score and ECE of each resample; None where one is infinite."""
         weights = np.ones(len(probs)) if data.weights is None else data.weights.numpy()
         losses = losses_of(probs, data)
@@ -53,9 +50,7 @@ class Resamples:
             table[np.arange(len(table)), bins] = weights * (confidences - outcomes).numpy()
             errors += np.abs(self.sums(table) / total).sum(axis=1) / len(columns)
         found = {**dict(zip(losses, means.T, strict=True)), "ece": errors}
-        return {
-            name: values.tolist() if np.isfinite(values).all() else None for name, values in found.items()
-        }
+        return {name: values if np.isfinite(values).all() else None for name, values in found.items()}
 
 
 def losses_of(probs: Tensor, data: Labelled) -> Mapping[str, NDArray[np.float64]]:

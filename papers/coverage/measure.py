@@ -1,41 +1,140 @@
-"""Test sets judged batch by batch: every batch adds some sets to every cell."""
+"""Test sets with known true errors, judged batch by batch as ``calibrant evaluate`` judges them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
-from calibrant._math.errors import InputError
+import calibrant
 from calibrant._math.means import rounded
-from calibrant.evaluation.judging.measure import change, measure
-from calibrant.evaluation.judging.noise import Noise, draw_noise
-from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
-from calibrant.evaluation.judging.replicates import replicate
-from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.quantity import Kind, Quantity
-from calibrant.evaluation.quantities.roster import ROSTER
-from calibrant.evaluation.resampling.events import width_bins
-from calibrant.evaluation.resampling.intervals import centred_interval
-from calibrant.evaluation.resampling.resamples import Resamples
+from calibrant.evaluation import compare, evaluate
+from calibrant.evaluation.resampling.events import Vector, width_bins
+from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.predictions import Predictions
-from papers.coverage import truth
-from papers.coverage.fingerprint import fingerprint
-from papers.coverage.populations import Normal, Stated, coarser, redrawn, stated
-from papers.coverage.settings import ASKED_FOR, DEFAULT, RARE, SLOW, Method, Setting
-from papers.coverage.verdicts import judged_parts, word
-from papers.records import Record, Records
+from papers.coverage.populations import (
+    Normal,
+    Redrawn,
+    Stated,
+    coarser,
+    normal_truth,
+    redrawn,
+    redrawn_truth,
+    stated,
+)
+from papers.coverage.streams import FULL_STREAMS, SMALL_STREAMS, streams
+from papers.records import Records
 
-FORMS = {each.key: each for each in ROSTER}
-RECORDS = "coverage-runs.jsonl"
-Found = dict[str, dict[str, float]]
-"""By the quantity's key: value, low, high, without_chance, p."""
-Lists = dict[str, dict[str, list[float | None]]]
-"""The same of several sets."""
+ERRORS = (
+    "ece",
+    "classwise_ece",
+    "smce",
+    "adaptive_ece",
+    "l2_ece",
+    "mce",
+    "kolmogorov_smirnov",
+    "over_confidence_error",
+    "under_confidence_error",
+    "smooth_ece",
+)
+USUAL = ("over_confidence_error", "under_confidence_error")
+RARE = ("kolmogorov_smirnov", "smooth_ece")
+"""What is asked for of every set; of the first of a batch the KS error, and in some batches smECE."""
+FILES = (
+    "logits_eurosat_rgb/eurosat_rgb.npz",
+    "logits_netcal_cifar/lenet-5-cifar-10.npz",
+    "logits_netcal_cifar/wideresnet-16-4-cifar-100.npz",
+    "logits_valtest_noisycal/ham10000.npz",
+    "probs_pycalib_small/kitti_1layer_NN.npz",
+    "probs_ecg_chagas/ecg_chagas.npz",
+)
+"""Real predictions, below the folder of the data."""
+JUDGES = ("_math", "evaluation/judging", "evaluation/resampling")
+"""Folders of the package on which intervals rest."""
+Lists = dict[str, dict[str, list[Any]]]
+"""By error and name: a number of each set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """How sets are made and judged, and the grid of cells."""
+
+    spread: float = 1.5
+    """Standard deviation of the logits."""
+    num_bins: int = 15
+    num_draws: int = 400
+    level: float = 0.95
+    sets: int = 20
+    """Test sets of a batch; twice as many where the truth is stated."""
+    rarely: int = 5
+    """smECE is measured in every fifth batch."""
+    resamples: int = 200
+    truth_samples: int = 1_000_000
+    bandwidth: float = 0.5
+    """Of the kernel that smooths real outcomes, in log-odds."""
+    changed_sets: int = 4
+    """Test sets of a batch for differences."""
+    classes: tuple[int, ...] = (2, 5, 10, 100)
+    samples: tuple[int, ...] = (200, 1000, 5000)
+    scales: tuple[float, ...] = (1.0, 1.05, 1.15, 1.3, 1.6)
+    files: tuple[str, ...] = FILES
+    file_samples: int = 1000
+    changed_classes: tuple[int, ...] = (2, 10)
+    changes: tuple[tuple[float, float], ...] = ((1.05, 1.0), (1.3, 1.0), (1.6, 1.15), (1.0, 1.3))
+    """Scales before and after, on the same samples."""
+    compared: tuple[tuple[float, float], ...] = ((1.0, 1.3), (1.3, 1.3), (1.3, 1.0))
+    """Scales of one model and of another, on the same samples; not of two classes."""
+
+
+SIZES = {
+    "full": (Setting(), FULL_STREAMS),
+    "small": (
+        Setting(
+            num_draws=40,
+            sets=2,
+            rarely=1,
+            resamples=20,
+            truth_samples=2000,
+            changed_sets=1,
+            classes=(2, 3),
+            samples=(60,),
+            scales=(1.0, 1.6),
+            files=(),
+            changed_classes=(3,),
+            changes=((1.6, 1.0),),
+            compared=((1.3, 1.0),),
+        ),
+        SMALL_STREAMS,
+    ),
+}
+
+
+def measure(folder: Path, size: str = "full", seeds: str = "25", data: str = "") -> dict[str, Any]:
+    """The results of so many batches in every cell; what is recorded in ``folder`` is not done again.
+
+    ``size`` is ``full``, or ``small`` (seconds). ``data`` is the folder of the files (default:
+    ``CALIBRANT_DATA``); without one, only simulated predictions are judged.
+    """
+    (setting, of_streams), where = SIZES[size], data or os.environ.get("CALIBRANT_DATA", "")
+    study = Study(setting, Path(where) if where else None, Records(folder / "coverage.jsonl"))
+    every = range(int(seeds))
+    batches = {
+        cell: [study.batch(cell, seed) for seed in every] for cell in (*study.cells(), *study.changes())
+    }
+    return {
+        "setting": asdict(setting),
+        "batches": len(every),
+        "cells": [study.result(cell, batches[cell]) for cell in study.cells()],
+        "changes": [study.result_of_change(cell, batches[cell]) for cell in study.changes()],
+        "monitoring": streams(folder, of_streams),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,288 +157,235 @@ class Cell:
         return ", ".join(f"{name} {value}" for name, value in vars(self).items() if value is not None)
 
     @property
-    def stream(self) -> tuple[int, ...]:
-        """Where its random numbers come from."""
-        return tuple(self.title.encode())
+    def calibrated(self) -> bool:
+        """Whether the truth is stated."""
+        return self.after is None and (self.scale == 1 or self.stated == "the truth")
 
 
-def cells_of(setting: Setting, folder: Path | None) -> Iterator[Cell]:
-    """All cells but those of differences."""
-    for classes in setting.classes:
-        for samples in setting.samples:
-            for scale in setting.scales:
-                yield Cell(classes=classes, samples=samples, scale=scale)
-    if folder is None:
-        return
-    for file in setting.files:
-        for what in ("as in the file", "the truth"):
-            classes = redrawn(folder / file, setting.method.bandwidth, what).stated.shape[1]
-            yield Cell(classes=classes, samples=setting.file_samples, file=file, stated=what)
+@dataclass(frozen=True)
+class Study:
+    """The cells of a setting, and what was recorded of them."""
+
+    setting: Setting
+    folder: Path | None
+    records: Records
+
+    def cells(self) -> Iterator[Cell]:
+        """All cells but those of differences."""
+        setting = self.setting
+        for classes in setting.classes:
+            for samples in setting.samples:
+                for scale in setting.scales:
+                    yield Cell(classes=classes, samples=samples, scale=scale)
+        for file in setting.files if self.folder is not None else ():
+            for what in ("as in the file", "the truth"):
+                classes = self.population(file, what).stated.shape[1]
+                yield Cell(classes=classes, samples=setting.file_samples, file=file, stated=what)
+
+    def changes(self) -> Iterator[Cell]:
+        """The cells of differences."""
+        setting = self.setting
+        for classes in setting.changed_classes:
+            for samples in setting.samples:
+                for before, after in setting.changes:
+                    yield Cell(classes=classes, samples=samples, scale=before, after=after)
+                for one, other in setting.compared if classes > 2 else ():
+                    yield Cell(classes=classes, samples=samples, scale=one, after=other, model="another")
+
+    def population(self, file: str, what: Stated) -> Redrawn:
+        """A file with labels redrawn."""
+        return redrawn(Path(self.folder or "") / file, self.setting.bandwidth, what)
+
+    def batch(self, cell: Cell, seed: int) -> Mapping[str, Any]:
+        """A batch of a cell, judged by the code of today."""
+        judge = self._judged if cell.after is None else self._compared
+        key = f"sets, seed {seed}, {cell.title}, {fingerprint(self.setting)}"
+        return self.records.get(key, lambda: judge(cell, seed))
+
+    def truth(self, cell: Cell) -> Mapping[str, Any]:
+        """The errors of the population of a cell, and the gaps of the top label by bin."""
+        setting, source = self.setting, replace(cell, samples=0)
+
+        def compute() -> dict[str, Any]:
+            if cell.file is not None and cell.stated is not None:
+                found = redrawn_truth(self.population(cell.file, cell.stated), setting.num_bins)
+            else:
+                how = setting.spread, setting.num_bins, setting.truth_samples
+                found = normal_truth(cell.classes, cell.scale or 1.0, *how, another=cell.model is not None)
+            return {"errors": found[0], "gaps": found[1].tolist()}
+
+        if cell.calibrated:
+            return {"errors": dict.fromkeys(ERRORS, 0.0), "gaps": [0.0] * setting.num_bins}
+        return self.records.get(f"truth, {source.title}, {fingerprint(setting)}", compute)
+
+    def _judged(self, cell: Cell, seed: int) -> dict[str, Any]:
+        """Sets of a cell; of each error the results, set by set, and what the verdict says."""
+        setting, gaps = self.setting, np.array(self.truth(cell)["gaps"])
+        rng = np.random.default_rng((seed, *cell.title.encode()))
+        errors, centred, parts, words = Lists(), Lists(), Lists(), list[str]()
+        for number in range(setting.sets * (2 if cell.calibrated else 1)):
+            given, how = self._drawn(cell, rng), self._how(rng)
+            rare = RARE[: 1 + (not (seed + 1) % setting.rarely)] if number == 0 else ()
+            found = evaluate(given, calibrators=[], metrics=(*USUAL, *rare), **how)
+            (arm,) = found.arms
+            keys = [
+                key for key in ERRORS if key in arm.metrics and (cell.classes > 2 or key != "classwise_ece")
+            ]
+            _add(errors, {key: _ends(arm, key) for key in keys})
+            errors["mce"].setdefault("truth", []).append(_largest_in(given, gaps))
+            if number == 0:
+                (arm_centred,) = evaluate(given, calibrators=[], intervals="centred", **how).arms
+                _add(centred, {key: _ends(arm_centred, key) for key in keys if key in arm_centred.metrics})
+            _add(parts, {part.name: {"p": part.adjusted_p} for part in arm.parts})
+            words.append(found.verdict.direction)
+        return {"errors": errors, "centred": centred, "parts": parts, "words": words}
+
+    def _how(self, rng: np.random.Generator) -> dict[str, Any]:
+        """How a set is judged."""
+        setting = self.setting
+        return {
+            "bootstrap": setting.resamples,
+            "null_draws": setting.num_draws,
+            "num_bins": setting.num_bins,
+            "level": setting.level,
+            "seed": int(rng.integers(1 << 30)),
+        }
+
+    def _drawn(self, cell: Cell, rng: np.random.Generator) -> Predictions:
+        """A test set."""
+        if cell.file is not None and cell.stated is not None:
+            return self.population(cell.file, cell.stated).draw(cell.samples, rng)
+        logits, labels = Normal(cell.classes, self.setting.spread).draw(cell.samples, rng)
+        return stated(logits, labels, cell.scale or 1.0)
+
+    def _compared(self, cell: Cell, seed: int) -> dict[str, Any]:
+        """Differences on some sets."""
+        setting, found = self.setting, Lists()
+        rng = np.random.default_rng((seed, *cell.title.encode()))
+        for _ in range(setting.changed_sets):
+            logits, labels = Normal(cell.classes, setting.spread).draw(cell.samples, rng)
+            known = logits if cell.model is None else coarser(logits, rng)
+            both = stated(logits, labels, cell.scale or 1.0), stated(known, labels, cell.after or 1.0)
+            (_, after) = compare([("before", both[0]), ("after", both[1])], **self._how(rng)).models
+            _add(
+                found,
+                {
+                    key: _ends(after, key, "difference")
+                    for key in ERRORS
+                    if key in after.metrics and (cell.classes > 2 or key != "classwise_ece")
+                },
+            )
+        return {"errors": found}
+
+    def result(self, cell: Cell, batches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Shares of the sets of a cell that were covered or raised an alarm."""
+        truth = self.truth(cell)["errors"]
+        fails = {
+            name: [beyond_chance(p, self.setting.level) for p in _lists(batches, "parts", name)["p"]]
+            for name in batches[0]["parts"]
+        }
+        said = [word for batch in batches for word in batch["words"]]
+        return {
+            **{name: getattr(cell, name) for name in ("classes", "samples", "scale", "file", "stated")},
+            "sets": len(said),
+            "errors": {key: self._error(batches, key, truth[key]) for key in _keys(batches)},
+            "verdict": {
+                "alarms": _mean(np.any(list(fails.values()), axis=0)),
+                "parts": {name: _mean(each) for name, each in fails.items()},
+                "words": {word: said.count(word) / len(said) for word in sorted(set(said))},
+            },
+        }
+
+    def _error(self, batches: Sequence[Mapping[str, Any]], key: str, truth: float) -> dict[str, Any]:
+        """An error in a cell; it counts as real where its interval leaves out zero."""
+        lists = _lists(batches, "errors", key)
+        told = {"without_chance": _mean(lists["without_chance"]), "real": _mean(lists["low"] > 0)}
+        return {**counted(lists, truth), **told, "centred": centred(batches, key, truth)}
+
+    def result_of_change(self, cell: Cell, batches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Shares of the differences of a cell that were covered."""
+        before = self.truth(replace(cell, after=None, model=None))["errors"]
+        after = self.truth(replace(cell, scale=cell.after, after=None))["errors"]
+        errors: dict[str, Any] = {}
+        for key in _keys(batches):
+            lists = _lists(batches, "errors", key)
+            clear = (lists["low"] > 0) | (lists["high"] < 0)
+            errors[key] = {**counted(lists, after[key] - before[key]), "clear": _mean(clear)}
+        place = {"classes": cell.classes, "samples": cell.samples, "before": cell.scale, "after": cell.after}
+        return {**place, "model": cell.model, "errors": errors}
 
 
-def changes_of(setting: Setting) -> Iterator[Cell]:
-    """The cells of differences."""
-    for classes in setting.changed_classes:
-        for samples in setting.samples:
-            for before, after in setting.changes:
-                yield Cell(classes=classes, samples=samples, scale=before, after=after)
-            for one, other in setting.compared if classes > 2 else ():
-                yield Cell(classes=classes, samples=samples, scale=one, after=other, model="another")
+@cache
+def fingerprint(setting: Setting) -> str:
+    """The code of today and the setting, in twelve letters."""
+    package = Path(calibrant.__file__).parent
+    files = [file for folder in JUDGES for file in sorted((package / folder).rglob("*.py"))]
+    read = (file.read_bytes() for file in files)
+    return hashlib.sha256(b"".join((*read, repr(setting).encode()))).hexdigest()[:12]
 
 
-def arms_of(cell: Cell) -> tuple[Cell, Cell]:
-    """The cells between which a difference is."""
-    return replace(cell, after=None, model=None), replace(cell, scale=cell.after, after=None)
+def _ends(arm: Any, key: str, where: str = "metrics") -> dict[str, float]:
+    """An error and its interval, in the form shown first: of two classes that of the positive one, if any."""
+    found = getattr(arm, where)
+    one = found.get(f"event_{key}", found[key])
+    names = ("value", "low", "high", "without_chance")
+    return {name: value for name in names if (value := getattr(one, name)) is not None}
 
 
-def run_coverage(
-    store: Path,
-    *,
-    folder: Path | None,
-    seeds: Sequence[int],
-    setting: Setting = DEFAULT,
-    tell: Callable[[str], None] = print,
-) -> list[Record]:
-    """A batch of each seed in every cell, unless the store has it; all records."""
-    records, method = Records(store / RECORDS), setting.method
-    cells, changes = list(cells_of(setting, folder)), list(changes_of(setting))
-    true = {cell: _truth(records, cell, folder, method) for cell in cells}
-    gaps = {cell: _gaps(records, cell, folder, method) for cell in cells}
-    for cell in changes:
-        true |= {one: _truth(records, one, folder, method) for one in arms_of(cell)}
-    add_batches(
-        records,
-        "sets",
-        cells,
-        seeds,
-        lambda cell, seed: {"truth": true[cell], **_batch(cell, folder, method, seed, gaps[cell])},
-        how=f"{method}",
-        tell=tell,
-        added=f"{method.sets} more sets",
-    )
-    add_batches(  # they come last: they are the least that is asked for
-        records,
-        "changes",
-        changes,
-        seeds,
-        lambda cell, seed: {"truth": _difference(true, cell), "changes": _changes(cell, method, seed)},
-        how=f"{method}",
-        tell=tell,
-        added=f"{method.changed_sets} more differences",
-    )
-    return finished(store, setting)
+def _largest_in(given: Predictions, gaps: Vector) -> float:
+    """The largest true gap of the top label in those bins that hold samples of a set."""
+    probs = given.probs.double()
+    top = probs.amax(1) if probs.ndim == 2 else torch.maximum(probs, 1 - probs)
+    return float(np.abs(gaps)[width_bins(top.numpy(), len(gaps))].max())
 
 
-def add_batches(
-    records: Records,
-    kind: str,
-    cells: Collection[Cell],
-    seeds: Sequence[int],
-    compute: Callable[[Cell, int], Mapping[str, Any]],
-    *,
-    how: str,
-    tell: Callable[[str], None],
-    added: str,
-) -> None:
-    """A batch of each seed in every cell, unless there is one that was made the same way."""
-
-    def batch(seed: int, cell: Cell) -> dict[str, Any]:
-        return {"seed": seed, "cell": vars(cell), "code": fingerprint(), **compute(cell, seed)}
-
-    for seed in seeds:
-        for cell in cells:
-            records.get(f"{kind}, seed {seed}, {cell.title}, {how}", partial(batch, seed, cell))
-        tell(f"coverage: batch {seed}, {added} in each of {len(cells)} cells")
-
-
-def finished(store: Path, setting: Setting = DEFAULT) -> list[Record]:
-    """The batches that the store has, of this method."""
-    end = f", {setting.method}"
-    return [
-        record
-        for record in Records(store / RECORDS).all()
-        if record["key"].endswith(end) and not record["key"].startswith("truth")
-    ]
-
-
-def _truth(records: Records, cell: Cell, folder: Path | None, method: Method) -> Mapping[str, float]:
-    """The errors of the population of a cell."""
-    source = replace(cell, samples=0)
-    how = [method.spread, method.num_bins, method.truth_samples, method.bandwidth]
-
-    def compute() -> dict[str, Any]:
-        if cell.scale is not None:
-            another = cell.model is not None
-            return {"truth": truth.normal_truth(cell.classes, cell.scale, method, another=another)}
-        population = _redrawn(cell, folder, method)
-        return {"truth": truth.redrawn_truth(population, method.num_bins)}
-
-    return records.get(f"truth, {source.title}, {how}", compute)["truth"]
-
-
-def _gaps(records: Records, cell: Cell, folder: Path | None, method: Method) -> Sequence[float]:
-    """The gaps of the top label of the population of a cell, bin by bin."""
-    source = replace(cell, samples=0)
-    how = [method.spread, method.num_bins, method.truth_samples, method.bandwidth]
-
-    def compute() -> dict[str, Any]:
-        if cell.scale is not None:
-            return {"gaps": truth.normal_gaps(cell.classes, cell.scale, method).tolist()}
-        return {"gaps": truth.redrawn_gaps(_redrawn(cell, folder, method), method.num_bins).tolist()}
-
-    return records.get(f"truth by bin, {source.title}, {how}", compute)["gaps"]
-
-
-def _difference(true: Mapping[Cell, Mapping[str, float]], cell: Cell) -> dict[str, float]:
-    """The true errors after less those before."""
-    before, after = (true[one] for one in arms_of(cell))
-    return {key: after[key] - before[key] for key in before}
-
-
-def _redrawn(cell: Cell, folder: Path | None, method: Method) -> Any:
-    if folder is None or cell.file is None or cell.stated is None:
-        raise InputError(f"{cell.title} needs the folder of the data.")
-    return redrawn(folder / cell.file, method.bandwidth, cell.stated)
-
-
-def _batch(
-    cell: Cell, folder: Path | None, method: Method, seed: int, gaps: Sequence[float]
-) -> dict[str, Any]:
-    """Some sets of a cell; of each quantity the results, set by set."""
-    rng = np.random.default_rng((seed, *cell.stream))
-    errors: Lists = {}
-    centred: Lists = {}
-    parts: dict[str, list[float | None]] = {}
-    words: list[str] = []
-    for number, (predictions, procedure) in enumerate(sets_of(cell, folder, method, method.sets, rng)):
-        found, noise = judged(predictions, procedure, _left_out(method, seed, number))
-        found["mce"]["truth"] = largest_in(noise.reduced, gaps)
-        add(errors, found)
-        if number == 0:
-            add(centred, resampled(predictions, procedure))
-        verdict = judged_parts(noise)
-        for part in verdict:
-            parts.setdefault(part.name, []).append(rounded(part.adjusted_p, 6))
-        if cell.scale == 1 or cell.stated == "the truth":
-            words.append(word(noise, verdict))
-    return {"errors": errors, "centred": centred, "parts": parts, "words": words}
-
-
-def largest_in(reduced: Reduced, gaps: Sequence[float]) -> float:
-    """The largest gap of those bins that hold samples of a set."""
-    (top,) = reduced.events[""]
-    bins = width_bins(top.confidences, len(gaps))
-    return float(np.abs(gaps)[bins].max())
-
-
-def _left_out(method: Method, seed: int, number: int) -> set[str]:
-    """What is not measured on a set of a batch."""
-    left_out = set[str](RARE if number else ())
-    if (seed + 1) % method.rarely:
-        left_out.add(SLOW)
-    return left_out
-
-
-def sets_of(
-    cell: Cell, folder: Path | None, method: Method, number: int, rng: np.random.Generator
-) -> Iterator[tuple[Predictions, Procedure]]:
-    """So many test sets of a cell, and how each is judged."""
-    for _ in range(number):
-        predictions = _predictions(cell, folder, method, rng)
-        yield predictions, procedure_of(predictions.kind, method, int(rng.integers(1 << 30)))
-
-
-def _predictions(cell: Cell, folder: Path | None, method: Method, rng: np.random.Generator) -> Predictions:
-    """A test set."""
-    if cell.scale is None:
-        return _redrawn(cell, folder, method).draw(cell.samples, rng)
-    logits, labels = Normal(cell.classes, method.spread).draw(cell.samples, rng)
-    return stated(logits, labels, cell.scale)
-
-
-def procedure_of(kind: Kind, method: Method, seed: int) -> Procedure:
-    """How a set is judged."""
-    return Procedure(
-        kind=kind,
-        num_bins=method.num_bins,
-        num_resamples=method.resamples,
-        num_draws=method.num_draws,
-        level=method.level,
-        seed=seed,
-    )
-
-
-def judged(
-    predictions: Predictions, procedure: Procedure, left_out: Collection[str] = ()
-) -> tuple[Found, Noise]:
-    """Errors with their intervals and p-values, and the draws that they come from."""
-    asked = [key for key in ASKED_FOR if key not in left_out]
-    reduced = reduce_predictions(predictions, procedure.num_bins, metrics=asked)
-    noise = draw_noise(reduced, procedure)
-    found: Found = {}
-    for key, form in forms_of(reduced, procedure.kind).items():
-        if key in left_out:
-            continue
-        inverted, null = noise.inverted(form), noise.null(form)
-        if inverted is None or null is None:
-            raise RuntimeError(f"{key} has no interval")
-        estimate = inverted.estimate(reduced.values[form.key], form.bounds)
-        numbers = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
-        numbers |= {"without_chance": estimate.without_chance, "p": null.p_value}
-        found[key] = {name: value for name, value in numbers.items() if value is not None}
-    return found, noise
-
-
-def resampled(predictions: Predictions, procedure: Procedure) -> dict[str, dict[str, float]]:
-    """The centred bootstrap's intervals."""
-    reduced = reduce_predictions(predictions, procedure.num_bins)
-    resamples = Resamples(reduced.num_samples, procedure.num_resamples, (procedure.seed,))
-    replicates = replicate(reduced, procedure.num_bins, resamples)
-    found: dict[str, dict[str, float]] = {}
-    for key, form in forms_of(reduced, procedure.kind).items():
-        value = reduced.values[form.key]
-        interval = centred_interval(value, replicates[form.key], procedure.level, form.bounds)
-        if interval is not None:
-            found[key] = {"low": interval[0], "high": interval[1]}
-    return found
-
-
-def _changes(cell: Cell, method: Method, seed: int) -> Lists:
-    """Differences on some sets: value, ends, and without chance."""
-    rng = np.random.default_rng((seed, *cell.stream))
-    changes: Lists = {}
-    for _ in range(method.changed_sets):
-        logits, labels = Normal(cell.classes, method.spread).draw(cell.samples, rng)
-        known = logits if cell.model is None else coarser(logits, rng)
-        both = [
-            stated(each, labels, scale)
-            for each, scale in ((logits, cell.scale), (known, cell.after))
-            if scale is not None
-        ]
-        procedure = procedure_of(both[0].kind, method, int(rng.integers(1 << 30)))
-        reduced = [reduce_predictions(each, procedure.num_bins) for each in both]
-        before, after = (measure(each, procedure) for each in reduced)
-        found = change(after, before, procedure.level)
-        forms = forms_of(reduced[0], procedure.kind)
-        picked: dict[str, dict[str, float]] = {}
-        for key, form in forms.items():
-            each = found[form.key]
-            numbers = {"value": each.value, "low": each.low, "high": each.high}
-            picked[key] = {name: value for name, value in numbers.items() if value is not None}
-        add(changes, picked)
-    return changes
-
-
-def forms_of(reduced: Reduced, kind: Kind) -> dict[str, Quantity]:
-    """The form in which each error is shown first: of two classes that of the positive one, if it has one."""
-    classes = 2 if kind == "binary" else 3
-    forms = {key: FORMS[key].forms(kind)[0] for key in truth.keys_of(classes)}
-    return {key: form for key, form in forms.items() if form.key in reduced.values}
-
-
-def add(lists: Lists, found: Mapping[str, Mapping[str, float]]) -> None:
+def _add(lists: Lists, found: Mapping[str, Mapping[str, float]]) -> None:
     """Append what was found of a set."""
     for key, numbers in found.items():
-        kept = lists.setdefault(key, {})
         for name, value in numbers.items():
-            kept.setdefault(name, []).append(rounded(value, 6))
+            lists.setdefault(key, {}).setdefault(name, []).append(rounded(value, 6))
+
+
+def _keys(batches: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [key for key in ERRORS if any(key in batch["errors"] for batch in batches)]
+
+
+def _lists(batches: Sequence[Mapping[str, Any]], where: str, key: str) -> dict[str, Vector]:
+    """The numbers of all batches, one after the other."""
+    known = [batch[where][key] for batch in batches if key in batch[where]]
+    return {name: np.concatenate([each[name] for each in known]) for name in known[0]}
+
+
+def _mean(values: Any) -> float:
+    return round(float(np.mean(values)), 8)
+
+
+def counted(lists: Mapping[str, Vector], truth: float) -> dict[str, Any]:
+    """Which share of intervals covers, lies above and lies below the truth; ends may be rounded.
+
+    The largest gap is that of the bins that hold samples, so that its truth is another for each set.
+    """
+    low, high = lists["low"], lists["high"]
+    true = lists.get("truth", np.full(len(low), truth))
+    above, below = low > true + 1e-9, high < true - 1e-9
+    return {
+        "sets": len(low),
+        "covered": _mean(~(above | below)),
+        "above": _mean(above),
+        "below": _mean(below),
+        "width": _mean(high - low),
+        "value": _mean(lists["value"]),
+        "truth": _mean(true),
+    }
+
+
+def centred(batches: Sequence[Mapping[str, Any]], key: str, truth: float) -> dict[str, Any] | None:
+    """The centred bootstrap on the first set of each batch, and the width of the other interval there."""
+    if key not in batches[0]["centred"]:
+        return None
+    lists = _lists(batches, "centred", key)
+    first = [{name: values[0] for name, values in batch["errors"][key].items()} for batch in batches]
+    true = {"truth": np.array([each["truth"] for each in first])} if key == "mce" else {}
+    found = counted({**lists, **true}, truth)
+    width = _mean([each["high"] - each["low"] for each in first])
+    return {**{name: found[name] for name in ("sets", "covered", "width")}, "inverted_width": width}

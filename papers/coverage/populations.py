@@ -1,11 +1,16 @@
-"""Where test sets are drawn from: normal logits, and real predictions with labels redrawn from a truth."""
+"""Where test sets are drawn from, and the errors that these populations have.
+
+Instead of outcomes their true probabilities are set against what is stated, so that a calibrated population
+has errors of exactly zero and the others are exact but for which confidences were drawn.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -13,9 +18,15 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.judging.labelled_probs import with_complement
+from calibrant.evaluation.quantities.roster import find
+from calibrant.evaluation.resampling.events import width_bins
 from calibrant.predictions import Predictions, load_predictions
 
-Stated = Literal["as in the file", "the truth"]
+Stated: TypeAlias = Literal["as in the file", "the truth"]
+Errors: TypeAlias = dict[str, float]
+BLOCK = 10_000_000  # probabilities held at once
+CELLS = 2000  # of score, for the smooth error with a kernel
+MOST_PROBABILITIES = 30_000_000  # drawn for a true error
 MERGED = 0.4  # of the rows in which another model cannot tell two classes apart
 _PLACES = np.linspace(-14.0, 14.0, 561)  # log-odds
 
@@ -122,3 +133,108 @@ def _place(probs: Float[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
     inside = np.clip(probs, 1e-7, 1 - 1e-7)
     odds = np.log(inside / (1 - inside))
     return np.rint((odds - _PLACES[0]) / (_PLACES[1] - _PLACES[0])).astype(np.int64).clip(0, len(_PLACES) - 1)
+
+
+# ------------------------------------------------------------------------------------------ true errors
+
+
+def normal_truth(
+    classes: int, scale: float, spread: float, num_bins: int, rows: int, *, another: bool = False
+) -> tuple[Errors, Float[np.ndarray, " B"]]:
+    """The errors of normal logits times a scale, or of another model's, and the top label's gaps by bin."""
+    rows = min(rows, MOST_PROBABILITIES // classes)
+    parts: list[tuple[Float[np.ndarray, " N"], ...]] = []
+    sums, seen = np.zeros(num_bins), 0
+    for truth, probs in _blocks(classes, scale, spread, rows, another=another):
+        top = np.arange(len(probs)), probs.argmax(axis=1)
+        parts.append((probs[top], truth[top], probs[:, 1], truth[:, 1]))
+        if classes > 2 and seen < BLOCK:  # the classes are alike, so one table of bins does for all
+            sums += np.bincount(width_bins(probs.ravel(), num_bins), (truth - probs).ravel(), num_bins)
+            seen += len(probs)
+    confidence, right, event, happens = (np.concatenate(each) for each in zip(*parts, strict=True))
+    found = event_errors(confidence, right, num_bins)
+    gaps = _gaps(*_sums(confidence, right, num_bins))
+    if classes == 2:
+        return _of_two(event_errors(event, happens, num_bins), found), gaps
+    return {**found, "classwise_ece": float(np.abs(sums).sum()) / (classes * seen)}, gaps
+
+
+def _blocks(
+    classes: int, scale: float, spread: float, rows: int, *, another: bool
+) -> Iterator[tuple[Float[np.ndarray, "N C"], Float[np.ndarray, "N C"]]]:
+    """True and stated probabilities, a block of rows after the other."""
+    rng = np.random.default_rng((classes, 7))
+    while rows:
+        num_rows = min(rows, BLOCK // classes)
+        rows -= num_rows
+        logits, _ = Normal(classes, spread).draw(num_rows, rng)
+        yield softmax(logits), softmax(scale * (coarser(logits, rng) if another else logits))
+
+
+def redrawn_truth(population: Redrawn, num_bins: int) -> tuple[Errors, Float[np.ndarray, " B"]]:
+    """The errors of all rows of a file, and the gaps of the top label by bin."""
+    stated, truth = population.stated, population.truth
+    top = np.arange(len(stated)), stated.argmax(axis=1)
+    found = event_errors(stated[top], truth[top], num_bins)
+    gaps = _gaps(*_sums(stated[top], truth[top], num_bins))
+    classes = stated.shape[1]
+    if classes == 2:
+        return _of_two(event_errors(stated[:, 1], truth[:, 1], num_bins), found), gaps
+    each = [_binned(stated[:, k], truth[:, k], num_bins)["ece"] for k in range(classes)]
+    return {**found, "classwise_ece": float(np.mean(each))}, gaps
+
+
+def _of_two(event: Errors, top: Errors) -> Errors:
+    """Errors of the positive class where that form is shown, else of the top label."""
+    forms = {key: find(f"event_{key}", "binary") for key in event}
+    return {key: (top if forms[key] is None else event)[key] for key in event}
+
+
+def event_errors(
+    confidence: Float[np.ndarray, " N"], expected: Float[np.ndarray, " N"], num_bins: int
+) -> Errors:
+    """All errors of one event, of which the true probability is known in each row."""
+    from calibrant._math.kernel_smoothing import fixed_points
+    from calibrant._math.lipschitz import smooth_calibration_error  # compiled
+
+    size = len(confidence)
+    ties, tie, counts = np.unique(confidence, return_inverse=True, return_counts=True)
+    residuals = np.bincount(tie, expected - confidence)  # of all rows that state the same
+    ends = np.linspace(0, size, num_bins + 1)
+    reached = np.interp(ends, np.append(0, counts.cumsum()), np.append(0.0, residuals.cumsum()))
+    place = np.minimum((ties * CELLS).astype(np.int64), CELLS - 1)
+    cells = np.bincount(place, residuals, CELLS)[None] / size
+    return {
+        **_binned(confidence, expected, num_bins),
+        "adaptive_ece": float(np.abs(np.diff(reached)).sum()) / size,
+        "smce": smooth_calibration_error(confidence, expected, None),
+        "kolmogorov_smirnov": float(np.abs(residuals.cumsum()).max()) / size,
+        "smooth_ece": float(fixed_points((np.arange(CELLS) + 0.5) / CELLS, cells)[0]),
+    }
+
+
+def _binned(confidence: Float[np.ndarray, " N"], expected: Float[np.ndarray, " N"], num_bins: int) -> Errors:
+    """The errors over bins of equal width."""
+    mass, sums = _sums(confidence, expected, num_bins)
+    gaps = _gaps(mass, sums)
+    return {
+        "ece": float(np.abs(sums).sum()),
+        "l2_ece": float(np.sqrt((mass * gaps**2).sum())),
+        "mce": float(np.abs(gaps).max()),
+        "over_confidence_error": float(np.maximum(-sums, 0).sum()),
+        "under_confidence_error": float(np.maximum(sums, 0).sum()),
+    }
+
+
+def _sums(
+    confidence: Float[np.ndarray, " N"], expected: Float[np.ndarray, " N"], num_bins: int
+) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, " B"]]:
+    """The share of each bin, and the sum of its residuals, divided by the number of samples."""
+    bins = width_bins(confidence, num_bins)
+    mass = np.bincount(bins, minlength=num_bins) / len(bins)
+    return mass, np.bincount(bins, expected - confidence, num_bins) / len(bins)
+
+
+def _gaps(mass: Float[np.ndarray, " B"], sums: Float[np.ndarray, " B"]) -> Float[np.ndarray, " B"]:
+    """The mean residual of each bin, 0 where it is empty."""
+    return np.divide(sums, mass, out=np.zeros_like(sums), where=mass > 0)

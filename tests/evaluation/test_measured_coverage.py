@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from calibrant.evaluation.measured_coverage import FILE, coverage_of
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import Intervals
-from papers.coverage.summary import summary_of
-
-RESULTS = Path(__file__).parents[2] / "docs" / "results" / "coverage.json"
+from papers.analysis import content
+from papers.coverage.run import packaged
 
 
 def procedure(intervals: Intervals = "inverted", level: float = 0.95) -> Procedure:
@@ -22,8 +20,7 @@ def procedure(intervals: Intervals = "inverted", level: float = 0.95) -> Procedu
 
 def test_the_package_says_what_the_study_found() -> None:
     """The file in the package is the summary of the page's numbers; the study renews both."""
-    numbers = json.loads(RESULTS.read_text(encoding="utf-8"))
-    assert json.loads(FILE.read_text(encoding="utf-8")) == summary_of(numbers)
+    assert packaged(content("coverage")) == {FILE: json.loads(FILE.read_text(encoding="utf-8"))}
 
 
 def test_coverage_is_told_of_what_was_measured_alone() -> None:

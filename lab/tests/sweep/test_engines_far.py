@@ -17,14 +17,15 @@ import numpy as np
 import pytest
 
 from calibrant._math.errors import InputError
-from calibrant_lab.sweep.engines.engine import Order
+from calibrant_lab.sweep.engines.engine import Work
 from calibrant_lab.sweep.engines.pool import Pool
 from calibrant_lab.sweep.engines.ray import Ray
 from calibrant_lab.sweep.engines.roster import build_engine
 from calibrant_lab.sweep.engines.serial import Serial
-from calibrant_lab.sweep.engines.submitit import Submitit, Work
+from calibrant_lab.sweep.engines.submitit import Submitit
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.perform import attempt
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
 from calibrant_lab.sweep.tasks.training import Training
@@ -75,10 +76,9 @@ def test_an_engine_that_is_not_installed_says_what_to_install(monkeypatch) -> No
     """The extra of each; nothing of either is imported before."""
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setitem(sys.modules, "submitit", None)
-    orders = [Order(store="store", item=item) for item in toys(seed=[0])]
     for engine, extra in ((Ray(address="local"), "ray"), (Submitit(), "slurm")):
         with pytest.raises(InputError, match=rf"calibrant\[{extra}\]"):
-            next(engine.run(orders))
+            engine.submit(attempt, "store", *toys(seed=[0]))
 
 
 def test_gpus_by_recipe() -> None:
@@ -93,11 +93,11 @@ def test_a_job_that_is_ended_early_is_queued_with_the_same_runs(tmp_path, monkey
     """What submitit is given back at a time limit is the same work, which skips what is done."""
     pytest.importorskip("submitit")
     monkeypatch.chdir(tmp_path)
-    items, work = toys(seed=[0, 1]), Work(1, str(tmp_path))
-    orders = [Order(store=str(tmp_path / "store"), item=item) for item in items]
-    assert [ended.state for ended in work(orders)] == ["done", "done"]
-    again = work.checkpoint(orders)
-    assert (again.function, again.args) == (work, (orders,))
+    items, work = toys(seed=[0, 1]), Work(attempt, str(tmp_path), 1)
+    call = (str(tmp_path / "store"), *items)
+    assert [ended.state for ended in work(*call)] == ["done", "done"]
+    again = work.checkpoint(*call)
+    assert (again.function, again.args) == (work, call)
     assert [ended.state for ended in again.result()] == ["done", "done"]
 
 
@@ -190,11 +190,11 @@ def test_the_work_of_a_node_that_dies_is_done_elsewhere(tmp_path, cluster) -> No
     victim = next(iter(cluster.worker_nodes))
 
     class Killing(Ray):
-        def _told(self) -> list[Any]:
+        def wait(self, futures: Any, seconds: float) -> Any:
             if victim in cluster.worker_nodes and log.exists() and len(log.read_text().splitlines()) >= 3:
                 cluster.remove_node(victim, allow_graceful=False)
                 cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20)
-            return super()._told()
+            return super().wait(futures, min(seconds, 0.1))
 
     assert sweep(items, store, Killing(address=cluster.address)).statuses == {"finished": 6}
     assert victim not in cluster.worker_nodes

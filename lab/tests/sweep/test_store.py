@@ -10,10 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from calibrant._math.errors import CalibrantWarning, InputError
-from calibrant_lab.sweep.engines.engine import Order
-from calibrant_lab.sweep.engines.perform import give_up, perform
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.item import run_name
+from calibrant_lab.sweep.perform import give_up, perform
 from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.store import Store, leases
 from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, state_of
@@ -32,7 +31,7 @@ def do(store: Store, **axes: list) -> list[RunResult]:
     """Do toys, one after the other, and give what the store says of them."""
     items = toys(**axes)
     for item in items:
-        assert perform(Order(store=store.address, item=item)).state == "done"
+        assert perform(store.address, item).state == "done"
     return [store.result(item.run) for item in items]
 
 
@@ -74,11 +73,11 @@ def test_a_run_that_is_held_is_left_alone(store) -> None:
     """While one has the lease, another gets none; afterwards it may be had."""
     (item,) = toys(value=[1.0])
     with store.claim(item.run):
-        assert perform(Order(store=store.address, item=item)).state == "held"
+        assert perform(store.address, item).state == "held"
         assert list(store.unfinished()) == [item.run]
         assert not store.abandon(item.run)
     assert store.leases.held() == {}
-    assert perform(Order(store=store.address, item=item)).state == "done"
+    assert perform(store.address, item).state == "done"
 
 
 def test_the_lease_of_a_dead_process_is_taken_over(store, monkeypatch) -> None:
@@ -149,7 +148,6 @@ def test_killed_between_result_and_rename_it_is_finished_by_the_next(store, tmp_
     """What was computed is not computed again."""
     log = tmp_path / "log"
     (item,) = toys(log=[str(log)])
-    order = Order(store=store.address, item=item)
 
     class Killed(BaseException):
         """Nothing catches it."""
@@ -159,18 +157,18 @@ def test_killed_between_result_and_rename_it_is_finished_by_the_next(store, tmp_
 
     monkeypatch.setattr(type(store), "publish", killed)
     with pytest.raises(Killed, match=r"^$"):
-        perform(order)
+        perform(store.address, item)
     monkeypatch.undo()
     assert item.run not in store
     monkeypatch.setenv("CALIBRANT_SCRATCH", str(tmp_path / "scratch"))
-    assert perform(order).state == "done"
+    assert perform(store.address, item).state == "done"
     assert len(log.read_text().splitlines()) == 1
 
 
 def test_giving_up_leaves_a_reason(store) -> None:
     """A run whose workers died has failed."""
     (item,) = toys(how=["dies"])
-    assert give_up(Order(store=store.address, item=item), "it died.").status == "failed"
+    assert give_up(store.address, item, "it died.").status == "failed"
     assert store.result(item.run).reason == "it died."
 
 
@@ -314,7 +312,8 @@ def test_another_machine_goes_on_with_what_was_saved(machines, tmp_path, monkeyp
     other = machines("two")
     assert list(other.unfinished()) == [item.run]
     told: list[float] = []
-    perform(Order(store=other.address, item=item), lambda news: told.append(news.share))
+    monkeypatch.setattr(leases.Lease, "note", lambda _lease, share, _words: told.append(share))
+    perform(other.address, item)
     assert told == [0.8, 1.0]
     result = other.result(item.run)
     assert (result.sessions, result.value("square")) == (2, 1.0)

@@ -9,8 +9,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Generator, Sequence
-from multiprocessing import Pipe
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,14 +18,15 @@ import pytest
 
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import said_of
-from calibrant_lab.sweep.engines import pool_worker
-from calibrant_lab.sweep.engines.engine import Ended, Event, Order
-from calibrant_lab.sweep.engines.perform import attempt
+from calibrant_lab.sweep.engines import pool
+from calibrant_lab.sweep.engines.engine import Ended, Ends, Event, Function, Progress
 from calibrant_lab.sweep.engines.pool import Pool
 from calibrant_lab.sweep.engines.roster import ENGINES, build_engine
 from calibrant_lab.sweep.engines.serial import Serial
 from calibrant_lab.sweep.estimates import Estimates
-from calibrant_lab.sweep.store import Store
+from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.perform import attempt
+from calibrant_lab.sweep.store import Store, leases
 from calibrant_lab.sweep.sweep import Watcher, sweep
 from toy_task import Toy, toys
 
@@ -44,14 +45,6 @@ class Notes(Watcher):
     def waiting(self, runs: int) -> None:
         """Count them."""
         self.waited += runs
-
-
-class Attempting(Serial):
-    """One after the other, as a worker does them."""
-
-    def run(self, orders: Sequence[Order]) -> Generator[Event]:
-        """Try each."""
-        yield from map(attempt, orders)
 
 
 def test_what_is_done_is_not_done_again(tmp_path) -> None:
@@ -94,6 +87,26 @@ def test_a_pool_replaces_workers_that_die(tmp_path) -> None:
     assert {result.value("square") for result in store.results()} == {1.0}
 
 
+def test_a_pool_replaces_workers_that_are_killed_between_runs(tmp_path) -> None:
+    """However soon that is noticed, at most one try of the next run is lost."""
+    engine, killed = Pool(jobs=1), list[int | None]()
+
+    class Killing(Watcher):
+        """Kills the worker of each run once it is done."""
+
+        def event(self, event: Event) -> None:
+            """Wait for its end too."""
+            if isinstance(event, Ended) and event.state == "done" and len(killed) < 2:
+                process = engine._seats[0].process
+                process.kill()
+                process.join()
+                killed.append(process.pid)
+
+    report = sweep(toys(seed=[0, 1, 2]), Store(tmp_path / "store"), engine, watcher=Killing())
+    assert report.statuses == {"finished": 3}
+    assert len(set(killed)) == 2
+
+
 def test_a_full_disk_ends_the_sweep(tmp_path, monkeypatch) -> None:
     """It is no result of a run, even if there is room for one; the sweep ends and names the store."""
     store = Store(tmp_path / "store")
@@ -104,11 +117,11 @@ def test_a_full_disk_ends_the_sweep(tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr(Toy, "run", full)
     with pytest.raises(OSError, match=r"store: recipe\.toml cannot be written: No space .* Make room, and"):
-        sweep(toys(seed=[0]), store, Attempting())
+        sweep(toys(seed=[0]), store, Serial())
     monkeypatch.setattr(Toy, "run", lambda *_: {}["torch's own words"])
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100))
     with pytest.raises(OSError, match=r"store: No space left on device\. Make room, and"):
-        sweep(toys(seed=[0]), store, Attempting())
+        sweep(toys(seed=[0]), store, Serial())
     assert store.leases.held() == {}
     assert list(store.results(status=None)) == []
 
@@ -122,7 +135,9 @@ def test_a_sweep_waits_for_runs_of_another(tmp_path, monkeypatch) -> None:
     def released(_seconds: float) -> None:
         store.leases.clear(items[0].run, up_to=9)
 
-    monkeypatch.setattr("calibrant_lab.sweep.sweep.time", SimpleNamespace(sleep=released))
+    monkeypatch.setattr(
+        "calibrant_lab.sweep.sweep.time", SimpleNamespace(sleep=released, monotonic=time.monotonic)
+    )
     assert lease is not None
     assert sweep(items, store, Serial(), watcher=notes).statuses == {"finished": 2}
     assert notes.waited == 1
@@ -134,27 +149,96 @@ def test_cores_are_divided(monkeypatch) -> None:
     monkeypatch.setattr("calibrant_lab.sweep.engines.pool.available_gpus", lambda: 5)
 
     def jobs(pool: Pool, count: int = 20) -> int:
-        items = toys(seed=list(range(count)))
-        pool.prepare([Order(store="", item=item) for item in items])
-        return pool.jobs
+        pool.prepare(toys(seed=list(range(count))))
+        return pool.at_once
 
     assert jobs(Pool()) == 8
     assert jobs(Pool(), 4) == 4
     assert jobs(Pool(jobs=9)) == 9
     monkeypatch.setattr(Toy, "needs_gpu", lambda *_: True)
     assert jobs(Pool()) == 5
+    assert jobs(Pool(jobs=7)) == 7
     monkeypatch.undo()
     monkeypatch.setattr("calibrant_lab.sweep.engines.pool.available_cores", lambda: 8)
     monkeypatch.setattr(Toy, "threads", lambda *_: 3)
     assert jobs(Pool()) == 2
 
 
+@pytest.mark.parametrize(("seen", "dealt"), [("", ["0", "1", "0"]), ("4,7", ["4", "7", "4"])])
+def test_gpus_are_dealt_out(monkeypatch, seen, dealt) -> None:
+    """Each worker sees one of those that this process sees, however many workers were asked for."""
+    given: list[dict[str, str]] = []
+
+    class Seat:
+        """Always at work."""
+
+        def __init__(self, environment: dict[str, str], threads: int) -> None:
+            _ = threads
+            given.append(environment)
+            self.future: Future[Ends] = Future()
+
+        def submit(self, *_: object) -> Future[Ends]:
+            """Never done."""
+            return self.future
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
+    monkeypatch.setattr(pool, "available_gpus", lambda: 2)
+    monkeypatch.setattr(pool, "_Seat", Seat)
+    monkeypatch.setattr(Toy, "needs_gpu", lambda *_: True)
+    engine, items = Pool(jobs=3), toys(seed=[0, 1, 2])
+    engine.prepare(items)
+    for item in items:
+        engine.submit(attempt, "store", item)
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in given] == dealt
+    assert {each["OMP_NUM_THREADS"] for each in given} == {"1"}
+
+
+class Threaded(Serial):
+    """Any executor of :mod:`concurrent.futures` makes an engine."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.executor = ThreadPoolExecutor(1)
+
+    def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
+        """Hand it on."""
+        return self.executor.submit(function, store, *items)
+
+    def shutdown(self) -> None:
+        """Hand it on."""
+        self.executor.shutdown()
+
+
+def test_how_far_runs_are_is_found_in_their_leases(tmp_path, monkeypatch) -> None:
+    """Whatever engine does them; at the end nothing of it stays."""
+    monkeypatch.setattr(leases, "_NOTE_EVERY", 0.02)
+    store, notes = Store(tmp_path / "store"), Notes()
+    items = toys(seed=[0], steps=[10], seconds=[0.05])
+    assert sweep(items, store, Threaded(), watcher=notes).statuses == {"finished": 1}
+    told = [event for event in notes.events if isinstance(event, Progress)]
+    shares = [event.share for event in told]
+    assert shares == sorted(shares)
+    assert len({0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9} & set(shares)) > 3
+    assert {event.words for event in told if event.share == 0.5} <= {"step 5"}
+    assert store.place.names("leases") == []
+
+
 def test_a_worker_that_is_told_to_end_as_it_starts_is_silent(monkeypatch) -> None:
-    """Before its first order too, it ends without an error."""
-    for module, name in ((os, "setsid"), (signal, "signal"), (pool_worker, "_follow_driver")):
-        monkeypatch.setattr(module, name, lambda *_: None, raising=False)
-    monkeypatch.setattr(pool_worker, "pin_threads", lambda _: pool_worker._leave(signal.SIGTERM, None))
-    pool_worker.work(Pipe()[0], 1)
+    """Until it is ready the system ends it; afterwards it leaves by itself, each without an error."""
+    steps: list[str] = []
+    for module, name in ((os, "setsid"), (pool, "pin_threads"), (pool, "_follow_driver")):
+        monkeypatch.setattr(module, name, lambda *_, name=name: steps.append(name), raising=False)
+    handlers: dict[int, Callable[..., None]] = {}
+
+    def set_handler(number: int, handler: Callable[..., None]) -> None:
+        steps.append(signal.Signals(number).name)
+        handlers[number] = handler
+
+    monkeypatch.setattr(signal, "signal", set_handler)
+    pool._begin(1)
+    assert (sorted(steps[:-1]), steps[-1]) == (["_follow_driver", "pin_threads", "setsid"], "SIGTERM")
+    with pytest.raises(SystemExit, match=r"^$"):
+        handlers[signal.SIGTERM](signal.SIGTERM, None)
 
 
 def test_engines_by_name() -> None:
@@ -189,7 +273,8 @@ def test_estimates_prefer_the_likest_runs() -> None:
 DRIVER = """
 import sys
 from calibrant_lab.sweep.engines.pool import Pool
-from calibrant_lab.sweep.store import Store
+from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.store import Store, leases
 from calibrant_lab.sweep.sweep import sweep
 from toy_task import toys
 if __name__ == "__main__":

@@ -13,11 +13,10 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation import evaluate
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.data.xrays.chestxray14 import FINDINGS
-from calibrant_lab.sweep.engines.engine import Order
-from calibrant_lab.sweep.engines.perform import perform
 from calibrant_lab.sweep.engines.serial import Serial
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.perform import perform
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
 from calibrant_lab.sweep.tasks.training import Training, recipe_of
@@ -124,7 +123,7 @@ def test_the_folder_holds_what_its_readme_names(done) -> None:
 
 def test_a_killed_run_goes_on_to_the_same_bits(done, tmp_path, monkeypatch) -> None:
     """Killed in the third epoch, it is resumed from its checkpoint by whoever comes next."""
-    store, order = Store(tmp_path / "store"), Order(store=str(tmp_path / "store"), item=item())
+    store, run = Store(tmp_path / "store"), item()
 
     class Killed(BaseException):
         """Nothing catches it."""
@@ -138,10 +137,10 @@ def test_a_killed_run_goes_on_to_the_same_bits(done, tmp_path, monkeypatch) -> N
 
     monkeypatch.setattr(Learner, "learn", killed)
     with pytest.raises(Killed, match=r"^$"):
-        perform(order)
+        perform(store.address, run)
     monkeypatch.undo()
-    assert list(store.unfinished()) == [order.item.run]
-    assert perform(order).state == "done"
+    assert list(store.unfinished()) == [run.run]
+    assert perform(store.address, run).state == "done"
     (first,), (second,) = done.results(), store.results()
     assert first.file("predictions.npz").read_bytes() == second.file("predictions.npz").read_bytes()
     assert (first.metrics, first.rows, second.sessions) == (second.metrics, second.rows, 2)

@@ -171,26 +171,25 @@ def _forget(store: Store, items: Sequence[Item], retry: str) -> None:
 def _show_plan(grid: Grid, store: Store, engine: Engine) -> None:
     from collections import Counter
 
-    from calibrant_lab.sweep.engines.engine import Order
     from calibrant_lab.sweep.estimates import Estimates, said_time
     from calibrant_lab.sweep.sweep import pending_of
 
-    orders = {item.run: Order(store=store.address, item=item) for item in grid.items(store.fingerprints())}
+    items = {item.run: item for item in grid.items(store.fingerprints())}
     estimates = Estimates(grid.task)
     estimates.learn(store.results())
-    statuses = Counter(each.status for each in store.results(status=None) if each.run in orders)
+    statuses = Counter(each.status for each in store.results(status=None) if each.run in items)
     typer.echo(f"{_said_size(grid)}{_said_budget(grid)}")
     for name in ("finished", "diverged", "failed"):
         if statuses[name] or name == "finished":
             typer.echo(f"{name}: {statuses[name]}")
-    held = len(store.leases.held().keys() & orders.keys())
+    held = len(store.leases.held().keys() & items.keys())
     if held:
         typer.echo(f"being done by another sweep: {held}")
-    todo = pending_of(orders, store)
+    todo = pending_of([*items.values()], store)
     engine.prepare(todo)
-    left = estimates.left([order.item for order in todo], engine.jobs)
+    left = estimates.left(todo, engine.at_once)
     time = "nothing is known yet of how long" if left is None else f"about {said_time(left)}"
-    typer.echo(f"to do: {len(todo)}, {engine.jobs} at once; {time}" if todo else "to do: nothing")
+    typer.echo(f"to do: {len(todo)}, {engine.at_once} at once; {time}" if todo else "to do: nothing")
 
 
 def _show_end(store: Store, items: Sequence[Item]) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 
-from calibrant_lab.sweep.engines.engine import Ended, Engine, Event, Order
-from calibrant_lab.sweep.engines.perform import give_up, is_covered
+from calibrant_lab.sweep.engines.engine import Ended, Ends, Engine, Event, Progress
 from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.perform import attempt, give_up, is_covered
 from calibrant_lab.sweep.store.store import Store
 
 ATTEMPTS = 3
@@ -61,55 +62,71 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
         OSError: If the disk is full; no run has failed for that.
         KeyboardInterrupt: After Ctrl-C; what is finished is kept, and what was begun is saved.
     """
-    watcher = watcher or Watcher()
-    orders = {item.run: Order(store=store.address, item=item) for item in items}
-    deaths: Counter[str] = Counter()
-    here = 0
-    pending = pending_of(orders, store)
+    watcher, deaths, here = watcher or Watcher(), Counter[str](), 0
+    known = {item.run: item for item in items}
+    pending = pending_of(items, store)
     try:
         with engine:
             engine.prepare(pending)
-            watcher.start([order.item for order in pending], len(orders) - len(pending), engine.jobs)
+            watcher.start(pending, len(known) - len(pending), engine.at_once)
             while pending:
-                free = _free(pending, store)
+                held = store.leases.held()
+                free = [item for item in pending if item.run not in held]
                 if not free:
                     watcher.waiting(len(pending))
                     time.sleep(_POLL)
-                with closing(engine.run(free)) as events:
-                    for event in events:
-                        here += isinstance(event, Ended) and event.state == "done"
-                        watcher.event(_judged(event, orders, deaths))
+                for event in _events(free, store, engine):
+                    if isinstance(event, Ended):
+                        here += event.state == "done"
+                        event = _judged(event, known[event.run], store, deaths)
+                    watcher.event(event)
                 done = store.done()
-                pending = [order for order in pending if order.item.run not in done]
+                pending = [item for item in pending if item.run not in done]
     finally:
         watcher.stop()
-    return _report(orders, store, here)
+    statuses = Counter(result.status for result in store.results(status=None) if result.run in known)
+    return Report(total=len(known), statuses=dict(statuses), done_here=here)
 
 
-def _judged(event: Event, orders: dict[str, Order], deaths: Counter[str]) -> Event:
-    """The event itself, or that a run failed for good whose worker died too often."""
-    if not isinstance(event, Ended) or event.state != "died":
-        return event
-    if event.ends_all:
-        raise OSError(f"{orders[event.run].store}: {event.reason} Make room, and the same command goes on.")
-    deaths[event.run] += 1
-    if deaths[event.run] < ATTEMPTS:
-        return event
-    return give_up(orders[event.run], f"{event.reason} It was tried {ATTEMPTS} times.")
-
-
-def pending_of(orders: dict[str, Order], store: Store) -> list[Order]:
+def pending_of(items: Sequence[Item], store: Store) -> list[Item]:
     """What has no result yet, or one that lacks numbers which are asked for."""
-    results = {each.run: each for each in store.results(status=None) if each.run in orders}
-    done = {run for run, result in results.items() if is_covered(result, orders[run].item)}
-    return [order for run, order in orders.items() if run not in done]
+    known = {item.run: item for item in items}
+    results = [each for each in store.results(status=None) if each.run in known]
+    done = {each.run for each in results if is_covered(each, known[each.run])}
+    return [item for run, item in known.items() if run not in done]
 
 
-def _free(pending: Sequence[Order], store: Store) -> list[Order]:
-    held = store.leases.held()
-    return [order for order in pending if order.item.run not in held]
+def _events(items: Sequence[Item], store: Store, engine: Engine) -> Iterator[Event]:
+    """What happens while an engine does the runs, beginning in the order given."""
+    address = store.address if "://" in store.address else str(Path(store.address).absolute())
+    waiting, running, looked = deque(items), dict[Future[Ends], list[Item]](), time.monotonic()
+    while waiting or running:
+        chunks: list[list[Item]] = []
+        while waiting and len(running) + len(chunks) < engine.window:
+            chunks.append([waiting.popleft() for _ in range(min(engine.runs, len(waiting)))])
+        if chunks:
+            running.update(zip(engine.submit_all(attempt, address, chunks), chunks, strict=True))
+        for future in engine.wait(running, store.leases.note_every):
+            chunk = running.pop(future)
+            try:
+                yield from future.result()
+            except Exception as error:  # of any library: the worker broke down, wherever in its runs it was
+                reason = engine.reason(future, error)
+                yield from [Ended(run=item.run, state="died", reason=reason) for item in chunk]
+        if time.monotonic() - looked >= store.leases.note_every:
+            looked = time.monotonic()
+            holders = store.leases.held({item.run for chunk in running.values() for item in chunk})
+            for run, holder in holders.items():
+                yield Progress(run=run, share=holder.share, words=holder.words)
 
 
-def _report(orders: dict[str, Order], store: Store, here: int) -> Report:
-    statuses = Counter(result.status for result in store.results(status=None) if result.run in orders)
-    return Report(total=len(orders), statuses=dict(statuses), done_here=here)
+def _judged(end: Ended, item: Item, store: Store, deaths: Counter[str]) -> Ended:
+    """The end of a run; of one whose worker died too often, that it failed for good."""
+    if end.state != "died":
+        return end
+    if end.ends_all:
+        raise OSError(f"{store.address}: {end.reason} Make room, and the same command goes on.")
+    deaths[end.run] += 1
+    if deaths[end.run] < ATTEMPTS:
+        return end
+    return give_up(store.address, item, f"{end.reason} It was tried {ATTEMPTS} times.")

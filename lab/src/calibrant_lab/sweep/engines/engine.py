@@ -1,14 +1,18 @@
-"""What an engine is, and the news that it brings."""
+"""What an engine is, an executor with the face of :mod:`concurrent.futures`, and what it tells of runs."""
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Literal, Self, TypeAlias
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from calibrant._math.errors import InputError
+from calibrant._math.worker_processes import pin_threads
 from calibrant_lab.sweep.item import Item
 
 State: TypeAlias = Literal["done", "held", "stopped", "died"]
@@ -17,15 +21,6 @@ State: TypeAlias = Literal["done", "held", "stopped", "died"]
 ``done``: its result is in the store, whatever its status. ``held``: another sweep has it. ``stopped``: it was
 told to stop, and what it did is saved. ``died``: the worker broke down, and the run may be tried again.
 """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """A run to be done, as a worker is told."""
-
-    store: str
-    """Address of the store."""
-    item: Item
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +34,12 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A run has ended for a worker."""
+    """A run has ended for a worker: how, with the status of its result if it has one, and why it failed."""
 
     run: str
     state: State
     status: str | None = None
-    """The status of the result, where there is one."""
     reason: str | None = None
-    """Why it failed or the worker died."""
     seconds: float = 0.0
     """Time of the whole run, earlier sessions included."""
     shown: str = ""
@@ -56,45 +49,106 @@ class Ended:
 
 
 Event: TypeAlias = Progress | Ended
+Ends: TypeAlias = list[Ended]
+Function: TypeAlias = Callable[..., Ends]
+"""What a worker calls, with the address of a store and runs."""
 
 
+def refuse_below_one(**settings: int | None) -> None:
+    """Raise ``InputError`` with the first setting that is."""
+    for name, value in settings.items():
+        if value is not None and value < 1:
+            raise InputError(f"`{name}` must be at least 1; got {value}.")
+
+
+@dataclass(kw_only=True, eq=False)
 class Engine(ABC):
-    """Carries runs to workers; entered, it has them, and left, it has ended them.
+    """An executor of runs; left or shut down, it tells its workers to save what they are at, and ends them.
 
-    A worker calls :func:`calibrant_lab.sweep.engines.perform.perform` with each order, wherever it runs;
-    nothing but events comes back, since results go to the store. An engine's class takes its settings as
-    keywords with defaults, among them ``jobs``.
+    Its fields are the settings of the command line, and what :meth:`prepare` finds.
+
+    Args:
+        jobs: How many submissions at once; by default as many as fit.
     """
 
-    jobs: int
-    """How many runs it does at once."""
+    is_here: ClassVar[bool] = True
+    """Whether runs are certainly done on this machine."""
+    runs: int = field(default=1, init=False)
+    """How many runs are submitted together, to be done one after the other."""
+    jobs: int | None = None
+    at_once: int = field(default=1, init=False)
+    threads: int = field(default=1, init=False)
 
-    @abstractmethod
-    def run(self, orders: Sequence[Order]) -> Generator[Event]:
-        """Do the runs, beginning in the order given; each ends in one :class:`Ended`.
+    def __post_init__(self) -> None:
+        refuse_below_one(jobs=self.jobs)
 
-        Closed early, or interrupted by ``KeyboardInterrupt``, it tells the workers to save what they have
-        and waits until they did.
-        """
-
-    def prepare(self, orders: Sequence[Order]) -> None:
-        """Called once, with all that may be to do, before anything else: a good time to settle ``jobs``.
+    def prepare(self, items: Sequence[Item]) -> None:
+        """Settle how many threads, and how many at once; called first, with all runs that may be to do.
 
         Raises:
             InputError: If the runs are done on this machine, and it lacks what one needs.
         """
-        for order in orders:
-            if lacking := order.item.task.lacking(order.item.settings):
+        for item in items:
+            if self.is_here and (lacking := item.task.lacking(item.settings)):
                 raise InputError(lacking)
+        self.threads = max((item.task.threads(item.settings) for item in items), default=1)
+        fitting = self._fitting(items)
+        self.at_once = self.jobs or max(1, min(fitting, -(-len(items) // self.runs)))
+
+    @property
+    def window(self) -> int:
+        """How many submissions there may be."""
+        return self.at_once
 
     @abstractmethod
-    def close(self) -> None:
-        """End the workers."""
+    def _fitting(self, items: Sequence[Item]) -> int:
+        """How many there is room for."""
+
+    @abstractmethod
+    def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
+        """Have a worker call a function of a store's address and runs."""
+
+    def submit_all(self, function: Function, store: str, chunks: Sequence[list[Item]]) -> list[Future[Ends]]:
+        """The same several times, for an engine that has it cheaper together."""
+        return [self.submit(function, store, *items) for items in chunks]
+
+    def wait(self, futures: Collection[Future[Ends]], seconds: float) -> Collection[Future[Ends]]:
+        """Those that are done, as soon as there is one, or after that time."""
+        return wait(futures, seconds, FIRST_COMPLETED).done
+
+    def reason(self, future: Future[Ends], error: Exception) -> str:
+        """Why a future has an error instead of a result, as a sentence."""
+        _ = future
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return f"{said.rstrip('.')}."
+
+    @abstractmethod
+    def shutdown(self) -> None:
+        """Tell all workers to save what they are at, wait for them, and end them."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+
+@dataclass(frozen=True)
+class Work:
+    """A function as another machine calls it: in the folder of the sweep, if it is there."""
+
+    function: Function
+    folder: str
+    threads: int
+
+    def __call__(self, store: str, *items: Item) -> Ends:
+        """Call it."""
+        with suppress(OSError):
+            os.chdir(self.folder)
+        pin_threads(self.threads)
+        return self.function(store, *items)
+
+    def checkpoint(self, store: str, *items: Item) -> Any:
+        """Called by submitit shortly before a job's time is over: the same again, which resumes."""
+        submitit: Any = import_module("submitit")
+        return submitit.helpers.DelayedSubmission(self, store, *items)

@@ -1,33 +1,36 @@
-"""A pool of processes on this machine, each with its share of the cores."""
+"""Processes of this machine, each with its share of the cores."""
 
 from __future__ import annotations
 
 import multiprocessing as mp
 import os
 import signal
+import sys
+import threading
 import time
-from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass
-from multiprocessing.connection import wait
+from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from calibrant._math.errors import InputError
 from calibrant._math.worker_processes import (
     available_cores,
     available_gpus,
     changed_environment,
+    pin_threads,
     pinned_threads,
 )
-from calibrant_lab.sweep.engines.engine import Ended, Engine, Event, Order
-from calibrant_lab.sweep.engines.pool_worker import work
+from calibrant_lab.sweep.engines.engine import Ends, Engine, Function
+from calibrant_lab.sweep.item import Item
 
 _GRACE = 30.0
 """Seconds that a worker has to save what it is at before it is killed."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Pool(Engine):
     """Processes on this machine, which stay from run to run; one that dies is replaced.
 
@@ -36,116 +39,110 @@ class Pool(Engine):
             use a GPU as many as there are GPUs.
     """
 
-    def __init__(self, *, jobs: int | None = None) -> None:
-        if jobs is not None and jobs < 1:
-            raise InputError(f"`jobs` must be at least 1; got {jobs}.")
-        self._wanted = jobs
-        self.jobs = jobs or 1
-        self._threads, self._gpus = 1, 0
-        self._workers: list[_Worker] = []
+    _gpus: int = field(default=0, init=False)
+    _seats: list[_Seat] = field(default_factory=list["_Seat"], init=False)
 
-    def prepare(self, orders: Sequence[Order]) -> None:
-        """Divide the cores, and the GPUs where runs use them."""
-        super().prepare(orders)
-        self._threads = max((order.item.task.threads(order.item.settings) for order in orders), default=1)
-        on_gpu = any(order.item.task.needs_gpu(order.item.settings) for order in orders)
+    def _fitting(self, items: Sequence[Item]) -> int:
+        on_gpu = any(item.task.needs_gpu(item.settings) for item in items)
         self._gpus = available_gpus() if on_gpu else 0
-        fitting = self._gpus or max(1, available_cores() // self._threads)
-        self.jobs = self._wanted or min(fitting, max(1, len(orders)))
+        return self._gpus or available_cores() // self.threads
 
-    def run(self, orders: Sequence[Order]) -> Generator[Event]:
-        """Hand out the runs as workers become free."""
-        waiting = deque(orders)
-        try:
-            while waiting or any(worker.order for worker in self._workers):
-                self._hand_out(waiting)
-                yield from self._news()
-        except BaseException:
-            self._stop()
-            raise
+    def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
+        """Give it to a process that is free, or to a new one."""
+        seat = next((each for each in self._seats if each.future.done()), None)
+        if seat is None:
+            environment = pinned_threads(self.threads)
+            if self._gpus > 1:
+                environment["CUDA_VISIBLE_DEVICES"] = _gpu_of(len(self._seats), self._gpus)
+            seat = _Seat(environment, self.threads)
+            self._seats.append(seat)
+        return seat.submit(function, store, *items)
 
-    def close(self) -> None:
-        """End the workers, which have nothing to do or save it now."""
-        self._stop()
+    def reason(self, future: Future[Ends], error: Exception) -> str:
+        """By the exit code of its process, where that died."""
+        (process,) = [each.process for each in self._seats if each.future is future]
+        if process is None or not isinstance(error, BrokenProcessPool):
+            return super().reason(future, error)
+        process.join()
+        code = process.exitcode or 0
+        if code >= 0:
+            return f"its process ended with exit code {code}."
+        name = next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
+        out_of_memory = "; the system may have run out of memory" if name == "SIGKILL" else ""
+        return f"its process was ended by {name}{out_of_memory}."
 
-    def _hand_out(self, waiting: deque[Order]) -> None:
-        busy = [worker for worker in self._workers if worker.order is not None]
-        free = [worker for worker in self._workers if worker.order is None]
-        while waiting and len(busy) < self.jobs:
-            worker = free.pop() if free else self._hire()
-            with suppress(OSError):  # it has died meanwhile; the news will say so
-                worker.pipe.send(waiting[0])
-            worker.order = waiting.popleft()
-            busy.append(worker)
-
-    def _hire(self) -> _Worker:
-        taken = {worker.place for worker in self._workers}
-        place = next(number for number in range(len(taken) + 1) if number not in taken)
-        environment = pinned_threads(self._threads)
-        if self._gpus > 1:
-            environment["CUDA_VISIBLE_DEVICES"] = _gpu_of(place, self._gpus)
-        context = mp.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=work, args=(theirs, self._threads), name=f"calibrant-{place}")
-        with changed_environment(environment):
-            process.start()
-        theirs.close()
-        self._workers.append(_Worker(place, process, ours))
-        return self._workers[-1]
-
-    def _news(self) -> Iterator[Event]:
-        """What the workers say, and that some have died."""
-        pipes: dict[Any, _Worker] = {worker.pipe: worker for worker in self._workers}
-        for pipe in wait(list(pipes)):
-            worker = pipes[pipe]
-            try:
-                event: Event = worker.pipe.recv()
-            except (EOFError, OSError):
-                yield from self._bury(worker)
-                continue
-            if isinstance(event, Ended):
-                worker.order = None
-            yield event
-
-    def _bury(self, worker: _Worker) -> Iterator[Event]:
-        self._workers.remove(worker)
-        worker.pipe.close()
-        worker.process.join()
-        if worker.order is not None:
-            yield Ended(run=worker.order.item.run, state="died", reason=_death(worker.process.exitcode))
-
-    def _stop(self) -> None:
+    def shutdown(self) -> None:
         """Tell all to save and end, and wait for them; a second Ctrl-C does not wait."""
-        workers, self._workers = self._workers, []
-        for worker in workers:
-            worker.process.terminate()
+        seats, self._seats = self._seats, []
         until = time.monotonic() + _GRACE
+        for each in seats:
+            if each.process is not None and not each.future.done():
+                each.process.terminate()
+            each.executor.shutdown(wait=False, cancel_futures=True)
+        processes = [each.process for each in seats if each.process is not None]
         try:
-            for worker in workers:
-                worker.drain(until)
+            for process in processes:
+                process.join(max(0.0, until - time.monotonic()))
         finally:
-            for worker in workers:
-                if worker.process.is_alive():
-                    worker.process.kill()
-                worker.process.join()
-                worker.pipe.close()
+            for process in processes:
+                process.kill()
 
 
-@dataclass(eq=False)
-class _Worker:
-    place: int
-    process: BaseProcess
-    pipe: Any
-    order: Order | None = None
+class _Seat:
+    """Where one process sits, in an executor of its own, so that its death ends no other's run."""
 
-    def drain(self, until: float) -> None:
-        """Wait for the end, reading what it still has to say, lest it wait to be heard."""
-        while self.process.is_alive() and time.monotonic() < until:
-            with suppress(EOFError, OSError):
-                if self.pipe.poll(0.05):
-                    self.pipe.recv()
-                    continue
-            self.process.join(0.05)
+    process: BaseProcess | None = None
+    future: Future[Ends]
+
+    def __init__(self, environment: dict[str, str], threads: int) -> None:
+        self._environment, self._threads = environment, threads
+        self.executor = self._new()
+
+    def submit(self, *call: Any) -> Future[Ends]:
+        """Give it to the process, or to a new one where there is none or it has died."""
+        others = mp.active_children()
+        with changed_environment(self._environment):
+            try:
+                self.future = self.executor.submit(_call, *call)
+            except BrokenProcessPool:
+                self.executor = self._new()
+                self.future = self.executor.submit(_call, *call)
+        self.process = next((each for each in mp.active_children() if each not in others), self.process)
+        return self.future
+
+    def _new(self) -> ProcessPoolExecutor:
+        spawn = mp.get_context("spawn")
+        return ProcessPoolExecutor(1, spawn, initializer=_begin, initargs=(self._threads,))
+
+
+def _begin(threads: int) -> None:
+    """Have the process end when it is told to, and with the driver; a training first saves what it has."""
+    if hasattr(os, "setsid"):
+        with suppress(OSError):
+            os.setsid()  # Ctrl-C in the terminal is for the driver, which tells the workers itself
+    else:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pin_threads(threads)
+    threading.Thread(target=_follow_driver, daemon=True).start()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+
+
+def _follow_driver() -> None:
+    driver = mp.parent_process()
+    if driver is not None:
+        driver.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_GRACE)
+        os._exit(1)
+
+
+def _call(function: Function, store: str, *items: Item) -> Ends:
+    """Call a function; where the driver has gone meanwhile, nobody waits for what it returns."""
+    ends = function(store, *items)
+    driver = mp.parent_process()
+    if driver is not None and not driver.is_alive():
+        os._exit(1)
+    return ends
 
 
 def _gpu_of(place: int, count: int) -> str:
@@ -153,12 +150,3 @@ def _gpu_of(place: int, count: int) -> str:
     seen = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     names = seen if len(seen) == count else [str(number) for number in range(count)]
     return names[place % count]
-
-
-def _death(code: int | None) -> str:
-    if code is not None and code < 0:
-        with suppress(ValueError):
-            name = signal.Signals(-code).name
-            out_of_memory = "; the system may have run out of memory" if name == "SIGKILL" else ""
-            return f"its process was ended by {name}{out_of_memory}."
-    return f"its process ended with exit code {code}."

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from calibrant._math.errors import InputError
-from calibrant._math.worker_processes import available_cores, changed_environment, pin_threads, pinned_threads
-from calibrant_lab.sweep.engines.engine import Ended, Engine, Event, Order
-from calibrant_lab.sweep.engines.perform import absolute, attempt
+from calibrant._math.worker_processes import available_cores, changed_environment, pinned_threads
+from calibrant_lab.sweep.engines.engine import Ends, Engine, Function, Work, refuse_below_one
+from calibrant_lab.sweep.item import Item
 
 _JOBS = 100
 """How many jobs a cluster is given at once where ``jobs`` does not say."""
 _TIMEOUTS = 1000
 """How often a run that outlasts its job is put into the queue again."""
+_GRACE = 30.0
+"""Seconds for which jobs that were cancelled are waited for."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Submitit(Engine):
     """Jobs of Slurm; one that reaches its time limit is queued again, and goes on from its last epoch.
 
@@ -38,132 +40,86 @@ class Submitit(Engine):
         more: Further settings of submitit's executor, such as ``{"slurm_account": "me"}``.
     """
 
-    def __init__(
-        self,
-        *,
-        jobs: int | None = None,
-        cluster: str = "",
-        partition: str = "",
-        minutes: int = 60,
-        runs: int = 1,
-        memory: float = 0,
-        folder: str = "submitit",
-        more: Mapping[str, Any] | None = None,
-    ) -> None:
-        for name, value in (("jobs", 1 if jobs is None else jobs), ("runs", runs), ("minutes", minutes)):
-            if value < 1:
-                raise InputError(f"`{name}` must be at least 1; got {value}.")
-        if cluster not in {"", "slurm", "local"}:
-            raise InputError(f"`cluster` must be slurm or local; got {cluster!r}.")
-        self._wanted, self._cluster, self._runs, self._folder = jobs, cluster, runs, folder
-        self._settings: dict[str, Any] = {"timeout_min": minutes, **(more or {})}
-        if partition:
-            self._settings["slurm_partition"] = partition
-        if memory:
-            self._settings["mem_gb"] = memory
-        self.jobs = jobs or 1
-        self._threads = 1
-        self._running: dict[Any, Sequence[Order]] = {}
+    is_here: ClassVar[bool] = False
 
-    def prepare(self, orders: Sequence[Order]) -> None:
-        """Find the cores that each run needs."""
-        self._threads = max((order.item.task.threads(order.item.settings) for order in orders), default=1)
-        fitting = max(1, available_cores() // self._threads) if self._cluster == "local" else _JOBS
-        self.jobs = self._wanted or min(fitting, max(1, -(-len(orders) // self._runs)))
+    cluster: str = ""
+    partition: str = ""
+    minutes: int = 60
+    runs: int = 1
+    memory: float = 0
+    folder: str = "submitit"
+    more: Mapping[str, Any] | None = None
+    _gpus: int = field(default=0, init=False)
+    _executor: Any = field(default=None, init=False)
+    _submitted: list[Any] = field(default_factory=list[Any], init=False)
 
-    def run(self, orders: Sequence[Order]) -> Generator[Event]:
-        """Queue the runs in arrays of jobs, as others end."""
-        waiting = deque(orders)
-        executor = self._executor(orders)
-        look_every = 0.2 if executor.cluster == "local" else 5.0
-        try:
-            while waiting or self._running:
-                self._queue(executor, waiting)
-                ready = [job for job in self._running if job.done()]
-                for job in ready:
-                    yield from _ends(job, self._running.pop(job))
-                if not ready:
-                    time.sleep(look_every)
-        except BaseException:
-            self.close()
-            raise
+    def __post_init__(self) -> None:
+        refuse_below_one(jobs=self.jobs, runs=self.runs, minutes=self.minutes)
+        if self.cluster not in {"", "slurm", "local"}:
+            raise InputError(f"`cluster` must be slurm or local; got {self.cluster!r}.")
 
-    def close(self) -> None:
+    def _fitting(self, items: Sequence[Item]) -> int:
+        is_local = self.cluster == "local"
+        used = [item for item in items if not is_local or item.task.needs_gpu(item.settings)]
+        self._gpus = max((item.task.gpus(item.settings) for item in used), default=0)
+        return available_cores() // self.threads if is_local else _JOBS
+
+    def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
+        """As a job, which has the face of a future."""
+        return self.submit_all(function, store, [[*items]])[0]
+
+    def submit_all(self, function: Function, store: str, chunks: Sequence[list[Item]]) -> list[Future[Ends]]:
+        """As one array of jobs."""
+        self._executor = self._executor or self._made()
+        work = Work(function, str(Path.cwd()), self.threads)
+        with changed_environment(pinned_threads(self.threads)), self._executor.batch():
+            jobs = [self._executor.submit(work, store, *items) for items in chunks]
+        self._submitted += jobs
+        return jobs
+
+    def wait(self, futures: Collection[Future[Ends]], seconds: float) -> Collection[Future[Ends]]:
+        """By looking now and then, and at Slurm less often."""
+        _ = seconds
+        done = [each for each in futures if each.done()]
+        if not done:
+            time.sleep(0.2 if self._executor.cluster == "local" else 5.0)
+        return done
+
+    def reason(self, future: Future[Ends], error: Exception) -> str:
+        """With the job's log."""
+        _ = error
+        job: Any = future
+        return f"its job {job.job_id} ended as {job.state}; its log is {job.paths.stderr}."
+
+    def shutdown(self) -> None:
         """Cancel what is queued or runs."""
-        running, self._running = list(self._running), {}
-        for job in running:
-            job.cancel(check=False)
-        until = time.monotonic() + 30
-        for job in running:
-            while not job.done() and time.monotonic() < until:
-                time.sleep(0.05)
+        self._executor = None
+        jobs, self._submitted = [each for each in self._submitted if not each.done()], []
+        for each in jobs:
+            each.cancel(check=False)
+        until = time.monotonic() + _GRACE
+        while not all(each.done() for each in jobs) and time.monotonic() < until:
+            time.sleep(0.05)
 
-    def _executor(self, orders: Sequence[Order]) -> Any:
+    def _made(self) -> Any:
         try:
             submitit: Any = import_module("submitit")
         except ImportError as error:
             raise InputError("the engine submitit needs submitit: pip install 'calibrant[slurm]'.") from error
+        settings: dict[str, Any] = {"timeout_min": self.minutes, **(self.more or {})}
+        if self.partition:
+            settings["slurm_partition"] = self.partition
+        if self.memory:
+            settings["mem_gb"] = self.memory
         try:
             executor = submitit.AutoExecutor(
-                folder=Path(self._folder).absolute(),
-                cluster=self._cluster or None,
+                folder=Path(self.folder).absolute(),
+                cluster=self.cluster or None,
                 slurm_max_num_timeout=_TIMEOUTS,
             )
-            gpus = max((order.item.task.gpus(order.item.settings) for order in orders), default=0)
-            if executor.cluster == "local":
-                gpus = max(
-                    (gpus * order.item.task.needs_gpu(order.item.settings) for order in orders), default=0
-                )
             executor.update_parameters(
-                cpus_per_task=self._threads,
-                gpus_per_node=gpus,
-                name="calibrant",
-                **self._settings,
+                cpus_per_task=self.threads, gpus_per_node=self._gpus, name="calibrant", **settings
             )
         except (RuntimeError, NameError, TypeError, ValueError) as error:
             raise InputError(f"submitit refuses: {' '.join(str(error).split())}") from error
         return executor
-
-    def _queue(self, executor: Any, waiting: deque[Order]) -> None:
-        """As many as there is room for, as one array."""
-        chunks: list[list[Order]] = []
-        while waiting and len(self._running) + len(chunks) < self.jobs:
-            chunks.append([absolute(waiting.popleft()) for _ in islice(waiting.copy(), self._runs)])
-        if not chunks:
-            return
-        with changed_environment(pinned_threads(self._threads)):
-            jobs = executor.map_array(Work(self._threads, str(Path.cwd())), chunks)
-        self._running.update(zip(jobs, chunks, strict=True))
-
-
-class Work:
-    """What a job does; queued again where its time is over.
-
-    Args:
-        threads: For each run.
-        folder: In which the sweep was started.
-    """
-
-    def __init__(self, threads: int, folder: str) -> None:
-        self._threads, self._folder = threads, folder
-
-    def __call__(self, orders: Sequence[Order]) -> list[Ended]:
-        """Do the orders."""
-        os.chdir(self._folder)
-        pin_threads(self._threads)
-        return [attempt(order) for order in orders]
-
-    def checkpoint(self, orders: Sequence[Order]) -> Any:
-        """Called by submitit shortly before the end: the same again, which goes on from the last epoch."""
-        submitit: Any = import_module("submitit")
-        return submitit.helpers.DelayedSubmission(self, orders)
-
-
-def _ends(job: Any, orders: Sequence[Order]) -> list[Ended]:
-    """How the runs of a job ended; where the job broke down, all are said to, and the store knows better."""
-    try:
-        ends: list[Ended] = job.results()[0]
-    except Exception:  # submitit's own, whatever its job raised, and what cannot be read
-        reason = f"its job {job.job_id} ended as {job.state}; its log is {job.paths.stderr}."
-        return [Ended(run=order.item.run, state="died", reason=reason) for order in orders]
-    return ends

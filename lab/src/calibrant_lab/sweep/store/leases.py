@@ -8,7 +8,7 @@ import platform
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -22,6 +22,8 @@ EXPIRY = 120.0
 """Seconds of silence after which a lease of another machine has ended; clocks must agree better than that."""
 _BEATS = 6
 """How often a lease is renewed in that time."""
+_NOTE_EVERY = 2.0
+"""Seconds between notes in it of how far the run is, where each costs nothing: in a folder."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,10 @@ class Holder:
     token: str
     time: float
     """When it was renewed."""
+    share: float = 0.0
+    """How far the run was then."""
+    words: str = ""
+    """The same in words."""
 
     @property
     def lapsed(self) -> bool:
@@ -60,6 +66,8 @@ class Leases:
 
     def __init__(self, place: StorePlace) -> None:
         self._place = place
+        self.note_every = EXPIRY / _BEATS if "://" in place.address else _NOTE_EVERY
+        """Seconds between notes of how far a run is."""
 
     def claim(self, run: str, *, lost: Callable[[], None] = lambda: None) -> Lease | None:
         """The lease of a run, or None if another holds it; ``lost`` is called if it is lost later."""
@@ -83,11 +91,14 @@ class Leases:
         holder = self._holder(run, max(numbers)) if numbers else None
         return None if holder is None or holder.lapsed else holder
 
-    def held(self) -> dict[str, Holder]:
-        """All runs that are held."""
-        runs = {name.partition(".")[0] for name in self._place.names(LEASES)}
-        found = {run: self.holder(run) for run in sorted(runs)}
-        return {run: holder for run, holder in found.items() if holder is not None}
+    def held(self, runs: Collection[str] | None = None) -> dict[str, Holder]:
+        """All runs that are held, or those of some."""
+        newest: dict[str, int] = {}
+        for run, number in self._all():
+            newest[run] = max(number, newest.get(run, 0))
+        chosen = sorted(newest if runs is None else newest.keys() & runs)
+        found = {run: self._holder(run, newest[run]) for run in chosen}
+        return {run: each for run, each in found.items() if each is not None and not each.lapsed}
 
     def newest(self, run: str) -> int:
         """The number of the newest lease of a run; 0 if there is none."""
@@ -101,8 +112,12 @@ class Leases:
                     self._place.delete(_name(run, number))
 
     def _numbers(self, run: str) -> list[int]:
+        return [number for each, number in self._all() if each == run]
+
+    def _all(self) -> list[tuple[str, int]]:
+        """Runs and numbers of all leases."""
         found = [name.split(".") for name in self._place.names(LEASES)]
-        return [int(parts[1]) for parts in found if parts[0] == run and len(parts) == 3]
+        return [(parts[0], int(parts[1])) for parts in found if len(parts) == 3]
 
     def _holder(self, run: str, number: int) -> Holder | None:
         """Who holds it by its file; None if that is gone by now."""
@@ -132,12 +147,22 @@ class Lease:
         self._place, self._run, self._number, self._leases, self._lost = place, run, number, leases, lost
         self._token = secrets.token_hex(8)
         self._guard, self._ended = threading.Lock(), False
+        self._share, self._words, self._written = 0.0, "", time.monotonic()
         self.name = _name(run, number)
 
     def content(self) -> bytes:
         """What the file says now."""
         pid = os.getpid()
-        holder = Holder(platform.node(), _machine(), pid, _start_of(pid), self._token, time.time())
+        holder = Holder(
+            platform.node(),
+            _machine(),
+            pid,
+            _start_of(pid),
+            self._token,
+            time.time(),
+            self._share,
+            self._words,
+        )
         return json.dumps(asdict(holder)).encode()
 
     @property
@@ -157,11 +182,18 @@ class Lease:
             self._ended = True
         self._leases.clear(self._run, self._number)
 
+    def note(self, share: float, words: str) -> None:
+        """Have the file say how far the run is, the next time that it is written: soon, or when renewed."""
+        self._share, self._words = share, words
+        if time.monotonic() - self._written > self._leases.note_every:
+            self.renew()
+
     def renew(self) -> None:
         """Say that the holder is alive; or, where another has taken over, tell it so."""
         with self._guard, suppress(OSError):  # the next time will do
             if self._ended:
                 return
+            self._written = time.monotonic()
             if self.is_ours:
                 self._place.write(self.name, self.content())
             else:

@@ -2,49 +2,62 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
-import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
 from calibrant._math.files import said_of, said_of_full_disk
-from calibrant_lab.sweep.engines.engine import Ended, Order, Progress
+from calibrant_lab.sweep.engines.engine import Ended, Ends
 from calibrant_lab.sweep.item import Item
 from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.store.leases import Lease
 from calibrant_lab.sweep.store.result import DamagedResultError
 from calibrant_lab.sweep.store.store import RunSession, Store
-from calibrant_lab.sweep.tasks.task import Outcome, Tell
-
-TellProgress = Callable[[Progress], None]
+from calibrant_lab.sweep.tasks.task import Outcome
 
 _SHOWN = (("error", "error {:.2%}"), ("ece", "ECE {:.2%}"), ("nll", "NLL {:.3f}"))
 
 
+def attempt(store: str, *items: Item) -> Ends:
+    """Perform runs in a worker until it is told to stop; an error that is no run's own is the worker's."""
+    ends: Ends = []
+    for item in items:
+        try:
+            ends.append(perform(store, item, lost=_thread.interrupt_main))
+        except Exception as error:
+            ends.append(_died(item.run, error))
+        except BaseException:  # it was told between two steps of a run that saves nothing itself
+            ends.append(Ended(run=item.run, state="stopped"))
+        if ends[-1].state == "stopped":
+            break
+    return ends
+
+
 def perform(
-    order: Order, tell: TellProgress = lambda _progress: None, *, lost: Callable[[], None] = lambda: None
+    address: str, item: Item, *, outcome: Outcome | None = None, lost: Callable[[], None] = lambda: None
 ) -> Ended:
     """Do a run unless it is done or another is at it, and put its result into the store.
 
     Args:
-        order: What to do.
-        tell: Told how far it is.
+        address: Of the store.
+        item: What to do.
+        outcome: What became of it, where that is known already.
         lost: Called from another thread if the lease is lost, because this machine fell silent; it should
             have the run stopped.
 
     Raises:
         KeyboardInterrupt: Only where the task raises it without having saved; it means to stop.
     """
-    store, item = _store(order.store), order.item
+    store = _store(address)
     lease = store.claim(item.run, lost=lost)
     if lease is None:
         return Ended(run=item.run, state="held")
     with lease, without_warnings():
         if item.run in store:
-            result = _measured(store, item)
+            result = store.result(item.run) if outcome else _measured(store, item)
             if result is not None:
                 return _done(result)
         session = store.begin(item.run)
@@ -52,30 +65,19 @@ def perform(
             store.publish(item.run)
             return _done(store.result(item.run))
         try:
-            outcome = _outcome(order, session, tell)
+            outcome = outcome or _outcome(item, session, lease)
         except KeyboardInterrupt as stop:
             session.keep()
-            return Ended(run=item.run, state="stopped", reason=str(stop) or None)
+            state = "stopped" if lease.is_ours else "held"
+            return Ended(run=item.run, state=state, reason=str(stop) or None)
         return _done(store.finish(item, session, outcome))
 
 
-def attempt(
-    order: Order, tell: TellProgress = lambda _progress: None, *, lost: Callable[[], None] = lambda: None
-) -> Ended:
-    """As :func:`perform`, for a worker: an error that is not the run's own ended the worker."""
-    try:
-        return perform(order, tell, lost=lost)
-    except Exception as error:
-        return died(order, error)
-
-
-def died(order: Order, error: Exception) -> Ended:
+def _died(run: str, error: Exception) -> Ended:
     """The end of a run whose worker an error ended."""
     of_system = isinstance(error, OSError) and (error.strerror or str(error))  # such as: no space left
     said = of_system or traceback.format_exception_only(error)[-1].strip()
-    return Ended(
-        run=order.item.run, state="died", reason=f"{said.rstrip('.')}.", ends_all=_is_full_disk(error)
-    )
+    return Ended(run=run, state="died", reason=f"{said.rstrip('.')}.", ends_all=_is_full_disk(error))
 
 
 def _is_full_disk(error: BaseException | None) -> bool:
@@ -83,19 +85,6 @@ def _is_full_disk(error: BaseException | None) -> bool:
         return False
     full = isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
     return full or _is_full_disk(error.__cause__)
-
-
-def now_and_then(tell: TellProgress, seconds: float) -> TellProgress:
-    """Passes on what it is told unless it did so less than that long ago."""
-    told = 0.0
-
-    def tell_now_and_then(progress: Progress) -> None:
-        nonlocal told
-        if time.monotonic() - told > seconds:
-            told = time.monotonic()
-            tell(progress)
-
-    return tell_now_and_then
 
 
 def _measured(store: Store, item: Item) -> RunResult | None:
@@ -115,22 +104,14 @@ def is_covered(result: RunResult, item: Item) -> bool:
     return result.status != "finished" or item.task.covers(result, item.settings)
 
 
-def give_up(order: Order, reason: str) -> Ended:
+def give_up(address: str, item: Item, reason: str) -> Ended:
     """Record that a run failed whose workers died.
 
     Raises:
         OSError: If the store cannot be written to, which is then why they died; the sweep ends.
     """
-    store, item = _store(order.store), order.item
-    with said_of(order.store, "written to"):
-        lease = store.claim(item.run)
-    if lease is None:
-        return Ended(run=item.run, state="held")
-    with said_of(order.store, "written to"), lease:
-        if item.run in store:
-            return _done(store.result(item.run))
-        outcome = Outcome(status="failed", reason=reason)
-        return _done(store.finish(item, store.begin(item.run), outcome))
+    with said_of(address, "written to"):
+        return perform(address, item, outcome=Outcome(status="failed", reason=reason))
 
 
 @lru_cache(maxsize=4)
@@ -138,12 +119,16 @@ def _store(address: str) -> Store:
     return Store(address)
 
 
-def _outcome(order: Order, session: RunSession, tell: TellProgress) -> Outcome:
+def _outcome(item: Item, session: RunSession, lease: Lease) -> Outcome:
     """What becomes of the run; whatever is wrong with the run itself is an outcome too."""
-    item = order.item
+
+    def tell(share: float, words: str) -> None:
+        session.go_on()
+        lease.note(share, words)
+
     try:
         with said_of_full_disk(session.folder):
-            outcome = item.task.run(item.settings, session.folder, _noting(item.run, session, tell))
+            outcome = item.task.run(item.settings, session.folder, tell)
     except ConvergenceError as error:
         return Outcome(status="diverged", reason=_sentence(error))
     except InputError as error:
@@ -159,14 +144,6 @@ def _outcome(order: Order, session: RunSession, tell: TellProgress) -> Outcome:
             status="failed", reason="the data have changed since the sweep began; start the sweep again."
         )
     return outcome
-
-
-def _noting(run: str, session: RunSession, tell: TellProgress) -> Tell:
-    def noted(share: float, words: str) -> None:
-        session.go_on()
-        tell(Progress(run=run, share=share, words=words))
-
-    return noted
 
 
 def _sentence(error: Exception) -> str:
@@ -186,8 +163,3 @@ def _done(result: RunResult) -> Ended:
         seconds=result.wall_seconds,
         shown=shown,
     )
-
-
-def absolute(order: Order) -> Order:
-    """The order, for a worker that was started in another folder."""
-    return order if "://" in order.store else replace(order, store=str(Path(order.store).absolute()))

@@ -1,0 +1,239 @@
+# pyright: basic
+"""Which calibrator repairs other people's networks?
+
+Outputs of 34 networks that others trained, each judged as it came. On those with all scores every calibrator
+is fitted on one half of the samples and judged on the other, in three divisions. Nothing is trained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import stats
+
+from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
+from papers.analysis import LEVEL, Frames, Tables, mean_ci, ordered
+from papers.calibrators.measure import AS_THEY_CAME, COMPARED, CRITERIA, FOCAL, PLAIN, RIVALS, pair_name
+from papers.calibrators.measure import measure as measure
+
+Z = float(stats.norm.ppf((1 + LEVEL) / 2))
+NAMES = {
+    AS_THEY_CAME: "as they came",
+    PLAIN: "temperature",
+    FOCAL: "focal temperature",
+    "bias-corrected-temperature": "bias-corrected temperature",
+    "ensemble-temperature": "ensemble temperature",
+    "vector": "vector",
+    "matrix": "matrix",
+    "structured-matrix": "structured matrix",
+    "dirichlet": "Dirichlet",
+    "isotonic": "isotonic",
+    "histogram": "histogram",
+    "bayesian-binning": "Bayesian binning",
+}
+"""Calibrators on the page."""
+TITLES = {
+    "nll": "NLL",
+    "brier": "Brier",
+    "ece": "ECE",
+    "classwise": "classwise",
+    "smce": "smCE",
+    "accuracy": "accuracy",
+}
+
+
+def frames(results: Mapping[str, Any]) -> Frames:
+    """``judged`` as they came, ``means`` and ``gains`` by calibrator, ``criteria``, and ``zeros``."""
+    means = pd.DataFrame(_means(results["files"]))
+    return {
+        "judged": pd.DataFrame(_judged(row) for row in results["judged"]),
+        "means": means,
+        "gains": pd.DataFrame(_gains(results, means.set_index(["file", "calibrator"]))),
+        "criteria": pd.DataFrame(_criteria(means.set_index(["file", "calibrator"]))),
+        "zeros": pd.DataFrame(
+            {"file": name, "zeros": of["zeros"]} for name, of in results["exponent"].items()
+        ),
+    }
+
+
+def _judged(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A file as it came; ``value`` is the slope of recalibration less 1, below 0 if over-confident."""
+    found = {name: of["value"] for name, of in row["metrics"].items()}
+    ece, slope = row["metrics"]["ece"], row["metrics"]["slope"]
+    return {
+        "file": row["name"],
+        "kind": row["kind"],
+        "N": row["num_samples"],
+        "C": str(row["num_classes"] or "–"),
+        **found,
+        "low": ece["low"],
+        "high": ece["high"],
+        "by chance": row["null_mean"],
+        "at most by chance": row["null_upper"],
+        "smooth_ece": row["smooth_ece"],
+        "slope_low": slope["low"],
+        "slope_high": slope["high"],
+        "verdict": row["direction"],
+        "fails": ", ".join(row["failing"]),
+        "value": slope["value"] - 1,
+        "standard_error": (slope["high"] - slope["low"]) / (2 * Z),
+    }
+
+
+def _means(files: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Measures of each calibrator on each file, as means over the divisions; NaN where one is infinite."""
+    for name, found in files.items():
+        for calibrator, each in found["calibrators"].items():
+            values = {
+                by: math.nan if None in of or not of else math.fsum(of) / len(of)
+                for by, of in each["measures"].items()
+            }
+            rest = {key: each[key] for key in ("changed", "seconds", "failures")}
+            yield {"file": name, "kind": found["kind"], "calibrator": calibrator, **values, **rest}
+
+
+def _gains(results: Mapping[str, Any], means: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """How much lower measures are after a calibrator than after another, with the error over samples.
+
+    For both temperature scalings it is the larger of two errors, with the fits as they are and fitted again.
+    ``counts`` is what decides about focal temperature scaling: without samples whose true class had a
+    probability of zero, if there are any.
+    """
+    for name, found in results["files"].items():
+        exponent = results["exponent"][name]
+        pairs = [(each, PLAIN) for each in found["calibrators"] if each != PLAIN]
+        pairs += [(FOCAL, rival) for rival in RIVALS if rival in found["calibrators"]]
+        for calibrator, against in pairs:
+            errors = found["errors"][pair_name(calibrator, against)]
+            last = exponent["without_zeros"] if calibrator == FOCAL else None
+            for by in COMPARED:
+                both = calibrator == FOCAL and against == PLAIN
+                key = {"file": name, "measure": by, "calibrator": calibrator, "against": against}
+                error = math.nan if errors[by] is None else errors[by]
+                yield {
+                    **key,
+                    "before": means.loc[(name, against), by],
+                    "value": means.loc[(name, against), by] - means.loc[(name, calibrator), by],
+                    "standard_error": max(error, exponent["refit_errors"][by]) if both else error,
+                    "counts": last is None,
+                }
+                if last is not None:
+                    kept = last["over"][against][by]
+                    error = max(kept["error"], last["refit_errors"][by]) if both else kept["error"]
+                    alone = {"before": kept["before"], "value": kept["gain"], "standard_error": error}
+                    yield {**key, **alone, "counts": True}
+
+
+def _criteria(means: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """By how much a measure changes if a temperature is fitted by it instead of by NLL; files are samples."""
+    pairs = [*((by, by) for by in CRITERIA[1:]), ("ece", "nll")]
+    for file in means.index.unique("file"):
+        for calibrator in (PLAIN, FOCAL):
+            for by, judged in pairs:
+                text = f'{calibrator}(objective="{by}")'
+                if (file, text) not in means.index:
+                    continue
+                ratio = means.loc[(file, text), judged] / means.loc[(file, calibrator), judged]
+                key = {"file": file, "seed": file, "calibrator": calibrator, "by": by, "measure": judged}
+                if ratio > 0:
+                    yield {**key, "change": 100 * (ratio - 1), "value": math.log(ratio)}
+
+
+def tables(found: Frames) -> Tables:
+    """Calibrators on the page; every file, gain and criterion for whoever asks."""
+    gains = found["gains"].query("standard_error == standard_error")
+    both = zip(gains.value, Z * gains.standard_error, strict=True)
+    gains = gains.assign(gain=[f"{value:+.4f} ± {half:.4f}" for value, half in both])
+    files = found["means"].set_index(["file", "calibrator"])
+    shown = files[list(TITLES)].set_axis(list(TITLES.values()), axis=1).map("{:.4f}".format)
+    seconds = files.seconds.map("{:.3f}".format)
+
+    def wide(where: str, *key: str) -> pd.DataFrame:
+        return gains.query(where).pivot(index=["file", *key], columns="measure", values="gain").fillna("–")
+
+    return {
+        "short": _short(found),
+        "judged": _judged_table(found["judged"]),
+        "files": shown.assign(changed=files.changed.map("{:.2%}".format), seconds=seconds).replace(
+            "nan", "–"
+        ),
+        "gains": wide(
+            f"against == '{PLAIN}' and calibrator != '{FOCAL}' and measure != 'brier'", "calibrator"
+        ),
+        "exponent": wide(f"against == '{PLAIN}' and calibrator == '{FOCAL}'", "counts"),
+        "rivals": wide(f"against != '{PLAIN}'", "counts", "against"),
+        "zeros": found["zeros"].set_index("file"),
+        "criteria": _criteria_table(found["criteria"]),
+    }
+
+
+def _short(found: Frames) -> pd.DataFrame:
+    """Calibrators against temperature scaling: files on which the NLL is lower or higher beyond noise."""
+    against = found["gains"].query(f"against == '{PLAIN}' and counts").copy()
+    sure = against.value.abs() > Z * against.standard_error
+    against["side"] = (against.value > 0).map({True: "lower", False: "higher"}).where(sure, "undecided")
+    against["change"] = -100 * against.value / against.before
+    rows = dict[str, dict[str, str]]()
+    for name, of in ordered(against, "calibrator", NAMES).groupby("calibrator", observed=True):
+        nll, ece = (of[of.measure.eq(by) & of.value.notna()] for by in ("nll", "ece"))
+        counts = nll.side.value_counts()
+        inside = found["means"][found["means"].calibrator.map(NAMES).eq(name)]
+        rows[str(name)] = {
+            "files": str(len(ece)),
+            "NLL lower / higher / undecided": " / ".join(
+                str(counts.get(side, 0)) for side in ("lower", "higher", "undecided")
+            ),
+            "NLL, %": f"{nll.change.median():+z.1f}",
+            "ECE, %": f"{ece.change.median():+z.1f}",
+            "decisions changed, %": f"{100 * inside.changed.median():.1f}",
+        }
+    return pd.DataFrame(rows).T.rename_axis("calibrator")
+
+
+def _judged_table(judged: pd.DataFrame) -> pd.DataFrame:
+    """All numbers of the files as they came."""
+    found = judged.set_index("file")
+    coarse = found[["accuracy", "nll"]].map("{:.3f}".format)
+    fine = found[
+        ["ece", "by chance", "at most by chance", "adaptive_ece", "classwise_ece", "smce", "smooth_ece"]
+    ]
+    slope = found[["slope", "slope_low", "slope_high"]].map("{:.3f}".format)
+    ends = found[["low", "high"]].map("{:.4f}".format)
+    told = found[["kind", "N", "C", "verdict", "fails"]]
+    return pd.concat([told, coarse, fine.map("{:.4f}".format), ends, slope], axis=1).replace("nan", "–")
+
+
+def _criteria_table(criteria: pd.DataFrame) -> pd.DataFrame:
+    """Changes in per cent, and their means over files."""
+    keys = ["calibrator", "file", "by", "measure"]
+    wide = criteria.set_index(keys).change.map("{:+.1f}".format).unstack([2, 3]).fillna("–")
+    for calibrator, of in criteria.groupby("calibrator"):
+        for column in wide.columns:
+            mean, half = mean_ci(of[of.by.eq(column[0]) & of.measure.eq(column[1])].change)
+            wide.loc[(calibrator, "mean over the files"), column] = f"{mean:+.1f} ± {half:.1f}"
+    return wide
+
+
+def figures(found: Frames) -> dict[str, Figure]:
+    """ECE of every file as it came, with its interval, beside what chance alone gives."""
+    judged = found["judged"].sort_values("ece").reset_index(drop=True)
+    figure = Figure(figsize=(8.4, 6.4), layout="constrained")
+    ax = figure.subplots()
+    colours = judged.value.lt(0).map({True: VERMILLION, False: BLUE})
+    for colour, name in (
+        (VERMILLION, "over-confident (slope below 1)"),
+        (BLUE, "under-confident (slope above 1)"),
+    ):
+        part = judged[colours.eq(colour)]
+        ax.hlines(part.index, 100 * part.low, 100 * part.high, color=colour, linewidth=1)
+        ax.plot(100 * part.ece, part.index, "o", color=colour, markersize=4, label=name)
+    ax.plot(100 * judged["at most by chance"], judged.index, "|", color=GREY, label="95 % quantile by chance")
+    ax.set_yticks(judged.index, [PurePath(each).stem.rpartition("__")[2] for each in judged.file], fontsize=7)
+    ax.set(xlabel="ECE in % as it came", xlim=(0, None))
+    ax.legend(loc="lower right")
+    return {"calibrators.svg": figure}

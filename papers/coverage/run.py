@@ -1,0 +1,282 @@
+# pyright: basic
+"""Can you trust the intervals and alarms?
+
+Test sets whose true error is known are judged as ``calibrant evaluate`` judges them: simulated ones, and real
+confidences with labels redrawn. Streams of a calibrated model, and of one that changes, are monitored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from calibrant.evaluation.measured_coverage import FILE
+from calibrant.evaluation.resampling.intervals import wilson_interval
+from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
+from papers.analysis import Frames, Tables
+from papers.coverage.measure import measure as measure
+
+TITLES = {
+    "ece": "ECE",
+    "classwise_ece": "class-wise ECE",
+    "smce": "smCE",
+    "adaptive_ece": "adaptive ECE",
+    "l2_ece": "L2 ECE",
+    "mce": "MCE",
+    "kolmogorov_smirnov": "KS error",
+    "over_confidence_error": "over-confidence error",
+    "under_confidence_error": "under-confidence error",
+    "smooth_ece": "smECE",
+}
+AIMED_AT = ("ECE", "class-wise ECE", "smCE")
+"""Whose intervals and false alarms are held against the aims."""
+MOST_MISSED, MEAN_MISSED = 0.09, 0.06
+MOST_ALARMS, MEAN_ALARMS = 0.08, 0.055
+"""The aims, as in ``claims.toml``: in every cell and on average."""
+FEWEST = 100
+"""Sets of a cell that is shown by itself on the page."""
+ENOUGH = 40
+"""Sets of a cell that is told by itself in reports."""
+
+
+def frames(results: Mapping[str, Any]) -> Frames:
+    """``cells`` and ``changes`` by error, ``alarms`` where the truth is stated, means, and the monitor's.
+
+    A ``value`` is the share of sets that miss the truth or raise an alarm. Its ``standard_error`` is that
+    under the aim, so that a test by it is Wilson's.
+    """
+    cells, changes = pd.DataFrame(_cells(results["cells"])), pd.DataFrame(_changes(results["changes"]))
+    alarms = pd.DataFrame(_alarms(results["cells"]))
+    quiet, monitored = results["monitoring"]["quiet"], results["monitoring"]
+    streams = pd.DataFrame(
+        {"alarm": name, "value": of["alarms"] / of["streams"], "sets": of["streams"]}
+        for name, of in quiet.items()
+    )
+    return {
+        "cells": with_error(cells, MOST_MISSED),
+        "means": with_error(_means(cells.assign(covered=cells.plain, sets=cells.plain_sets)), MEAN_MISSED),
+        "alarms": with_error(alarms, MOST_ALARMS),
+        "mean_alarms": with_error(_pooled(alarms, "who"), MEAN_ALARMS),
+        "changes": with_error(changes, MEAN_MISSED),
+        "mean_changes": with_error(_means(changes), MEAN_MISSED),
+        "streams": with_error(streams, monitored["false_alarms"]),
+        "delays": pd.DataFrame(monitored["changed"]),
+    }
+
+
+def with_error(shares: pd.DataFrame, aim: float) -> pd.DataFrame:
+    """Shares of so many sets, with their standard error if the aim were the truth."""
+    return shares.assign(standard_error=np.sqrt(aim * (1 - aim) / shares.sets))
+
+
+def calibrated(cell: Mapping[str, Any]) -> bool:
+    """Whether the predictions state the truth."""
+    return cell["scale"] == 1 or cell["stated"] == "the truth"
+
+
+def _place(cell: Mapping[str, Any]) -> dict[str, Any]:
+    source = f"s = {cell['scale']:g}" if cell["file"] is None else f"{cell['file']}, {cell['stated']}"
+    return {"K": cell["classes"], "n": cell["samples"], "source": source, "scale": cell["scale"]}
+
+
+def _cells(cells: list[Any]) -> Iterator[dict[str, Any]]:
+    """Errors of cells. Where the truth is stated, sets that were judged without intervals count, too.
+
+    There an interval covers exactly where its error does not count as real.
+    """
+    for number, cell in enumerate(cells):
+        further = cell.get("further", {"sets": 0, "real": {}})
+        for key, of in cell["errors"].items():
+            more = further["sets"] if key in further["real"] else 0
+            covered = of["covered"] * of["sets"] + more - (further["real"][key] if more else 0)
+            centred = of["centred"] or {}
+            yield {
+                **_place(cell),
+                "cell": number,
+                "error": TITLES[key],
+                "covered": covered / (of["sets"] + more),
+                "value": 1 - covered / (of["sets"] + more),
+                "sets": of["sets"] + more,
+                "plain": of["covered"],
+                "plain_sets": of["sets"],
+                **{name: of[name] for name in ("above", "below", "width", "without_chance", "truth")},
+                "found": of["value"],
+                "centred": centred.get("covered", math.nan),
+                "centred_sets": centred.get("sets", 0),
+                "wider": centred["inverted_width"] / centred["width"] if centred.get("width") else math.nan,
+            }
+
+
+def _alarms(cells: list[Any]) -> Iterator[dict[str, Any]]:
+    """Where the truth is stated: the share of sets whose error counts as real, or whose verdict fails."""
+    for number, cell in enumerate(cells):
+        if not calibrated(cell):
+            continue
+        further = cell.get("further", {"sets": 0, "real": {}, "verdict": 0})
+        key = {**_place(cell), "cell": number}
+        for name, of in cell["errors"].items():
+            more = further["sets"] if name in further["real"] else 0
+            real = of["real"] * of["sets"] + further["real"].get(name, 0)
+            sets = of["sets"] + more
+            yield {**key, "who": TITLES[name], "value": real / sets, "sets": sets}
+        sets = cell["sets"] + further["sets"]
+        blamed = cell["verdict"]["alarms"] * cell["sets"] + further["verdict"]
+        yield {**key, "who": "verdict", "value": blamed / sets, "sets": sets}
+
+
+def _changes(cells: list[Any]) -> Iterator[dict[str, Any]]:
+    for number, cell in enumerate(cells):
+        another = ", another" if cell["model"] else ""
+        place = {
+            "K": cell["classes"],
+            "n": cell["samples"],
+            "s": f"{cell['before']:g} → {cell['after']:g}{another}",
+        }
+        for key, of in cell["errors"].items():
+            told = {name: of[name] for name in ("sets", "width", "truth", "clear")}
+            found = {"covered": of["covered"], "value": 1 - of["covered"], "found": of["value"]}
+            yield {**place, "cell": number, "error": TITLES[key], **found, **told}
+
+
+def _means(shares: pd.DataFrame) -> pd.DataFrame:
+    """Means over cells, each counting alike; as exact as with ``sets`` dealt out evenly."""
+
+    def mean(of: pd.DataFrame) -> pd.Series:
+        alike = of.sets.nunique() == 1
+        covered = (of.covered * of.sets).sum() / of.sets.sum() if alike else of.covered.mean()
+        return pd.Series(
+            {"covered": covered, "value": 1 - covered, "sets": round(len(of) ** 2 / (1 / of.sets).sum())}
+        )
+
+    means = shares.groupby("error")[["covered", "sets"]].apply(mean)
+    return means.reindex([title for title in TITLES.values() if title in means.index]).reset_index()
+
+
+def _pooled(shares: pd.DataFrame, *by: str, value: str = "value", sets: str = "sets") -> pd.DataFrame:
+    """All sets together."""
+    sums = shares.assign(value=shares[value] * shares[sets], sets=shares[sets])
+    sums = pd.DataFrame(sums.groupby(list(by), sort=False)[["value", "sets"]].sum()).query("sets > 0")
+    return sums.assign(value=sums.value / sums.sets).reset_index()
+
+
+def shown(frame: pd.DataFrame, column: str = "value") -> list[str]:
+    """Shares with Wilson's 95 % intervals.
+
+    Example:
+        >>> shown(pd.DataFrame({"value": [0.95], "sets": [500]}))
+        ['0.950 (0.927–0.966)']
+    """
+    both = list(zip(frame[column], frame.sets, strict=True))
+    ends = [wilson_interval(value, int(sets), 0.95) for value, sets in both]
+    return [f"{value:.3f} ({low:.3f}–{high:.3f})" for (value, _), (low, high) in zip(both, ends, strict=True)]
+
+
+def tables(found: Frames) -> Tables:
+    """Errors on the page, and delays; every cell for whoever asks."""
+    cells, changes = found["cells"], found["changes"]
+    digits = {
+        **dict.fromkeys(("above", "below"), 3),
+        **dict.fromkeys(("width", "found", "without_chance", "truth"), 4),
+    }
+    told = cells[["error", "K", "n", "source", "sets"]].assign(coverage=shown(cells, "covered"))
+    scales = _pooled(cells, "error", "scale", value="covered")
+    centred = _pooled(cells, "error", "scale", value="centred", sets="centred_sets").assign(
+        error=lambda of: of.error + ", centred"
+    )
+    scales = pd.concat([scales, centred])
+    return {
+        "short": _short(found),
+        "delays": _delays(found["delays"]),
+        "monitor": found["streams"][["alarm", "value"]].round(3).set_index("alarm"),
+        "cells": told.assign(**{name: cells[name].map(f"{{:.{d}f}}".format) for name, d in digits.items()}),
+        "scales": scales.assign(coverage=shown(scales)).pivot(
+            index="error", columns="scale", values="coverage"
+        ),
+        "alarms": found["alarms"][["who", "K", "n", "source"]].assign(share=shown(found["alarms"])),
+        "changes": changes[["error", "K", "n", "s", "sets"]].assign(
+            coverage=shown(changes, "covered"),
+            width=changes.width.map("{:.4f}".format),
+            found=changes.found.map("{:+z.4f}".format),
+            truth=changes.truth.map("{:+z.4f}".format),
+            clear=changes.clear.map("{:.2f}".format),
+        ),
+    }
+
+
+def _short(found: Frames) -> pd.DataFrame:
+    """Coverage and false alarms of each error."""
+    cells, alarms = found["cells"].groupby("error"), found["alarms"].groupby("who")
+    centred = _pooled(found["cells"], "error", value="centred", sets="centred_sets")
+    columns = {
+        "lowest cell": cells.covered.min().where(cells.sets.min() >= FEWEST),
+        "false alarms": found["mean_alarms"].set_index("who").value,
+        "highest cell": alarms.value.max().where(alarms.sets.min() >= FEWEST),
+        "of differences": found["mean_changes"].set_index("error").covered,
+        "of the bootstrap": centred.set_index("error").value,
+    }
+    table = pd.DataFrame(columns).reindex(found["means"].error).map("{:.3f}".format).replace("nan", "–")
+    table.insert(0, "coverage", shown(found["means"], "covered"))
+    return table
+
+
+def _delays(delays: pd.DataFrame) -> pd.DataFrame:
+    """Samples until half of the streams raise an alarm, beside a test that knows what changes and when."""
+    low, high = delays.median_interval.str[0], delays.median_interval.str[1]
+    return pd.DataFrame(
+        {
+            "true log-odds": delays.change,
+            "changed at look": delays["at"].map("{:,}".format),
+            "delay": [f"{d} ({a} to {b})" for d, a, b in zip(delays.median_delay, low, high, strict=True)],
+            "told test": delays.fixed_test.map("{:.0f}".format),
+            "ratio": (delays.median_delay / delays.fixed_test).map("{:.1f}".format),
+        }
+    ).set_index(["true log-odds", "changed at look"])
+
+
+def packaged(results: Mapping[str, Any]) -> dict[Path, Any]:
+    """What reports quote, by file: lowest, highest and mean coverage of errors, and of differences."""
+    found = frames(results)
+    cells = found["cells"].assign(counted=found["cells"].plain_sets)
+    changes = found["changes"].assign(counted=found["changes"].sets)
+    values = _quoted(cells, found["means"]), _quoted(changes, found["mean_changes"])
+    return {FILE: {"level": results["setting"]["level"], "values": values[0], "changes": values[1]}}
+
+
+def _quoted(cells: pd.DataFrame, means: pd.DataFrame) -> dict[str, Any]:
+    quoted, keys = dict[str, Any](), {title: key for key, title in TITLES.items()}
+    for error, average in zip(means.error, means.covered, strict=True):
+        of = cells[cells.error.eq(error)]
+        enough = of.counted.min() >= ENOUGH
+        quoted[keys[error]] = {
+            "average": round(float(average), 4),
+            "lowest": round(float(of.covered.min()), 4) if enough else None,
+            "highest": round(float(of.covered.max()), 4) if enough else None,
+            "cells": len(of),
+            "sets": int(of.counted.sum()),
+        }
+    return quoted
+
+
+def figures(found: Frames) -> dict[str, Figure]:
+    """Coverage of every cell by how wrong the model is, of the intervals and of the centred bootstrap."""
+    figure = Figure(figsize=(8.4, 3.2), layout="constrained")
+    cells = found["cells"].assign(place=found["cells"].scale.map("{:g}".format).replace("nan", "real"))
+    places = list(dict.fromkeys(cells.place))
+    for ax, error in zip(figure.subplots(1, len(AIMED_AT), sharey=True), AIMED_AT, strict=True):
+        of = cells[cells.error.eq(error)]
+        at = of.place.map(places.index) + 0.05 * (of.groupby("place").cumcount() % 7 - 3)
+        ax.axhline(0.95, color=GREY, linewidth=0.8)
+        ax.plot(at, of.covered, "o", color=BLUE, markersize=3, label="calibrant's interval")
+        means = of.groupby("place").centred.mean().reindex(places)
+        ax.plot(range(len(places)), means, "D", color=VERMILLION, markersize=4, label="bootstrap (mean)")
+        ax.set_xticks(range(len(places)), places)
+        ax.set(title=error, xlabel="logits times", ylim=(0, 1.02))
+    figure.axes[0].set(ylabel="share of intervals that cover")
+    figure.axes[0].legend(loc="lower right")
+    return {"coverage.svg": figure}
