@@ -26,7 +26,14 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--keep", action="store_true", help="add the runs to papers/NAME, and write its page")
     parser.add_argument("--page", action="store_true", help="run nothing: write papers/NAME/page.md again")
-    parser.add_argument("--claims", type=Path, metavar="FILE", help="write every test of every claim (.csv)")
+    parser.add_argument(
+        "--claims",
+        nargs="?",
+        const=Path(),
+        type=Path,
+        metavar="FILE",
+        help="write papers/claims.md again, or every test of every claim into a file (.csv, .parquet)",
+    )
     return parser
 
 
@@ -34,8 +41,9 @@ def main(words: list[str] | None = None) -> None:
     """Do what was asked for."""
     given = arguments().parse_args(words)
     if given.claims is not None:
-        studies.every_row().to_csv(given.claims, index=False, float_format="%.6g")
-        print(given.claims)
+        from papers import every_claim
+
+        print(every_claim.write(given.claims if given.claims.name else None))
     elif given.name is None:
         for name in studies.names():
             print(f"{name:22}{studies.summary(name)}")

@@ -34,10 +34,16 @@ PAPERS: Mapping[str, str] = {
     "own": "our own question",
 }
 """Who makes a claim."""
+TAGS = ("reduction", "network", "data", "tuning", "criterion")
+"""What may keep a study from deciding a claim."""
+PLACES = ("setting", "data", "images", "way", "convention", "network", "file", "samples", "features")
+PLACES += ("group", "kind", "source")
+"""Columns that tell apart what a claim is asked of."""
 SLOT = re.compile(r"(<!-- (?:table|claims) ?([\w-]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 CODE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|<details>.*?</details>", re.DOTALL)
 """What a page holds beside prose: code, targets of links, and what is folded away."""
 NUMBER = re.compile(r"\d+\.\d+|\.\d+")
+NUMERIC = re.compile(r"[-+±]?\d|–")
 
 
 # ------------------------------------------------------------------------------------------- results
@@ -196,16 +202,20 @@ def read_claims(study: str) -> list[dict[str, Any]]:
     selects rows, ``by`` names the columns with a test for each group, ``all_of`` those of ``by`` whose
     groups must hold together. ``compare`` is a column of which ``pairs`` names two values, whose
     difference is tested. A frame with a column ``standard_error`` has one row in each group. ``than`` is the
-    bound (default 0; for ``within`` two). ``open`` says why the study cannot decide the claim. ``scale`` and
-    ``unit`` are for display.
+    bound (default 0; for ``within`` two). ``open`` says why the study cannot decide the claim, as
+    ``"tag: reason"``, where the tag is one of ``TAGS``. ``setting`` says what it is asked of; at the top of
+    the file it is said for all claims. ``scale`` and ``unit`` are for display. What means the same in several
+    studies has the same ``id``.
     """
     path = HERE / study / "claims.toml"
     if not path.is_file():
         return []
-    claims = tomllib.loads(path.read_text(encoding="utf-8")).get("claim", [])
+    file = tomllib.loads(path.read_text(encoding="utf-8"))
+    default = {"setting": file.get("setting", study.replace("_", " "))}
+    claims = [default | claim for claim in file.get("claim", [])]
     known = {
         *("id", "text", "paper", "section", "frame", "value", "where", "by", "all_of", "compare", "pairs"),
-        *("expect", "than", "open", "scale", "unit"),
+        *("expect", "than", "open", "setting", "scale", "unit"),
     }
     for claim in claims:
         missing = {"id", "text", "paper", "frame", "expect"} - claim.keys()
@@ -248,7 +258,10 @@ def _tests_of(claim: Mapping[str, Any], frame: pd.DataFrame) -> Iterable[dict[st
             ]
         for test in tests:
             group = ", ".join(str(test[name]) for name in by if name in test)
-            yield {**label, **pairing, "group": group, **test}
+            places = [test[name] for name in PLACES if name in test]
+            words = [f"{each:,}" if isinstance(each, int) else str(each) for each in places]
+            asked_of = ", ".join(filter(None, (claim["setting"], *words)))
+            yield {**label, **pairing, "group": group, "asked_of": asked_of, **test}
 
 
 def _groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterable[tuple[tuple[Any, ...], pd.DataFrame]]:
@@ -314,22 +327,29 @@ def claims_table(rows: pd.DataFrame) -> pd.DataFrame:
                     str(count.get(word, 0)) for word in ("holds", "does not hold", "undecided")
                 ),
                 "effect": f"{' to '.join(ends) or '–'} {one.unit}".strip(),
-                "verdict": f"{status(of)}{f': {one.open}' if status(of) == 'not testable here' else ''}",
+                "verdict": f"{status(of)}{f': {_reason(one.open)}' if of.open.ne('').all() else ''}",
             }
         )
     return pd.DataFrame(found).set_index("claim")
+
+
+def _reason(left_open: str) -> str:
+    """Why a claim is left open, without the tag by which all claims are listed."""
+    return left_open.partition(": ")[2] or left_open
 
 
 # ------------------------------------------------------------------------------------------- pages
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """A table in Markdown, its index as the first columns."""
+    """A table in Markdown, its index as the first columns; columns of numbers are to the right."""
     named = table.index.names if any(table.index.names) else [""]
     flat = table.reset_index() if any(table.index.names) else table.reset_index(names="")
     heads = [" ".join(str(part) for part in _parts(name) if str(part)) for name in flat.columns]
-    lines = [heads, ["---"] * len(named) + ["---:"] * (len(heads) - len(named))]
-    lines += [[str(cell) for cell in row] for row in flat.itertuples(index=False)]
+    rows = [[str(cell) for cell in row] for row in flat.itertuples(index=False)]
+    columns = list(zip(*rows, strict=True))[len(named) :]
+    ruler = ["---:" if all(map(NUMERIC.match, column)) else "---" for column in columns]
+    lines = [heads, ["---"] * len(named) + (ruler or ["---"] * (len(heads) - len(named))), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -27,7 +27,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
 from calibrant._math.text_form import named
 from calibrant_lab.sweep.kept_runs import content_of, keep, runs_in, united
-from papers.analysis import HERE, content, filled, verdicts
+from papers.analysis import HERE, adjusted, content, filled, verdicts
 
 DIGITS = 6
 """Digits of the numbers in ``results.json`` that count."""
@@ -106,14 +106,18 @@ def write(name: str, folder: Path, results: Mapping[str, Any] | None = None) -> 
 
 
 def every_row() -> pd.DataFrame:
-    """The tests of all claims of all studies, with q: p adjusted over the decided claims of each paper."""
-    from papers.analysis import adjusted
+    """The tests of all claims of all studies, with q: p adjusted over the decided claims of each paper.
 
+    Tests that two studies share count once, and have one q.
+    """
     rows = pd.concat([rows_of(name) for name in names()], ignore_index=True)
-    counted = rows[rows.open.eq("")].drop_duplicates(["paper", "estimate", "low", "n"])
+    test = ["paper", "estimate", "low", "n"]
+    counted = rows[rows.open.eq("")].drop_duplicates(test)
     for method, column in (("bh", "q"), ("by", "q_any_dependence")):
         found = counted.groupby("paper", group_keys=False).p.apply(adjusted, method)
-        rows[column] = found.reindex(rows.index)
+        known = counted[test].assign(**{column: found})
+        rows = rows.merge(known, how="left", on=test)
+        rows.loc[rows.open.ne(""), column] = float("nan")
     return rows
 
 

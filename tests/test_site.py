@@ -22,7 +22,7 @@ from pages import DOCS, run_blocks, tool
 
 ROOT = Path(__file__).parents[1]
 MOST_WORDS = 1200
-LONG = ("reference/", "results/", "benchmarks.md", "explanation/claims.md")
+LONG = ("reference/", "results/", "benchmarks.md")
 """Pages that are looked things up in, or list what was measured."""
 OFF_THE_SITE = ("decisions/", "how-to/cluster/")
 PAGES = sorted(
@@ -66,6 +66,8 @@ def test_old_addresses_lead_to_pages(tmp_path) -> None:
     moved = redirects.moved(DOCS)
     there = {re.sub(r"(^|/)(index|README)$", "", name.removesuffix(".md")) for name in PAGES}
     made = {f"project/{name}" for name in ("changelog", "contributing", "security")}
+    studies = tool("site/studies")
+    made |= {name.removesuffix(".md") for name in (studies.CLAIMS, *map(studies.address, studies.pages()))}
     assert not set(moved) & there
     assert {new.partition("#")[0].rstrip("/") for new in moved.values()} <= there | made
     config = SimpleNamespace(docs_dir=str(DOCS), site_dir=str(tmp_path))
@@ -76,6 +78,23 @@ def test_old_addresses_lead_to_pages(tmp_path) -> None:
         (tmp_path / new.partition("#")[0] / "index.html").write_text("new")
     redirects.on_post_build(config=config)
     assert 'url=../../start/quickstart/"' in (tmp_path / "start/ten-minutes/index.html").read_text()
+
+
+def test_studies_are_on_the_site() -> None:
+    """Each with its figures, and links that lead to pages of the site or to files of the repository."""
+    studies = tool("site/studies")
+    assert len(studies.pages()) > 15
+    for own in studies.pages():
+        page = studies.address(own)
+        text = studies.relinked((ROOT / own).read_text(encoding="utf-8"), own, page)
+        for target in re.findall(r"\]\(([^)#\s]+)\)", text):
+            there = (DOCS / Path(page).parent / target).resolve()
+            known = [
+                ROOT / "docs" / studies.address(each.relative_to(ROOT)) for each in ROOT.glob("papers/*/*.*")
+            ]
+            assert there.exists() or there in known or there == DOCS / studies.CLAIMS, (own, target)
+    nav = studies.on_config(SimpleNamespace(nav=[{"Studies": ["results/*"]}])).nav
+    assert "results/sum-or-mean.md" in nav[0]["Studies"]
 
 
 def test_every_decision_is_listed() -> None:
@@ -215,7 +234,9 @@ def test_the_site_has_every_page(site: tuple[Path, str]) -> None:
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
-@pytest.mark.parametrize("page", ["", "start/which-calibrator/", "reference/api/metrics/"])
+@pytest.mark.parametrize(
+    "page", ["", "start/which-calibrator/", "reference/api/metrics/", "results/claims/", "results/"]
+)
 def test_pages_in_a_browser(page: str, site: tuple[Path, str], tmp_path) -> None:
     """Narrow and wide: nothing is cut off, no picture is missing, and nothing comes from elsewhere."""
     assert CHROMIUM is not None

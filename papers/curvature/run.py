@@ -163,6 +163,10 @@ def figures(found: Frames) -> dict[str, Figure]:
     for ax in panels[:, 0]:
         ax.set_ylabel("test ECE in %")
     figure.legend(
-        *panels[0, 0].get_legend_handles_labels(), ncols=7, fontsize="x-small", loc="outside lower center"
+        *panels[0, 0].get_legend_handles_labels(),
+        ncols=7,
+        fontsize="small",
+        columnspacing=1,
+        loc="outside lower center",
     )
     return {"curvature.svg": figure}

@@ -116,6 +116,8 @@ def figures(found: Frames) -> dict[str, Figure]:
         )
     left.set(xlabel="features per sample (800 samples)", ylabel="overconfidence on new samples, points")
     left.legend(fontsize="x-small", ncols=2, loc="lower right")
+    for ax in (left, right):
+        ax.set_xticks([0, 0.05, 0.1, 0.15, 0.2])
     means = [
         (load, *mean_ci(rows.value)) for (load, _), rows in found["exponents"].groupby(["load", "samples"])
     ]

@@ -81,7 +81,7 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """The page; results and the changelog come after guides and reference in a search."""
-    if page.file.src_uri.startswith(("results/", "project/", "explanation/claims")):
+    if page.file.src_uri.startswith(("results/", "project/")):
         page.meta.setdefault("search", {"boost": 0.2})
     return markdown
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 MOVED = {
+    "explanation/claims": "results/claims",
     "explanation/scale": "how-to/very-large-tables",
-    "explanation/what-to-use": "explanation",
+    "explanation/what-to-use": "results",
     "explanation/properness": "explanation/decomposition",
     "how-to/command-line": "how-to/your-own-files",
     "how-to/chest-x-rays": "how-to/medical-imaging",
@@ -24,6 +25,12 @@ MOVED = {
     "moving/torch-uncertainty": "comparison",
     "moving/torchmetrics": "comparison",
     "project": "project/contributing",
+    "results/fashion-mnist": "results/losses",
+    "results/gpu-runs": "results/repeats",
+    "results/long-tail": "results/losses",
+    "results/monitoring": "results/coverage",
+    "results/prediction-files": "results/calibrators",
+    "results/verdicts": "results/claims",
     "start/everything": "how-to/your-own-files",
     "start/faq": "start/reading-a-report",
     "start/glossary": "reference/glossary",
@@ -45,8 +52,11 @@ PAGE = """<!DOCTYPE html>
 
 def moved(docs: Path) -> dict[str, str]:
     """Every old address and the new one; decisions are in the repository, not on the site."""
+    there = {f"results/{path.stem}" for path in (docs / "results").glob("*.md")}
     names = [f"decisions/{path.stem}" for path in sorted((docs / "decisions").glob("0*.md"))]
-    return {old: f"{new}/" for old, new in MOVED.items()} | dict.fromkeys(["decisions", *names], DECISIONS)
+    return {old: f"{new}/" for old, new in MOVED.items() if old not in there} | dict.fromkeys(
+        ["decisions", *names], DECISIONS
+    )
 
 
 def on_post_build(*, config: Any) -> None:

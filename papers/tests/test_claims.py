@@ -1,0 +1,133 @@
+"""The page of claims: computed from the tests of all studies, short, and each of its proofs has its test."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from calibrant_lab.sweep.published import facts
+from papers import every_claim, studies
+from papers.analysis import HERE, TAGS, read_claims
+
+ROOT = HERE.parent
+MOST_WORDS, MOST_IN_CELL, MOST_IN_CLAIM = 2500, 30, 15
+VERDICTS = {"Confirmed", "Contradicted", "Only in some settings", "Inconclusive", "Not testable here"}
+OF_PROOFS = {"holds", "false", "with a condition", "answered"}
+
+
+@functools.cache
+def rows() -> pd.DataFrame:
+    """Every test of every claim."""
+    return every_claim.tests()
+
+
+def page() -> str:
+    """The page as it stands."""
+    return every_claim.PAGE.read_text(encoding="utf-8")
+
+
+def words(text: str) -> list[str]:
+    """What a reader reads, without targets of links and signs."""
+    seen = re.sub(r"\]\([^)]*\)|<!--.*?-->", "]", text)
+    return [word for word in seen.split() if re.search(r"[^\W\d_]", word)]
+
+
+def cells() -> list[list[str]]:
+    """The rows of the tables of the page."""
+    lines = re.findall(r"^\| (.*) \|$", page(), flags=re.MULTILINE)
+    return [[cell.strip() for cell in line.split(" | ")] for line in lines if not set(line) <= set("-: |")]
+
+
+def proofs() -> list[list[str]]:
+    """The rows on theory."""
+    return [row for row in cells() if row[-1].startswith("`")]
+
+
+def test_page_is_that_of_the_studies() -> None:
+    """``python -m papers --claims`` would change nothing."""
+    assert page() == every_claim.page_text(rows())
+
+
+def test_every_test_is_downloaded(tmp_path: Path) -> None:
+    """One row each, in both formats; what q leaves is no more than what p decided."""
+    table = every_claim.download(rows())
+    table.to_parquet(tmp_path / "claims.parquet", index=False)
+    again = pd.read_parquet(tmp_path / "claims.parquet")
+    assert len(again) == len(rows())
+    changed = again[again.verdict != again.verdict_by_q]
+    assert set(changed.verdict_by_q) == {"undecided"}
+    assert (changed.q >= 0.05).all()
+    assert (again.q.dropna() >= again.p[again.q.notna()] - 1e-12).all()
+
+
+def test_page_is_short() -> None:
+    """So many words on the page, and in a cell."""
+    assert len(words(page())) <= MOST_WORDS
+    for row in cells():
+        for cell in row:
+            assert len(words(cell)) <= MOST_IN_CELL, cell
+
+
+def test_verdicts_are_five_words() -> None:
+    """And no other; why is one tag."""
+    found = [row[4].strip("*") for row in cells() if row[0] != "claim" and not row[-1].startswith("`")]
+    assert len(found) > 40
+    assert {each.partition(":")[0].strip("*") for each in found} <= VERDICTS
+
+
+def test_proofs_have_a_verdict_and_a_test() -> None:
+    """The test is there; the claim is short."""
+    assert len(proofs()) > 25
+    for claim, _, verdict, _, check in proofs():
+        assert verdict in OF_PROOFS, claim
+        assert len(words(claim)) <= MOST_IN_CLAIM
+        path, _, name = check.strip("`").partition("::")
+        tree = ast.parse((ROOT / "tests" / path).read_text(encoding="utf-8"))
+        assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, check
+
+
+def test_what_means_the_same_has_one_name() -> None:
+    """Claims of one paper with one ``id`` have the same words and section; of what is open there is a tag."""
+    seen: dict[tuple[str, str], tuple[str, str]] = {}
+    for study in studies.names():
+        for claim in read_claims(study):
+            key = claim["paper"], claim["id"]
+            if claim["paper"] != "own":
+                told = claim["text"], claim.get("section", "")
+                assert seen.setdefault(key, told) == told, (study, key)
+            if "open" in claim:
+                assert claim["open"].partition(": ")[0] in TAGS, (study, claim["id"])
+
+
+def test_claims_that_matter_are_asked() -> None:
+    """Each of the twelve names claims of studies, if its paper has been asked, and has few words."""
+    entries = every_claim.entries()
+    assert len(entries) == 12
+    asked = {(paper, claim) for paper, claim in zip(rows().paper, rows().claim, strict=True)}
+    for each in entries:
+        if each["paper"] in set(rows().paper):
+            assert {(each["paper"], one) for one in each["ids"]} <= asked, each["text"]
+    assert all(len(words(each["text"])) <= MOST_IN_CLAIM for each in entries)
+
+
+@pytest.mark.parametrize(
+    ("stage", "losses", "count"),
+    [
+        ("post", ("focal-sample(53)", "cross-entropy"), "10 of 10"),
+        ("pre", ("focal-sample(53)", "cross-entropy"), "9 of 10"),
+        ("pre", ("focal(gamma=3)", "cross-entropy"), "9 of 10"),
+    ],
+)
+def test_counts_of_the_papers_are_theirs(stage: str, losses: tuple[str, str], count: str) -> None:
+    """Rows of the published tables in which the first has the lower ECE."""
+    printed = pd.DataFrame([vars(fact) for fact in facts("mukhoti-2020")])
+    chosen = printed[printed.table.isin(["1", "4"]) & printed.metric.eq("ECE") & printed.stage.eq(stage)]
+    table = chosen.groupby(["dataset", "model", "method"]).value.first().unstack()
+    first, second = (pd.to_numeric(table[loss]) for loss in losses)
+    assert count == f"{(first < second).sum()} of {len(first)}"
+    assert any(entry["count"].startswith(count) for entry in every_claim.entries())
