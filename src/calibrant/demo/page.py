@@ -30,7 +30,8 @@ def _said(macro: str, *of: object) -> tuple[str, ...]:
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
-    environment.filters |= {"mean": plus_minus, "number": format, "side": side}
+    filters: dict[str, Any] = environment.filters
+    filters |= {"mean": plus_minus, "number": format, "side": side}
     found: Any = environment.from_string(template.read_text(encoding="utf-8")).make_module(
         {"losses": LOSSES, "others": others, "direction": direction, "mean_of": mean_of}
     )
