@@ -34,7 +34,7 @@ def differences(given: Any) -> dict[str, float]:
     from calibrant import load_predictions
     from calibrant.evaluation.arguments import as_judged
     from calibrant.evaluation.judging.reduce import reduce_predictions
-    from calibrant.evaluation.quantities.roster import extras
+    from calibrant.evaluation.quantities import optional_keys
     from calibrant.evaluation.resampling.ranking import standard_error
     from calibrant.evaluation.subject import Subject
     from calibrant.predictions import PartitionedPredictions
@@ -42,9 +42,9 @@ def differences(given: Any) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         given.save(Path(folder) / "rows.parquet")
         table = PartitionedPredictions(folder)
-        parts = Subject.of(table, 15, name="predictions", positive_class=None).reduced(15, extras())
+        parts = Subject.of(table, 15, name="predictions", positive_class=None).reduced(15, optional_keys())
         rows = as_judged(load_predictions(Path(folder) / "rows.parquet"))
-        memory = reduce_predictions(rows, 15, metrics=extras())
+        memory = reduce_predictions(rows, 15, metrics=optional_keys())
     found: dict[str, float] = {}
     for key, value in memory.values.items():
         name = key.removeprefix("event_")
@@ -71,7 +71,7 @@ def measure() -> dict[str, Any]:
 
 def table(found: dict[str, dict[str, float]]) -> str:
     """Markdown: the largest difference of the files, and that of each made-up table."""
-    from calibrant.evaluation.quantities.roster import ROSTER
+    from calibrant.evaluation.quantities import ROSTER
 
     made_up = [name for name in found if name not in FILES]
     lines = [f"| quantity | four files | {' | '.join(made_up)} |", "|---|" + "---:|" * (1 + len(made_up))]

@@ -110,7 +110,7 @@ SKELETONS = {
         0.5,
     ),
     "Add a quantity": (
-        ["calibrant.evaluation.quantities.quantity", "calibrant.evaluation.resampling.events"],
+        ["calibrant.evaluation.quantity", "calibrant.evaluation.resampling.events"],
         lambda made: made["BIAS"].computed.value(np.array([0.9, 0.5]), np.array([1.0, 0.0]), None, 15),
         0.2,
     ),

@@ -16,7 +16,6 @@ ROSTERS = {
     "losses/__init__.py": set[str](),
     "metrics/__init__.py": set[str](),
     "calibrators/methods/__init__.py": set[str](),
-    "evaluation/quantities/roster.py": {"samples.py", "shared.py"},
     "calibrant_lab:models/roster.py": {"checkpoints.py"},
     "calibrant_lab:sweep/tasks/roster.py": {"fingerprints.py", "simulation.py"},
     "calibrant_lab:sweep/engines/roster.py": set[str](),
@@ -87,3 +86,13 @@ def _needed(room: str, name: str) -> dict[str, object]:
         return {}
     vectors = {"vectors": torch.ones(2, 4)} if name in shapes else {}
     return {"input_shape": shapes.get(name, (1, 32, 32)), "num_classes": 2, **vectors}
+
+
+@pytest.mark.parametrize("name", ["calibrant", "calibrant.evaluation", "calibrant.reports"])
+def test_names_imported_on_first_use_are_there(name: str) -> None:
+    """Each name of ``__all__``, which is read from what type checkers see, can be had; others cannot."""
+    package = import_module(name)
+    assert len(set(package.__all__)) == len(package.__all__) > 10
+    assert all(hasattr(package, each) for each in package.__all__)
+    assert {*dir(package), "__version__"} >= {*package.__all__}
+    assert not hasattr(package, "nothing_of_the_kind")

@@ -8,9 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from calibrant.reports.figure_roster import figure_named
 from calibrant.reports.figures.drawing import save_figure
-from calibrant.reports.file_figures.request import FileFigure
+from calibrant.reports.file_figures import FileFigure, figure_named
 
 FIGURES = (
     "focal-decomposition",

@@ -18,7 +18,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.judging.labelled_probs import with_complement
-from calibrant.evaluation.quantities.roster import find
+from calibrant.evaluation.quantities import find
 from calibrant.evaluation.resampling.events import width_bins
 from calibrant.predictions import Predictions, load_predictions
 

@@ -7,54 +7,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibrant._math.lazy import lazy_exports
+from calibrant._math.lazy import declared_exports
 
 if TYPE_CHECKING:
-    from calibrant import calibrators, curvature, evaluation, losses, metrics, reports, theory
-    from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError, NotFittedError
-    from calibrant.calibrators import load_calibrator
-    from calibrant.evaluation import Comparison, Evaluation, compare, evaluate
-    from calibrant.predictions import Predictions, load_predictions
-    from calibrant.reports import write_report
+    from calibrant import calibrators as calibrators
+    from calibrant import curvature as curvature
+    from calibrant import evaluation as evaluation
+    from calibrant import losses as losses
+    from calibrant import metrics as metrics
+    from calibrant import reports as reports
+    from calibrant import theory as theory
+    from calibrant._math.errors import CalibrantWarning as CalibrantWarning
+    from calibrant._math.errors import ConvergenceError as ConvergenceError
+    from calibrant._math.errors import InputError as InputError
+    from calibrant._math.errors import NotFittedError as NotFittedError
+    from calibrant.calibrators import load_calibrator as load_calibrator
+    from calibrant.evaluation import Comparison as Comparison
+    from calibrant.evaluation import Evaluation as Evaluation
+    from calibrant.evaluation import compare as compare
+    from calibrant.evaluation import evaluate as evaluate
+    from calibrant.predictions import Predictions as Predictions
+    from calibrant.predictions import load_predictions as load_predictions
+    from calibrant.reports import write_report as write_report
 
 __version__ = "0.2.0"
 
-__all__ = [
-    "CalibrantWarning",
-    "Comparison",
-    "ConvergenceError",
-    "Evaluation",
-    "InputError",
-    "NotFittedError",
-    "Predictions",
-    "__version__",
-    "calibrators",
-    "compare",
-    "curvature",
-    "evaluate",
-    "evaluation",
-    "load_calibrator",
-    "load_predictions",
-    "losses",
-    "metrics",
-    "reports",
-    "theory",
-    "write_report",
-]
-
 MOVED = frozenset({"data", "load_recipe", "load_run", "models", "train", "training"})
 """Names that calibrant-lab has now."""
-_fetch, __dir__ = lazy_exports(
-    __name__,
-    __all__,
-    {
-        "_math.errors": ["CalibrantWarning", "ConvergenceError", "InputError", "NotFittedError"],
-        "calibrators": ["load_calibrator"],
-        "evaluation": ["Comparison", "Evaluation", "compare", "evaluate"],
-        "predictions": ["Predictions", "load_predictions"],
-        "reports": ["write_report"],
-    },
-)
+_fetch, __dir__, _public = declared_exports(__name__, __file__)
+__all__ = ["__version__", *_public]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> object:

@@ -10,7 +10,7 @@ import pytest
 from calibrant import load_predictions
 from calibrant.predictions import Predictions
 from calibrant.predictions.formats.mark import Mark, mark_in, notes_of_mark
-from calibrant.predictions.repair_form import marked
+from calibrant.predictions.to_event import marked
 
 ENDINGS = ("npz", "csv", "csv.gz", "tsv", "jsonl", "json", "parquet", "feather", "safetensors", "pt")
 MARK = Mark(method="platt", file="5e884898da28", seen=True)

@@ -12,11 +12,9 @@ from typer.testing import CliRunner
 
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
-from calibrant.reports import figure_roster
-from calibrant.reports.figure_roster import all_figures, figure_named
+from calibrant.reports import file_figures
 from calibrant.reports.figures.drawing import drawing_style
-from calibrant.reports.file_figures.diagrams import draw_reliability
-from calibrant.reports.file_figures.request import FigureRequest
+from calibrant.reports.file_figures import FigureRequest, all_figures, draw_reliability, figure_named
 from few_points import few_points
 
 
@@ -57,7 +55,7 @@ def test_what_the_caption_gets_wrong_is_said(tmp_path: Path, monkeypatch: pytest
     """A figure that differs from the published one says where."""
     regions, quicker = (figure_named(name) for name in ("confidence-regions", "focal-decomposition"))
     quick = replace(regions, panels=quicker.panels)
-    monkeypatch.setattr(figure_roster, "all_figures", lambda: (quick,))
+    monkeypatch.setattr(file_figures, "all_figures", lambda: (quick,))
     noted = CliRunner().invoke(app, ["figure", "confidence-regions", "-o", str(tmp_path / "drawn.svg")])
     assert "proposition 5" in noted.output
 

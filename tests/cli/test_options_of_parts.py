@@ -10,7 +10,7 @@ from calibrant import InputError
 from calibrant.cli.main import app
 from calibrant.cli.parts import opened_alike, opened_large
 from calibrant.cli.reading import Reading
-from calibrant.evaluation.quantities.roster import gated
+from calibrant.evaluation.quantities import with_gate
 from command_line import call
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -29,7 +29,7 @@ OF_COLUMNS = {
     *("label_column", "prob_columns", "logit_columns", "weight_column", "group_column", "cluster", "bands")
 }
 READ_WHOLE = {"percent": True, "scale": "1:5", "kind": "binary", "annotations": "a.json"}
-REFUSED = {"form": "csv", "lm_score": "acc_norm", "iou": 0.7, "score_columns": ("a",)}
+REFUSED = {"format": "csv", "lm_score": "acc_norm", "iou": 0.7, "score_columns": ("a",)}
 OF_COMMANDS = {"labels", "images", "ignore_index", "by_group", "groups", "file", "files"}
 """Refused or heeded by the commands themselves, see below."""
 
@@ -53,7 +53,7 @@ def test_every_option_is_known_to_be_heeded_or_not() -> None:
     known = OF_NUMBERS | OF_OUTPUT | OF_COLUMNS | {*READ_WHOLE} | {*REFUSED} | OF_COMMANDS
     commands = typer.main.get_command(app).commands
     for name in ("evaluate", "check", "compare", "fit"):
-        limits = {*gated()} if name == "check" else set()
+        limits = {*with_gate()} if name == "check" else set()
         assert {option.name for option in commands[name].params} <= known | limits
 
 
@@ -67,9 +67,9 @@ def test_no_option_of_reading_is_passed_over(folder, capsys) -> None:
             capsys.readouterr().err.split()
         )
     for name, value in REFUSED.items():
-        with pytest.raises(InputError, match=f"--{'format' if name == 'form' else name.replace('_', '-')}"):
+        with pytest.raises(InputError, match=f"--{name.replace('_', '-')}"):
             opened_large(path, Reading(**{name: value}), engine="serial")
-    assert opened_large(path, Reading(form=".Parquet", cluster="site"), engine="serial").has_clusters
+    assert opened_large(path, Reading(format=".Parquet", cluster="site"), engine="serial").has_clusters
     for engine in ("serial", None):
         for given in ({"ignore_index": 1}, {"images": folder / "x.csv"}):
             with pytest.raises(InputError, match="--ignore-index and --images are for segmentation"):
@@ -96,7 +96,7 @@ def test_in_memory_neither(arguments, said, folder) -> None:
 
 def test_groups_that_are_clusters_stay_groups(folder) -> None:
     """The column that holds both is one of groups, too, in parts as in memory."""
-    reading = Reading(group_column="site", cluster="site")
+    reading = Reading(group_column=("site",), cluster="site")
     found = opened_large(folder / "t", reading, engine="serial")
     piece = next(found.pieces(found.parts[0]))
     held = reading.open(folder / "t" / "a.parquet")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from calibrant import Evaluation, Predictions, evaluate
+from calibrant.evaluation import quantities
 from calibrant.evaluation.notebook import TITLES
-from calibrant.evaluation.quantities import roster
 from calibrant.evaluation.result import ComparedModel, Comparison, Estimate
 
 
@@ -44,7 +44,7 @@ def test_titles_are_those_of_the_roster() -> None:
     """What the table calls a metric is what reports call it, but for saying that it is of the top label."""
     for key, title in TITLES.items():
         kind = "binary" if key.startswith("event_") else "multiclass"
-        known = roster.find(key, kind)
+        known = quantities.find(key, kind)
         assert known is not None
         assert known.title == title
 

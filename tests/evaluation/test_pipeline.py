@@ -15,7 +15,7 @@ from calibrant.calibrators import TemperatureScaling, build
 from calibrant.evaluation import Evaluation, compare, evaluate
 from calibrant.evaluation.arguments import GROUPS_NOTE
 from calibrant.evaluation.fitting.templates import Labelled, cross_fit, templates
-from calibrant.evaluation.quantities.roster import place, quantities
+from calibrant.evaluation.quantities import display_order, quantities
 from calibrant.predictions import Kind, Predictions
 
 Maker = Callable[..., Predictions]
@@ -147,7 +147,7 @@ def test_names_order_and_completeness(
     for arm in found.arms:
         assert set(arm.metrics) >= EVERYWHERE | more.get(kind, set())
         assert list(arm.metrics) == [each.key for each in quantities(kind)]
-        assert list(arm.metrics) == sorted(arm.metrics, key=place)
+        assert list(arm.metrics) == sorted(arm.metrics, key=display_order)
         assert all((each.value is None) == bool(each.reason) for each in arm.metrics.values())
         assert tuple(arm.change) == (() if arm.fit is None else tuple(arm.metrics))
         declared = [each.key for each in quantities(kind) if getattr(each.computed, "null", False)]

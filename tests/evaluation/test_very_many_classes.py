@@ -57,7 +57,7 @@ def test_one_pass_gives_the_same_numbers(few_are_many, monkeypatch) -> None:
 
 def test_variance_by_cluster_is_that_of_all_cells(few_are_many) -> None:
     """Cluster by cluster, whatever order their rows come in."""
-    from calibrant.evaluation.judging.class_clusters import ClassClusters, variance_by_cluster
+    from calibrant.evaluation.judging.class_table import ClassClusters, variance_by_cluster
 
     table = labelled_probs.LabelledProbs(GIVEN)
     codes = np.unique(DOCUMENTS, return_inverse=True)[1]

@@ -8,7 +8,7 @@ import pytest
 from calibrant import InputError
 from calibrant.predictions import ColumnNames, Predictions, bands_of, load_predictions
 from calibrant.predictions.formats.aliases import canonical
-from calibrant.predictions.frequency import by_frequency
+from calibrant.predictions.top_k import by_frequency
 from command_line import call
 
 PROBS = np.tile([[0.7, 0.2, 0.1], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4]], (20, 1))

@@ -11,7 +11,7 @@ import pytest
 from calibrant import InputError
 from calibrant.calibrators import PlattScaling, fit_detections, save_detection_calibration
 from calibrant.predictions import DensePredictions, Predictions, load_detections
-from calibrant.predictions.repair_form import to_repair
+from calibrant.predictions.to_event import to_repair
 from command_line import call, one_line
 
 TRUTH = {

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from calibrant import InputError
 from calibrant.predictions import ColumnNames, Predictions, load_predictions
-from calibrant.predictions.formats.same_form import write_like
+from calibrant.predictions.save_like import write_like
 
 LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0], [1.0, 0.0, 2.0], [0.0, 1.0, 4.0]], dtype=np.float32)
 PROBS = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5], [0.125, 0.125, 0.75]])

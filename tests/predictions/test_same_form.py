@@ -10,7 +10,7 @@ import pytest
 
 from calibrant import CalibrantWarning, load_predictions
 from calibrant.predictions import ColumnNames
-from calibrant.predictions.same_form import save_in_form_of
+from calibrant.predictions.save_like import save_in_form_of
 
 RISKS = [0.25, 0.5]
 

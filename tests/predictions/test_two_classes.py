@@ -8,7 +8,7 @@ import torch
 
 from calibrant import InputError
 from calibrant.predictions import Predictions
-from calibrant.predictions.repair_form import repaired, to_repair
+from calibrant.predictions.to_event import repaired, to_repair
 
 LOGITS = np.array([[2.0, -1.0], [0.0, 3.0], [1.0, 1.0], [0.5, 0.25]])
 LABELS = np.array([0, 1, 1, 0])

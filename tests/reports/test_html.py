@@ -19,13 +19,10 @@ from rich.console import Console
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation import compare, evaluate
-from calibrant.evaluation.choice import Choice, ChoiceRow
-from calibrant.evaluation.result import Comparison, Curve, Evaluation, Repair
+from calibrant.evaluation.result import Choice, ChoiceRow, Comparison, Curve, Evaluation, Repair
 from calibrant.predictions import Predictions
 from calibrant.reports import html, render, render_comparison, tables, words, write_report
-from calibrant.reports.dates import report_date
-from calibrant.reports.html import report_text
-from calibrant.reports.sharing import to_share
+from calibrant.reports.html import report_date, report_text, to_share
 from undrawn import drawing_no_diagrams
 
 EVALUATIONS: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions, evaluate
-from calibrant.evaluation.quantities.brier_skill import brier_skill
+from calibrant.evaluation.quantities import brier_skill
 from calibrant.evaluation.resampling.events import Events
 from calibrant.reports import confidence_histogram, reliability_diagram
 from calibrant.reports.first_screen import three_numbers

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.evaluation.quantities.roster import place
+from calibrant.evaluation.quantities import display_order
 from calibrant.evaluation.result import Estimate
 from calibrant.reports import words
 
@@ -69,7 +69,7 @@ def test_binary_metrics_name_what_they_judge() -> None:
 def test_an_unknown_metric_is_shown_by_its_key() -> None:
     """A metric that is added elsewhere appears, last, without an explanation."""
     assert words.metric("smooth_ece_of_tomorrow", "multiclass").title == "smooth ece of tomorrow"
-    assert sorted(["zzz", "nll", "ece", "event_ece"], key=place) == ["event_ece", "ece", "nll", "zzz"]
+    assert sorted(["zzz", "nll", "ece", "event_ece"], key=display_order) == ["event_ece", "ece", "nll", "zzz"]
 
 
 def test_small_texts() -> None:

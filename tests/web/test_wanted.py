@@ -39,6 +39,9 @@ def test_columns_of_other_names() -> None:
     assert [str(each) for each in same.clusters or ()] == list("nsnsnsns")
     with pytest.raises(InputError, match=r"table.txt: it holds no column `label`|table.txt.*no column `t`"):
         predictions_of(file, Limits(), Wanted(**{**vars(wanted), "label_column": "t"}))
+    both = Wanted(**{**vars(wanted), "group_column": ("site", "who"), "cluster": "site"})
+    with pytest.raises(InputError, match="`site` is named as group and as cluster"):
+        predictions_of(file, Limits(), both)
     with pytest.raises(InputError, match="must end in one of"):
         predictions_of(file, Limits(), Wanted(format="npy"))
 

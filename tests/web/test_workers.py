@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -49,30 +50,27 @@ async def said(by: Workers, function: Callable[..., Any], *args: Any) -> list[An
         return [refusal.status]
 
 
-def test_the_start_of_a_process_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_start_of_a_process_does_not_count() -> None:
     """A process that is slow to start is waited for; its time begins when it is ready."""
 
     class Slow:
-        """Says nothing for a while, then that it is ready, and the value."""
+        """Says nothing for longer than an answer may take, then that it is ready, and the value."""
 
         ready = False
 
-        def __init__(self) -> None:
-            self.said = iter([None, None, Ready(), Done(3)])
+        def ask(self, _: object, say: Callable[[Any], Any]) -> None:
+            """Answer from a thread."""
+            Thread(target=self.answer, args=(say,)).start()
 
-        def send(self, _: object) -> None:
-            """Nothing."""
-
-        def next(self) -> Any:
-            """The next word, a hundred seconds later."""
-            clock[0] += 100
-            return next(self.said)
-
-    clock = [0.0]
-    monkeypatch.setattr(workers.time, "monotonic", lambda: clock[0])
+        def answer(self, say: Callable[[Any], Any]) -> None:
+            """All words."""
+            time.sleep(1.5)
+            self.ready = True
+            say(Ready())
+            say(Done(3))
 
     async def answered() -> list[Any]:
-        by: Any = Workers(Limits(compute=150))
+        by: Any = Workers(Limits(compute=1))
         by._free.put_nowait(Slow())
         return [message async for message in by.run(adds, 1, 2)]
 

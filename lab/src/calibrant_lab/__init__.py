@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibrant._math.lazy import lazy_exports
+from calibrant._math.lazy import declared_exports
 
 if TYPE_CHECKING:
-    from calibrant_lab import data, models, sweep, tables, training
-    from calibrant_lab.training import load_recipe, load_run, train
+    from calibrant_lab import data as data
+    from calibrant_lab import models as models
+    from calibrant_lab import sweep as sweep
+    from calibrant_lab import tables as tables
+    from calibrant_lab import training as training
+    from calibrant_lab.training import load_recipe as load_recipe
+    from calibrant_lab.training import load_run as load_run
+    from calibrant_lab.training import train as train
 
 __version__ = "0.2.0"
 
-__all__ = [
-    "__version__",
-    "data",
-    "load_recipe",
-    "load_run",
-    "models",
-    "sweep",
-    "tables",
-    "train",
-    "training",
-]
-
-__getattr__, __dir__ = lazy_exports(__name__, __all__, {"training": ["load_recipe", "load_run", "train"]})
+__getattr__, __dir__, _public = declared_exports(__name__, __file__)
+__all__ = ["__version__", *_public]  # pyright: ignore[reportUnsupportedDunderAll]

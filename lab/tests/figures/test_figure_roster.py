@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from calibrant.reports.figure_roster import all_figures, figure_named
+from calibrant.reports.file_figures import all_figures, figure_named
 from calibrant_lab.figures.fcl_boundaries import figures
 from calibrant_lab.figures.fcl_boundaries.measure import Boundary, train_boundary
 

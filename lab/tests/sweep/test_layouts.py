@@ -12,7 +12,7 @@ from calibrant_lab.sweep.published import FOLDER, PAPERS, facts
 from calibrant_lab.tables import build_table, layout_named, layouts
 from calibrant_lab.tables.layout import Layout
 from calibrant_lab.tables.names import accepts, means, roster
-from calibrant_lab.tables.notes import notes
+from calibrant_lab.tables.words import notes
 from results_by_hand import CIFAR, make_result
 
 # Rows and columns as the papers print them, counted there.
@@ -47,7 +47,7 @@ def test_a_layout_is_the_table_that_the_paper_prints(name: str) -> None:
     layout = layout_named(name)
     table = build_table(layout, [])
     assert (len(table.rows), len(table.columns)) == PRINTED[name]
-    placed = Counter(cell.printed.fact if cell.printed else None for cell in table.flat)
+    placed = Counter(table.cells["fact"])
     printed = [fact for fact in facts(layout.paper or "") if fact.table == layout.table]
     assert placed == Counter(printed)
     assert max(placed.values()) == 1
@@ -56,15 +56,13 @@ def test_a_layout_is_the_table_that_the_paper_prints(name: str) -> None:
 def test_cells_by_eye() -> None:
     """Some cells read off the papers' pages."""
     table = build_table(layout_named("mukhoti-1"), [])
-    found = {(*cell.keys.values(), cell.quantity.title): cell.printed for cell in table.flat}
-    cell = found["CIFAR-10", "ResNet-50", "focal-sample(53)", "post T"]
-    assert cell is not None
-    assert (cell.fact.value, cell.fact.temperature) == ("0.95", "1.10")
+    found = {(cell.at, cell.quantity.title): cell.fact for cell in table.cells.itertuples()}
+    fact = found["CIFAR-10, ResNet-50, FLSD-53", "post T"]
+    assert (fact.value, fact.temperature) == ("0.95", "1.10")
     scanned = build_table(layout_named("komisarenko-1"), [])
-    lost = {tuple(cell.keys.values()): cell.printed for cell in scanned.flat if cell.quantity.title == "NLL"}
-    cell = lost["CIFAR-10", "ResNet-50", "focal(gamma=3)", "temperature"]
-    assert cell is not None
-    assert "probably focal(gamma=3)" in cell.fact.note or "probably gamma=3" in cell.fact.note
+    lost = {cell.at: cell.fact for cell in scanned.cells.itertuples() if cell.quantity.title == "NLL"}
+    note = lost["CIFAR-10, ResNet-50, focal γ = 3, temperature"].note
+    assert "probably focal(gamma=3)" in note or "probably gamma=3" in note
 
 
 def test_what_is_not_comparable_says_why() -> None:
@@ -145,6 +143,7 @@ def test_data_that_stand_in_are_named() -> None:
             "rows and columns are data",
         ),
         ({"rows": ["method"], "paper": "mukhoti", "cells": [{"metric": "ece"}]}, "there is no paper"),
+        ({"rows": ["loss"], "cells": [{"spent": "gpu"}]}, "`spent` must be wall or cpu; got 'gpu'"),
         ({"rows": ["loss"], "quantities": "above", "cells": [{"metric": "e"}]}, "must be rows or columns"),
     ],
 )

@@ -13,21 +13,25 @@ from calibrant._math.errors import InputError
 from calibrant._math.means import mean_of
 from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.tables import Layout, Options, Table, build_table, layout_named
-from calibrant_lab.tables.cells import Cell
+from calibrant_lab.tables.comparisons import SIGNIFICANCE
 from calibrant_lab.tables.figures import position, quantity_of
-from calibrant_lab.tables.notes import notes
-from calibrant_lab.tables.readings import read
-from calibrant_lab.tables.shown import show, spans
-from calibrant_lab.tables.without_layout import usual_layout, varying
+from calibrant_lab.tables.frame import read
+from calibrant_lab.tables.layout import usual_layout, varying
+from calibrant_lab.tables.words import notes, show
 from results_by_hand import CIFAR, make_result, sweep, values
 
 THREE = {"cross-entropy": 0.06, "brier": 0.03, "mmce": 0.05}
 LAYOUT = Layout.read({"rows": ["loss"], "cells": [{"metric": "ece"}]})
 
 
-def cell(table: Table, *labels: str) -> Cell:
+def cell(table: Table, *labels: str) -> Any:
     """The first cell whose row and column have these labels."""
-    return next(each for each in table.flat if {*labels} <= {*each.row.labels, *each.column.labels})
+    return next(each for each in table.cells.itertuples() if {*labels} <= {*each.at.split(", ")})
+
+
+def bests(table: Table) -> list[bool]:
+    """Which cells are the best of those compared."""
+    return [bool(p < SIGNIFICANCE) for p in table.cells["best_p"]]
 
 
 def of_losses(values_: dict[str, Sequence[float]], **settings: Any) -> list[RunResult]:
@@ -59,8 +63,8 @@ def test_rows_of_networks_are_the_runs_own() -> None:
         for seed in (0, 1)
     ]
     table = build_table(usual_layout(runs), runs)
-    assert (len(table.rows), table.placed, table.unplaced) == (3, 6, 0)
-    assert all(each.mean is not None for each in table.flat)
+    assert (len(table.rows), table.unplaced) == (3, 0)
+    assert table.cells["mean"].notna().all()
 
 
 def test_the_interval_is_said_to_be_of_trainings() -> None:
@@ -71,22 +75,18 @@ def test_the_interval_is_said_to_be_of_trainings() -> None:
 def test_differences_are_paired() -> None:
     """Seeds that move all arms alike widen the intervals of means and not those of differences."""
     table = build_table(LAYOUT, sweep(THREE), Options(against="cross-entropy"))
-    found, alone = cell(table, "brier").against, cell(table, "brier").mean
-    assert found is not None
-    assert found.difference is not None
-    assert alone is not None
-    assert found.difference.half_width < 0.3 * alone.half_width  # type: ignore[operator]
-    assert found.decided
-    assert cell(table, "cross-entropy").against is None
-    assert table.num_against == 2
+    found, alone = cell(table, "brier"), cell(table, "brier").mean
+    assert found.difference.half_width < 0.3 * alone.half_width
+    assert found.adjusted < SIGNIFICANCE
+    assert [*table.cells["p"].notna()] == [True, False, True]  # brier, cross-entropy, mmce
 
 
 def test_best_is_bold_only_beyond_noise() -> None:
     """The lowest mean is marked if it is told from the nearest other one; as one of two alike it is not."""
     clear = build_table(LAYOUT, sweep({"cross-entropy": 0.06, "brier": 0.03, "mmce": 0.05}))
-    assert [each.best for each in clear.flat] == [True, False, False]  # brier, cross-entropy, mmce
+    assert bests(clear) == [True, False, False]  # brier, cross-entropy, mmce
     alike = build_table(LAYOUT, sweep({"cross-entropy": 0.06, "brier": 0.03, "mmce": 0.0301}))
-    assert not any(each.best for each in alike.flat)
+    assert not any(bests(alike))
 
 
 def test_where_more_is_better_the_highest_is_best() -> None:
@@ -97,25 +97,25 @@ def test_where_more_is_better_the_highest_is_best() -> None:
         for place, each in enumerate(sweep({"brier": 0.1, "mmce": 0.2}, seeds=4))
     ]
     table = build_table(Layout.read({"rows": ["loss"], "cells": cells}), results)
-    assert [each.best for each in table.flat] == [True, False, False, False]
+    assert bests(table) == [True, False, False, False]
 
 
 def test_many_tests_are_accounted_for() -> None:
     """The same differences decide less the more of them stand in the table; uncorrected they do not."""
     two: dict[str, Sequence[float]] = {"brier": [0.30, 0.31, 0.33, 0.30], "mmce": [0.31, 0.33, 0.34, 0.33]}
     alone = build_table(LAYOUT, of_losses(two))
-    assert cell(alone, "brier").best
+    assert bests(alone) == [True, False]
     many = [each for name in "abcdef" for each in of_losses(two, **{"data.name": name})]
     layout = Layout.read({"rows": ["data.name", "loss"], "cells": [{"metric": "ece"}]})
-    assert not any(each.best for each in build_table(layout, many).flat)
-    assert sum(each.best for each in build_table(layout, many, Options(correction="none")).flat) == 6
+    assert not any(bests(build_table(layout, many)))
+    assert sum(bests(build_table(layout, many, Options(correction="none")))) == 6
     assert "over 6 groups" in notes(build_table(layout, many))[1]
 
 
 def test_two_seeds_decide_nothing_and_say_so() -> None:
     """With two seeds in common a question mark stands, and a note says why."""
     table = build_table(LAYOUT, sweep(THREE, seeds=2), Options(against="mmce"))
-    assert not any(each.best for each in table.flat)
+    assert not any(bests(table))
     said = " ".join(notes(table))
     assert "(2 of 2 comparisons)" in said
     assert "over 0" not in said  # no method adjusts none
@@ -126,7 +126,7 @@ def test_two_seeds_decide_nothing_and_say_so() -> None:
 def test_signs_of_few_seeds_decide_nothing_and_say_so() -> None:
     """The exact test by signs cannot go below 0.0625 with five seeds."""
     table = build_table(LAYOUT, sweep(THREE), Options(against="mmce", test="sign-flip"))
-    assert not any(each.against.decided for each in table.flat if each.against)
+    assert table.cells["adjusted"].min() >= 2 / 2**5
     assert any("cannot fall below p = 0.0625" in note for note in notes(table))
 
 
@@ -206,28 +206,19 @@ def test_without_a_layout_what_varies_makes_the_rows() -> None:
 def test_published_numbers_stand_beside_ours() -> None:
     """Value, temperature, difference and its size in half-widths; names are found by settings."""
     table = build_table(layout_named("mukhoti-1"), sweep(THREE, **CIFAR))
-    found = (
-        cell(table, "Brier", "post T %")
-        if False
-        else next(
-            each for each in table.flat if each.keys["method"] == "brier" and each.quantity.title == "post T"
-        )
-    )
-    assert found.printed is not None
-    assert found.mean is not None
-    assert found.mean.half_width is not None
-    assert found.printed.difference == pytest.approx(found.mean.value - 1.08)
-    widths = abs(found.printed.difference) / found.mean.half_width
+    found = table.cells.iloc[3]
+    assert found["at"] == "CIFAR-10, ResNet-50, Brier"
+    assert found["beyond"] == pytest.approx(found["mean"].value - 1.08)
+    widths = abs(found["beyond"]) / found["mean"].half_width
     (_, line) = show(table).cells[0][3]
-    assert line.text == f"1.08 (1.10): {found.printed.difference:+.2f}, {widths:.1f}×"
+    assert line.text == f"1.08 (1.10): {found['beyond']:+.2f}, {widths:.1f}×"
     assert table.left_out == 9
 
 
 def test_intervals_of_theirs_are_from_their_deviation() -> None:
     """Five trainings with a standard deviation of 0.1 have a half-width of 2.776 × 0.1 / √5."""
     table = build_table(layout_named("komisarenko-1"), [])
-    found = [each.printed for each in table.flat if each.printed and each.printed.interval]
-    of_a_tenth = [each.interval for each in found if each.fact.sd == "0.1"]
+    of_a_tenth = [each.theirs for each in table.cells.itertuples() if each.theirs and each.fact.sd == "0.1"]
     assert of_a_tenth == pytest.approx([2.776445 * 0.1 / 5**0.5] * len(of_a_tenth), rel=1e-6)
     assert of_a_tenth
 
@@ -235,9 +226,10 @@ def test_intervals_of_theirs_are_from_their_deviation() -> None:
 def test_networks_beyond_the_paper_get_rows_of_their_own() -> None:
     """Other data and networks stand below the paper's rows, without printed numbers."""
     table = build_table(layout_named("mukhoti-1"), sweep(THREE, **{"data.name": "digits", "model": "mlp"}))
-    assert [row.labels for row in table.rows] == [("digits", "mlp")]
-    assert not any(each.printed for each in table.flat)
-    assert build_table(layout_named("mukhoti-1"), [], Options(whole=True)).left_out == 0
+    assert table.rows == [("digits", "mlp")]
+    assert table.cells["fact"].isna().all()
+    other = make_result({"data.name": "digits", "model": "mlp", "loss": "mdca"})
+    assert len(build_table(layout_named("mukhoti-1"), [other], Options(whole=True)).rows) == 10
 
 
 def test_calibrators_of_a_row_are_stages() -> None:
@@ -248,8 +240,7 @@ def test_calibrators_of_a_row_are_stages() -> None:
     }
     results = [make_result({**CIFAR, "loss": "focal", "seed": seed}, metrics) for seed in range(3)]
     table = build_table(layout_named("komisarenko-1"), results)
-    found = {(each.keys["calibrator"], each.quantity.title): each.mean for each in table.flat}
-    nlls = [mean.value for (_, title), mean in found.items() if title == "NLL" and mean]
+    nlls = [each.mean.value for each in table.cells.itertuples() if each.quantity.name == "nll" and each.mean]
     assert nlls == pytest.approx([0.3, 0.2])
 
 
@@ -294,11 +285,21 @@ def test_quantities_are_read_where_they_lie(entry: dict[str, str], value: float 
 def test_heads_stand_over_their_columns() -> None:
     """A word over several columns spans them, and only as long as those above it are the same."""
     columns = [("a", "x", "1"), ("a", "x", "2"), ("b", "x", "1")]
-    assert [spans(columns, level) for level in range(3)] == [
+    assert replace(show(build_table(LAYOUT, [])), columns=columns).heads == [
         [("a", 2), ("b", 1)],
         [("x", 2), ("x", 1)],
         [("1", 1), ("2", 1), ("1", 1)],
     ]
+
+
+def test_numbers_and_words_are_rows_of_their_own() -> None:
+    """1 and True are two values of a setting, though Python calls them equal; quantities can be rows."""
+    runs = [
+        make_result({"alpha": each, "run": seed}, {"": {"gap": 1.0}}) for seed, each in enumerate([1, True])
+    ]
+    layout = Layout.read({"rows": ["alpha"], "quantities": "rows", "cells": [{"metric": "gap"}]})
+    table = build_table(layout, runs)
+    assert (table.rows, table.columns) == ([("1", "Gap"), ("True", "Gap")], [("",)])
 
 
 def test_unknown_settings_and_arms_are_refused() -> None:

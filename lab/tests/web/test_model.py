@@ -20,7 +20,6 @@ from calibrant.calibrators import HistogramBinning, PlattScaling, TemperatureSca
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions
 from calibrant.web.app import create_app
-from calibrant.web.intervals import refits
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.predicting import Model
 from calibrant.web.settings import ModelSettings
@@ -28,6 +27,7 @@ from calibrant.web.uploads import Upload
 from calibrant_lab.data import Geometry, Preparation
 from calibrant_lab.web.chest import ORDERS
 from calibrant_lab.web.classifier import Classifier
+from calibrant_lab.web.intervals import refits
 from calibrant_lab.web.model import class_names_of, load_classifier
 from calibrant_lab.web.views import Seen
 from web_client import SMALL, Client, Here

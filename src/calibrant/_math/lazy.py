@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
@@ -31,3 +32,30 @@ def lazy_exports(
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return fetch, lambda: sorted(public)
+
+
+def declared_exports(
+    package: str, file: str
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package, read from its ``if TYPE_CHECKING:`` block.
+
+    Each line there, ``from calibrant.evaluation.pipeline import evaluate as evaluate``, says a name once, for
+    type checkers too.
+
+    Args:
+        package: The package's ``__name__``.
+        file: Its ``__file__``.
+    """
+    with open(file, encoding="utf-8") as source:  # noqa: PTH123, pathlib takes time to import
+        (block,) = (node for node in ast.parse(source.read()).body if isinstance(node, ast.If))
+    homes: dict[str, list[str]] = {}
+    for line in block.body:
+        if isinstance(line, ast.ImportFrom):
+            homes.setdefault(str(line.module), []).extend(alias.name for alias in line.names)
+    public = sorted(name for names in homes.values() for name in names)
+    fetch, names = lazy_exports(
+        package,
+        public,
+        {home.removeprefix(f"{package}."): held for home, held in homes.items() if home != package},
+    )
+    return fetch, names, public

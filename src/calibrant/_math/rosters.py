@@ -24,11 +24,6 @@ def public_names(namespace: Mapping[str, Any]) -> list[str]:
     )
 
 
-def instances(namespace: Mapping[str, Any], kind: type[Kind]) -> tuple[Kind, ...]:
-    """What a roster holds of a kind, in its order."""
-    return tuple(value for value in namespace.values() if isinstance(value, kind))
-
-
 def subclasses(namespace: Mapping[str, Any], kind: type[Kind]) -> dict[str, type[Kind]]:
     """The classes that a roster holds, in its order, by the names of their files with dashes.
 

@@ -72,7 +72,7 @@ class Calibrator(FittedModule):
         del start
         return self._solve(samples)
 
-    def in_passes(self, some: Samples) -> Search[Solution]:
+    def in_passes(self, some: Samples) -> Search:
         """A search by passes over scores that are not held; ``some`` of them say where to begin."""
         raise NotImplementedError
 
@@ -144,7 +144,7 @@ class Calibrator(FittedModule):
     def fit_in_pieces(
         self, source: ScoreRows, labels: ArrayLike, *, weights: ArrayLike | None = None
     ) -> Self:
-        """Fit on scores that are read in pieces, mostly in two passes; nothing of their size is held.
+        """Fit on scores that are read in pieces, in about six passes; nothing of their size is held.
 
         Args:
             source: Predictions of several classes, held or on file.

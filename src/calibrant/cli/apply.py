@@ -74,8 +74,8 @@ def apply(
     from calibrant.evaluation.applying import pooled
     from calibrant.predictions.checks import one_sample_allowed
     from calibrant.predictions.dense_repair import holds_images
-    from calibrant.predictions.detection_results import detection_results
-    from calibrant.predictions.same_form import save_in_form_of
+    from calibrant.predictions.detections import detection_results
+    from calibrant.predictions.save_like import save_in_form_of
 
     if (said := apply_to_boxes(calibrator, file, reading, out, force=force)) is not None:
         typer.echo(said)
@@ -121,7 +121,7 @@ def apply(
                 calibrated.save(path)
             else:
                 kept = save_in_form_of(
-                    file, path, calibrated, columns=reading.columns, format=reading.form, raw=raw
+                    file, path, calibrated, columns=reading.columns, format=reading.format, raw=raw
                 )
 
         write_unless_other(out, write, option="--out", force=force)

@@ -31,7 +31,7 @@ from calibrant.cli.terminal import (
     starts_with,
     to_stdout,
 )
-from calibrant.evaluation.quantities.roster import gated
+from calibrant.evaluation.quantities import with_gate
 
 MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}
 TOO_FEW = "pass, too few samples to tell"
@@ -49,7 +49,7 @@ def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
                 str | None, typer.Option(quantity.option, metavar="NUMBER", help=quantity.gate.help)
             ],
         )
-        for key, quantity in gated().items()
+        for key, quantity in with_gate().items()
         if quantity.gate is not None and quantity.gate.help is not None
     ]
     signature = inspect.signature(command, eval_str=True)
@@ -124,7 +124,7 @@ def check(
     ):
         check_inputs(*inputs)
         wanted = {
-            metric: _number(gated()[metric].option, text)
+            metric: _number(with_gate()[metric].option, text)
             for metric, text in limits.items()
             if text is not None
         }

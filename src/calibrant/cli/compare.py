@@ -34,7 +34,7 @@ from calibrant.cli.terminal import (
     refuse_to_replace_report,
     to_stdout,
 )
-from calibrant.evaluation.quantities.roster import check_added
+from calibrant.evaluation.quantities import check_added
 
 if TYPE_CHECKING:
     from calibrant.reports.sections import Section

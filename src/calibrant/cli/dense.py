@@ -84,7 +84,7 @@ def apply_to_images(fitted: Calibrator | None, folder: Path, out: Path, *, force
     from calibrant.predictions import Predictions
     from calibrant.predictions.dense_repair import marks_in, repair_images
     from calibrant.predictions.formats.mark import Mark, mark_in
-    from calibrant.predictions.repair_form import repaired, to_repair
+    from calibrant.predictions.to_event import repaired, to_repair
 
     if fitted is None:
         raise InputError(

@@ -59,9 +59,8 @@ def apply_to_boxes(calibrator: Path, file: Path, reading: Reading, out: Path, *,
     """Write a results file with repaired scores; None where the calibrator is none of detections."""
     from calibrant.calibrators import load_detection_calibration
     from calibrant.calibrators.file_format import DETECTION_KEY, holds
-    from calibrant.predictions.detection_results import detection_results
-    from calibrant.predictions.detections import COVARIATES, boxes_of
-    from calibrant.predictions.repair_form import marked
+    from calibrant.predictions.detections import COVARIATES, boxes_of, detection_results
+    from calibrant.predictions.to_event import marked
 
     if not holds(calibrator, DETECTION_KEY):
         return None

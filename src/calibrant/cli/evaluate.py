@@ -43,7 +43,7 @@ from calibrant.cli.terminal import (
     refuse_to_replace_report,
     to_stdout,
 )
-from calibrant.evaluation.quantities.roster import check_added
+from calibrant.evaluation.quantities import check_added
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
@@ -208,10 +208,10 @@ def _with_commands(answer: Evaluation, reading: Reading, ignore_index: int | Non
 
     repair = answer.verdict.repair
     groups = repair is not None and repair.by_group
-    fitting = reading.of_fit(groups=groups).words
+    fitting = reading.of_fit(groups=groups).words()
     if ignore_index is not None:
         fitting = f"{fitting} --ignore-index {ignore_index}".lstrip()
-    return with_commands(answer, reading=fitting, applying=reading.of_new(groups=groups).words)
+    return with_commands(answer, reading=fitting, applying=reading.of_new(groups=groups).words())
 
 
 def _write_page(found: Evaluation, file: Path, page: Path, *, title: str | None, force: bool) -> None:
@@ -286,7 +286,7 @@ def _table_of(answers: dict[str, Evaluation]) -> None:
     from rich.table import Table
 
     from calibrant.cli.name_cell import Name
-    from calibrant.evaluation.quantities.ece import ECE
+    from calibrant.evaluation.quantities import ECE
     from calibrant.reports.words import brief
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)

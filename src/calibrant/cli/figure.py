@@ -26,7 +26,7 @@ from calibrant.cli.terminal import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from calibrant.reports.file_figures.request import DrawnFigure, FileFigure
+    from calibrant.reports.file_figures import DrawnFigure, FileFigure
 
 ENDINGS = (".svg", ".png", ".pdf")
 OPTIONS = {
@@ -105,8 +105,7 @@ def figure(
         raise InputError("NAME is missing; `calibrant figure --list` lists the figures.")
     path = out or Path(f"{name}.svg")
     _check_ending(path)
-    from calibrant.reports.figure_roster import all_figures, figure_named  # seconds
-    from calibrant.reports.file_figures.request import FileFigure
+    from calibrant.reports.file_figures import FileFigure, all_figures, figure_named  # seconds
 
     if name is None or listed:
         for each in all_figures():
@@ -140,7 +139,9 @@ def figure(
         if paths:
             raise InputError(f"the figure {name} shows theory and takes no file; got {paths[0]}.")
         if reading != Reading():
-            raise InputError(f"the figure {name} shows theory and reads no file; leave out {reading.words}.")
+            raise InputError(
+                f"the figure {name} shows theory and reads no file; leave out {reading.words()}."
+            )
         if names is not None:
             raise InputError(f"the figure {name} shows theory and takes no --names.")
         _check_options(name, given, frozenset())
@@ -163,7 +164,7 @@ def _drawn(
     chosen: FileFigure, files: dict[str, Path], reading: Reading, given: dict[str, object]
 ) -> DrawnFigure:
     from calibrant.reports.figures.drawing import drawing_style
-    from calibrant.reports.file_figures.request import FigureRequest
+    from calibrant.reports.file_figures import FigureRequest
 
     with progress(f"reading {next(iter(files.values())).name}") as tell, drawing_style():
         remedy = "a figure is of all samples."

@@ -70,7 +70,7 @@ def fit(
     from calibrant.calibrators import build
     from calibrant.predictions import DensePredictions
     from calibrant.predictions.dense_repair import marks_in
-    from calibrant.predictions.repair_form import to_repair
+    from calibrant.predictions.to_event import to_repair
 
     if is_for_detections(method):
         _refuse_beside_boxes({"--ignore-index": ignore_index, "--engine": engine, "--by-group": by_group})

@@ -67,7 +67,7 @@ def fit_in_parts(
     from calibrant.evaluation.parts.dealing import Deal
     from calibrant.evaluation.parts.tasks import rows_to_fit
     from calibrant.evaluation.parts.temperature import fits_in_passes
-    from calibrant.predictions.repair_form import to_repair
+    from calibrant.predictions.to_event import to_repair
     from calibrant.predictions.top_k import has_row_temperature
 
     if not every_row and not table.num_fit:
@@ -111,7 +111,7 @@ def fit_images(
     from calibrant.evaluation.dense.to_fit import Positions
     from calibrant.evaluation.parts.dealing import Deal
     from calibrant.evaluation.parts.temperature import fits_in_passes
-    from calibrant.predictions.repair_form import to_repair
+    from calibrant.predictions.to_event import to_repair
 
     some = positions_to_fit(dense)
     calibrator = chosen(to_repair(some)) if method is None else build(method)

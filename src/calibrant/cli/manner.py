@@ -35,7 +35,6 @@ OTHER_NAMES = {
     "metrics": "metric",
     "baseline_metrics": "baseline_metric",
     "lm_score": "lm_score",
-    "format": "form",
 }
 """What the library calls the values of options that are called otherwise."""
 

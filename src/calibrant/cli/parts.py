@@ -37,7 +37,7 @@ MOST_HELD = 1 << 22
 """Rows of a Parquet file of which some numbers each are kept; larger ones are judged by sums."""
 _HEEDED = frozenset(
     {
-        *("form", "label_column", "prob_columns", "logit_columns", "weight_column", "group_column"),
+        *("format", "label_column", "prob_columns", "logit_columns", "weight_column", "group_column"),
         *("cluster", "bands", "positive_class", "score_columns"),
     }
 )
@@ -62,7 +62,7 @@ def opened_parts(
     many = is_partitioned(path)
     if engine is not None and not many and is_dense(path):
         return None
-    parquet = many or (reading.form or path.suffix).lower().removeprefix(".") == "parquet"
+    parquet = many or (reading.format or path.suffix).lower().removeprefix(".") == "parquet"
     if engine is not None and not parquet:
         raise InputError(
             "--engine is for Parquet (a file, a folder of them, or an address) and folders of images; "
@@ -93,8 +93,8 @@ def _needs_whole(path: Path, reading: Reading) -> str:
     Raises:
         InputError: If an option is for files of another format.
     """
-    if reading.form is not None and reading.form.lower().removeprefix(".") != "parquet":
-        raise InputError(f"{path} holds Parquet; leave out --format {reading.form}.")
+    if reading.format is not None and reading.format.lower().removeprefix(".") != "parquet":
+        raise InputError(f"{path} holds Parquet; leave out --format {reading.format}.")
     if reading.lm_score != Reading.lm_score:
         raise InputError(f"--lm-score is for samples of lm-evaluation-harness (.jsonl); {path} is none.")
     if reading.iou != Reading.iou and reading.annotations is None:
@@ -154,7 +154,7 @@ def opened_large(
         if not others:
             refuse_images_options(path, ignore_index, images)
         return table
-    typed = reading.words if labels is None else f"--label-file {labels} {reading.words}".rstrip()
+    typed = reading.words() if labels is None else f"--label-file {labels} {reading.words()}".rstrip()
     found = opened_dense(path, ignore_index=ignore_index, images=images, tabular=typed, others=others)
     if engine is not None and found is not None and not found.in_any_order:
         raise InputError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.memory import bounded_memory
 from calibrant.cli.help import INPUT, SPACES
 from calibrant.cli.pipes import is_pipe, kept_of
+from calibrant.evaluation.read_options import HELP, ReadOptions
 
 if TYPE_CHECKING:
     from calibrant.predictions import ColumnNames, Predictions
@@ -30,26 +30,15 @@ AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
 COMMAS = "; columns have commas between, as --prob-columns cat,dog, and options that need a value have one"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # what fsspec knows
 _OPTIONS: dict[str, tuple[Any, Any]] = {
-    "form": (
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="Format of FILE: csv, jsonl, npz, ... (default: by its extension).",
-        ),
-    ),
-    "label_column": (str | None, typer.Option(metavar="NAME", help="Column of true classes.")),
+    "format": (str | None, typer.Option(metavar="FORMAT", help=HELP["format"])),
+    "label_column": (str | None, typer.Option(metavar="NAME", help=HELP["label_column"])),
     "prob_columns": (
         list[str] | None,
-        typer.Option(
-            "--prob-columns",
-            metavar="NAMES",
-            help="Columns of probabilities, one per class: no,yes. A single one is class 1.",
-        ),
+        typer.Option("--prob-columns", metavar="NAMES", help=HELP["prob_columns"]),
     ),
     "logit_columns": (
         list[str] | None,
-        typer.Option("--logit-columns", metavar="NAMES", help="Columns of logits, one per class."),
+        typer.Option("--logit-columns", metavar="NAMES", help=HELP["logit_columns"]),
     ),
     "score_columns": (
         list[str] | None,
@@ -59,23 +48,12 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
             help="Columns of scores without a scale, one per class (only to fit and apply).",
         ),
     ),
-    "weight_column": (str | None, typer.Option(metavar="NAME", help="The column of weights.")),
+    "weight_column": (str | None, typer.Option(metavar="NAME", help=HELP["weight_column"])),
     "group_column": (
-        str | None,
-        typer.Option(
-            "--group-column",
-            "--group-columns",
-            metavar="NAMES",
-            help="Column of groups, or several: sex,site.",
-        ),
+        list[str] | None,
+        typer.Option("--group-column", "--group-columns", metavar="NAMES", help=HELP["group_column"]),
     ),
-    "cluster": (
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column of patients, documents or images: intervals and p-values account for such clusters.",
-        ),
-    ),
+    "cluster": (str | None, typer.Option(metavar="COLUMN", help=HELP["cluster"])),
     "bands": (
         list[str] | None,
         typer.Option(
@@ -123,17 +101,12 @@ _DEFAULTS = {"iou": 0.5, "percent": False, "lm_score": "acc"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class Reading(ReadOptions):
     """How files are read."""
 
-    form: str | None = None
-    label_column: str | None = None
-    prob_columns: tuple[str, ...] = ()
-    logit_columns: tuple[str, ...] = ()
+    APART = frozenset({"positive_class"})
+
     score_columns: tuple[str, ...] = ()
-    weight_column: str | None = None
-    group_column: str | None = None
-    cluster: str | None = None
     bands: tuple[str, ...] = ()
     annotations: Path | None = None
     iou: float = 0.5
@@ -147,15 +120,15 @@ class Reading:
     def open(self, path: Path, *, labels: Path | None = None, stream: bool | None = None) -> Predictions:
         """Predictions of a file, or of what comes through a pipe."""
         from calibrant.predictions import load_detections, open_predictions
-        from calibrant.predictions.frequency import by_frequency
         from calibrant.predictions.scale import scale_of
+        from calibrant.predictions.top_k import by_frequency
 
         if self.annotations is not None:
             self._refuse_columns()
             return load_detections(path, self.annotations, iou=self.iou).predictions(bands=self.bands)
         if self.iou != Reading.iou:
             raise InputError("--iou is for COCO detections; leave it out, or name their --annotations.")
-        file, form, name = path, self.form, None
+        file, form, name = path, self.format, None
         if is_pipe(path):
             file, form, name = kept_of(path, form)
         found = open_predictions(
@@ -205,11 +178,6 @@ class Reading:
                 raise InputError(f"--{name.replace('_', '-')} is not used here: {remedy}")
 
     @property
-    def clusters_are_groups(self) -> bool:
-        """Whether the column of clusters is that of groups, which is read as such."""
-        return self.cluster is not None and self.cluster in {self.group_column, "group", "groups"}
-
-    @property
     def columns(self) -> ColumnNames | None:
         """The names of columns that were given."""
         from calibrant.predictions import ColumnNames
@@ -220,17 +188,8 @@ class Reading:
                 f"is fitted: calibrant fit FILE --score-columns {','.join(self.score_columns)}, then "
                 "calibrant apply, and use the calibrated file."
             )
-        groups = tuple(part.strip() for part in (self.group_column or "").split(",") if part.strip())
-        names = ColumnNames(
-            label=self.label_column,
-            probs=self.prob_columns,
-            logits=self.logit_columns,
-            weight=self.weight_column,
-            group=groups or None,
-            cluster=None if self.clusters_are_groups or self.cluster == "clusters" else self.cluster,
-            bands=tuple(each for each in self.bands if each != FREQUENCY),
-        )
-        return names or None
+        bands = tuple(each for each in self.bands if each != FREQUENCY)
+        return replace(super().columns or ColumnNames(), bands=bands) or None
 
     def load(self, path: Path) -> Predictions:
         """The same, read whole."""
@@ -256,7 +215,7 @@ class Reading:
     def of_fit(self, *, groups: bool) -> Reading:
         """The options for fitting a calibrator that was chosen: no clusters, and groups if it needs them."""
         found = replace(self, cluster=None)
-        return found if groups else replace(found, group_column=None, bands=())
+        return found if groups else replace(found, group_column=(), bands=())
 
     def load_other(self, path: Path) -> Predictions:
         """The same, of a file whose columns may have calibrant's own names, as ``apply`` writes them."""
@@ -265,7 +224,7 @@ class Reading:
         try:
             return self.load(path)
         except InputError:
-            plain = replace(self, label_column=None, prob_columns=(), logit_columns=(), group_column=None)
+            plain = replace(self, label_column=None, prob_columns=(), logit_columns=(), group_column=())
             plain = replace(plain, weight_column=None, cluster=None, bands=())
             try:
                 return plain.load(path)
@@ -279,31 +238,8 @@ class Reading:
 
         others = ("bands", "annotations", "iou", "percent", "scale", "kind", "lm_score")
         self.refuse(*others, remedy="a stream is a table of its columns as they are.")
-        found = load_timed(path, time=time, columns=self.columns, format=self.form)
+        found = load_timed(path, time=time, columns=self.columns, format=self.format)
         return replace(found, predictions=self._in_clusters(found.predictions, path))
-
-    @property
-    def words(self) -> str:
-        """The options, as they are typed."""
-        words: list[str] = []
-        for name, option in {"form": "--format", "label_column": "--label-column"}.items():
-            if (value := getattr(self, name)) is not None:
-                words += [option, value]
-        for name, option in {"prob_columns": "--prob-columns", "logit_columns": "--logit-columns"}.items():
-            if values := getattr(self, name):
-                words += [option, ",".join(values)]
-        words += [] if self.weight_column is None else ["--weight-column", self.weight_column]
-        if self.group_column is not None:
-            words += ["--group-column", self.group_column]
-        words += [] if self.cluster is None else ["--cluster", self.cluster]
-        words += ["--bands", ",".join(self.bands)] if self.bands else []
-        words += [] if self.annotations is None else ["--annotations", str(self.annotations)]
-        words += [] if self.iou == 0.5 else ["--iou", f"{self.iou:g}"]
-        words += ["--percent"] if self.percent else []
-        words += [] if self.scale is None else ["--scale", self.scale]
-        words += [] if self.kind is None else ["--kind", self.kind]
-        words += [] if self.lm_score == "acc" else ["--lm-score", self.lm_score]
-        return shlex.join(words)
 
 
 def reads(command: Callable[..., None]) -> Callable[..., None]:
@@ -328,8 +264,9 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**values: Any) -> None:
         given = {name: values.pop(name) for name in _OPTIONS}
-        for name in ("prob_columns", "logit_columns", "score_columns", "bands"):
+        for name in ("prob_columns", "logit_columns", "score_columns", "group_column", "bands"):
             given[name] = tuple(part.strip() for text in given[name] or () for part in text.split(","))
+        given["group_column"] = tuple(filter(None, given["group_column"]))
         with bounded_memory():
             command(**values, reading=Reading(**given, positive_class=values.get("positive_class")))
 

@@ -153,13 +153,13 @@ def serve(
 
 def _loaded(settings: ModelSettings, limits: Limits) -> Model:
     """The network in a process of its own, which has said what it is."""
-    from calibrant.web.batches import call_described
+    from calibrant.web.batches import call
     from calibrant.web.predicting import Model
     from calibrant.web.workers import Workers
 
     processes = Workers(limits, setup=partial(extension("load_classifier", what="--model"), settings))
     with progress(f"loading {settings.model}"):
-        described = processes.first(call_described)
+        described = processes.first(call, "described")
     return Model(processes, described)
 
 

@@ -22,7 +22,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import remove_left_over
 from calibrant.cli.help import alternatives
 from calibrant.cli.manner import QUIET, VERBOSE
-from calibrant.evaluation.quantities.roster import extras
+from calibrant.evaluation.quantities import optional_keys
 
 Report = Callable[[str, float], None]
 
@@ -76,7 +76,7 @@ Json = Annotated[Path | None, typer.Option(help="Write all results to this .json
 
 Metrics = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME", help=f"Add a metric (repeatable): {alternatives(extras())}."),
+    typer.Option(metavar="NAME", help=f"Add a metric (repeatable): {alternatives(optional_keys())}."),
 ]
 
 

@@ -17,7 +17,7 @@ def apply_to_top_k(
     fitted: Calibrator | None, calibrator: Path, given: Predictions, file: Path, out: Path, *, force: bool
 ) -> str:
     """Write the file anew with its logits over a temperature; what to say of it."""
-    from calibrant.predictions.repair_form import marked
+    from calibrant.predictions.to_event import marked
     from calibrant.predictions.top_k import at_temperature, has_row_temperature
 
     if fitted is None or given.top_k is None or not has_row_temperature(fitted.text, given):

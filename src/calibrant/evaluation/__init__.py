@@ -2,61 +2,26 @@
 
 from typing import TYPE_CHECKING
 
-from calibrant._math.lazy import lazy_exports
+from calibrant._math.lazy import declared_exports
 
 if TYPE_CHECKING:
-    from calibrant.evaluation.comparison import compare
-    from calibrant.evaluation.dense.images import ImageRow, image_rows
-    from calibrant.evaluation.detection import DetectionError, detection_calibration_error
-    from calibrant.evaluation.gate.check import check
-    from calibrant.evaluation.gate.result import Check, GateResult
-    from calibrant.evaluation.judging.smooth_band import smooth_consistency_band
-    from calibrant.evaluation.monitoring.monitor import monitor
-    from calibrant.evaluation.monitoring.result import Monitoring
-    from calibrant.evaluation.pipeline import evaluate
-    from calibrant.evaluation.resampling.chance import (
-        NullDistribution,
-        PairedTest,
-        null_distribution,
-        paired_test,
-    )
-    from calibrant.evaluation.result import Comparison, Evaluation
+    from calibrant.evaluation.comparison import compare as compare
+    from calibrant.evaluation.dense.images import ImageRow as ImageRow
+    from calibrant.evaluation.dense.images import image_rows as image_rows
+    from calibrant.evaluation.detection import DetectionError as DetectionError
+    from calibrant.evaluation.detection import detection_calibration_error as detection_calibration_error
+    from calibrant.evaluation.gate.check import check as check
+    from calibrant.evaluation.gate.result import Check as Check
+    from calibrant.evaluation.gate.result import GateResult as GateResult
+    from calibrant.evaluation.judging.reliability import smooth_consistency_band as smooth_consistency_band
+    from calibrant.evaluation.monitoring.monitor import monitor as monitor
+    from calibrant.evaluation.monitoring.result import Monitoring as Monitoring
+    from calibrant.evaluation.pipeline import evaluate as evaluate
+    from calibrant.evaluation.resampling.chance import NullDistribution as NullDistribution
+    from calibrant.evaluation.resampling.chance import PairedTest as PairedTest
+    from calibrant.evaluation.resampling.chance import null_distribution as null_distribution
+    from calibrant.evaluation.resampling.chance import paired_test as paired_test
+    from calibrant.evaluation.result import Comparison as Comparison
+    from calibrant.evaluation.result import Evaluation as Evaluation
 
-__all__ = [
-    "Check",
-    "Comparison",
-    "DetectionError",
-    "Evaluation",
-    "GateResult",
-    "ImageRow",
-    "Monitoring",
-    "NullDistribution",
-    "PairedTest",
-    "check",
-    "compare",
-    "detection_calibration_error",
-    "evaluate",
-    "image_rows",
-    "monitor",
-    "null_distribution",
-    "paired_test",
-    "smooth_consistency_band",
-]
-
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    __all__,
-    {
-        "comparison": ["compare"],
-        "dense.images": ["ImageRow", "image_rows"],
-        "detection": ["DetectionError", "detection_calibration_error"],
-        "gate.check": ["check"],
-        "gate.result": ["Check", "GateResult"],
-        "judging.smooth_band": ["smooth_consistency_band"],
-        "monitoring.monitor": ["monitor"],
-        "monitoring.result": ["Monitoring"],
-        "pipeline": ["evaluate"],
-        "resampling.chance": ["NullDistribution", "PairedTest", "null_distribution", "paired_test"],
-        "result": ["Comparison", "Evaluation"],
-    },
-)
+__getattr__, __dir__, __all__ = declared_exports(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -10,9 +10,7 @@ import torch
 from calibrant.evaluation.judging.agreement import Agreement
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.phrases import number, percent
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.auroc import AUROC
-from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
+from calibrant.evaluation.quantities import ACCURACY, AUROC, MEAN_CONFIDENCE
 from calibrant.evaluation.resampling.ranking import standard_error
 from calibrant.predictions import Kind, Predictions
 from calibrant.predictions.formats.mark import mark_in

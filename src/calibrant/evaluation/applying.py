@@ -13,7 +13,7 @@ from calibrant.calibrators import Calibrator, Multicalibrator, shift_of
 from calibrant.calibrators.cohorts.by_group import GroupCalibrator
 from calibrant.calibrators.fitting.data import fingerprint
 from calibrant.predictions import Predictions
-from calibrant.predictions.repair_form import marked, repaired, to_repair
+from calibrant.predictions.to_event import marked, repaired, to_repair
 from calibrant.predictions.two_classes import RIGHT_OR_WRONG
 
 _MOST_NAMED = 5  # classes

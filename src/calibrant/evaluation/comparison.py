@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import check_pairs, few_draws_note, few_resamples_note
-from calibrant.evaluation.compared_in_short import comparison_in_short
 from calibrant.evaluation.fitting.split import is_cross_fitted
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import Reduced
@@ -17,11 +16,8 @@ from calibrant.evaluation.pairing import refuse_other_classes, same_repaired
 from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.progress import Progress
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.nll import NLL
-from calibrant.evaluation.quantities.quantity import EVENT
-from calibrant.evaluation.quantities.roster import check_metrics
+from calibrant.evaluation.quantities import ACCURACY, ECE, NLL, check_metrics
+from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.at_limit import draw_at_limit
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
 from calibrant.evaluation.spread import Spread, here
@@ -325,3 +321,40 @@ def _ranked(
     if close:
         return f"{said}, but noise could explain the difference to {shown(close)}."
     return f"{said}, beyond noise." if among > 1 else f"{said}."
+
+
+def comparison_in_short(
+    names: Sequence[str], least_error: Sequence[int], most_accurate: Sequence[int]
+) -> str:
+    """Who leads in calibration error and in accuracy.
+
+    Args:
+        names: The models.
+        least_error: The places of the model with the lowest error, and of those that noise could explain.
+        most_accurate: The same of the accuracy.
+
+    Example:
+        >>> comparison_in_short(["a", "b"], [1], [0])
+        'b has the lower calibration error, a the higher accuracy.'
+        >>> comparison_in_short(["a", "b", "c"], [2], [0, 1])
+        'Lowest calibration error: c; highest accuracy: a (+1 tied).'
+    """
+    if len(names) > 2:
+        error, accuracy = _leader(names, least_error), _leader(names, most_accurate)
+        return f"Lowest calibration error: {error}; highest accuracy: {accuracy}."
+    error, accuracy = (names[each[0]] if len(each) == 1 else None for each in (least_error, most_accurate))
+    if error is None and accuracy is None:
+        return "Tied within noise in calibration error and in accuracy."
+    if accuracy is None:
+        return f"{error} has the lower calibration error; accuracy is tied."
+    if error is None:
+        return f"{accuracy} has the higher accuracy; calibration error is tied."
+    if error == accuracy:
+        return f"{error} has the lower calibration error and the higher accuracy."
+    return f"{error} has the lower calibration error, {accuracy} the higher accuracy."
+
+
+def _leader(names: Sequence[str], places: Sequence[int]) -> str:
+    if len(places) == len(names):
+        return "all tied"
+    return names[places[0]] + (f" (+{len(places) - 1} tied)" if len(places) > 1 else "")

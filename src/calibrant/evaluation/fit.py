@@ -18,7 +18,7 @@ from calibrant.evaluation.fitting.templates import (
 )
 from calibrant.evaluation.fitting.top_k import fit_to_rows
 from calibrant.evaluation.prepare import Prepared
-from calibrant.predictions.repair_form import repaired
+from calibrant.predictions.to_event import repaired
 from calibrant.predictions.top_k import has_row_temperature
 
 

@@ -18,7 +18,7 @@ from calibrant.evaluation.fitting.split import halves, has_both_parts
 from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.result import Estimate, Evaluation, Repair
 from calibrant.predictions import Predictions
-from calibrant.predictions.repair_form import to_repair
+from calibrant.predictions.to_event import to_repair
 
 FEWEST = 20
 OF_EACH = "one per group"

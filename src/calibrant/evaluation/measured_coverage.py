@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.quantity import EVENT, Kind, Quantity
-from calibrant.evaluation.quantities.roster import ROSTER, find
+from calibrant.evaluation.quantities import QUANTITIES, find
+from calibrant.evaluation.quantity import EVENT, Kind, Quantity
 from calibrant.evaluation.result import Coverage, Coverages
 
 FILE = Path(__file__).with_name("measured_coverage.json")
@@ -52,7 +52,7 @@ def _measured_as(key: str, kind: Kind, measured: Mapping[str, Any]) -> str | Non
     if plain in measured:
         return plain
     target = None if quantity is None else quantity.computed.target
-    same = (each.key for each in ROSTER if each.computed.target == target and each.key in measured)
+    same = (each.key for each in QUANTITIES if each.computed.target == target and each.key in measured)
     return None if target is None else next(same, None)
 
 

@@ -27,7 +27,7 @@ from calibrant.evaluation.result import Detection, Estimate, OutOfDistribution
 from calibrant.metrics import RocCurve, out_of_distribution_scores
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore, Ranking
 from calibrant.predictions import Predictions
-from calibrant.predictions.repair_form import to_repair
+from calibrant.predictions.to_event import to_repair
 
 Clusters: TypeAlias = tuple[Indices | None, Indices | None]
 Masses: TypeAlias = tuple[Vector, Vector]  # weights of the test samples, and of the foreign ones

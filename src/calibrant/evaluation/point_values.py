@@ -15,14 +15,15 @@ from calibrant.evaluation.arguments import as_judged, no_labels
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, templates
 from calibrant.evaluation.judging.labelled_probs import Calibrate
+from calibrant.evaluation.judging.measure import against_chance, measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.quantities.auroc import AUROC
-from calibrant.evaluation.quantities.brier import BRIER
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.mce import MCE
-from calibrant.evaluation.quantities.roster import extras
+from calibrant.evaluation.judging.shapes import shapes_of_arm
+from calibrant.evaluation.pairing import test_of
+from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.quantities import AUROC, BRIER, ECE, MCE, optional_keys
+from calibrant.evaluation.result import Arm, Kind
 from calibrant.predictions import Predictions
-from calibrant.predictions.repair_form import repaired, to_repair
+from calibrant.predictions.to_event import repaired, to_repair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +89,7 @@ def point_values(
         samples = test
         if calibrate is not None and test.kind == "top_label":
             samples, calibrate = repaired(test, calibrate(to_repair(test).scores)), None
-        reduced = reduce_predictions(samples, num_bins, calibrate, metrics=extras())
+        reduced = reduce_predictions(samples, num_bins, calibrate, metrics=optional_keys())
         found = {each.key: reduced.values.get(each.key) for each in reduced.quantities}
         values[name] = {
             key: value if value is not None and math.isfinite(value) else None for key, value in found.items()
@@ -133,3 +134,42 @@ def _of_labels(test: Predictions, probs: Tensor, num_bins: int) -> dict[str, dic
         }
         for place, name in enumerate(names)
     }
+
+
+def judged_as_it_is(
+    predictions: Predictions,
+    *,
+    positive_class: int | str | None = None,
+    num_bins: int = 15,
+    level: float = 0.95,
+    seed: int = 0,
+) -> tuple[Kind, int, Arm]:
+    """Kind, number of samples judged, and curves, classes and shapes; the test split where there is one."""
+    test = test_of(as_judged(predictions, positive_class))
+    procedure = Procedure(
+        kind=test.kind,
+        num_bins=num_bins,
+        num_resamples=2,  # of the metrics' intervals, which nobody sees
+        num_draws=1000,
+        level=level,
+        seed=seed,
+        intervals="percentile",
+    )
+    reduced = reduce_predictions(test, num_bins)
+    measured = measure(reduced, procedure)
+    names = tuple(str(name) for name in test.class_names or range(test.num_classes or 0))
+    chance = against_chance(measured.noise, names)
+    arm = Arm(
+        name=UNCALIBRATED,
+        title="Uncalibrated",
+        parameters={},
+        fit=None,
+        metrics=measured.metrics,
+        change={},
+        null=chance.null,
+        curves=chance.curves,
+        classes=chance.classes,
+        shapes=shapes_of_arm(reduced, procedure),
+        parts=chance.parts,
+    )
+    return test.kind, test.num_samples, arm

@@ -22,7 +22,7 @@ from calibrant.evaluation.fitting.split import (
 from calibrant.evaluation.fitting.templates import Template, anything_to_fit, templates
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.progress import Progress, Steps
-from calibrant.evaluation.quantities.roster import check_metrics
+from calibrant.evaluation.quantities import check_metrics
 from calibrant.evaluation.result import Intervals
 from calibrant.evaluation.thresholds import significance
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore

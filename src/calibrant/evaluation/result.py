@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -10,19 +12,117 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.choice import Choice
+from calibrant._math.frames import Library, frame_of
 from calibrant.evaluation.notebook import notebook_html
-from calibrant.evaluation.older_versions import upgraded
-from calibrant.evaluation.part import Check as Check
-from calibrant.evaluation.part import Part as Part
-from calibrant.evaluation.part import PartName as PartName
-from calibrant.evaluation.part import Range as Range
-from calibrant.evaluation.rows import AsRows, rows_of
 from calibrant.metrics import CorpReliabilityCurve, RiskCoverageCurve, RocCurve
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Source
 
 SCHEMA_VERSION = 3
+
+
+class AsRows:
+    """Results with metrics by part, which convert to a table."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat dictionary per part (arm or model) and metric, ready for a data frame or a CSV file."""
+        raise NotImplementedError
+
+    def to_frame(self, *, library: Library | None = None) -> Any:
+        """:meth:`rows` as a data frame of pandas or, where that alone is installed or asked for, polars.
+
+        Raises:
+            InputError: If ``library`` is another.
+            ImportError: If it is not installed.
+        """
+        rows = self.rows()
+        return frame_of({key: [row[key] for row in rows] for key in rows[0]}, library)
+
+
+def rows_of(parts: Iterable[Any], *, part: str = "arm", change: str = "change") -> list[dict[str, Any]]:
+    """One flat dictionary per part and metric.
+
+    Args:
+        parts: As in ``Evaluation.arms`` or ``Comparison.models``, which lie above.
+        part: What a part is called.
+        change: The name of its paired change; it is also the attribute that holds them.
+    """
+    rows: list[dict[str, Any]] = []
+    for each in parts:
+        changes = getattr(each, change)
+        for metric, estimate in each.metrics.items():
+            found = changes.get(metric)
+            rows.append(
+                {
+                    part: each.name,
+                    "metric": metric,
+                    **dataclasses.asdict(estimate),
+                    change: None if found is None else found.value,
+                    f"{change}_low": None if found is None else found.low,
+                    f"{change}_high": None if found is None else found.high,
+                }
+            )
+    return rows
+
+
+PartName = Literal["top label", "positive class", "labels", "classes", "groups", "slope"]
+"""The slope was a part of its own before schema version 3."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """A range of probabilities, with what was predicted there on average and how often it occurred."""
+
+    low: float
+    high: float
+    predicted: float
+    actual: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One part of being calibrated, against what a calibrated model of this size shows by chance."""
+
+    name: PartName
+    holds: bool  # whether what is found can be chance, after adjustment
+    p_value: float  # of the part alone
+    adjusted_p: float  # Holm's, for as many looks as there are parts
+    num_draws: int | None  # that the p-value comes from; None: from the normal distribution
+    where: Range | None = None  # where on the scale the error of an event stands out most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One test of the verdict, in words."""
+
+    name: str  # "Overall", "Classes"
+    passed: bool
+    text: str  # the measured values
+    metrics: tuple[str, ...] = ()  # the keys of those that the text names
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceRow:
+    """One arm in the cross-validation on the calibration samples."""
+
+    name: str  # as the arm's
+    title: str
+    size: int  # how many numbers it fits
+    nll: float  # of every sample under a calibrator fitted on the other folds
+    behind: float  # how far its NLL lies above the best one's
+    standard_error: float  # of that difference, over the samples
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The candidates, from the fewest numbers fitted to the most, and the one that was taken."""
+
+    chosen: str  # the name of a candidate: the first within one standard error of the best
+    candidates: tuple[ChoiceRow, ...]
+    num_samples: int
+    folds: int
+
+
 Direction = Literal[
     "over-confident",
     "under-confident",
@@ -397,3 +497,28 @@ class Comparison(AsRows):
 @cache
 def _comparison_adapter() -> TypeAdapter[Comparison]:
     return TypeAdapter(Comparison)
+
+
+def upgraded(text: str) -> str:
+    """An evaluation of schema version 2 in the words of version 3; any other text as it is.
+
+    In version 2 the rows of groups called the rate ``accuracy`` and the mean prediction ``mean_confidence``,
+    and their p-value was that of the calibration error.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError:  # which the reader reports
+        return text
+    if not isinstance(data, dict) or data.get("schema_version") != 2:
+        return text
+    for arm in data.get("arms", ()):
+        for row in arm.get("groups", ()):
+            _rename(row)
+    return json.dumps(data | {"schema_version": 3})
+
+
+def _rename(row: dict[str, Any]) -> None:
+    for old, new in (("accuracy", "actual"), ("mean_confidence", "predicted")):
+        if old in row:
+            row[new] = row.pop(old)
+    row.setdefault("p_value", row.get("null", {}).get("p_value"))

@@ -10,8 +10,7 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.alarms import alarms, other_notes
 from calibrant.evaluation.arguments import as_judged, check_predictions, clusters_note, groups_note
 from calibrant.evaluation.dense.judge import judged_note
-from calibrant.evaluation.dense.states import ImageSums
-from calibrant.evaluation.dense.summing import summed_images
+from calibrant.evaluation.dense.states import ImageSums, summed_images
 from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.pairing import are_telling, same_samples, test_of
@@ -27,6 +26,10 @@ from calibrant.predictions.formats.mark import Mark, mark_in
 from calibrant.predictions.partitioned import PartitionedPredictions
 
 Judgeable: TypeAlias = Predictions | DensePredictions | PartitionedPredictions
+DEALT_OTHERWISE = (
+    "The samples are the same, but split into other batches, because the tables have other clusters or "
+    "numbers of classes. So differences are unpaired, and their intervals are too wide."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,12 +140,6 @@ class Subject:
         if not (isinstance(mine, AnySums) and isinstance(theirs, AnySums)):
             return False
         return mine.samples == theirs.samples and mine.dealing != theirs.dealing
-
-
-DEALT_OTHERWISE = (
-    "The samples are the same, but split into other batches, because the tables have other clusters or "
-    "numbers of classes. So differences are unpaired, and their intervals are too wide."
-)
 
 
 def in_same_clusters(subjects: Sequence[Subject]) -> list[Subject]:

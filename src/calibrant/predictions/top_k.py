@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from calibrant._math.arrays import ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK
+from calibrant.predictions.bands import bands_of
 from calibrant.predictions.contents import Source
 from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.table import Predictions
@@ -117,3 +119,22 @@ def predicted_classes(predictions: Predictions) -> torch.Tensor:
     step = max(1, PIECE // (predictions.num_classes or 1))
     starts = range(0, predictions.num_samples, step)
     return torch.cat([predictions.scores_of(slice(at, at + step)).argmax(dim=1) for at in starts])
+
+
+def by_frequency(predictions: Predictions) -> Predictions:
+    """The same samples in groups by how often their predicted class is predicted for any of them.
+
+    Further groups are kept: ``site=north; frequency=1–3``. What is true has no part in it: among samples that
+    are known to be of a rare class even a calibrated model is wrong more often than it says, and where labels
+    are counted, one label decides in which group its sample is.
+
+    Raises:
+        InputError: If it is not known which class is predicted.
+    """
+    _, place, counts = np.unique(predicted_classes(predictions), return_inverse=True, return_counts=True)
+    bands = [f"frequency={each}" for each in bands_of(counts[place])]
+    if predictions.groups is None:
+        return predictions.with_groups(bands)
+    return predictions.with_groups(
+        [f"{group}; {band}" for group, band in zip(predictions.groups, bands, strict=True)]
+    )

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.auroc import AUROC
-from calibrant.evaluation.quantities.brier import BRIER
-from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.gap import GAP
-from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
-from calibrant.evaluation.quantities.nll import NLL
-from calibrant.evaluation.quantities.quantity import EVENT
+from calibrant.evaluation.quantities import (
+    ACCURACY,
+    AUROC,
+    BRIER,
+    CLASSWISE_ECE,
+    ECE,
+    GAP,
+    MEAN_CONFIDENCE,
+    NLL,
+)
+from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.result import Arm, Comparison, Estimate, Evaluation, NullError
 from calibrant.evaluation.verdict.naming import title
 from calibrant.reports import words

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from calibrant.evaluation.group_repairs import ARMS, ByGroup, said_of
-from calibrant.evaluation.quantities.accuracy import ACCURACY
+from calibrant.evaluation.quantities import ACCURACY
 from calibrant.evaluation.result import Evaluation, GroupRow
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.reports.words import brief, count, interval, number, shortened

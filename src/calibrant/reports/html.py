@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
+import dataclasses
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -19,16 +21,14 @@ from calibrant._math.files import write_text
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.phrases import number as short_number
 from calibrant.evaluation.phrases import p_number, part_p_value
-from calibrant.evaluation.quantities.roster import place
-from calibrant.evaluation.result import Comparison, Evaluation
+from calibrant.evaluation.quantities import display_order
+from calibrant.evaluation.result import Comparison, Evaluation, Repair, Verdict
 from calibrant.evaluation.verdict.finding import is_shifted
 from calibrant.reports import first_screen, monitoring, pictures, shapes, tables, words
 from calibrant.reports.commands import mark_of_files, with_commands
-from calibrant.reports.dates import report_date
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.groups import group_pairs
 from calibrant.reports.sections import Section
-from calibrant.reports.sharing import to_share
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -155,7 +155,7 @@ def _breakable(text: str) -> Markup:
     return Markup("<wbr>").join(Markup.escape(piece) for piece in pieces)
 
 
-def _day(date: datetime.date) -> str:
+def _day(date: date) -> str:
     """``22 November 2026``, whatever the language of the system."""
     return f"{date.day} {MONTHS[date.month - 1]} {date.year}"
 
@@ -282,7 +282,7 @@ def _null_sentences(evaluation: Evaluation) -> list[str]:
     first, level = evaluation.arms[0], evaluation.settings.level
     return [
         tables.null_sentence(null, observed, evaluation.kind, level)
-        for null in sorted(first.null, key=lambda null: place(null.metric))
+        for null in sorted(first.null, key=lambda null: display_order(null.metric))
         if words.metric(null.metric, evaluation.kind).drawn
         and (observed := first.metrics[null.metric].value) is not None
     ]
@@ -296,9 +296,97 @@ def _null_groups(found: Evaluation | Comparison) -> list[tuple[str, list[NullRow
             NullRow(
                 words.metric(null.metric, found.kind).title, observed, null.mean, null.upper, p_number(null)
             )
-            for null in sorted(part.null, key=lambda null: place(null.metric))
+            for null in sorted(part.null, key=lambda null: display_order(null.metric))
             if (observed := part.metrics[null.metric].value) is not None
         ]
         if rows:
             groups.append((part.title, rows))
     return groups
+
+
+Found = TypeVar("Found", Evaluation, Comparison, Monitoring)
+
+# Where paths may stand, beside the command. Arms and models have numbers by the thousand and no paths.
+_TEXTS = {
+    Evaluation: ("verdict", "notes", "settings"),
+    Monitoring: ("notes", "source", "baseline"),
+    Comparison: ("verdict", "short", "warnings", "notes"),
+}
+
+# From a root (/, C:\, \\host) up to the last separator before the name.
+_FOLDERS = re.compile(r"(?<![\w.~/\\-])(?:[A-Za-z]:[\\/]|\\\\|/)(?:[^\s/\\'\"`]+[\\/])+(?=[^\s/\\'\"`])")
+
+# A whole argument that is such a path, or the value of an option that is.
+_PATH = re.compile(r"^(--?[\w-]+=)?(?:[A-Za-z]:[\\/]|\\\\|/).*[\\/](?=[^/\\])")
+
+
+def without_folders(text: str) -> str:
+    r"""A text in which absolute paths are cut to their last part.
+
+    Example:
+        >>> without_folders("in /home/ann/x/p.npz, at 1/2 and a/b.npz; C:\\Users\\ann\\q.csv")
+        'in p.npz, at 1/2 and a/b.npz; q.csv'
+    """
+    return _FOLDERS.sub("", text)
+
+
+def command_to_share(command: str) -> str:
+    """A command line whose absolute paths are cut to their last part, blanks in them or not.
+
+    Example:
+        >>> command_to_share("calibrant evaluate '/home/ann/my data/p.npz' --report=/tmp/r.html")
+        'calibrant evaluate p.npz --report=r.html'
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return without_folders(command)
+    return shlex.join(_PATH.sub(r"\1", word) for word in words)
+
+
+def to_share(found: Found) -> Found:
+    """The same evaluation or comparison, with names of files in place of absolute paths."""
+    return _cut(found)
+
+
+def _cut(value: Any) -> Any:
+    """Texts, and what holds them."""
+    if isinstance(value, str):
+        return without_folders(value)
+    for kind, texts in _TEXTS.items():
+        if isinstance(value, kind):
+            changes = {name: _cut(getattr(value, name)) for name in texts}
+            if isinstance(value, Comparison):
+                changes["models"] = tuple(
+                    dataclasses.replace(each, name=_cut(each.name)) for each in value.models
+                )
+            command = None if value.command is None else command_to_share(value.command)
+            return dataclasses.replace(value, command=command, **changes)
+    if isinstance(value, Verdict) and value.commands:
+        commands = tuple(command_to_share(each) for each in value.commands)
+        return dataclasses.replace(_cut(dataclasses.replace(value, commands=())), commands=commands)
+    if isinstance(value, Repair):
+        return dataclasses.replace(value, file=None if value.file is None else _PATH.sub("", value.file))
+    if isinstance(value, tuple):
+        return tuple(_cut(each) for each in value)  # pyright: ignore[reportUnknownVariableType]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.replace(
+            value, **{each.name: _cut(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        )
+    return value
+
+
+def report_date() -> date:
+    """Today, or the day of ``SOURCE_DATE_EPOCH``, which makes reports reproducible to the byte.
+
+    Raises:
+        InputError: If the variable is set to anything but a number of seconds.
+    """
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if not epoch:
+        return datetime.now(tz=UTC).astimezone().date()
+    try:
+        return datetime.fromtimestamp(int(epoch), tz=UTC).date()
+    except (ValueError, OverflowError, OSError) as error:
+        msg = f"`SOURCE_DATE_EPOCH` must be a number of seconds since 1970; got {epoch!r}."
+        raise InputError(msg) from error

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 from calibrant.evaluation.gate.result import Check, GateResult
-from calibrant.evaluation.quantities.roster import gated
+from calibrant.evaluation.quantities import with_gate
 
 
 def junit_text(found: GateResult) -> str:
@@ -68,4 +68,4 @@ def _name(each: Check) -> str:
         return f"{_name(replace(each, group=None))} in group {each.group}"
     if each.kind == "baseline":
         return f"{each.metric} no worse than the baseline"
-    return f"{each.metric} at {'least' if gated()[each.metric].sign < 0 else 'most'} {each.against:g}"
+    return f"{each.metric} at {'least' if with_gate()[each.metric].sign < 0 else 'most'} {each.against:g}"

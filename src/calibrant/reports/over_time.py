@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calibrant.evaluation.monitoring.result import Monitoring, SequentialTest, Window
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
-from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
-from calibrant.evaluation.quantities.prevalence import PREVALENCE
+from calibrant.evaluation.quantities import ACCURACY, ECE, MEAN_CONFIDENCE, MEAN_PROBABILITY, PREVALENCE
 from calibrant.reports.words import MISSING, brief
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from calibrant.evaluation.quantities import roster
+from calibrant.evaluation import quantities
 from calibrant.evaluation.result import Arm, ComparedModel, Comparison, Curve, Evaluation
 from calibrant.reports import figures, tables, words
 from calibrant.reports.figure_data import classes_csv, curves_csv, errors_csv
@@ -45,7 +45,7 @@ class Diagrams:
 def error_pictures(parts: Sequence[Arm | ComparedModel], found: Evaluation | Comparison) -> list[Picture]:
     """Calibration errors against chance, one picture for each error of equal-width bins."""
     made: list[Picture] = []
-    for key in sorted({null.metric for part in parts for null in part.null}, key=roster.place):
+    for key in sorted({null.metric for part in parts for null in part.null}, key=quantities.display_order):
         described = words.metric(key, found.kind)
         if not described.drawn:
             continue

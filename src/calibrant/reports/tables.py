@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calibrant.evaluation import result
-from calibrant.evaluation.choice import ChoiceRow
 from calibrant.evaluation.phrases import p_value
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.auroc import AUROC
-from calibrant.evaluation.quantities.brier_skill import BRIER_SKILL
-from calibrant.evaluation.quantities.prevalence import PREVALENCE
-from calibrant.evaluation.quantities.roster import place
+from calibrant.evaluation.quantities import ACCURACY, AUROC, BRIER_SKILL, PREVALENCE, display_order
+from calibrant.evaluation.result import ChoiceRow
 from calibrant.evaluation.verdict.checks import PHRASES
 from calibrant.reports.words import SECTIONS, goodness, mark_of_change, metric, number, percent
 
@@ -151,7 +147,7 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
     in_short: set[str] = set()
     also = named(found) | ({AUROC.key, BRIER_SKILL.key} if is_rare(found) else set())
     trivial = trivial_accuracy(found)
-    for key in sorted({key for part in parts for key in part.metrics}, key=place):
+    for key in sorted({key for part in parts for key in part.metrics}, key=display_order):
         words = metric(key, found.kind)
         shown = words.in_short or key in also
         if shown:
@@ -215,7 +211,7 @@ def coverage_sentence(found: result.Evaluation | result.Comparison) -> str:
 def _covered(measured: Mapping[str, result.Coverage], kind: result.Kind) -> str:
     """``ECE 94–100%, smCE 92–99%``: from the lowest condition to the highest."""
     shares: dict[str, str] = {}
-    for key in sorted(measured, key=place):
+    for key in sorted(measured, key=display_order):
         title, each = metric(key, kind).title.partition(", ")[0], measured[key]
         if each.lowest is None or each.highest is None:
             shares[title] = f"{100 * each.average:.0f}% on average"

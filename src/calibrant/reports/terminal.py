@@ -10,9 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from calibrant.evaluation.group_repairs import ByGroup
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.nll import NLL
+from calibrant.evaluation.quantities import ACCURACY, ECE, NLL
 from calibrant.evaluation.result import (
     Arm,
     Check,

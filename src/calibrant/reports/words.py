@@ -6,14 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from calibrant._math.decimals import plural as plural
-from calibrant.evaluation import phrases
-from calibrant.evaluation.quantities import roster
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
-from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
-from calibrant.evaluation.quantities.prevalence import PREVALENCE
-from calibrant.evaluation.quantities.quantity import Better, Section
+from calibrant.evaluation import phrases, quantities
+from calibrant.evaluation.quantities import ACCURACY, ECE, MEAN_CONFIDENCE, MEAN_PROBABILITY, PREVALENCE
+from calibrant.evaluation.quantity import Better, Section
 from calibrant.evaluation.result import Direction, Estimate, Kind
 
 MISSING = "–"
@@ -61,7 +56,7 @@ def metric(key: str, kind: Kind) -> Metric:
         >>> metric("event_ece", "binary").title
         'ECE, positive class'
     """
-    known = roster.find(key, kind)
+    known = quantities.find(key, kind)
     if known is None:
         return Metric(key.replace("_", " "), SECTIONS[-1], None, "")
     shown = known.shown

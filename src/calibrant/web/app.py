@@ -6,25 +6,25 @@ from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
+from fastapi import Depends, FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from calibrant import __version__
-from calibrant.web import described
 from calibrant.web.counts import Counts
-from calibrant.web.evaluations import Computes, Evaluations
+from calibrant.web.described import ABOUT, shown
+from calibrant.web.evaluations import add_evaluations
 from calibrant.web.guard import LOOPBACK, Guard
 from calibrant.web.limits import Limits, Refusal
-from calibrant.web.page import PAGES, Page
-from calibrant.web.predicting import Model, Predicting
-from calibrant.web.uploads import Receiver
+from calibrant.web.page import PAGES, content_of
+from calibrant.web.predicting import Model, add_predictions
+from calibrant.web.uploads import Form, Receiver
+from calibrant.web.workers import Workers
 
 
 def create_app(
-    workers: Computes,
+    workers: Workers,
     *,
     model: Model | None = None,
     limits: Limits | None = None,
@@ -40,7 +40,6 @@ def create_app(
     """
     limits = limits or Limits()
     receiver, counts = Receiver(limits), Counts()
-    evaluations, predicting = Evaluations(workers, receiver, limits), Predicting(model, receiver, limits)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -53,64 +52,64 @@ def create_app(
     app = FastAPI(
         title="calibrant",
         version=__version__,
-        description=described.ABOUT,
+        description=ABOUT,
         lifespan=lifespan,
         docs_url=None,  # their scripts come from another server
         redoc_url=None,
     )
     app.add_middleware(Guard, counts=counts, hosts=hosts)
-    _add_errors(app)
-    for path, page in PAGES.items():
-        app.add_api_route(path, _shows(page), include_in_schema=False)
+    for kind in (Refusal, HTTPException, Exception):
+        app.add_exception_handler(kind, _in_a_sentence)
 
-    @app.get("/health", openapi_extra=described.HEALTH)
+    async def received(request: Request) -> AsyncGenerator[Form]:
+        async with receiver.form(request) as form:
+            yield form  # until the answer was sent
+
+    add_predictions(app, model, receiver, limits)  # first what is asked for most, as paths are tried in turn
+    add_evaluations(app, workers, limits, Depends(received))
+    for path, page in PAGES.items():
+        app.add_api_route(path, _shows(*page), include_in_schema=False)
+
+    @app.get("/health", openapi_extra=shown({"status": "ok"}))
     async def health() -> dict[str, Any]:
         """Whether the server answers, and which version it is."""
         return {"status": "ok", "version": __version__}
 
-    @app.get("/metrics", response_class=PlainTextResponse, openapi_extra=described.METRICS)
+    @app.get(
+        "/metrics",
+        response_class=PlainTextResponse,
+        openapi_extra=shown("calibrant_held_bytes 0", "text/plain"),
+    )
     async def metrics() -> str:
         """Counts of answers and the bytes that are held, for Prometheus."""
         return counts.text({"held_bytes": receiver.held, "replaced_workers": workers.replaced})
 
-    @app.get("/about", openapi_extra=described.ABOUT_SERVER)
+    @app.get("/about", openapi_extra=shown({"model": None}))
     async def about() -> dict[str, Any]:
         """What the page needs to know: the version, the limits, and the network if there is one."""
         return {"version": __version__, "most_bytes": limits.upload, "model": model and model.described}
 
-    app.post("/evaluate", openapi_extra=described.EVALUATE)(evaluations.evaluate)
-    app.post("/compare", openapi_extra=described.COMPARE)(evaluations.compare)
-    app.post("/apply", openapi_extra=described.APPLY)(evaluations.apply)
-    app.post("/predict", openapi_extra=described.PREDICT)(predicting.predict)
     return app
 
 
-def _shows(page: Page) -> Any:
+def _shows(name: str, kind: str) -> Any:
     async def answer() -> Response:
-        return Response(page.content(), media_type=page.kind)
+        return Response(content_of(name), media_type=kind)
 
     return answer
 
 
-def _add_errors(app: FastAPI) -> None:
+async def _in_a_sentence(request: Request, error: Exception) -> Response:
     """Every error is one sentence."""
-
-    async def refused(_: Request, error: Exception) -> Response:
-        assert isinstance(error, Refusal)  # noqa: S101 (as it is registered)
-        return JSONResponse(error.told, error.status)
-
-    async def unknown(request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 400
-        wrong = {
-            404: "there is nothing under this path; / is the page, and /openapi.json lists what there is.",
-            405: f"{request.method} is not for this path; /openapi.json says what is.",
-        }
-        return JSONResponse({"error": wrong.get(status, "the request is not well-formed.")}, status)
-
-    async def fault(_: Request, __: Exception) -> Response:
-        return JSONResponse({"error": "a fault of calibrant, not of the file; the server's log has it."}, 500)
-
-    app.add_exception_handler(Refusal, refused)
-    app.add_exception_handler(HTTPException, unknown)
-    app.add_exception_handler(RequestValidationError, unknown)
-    app.add_exception_handler(Exception, fault)
+    match error:
+        case Refusal():
+            return JSONResponse(error.told, error.status)
+        case HTTPException(status_code=404):
+            said = "there is nothing under this path; / is the page, and /openapi.json lists what there is."
+        case HTTPException(status_code=405):
+            said = f"{request.method} is not for this path; /openapi.json says what is."
+        case HTTPException():
+            said = "the request is not well-formed."
+        case _:
+            said = "a fault of calibrant, not of the file; the server's log has it."
+    return JSONResponse({"error": said}, getattr(error, "status_code", 500))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 _KNOWN = frozenset(
-    {"/", "/evaluate", "/compare", "/predict", "/about", "/health", "/metrics", "/openapi.json"}
+    {"/", "/evaluate", "/compare", "/apply", "/predict", "/about", "/health", "/metrics", "/openapi.json"}
 )
 
 

@@ -2,69 +2,53 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from calibrant.web.batches import Batches, call_with_map
-from calibrant.web.evaluations import Computes
+from calibrant.web.batches import Batches, call
+from calibrant.web.described import PREDICT
 from calibrant.web.limits import Limits, Refusal
-from calibrant.web.uploads import Form, Receiver, while_there
-from calibrant.web.workers import Done
+from calibrant.web.uploads import Receiver, while_there
+from calibrant.web.workers import Workers, value_of
 
 
 @dataclass(frozen=True)
 class Model:
     """The network of a server."""
 
-    workers: Computes
+    workers: Workers
     """Whose processes hold the classifier."""
     described: dict[str, Any]
 
 
-class Predicting:
-    """Asks the network about images that are sent."""
+def add_predictions(app: FastAPI, model: Model | None, receiver: Receiver, limits: Limits) -> None:
+    """Ask the network about images that are sent."""
+    batches = None if model is None else Batches(model.workers, limits)
 
-    def __init__(self, model: Model | None, receiver: Receiver, limits: Limits) -> None:
-        self._model, self._receiver, self._limits = model, receiver, limits
-        self._batches = None if model is None else Batches(model.workers, limits)
-
-    async def predict(self, request: Request) -> Response:
+    @app.post("/predict", openapi_extra=PREDICT)
+    async def predict(request: Request) -> Response:
         """Raw and calibrated probabilities of each image, with intervals; for one image also a heat map."""
-        if self._model is None or self._batches is None:
+        if model is None or batches is None:
             raise Refusal(404, "there is no network here; start `calibrant serve --model module:factory`.")
-        return await while_there(request, self._predicted(request, self._model, self._batches))
-
-    async def _predicted(self, request: Request, model: Model, batches: Batches) -> Response:
-        async with self._receiver.form(request) as form:
-            files, wanted = form.files.get("file", []), _map_of(form)
+        async with receiver.form(request) as form:
+            files, unknown = form.files.get("file", []), sorted(set(form.fields) - {"map"})
+            if unknown:
+                raise Refusal(422, f"there is no field {unknown[0][:50]!r}; there is `map`.")
             if not files:
                 raise Refusal(422, "the field `file` must hold one image or more; got none.")
-            if wanted is not None:
-                file = form.only("file")
-                return JSONResponse(await self._with_map(model, file, wanted))
-            answers = await batches.answers(files)
-        if len(answers) == 1 and isinstance(answers[0], Refusal):
-            raise answers[0]
+            if form.fields.get("map"):
+                asked = ("with_map", form.only("file"), form.fields["map"][-1], limits)
+                found = [await while_there(request, value_of(model.workers.run(call, *asked)))]
+            else:
+                found = await while_there(request, batches.answers(files))
+        if len(found) == 1 and isinstance(found[0], Refusal):
+            raise found[0]
         told = [
             {"name": file.name, "error": answer.sentence} if isinstance(answer, Refusal) else answer
-            for file, answer in zip(files, answers, strict=True)
+            for file, answer in zip(files, found, strict=True)
         ]
         return JSONResponse({"predictions": told})
-
-    async def _with_map(self, model: Model, file: Any, wanted: str) -> dict[str, Any]:
-        async with aclosing(model.workers.run(call_with_map, file, wanted, self._limits)) as messages:
-            async for message in messages:
-                if isinstance(message, Done):
-                    return {"predictions": [message.value]}
-        raise RuntimeError("a worker ended without a word")
-
-
-def _map_of(form: Form) -> str | None:
-    unknown = sorted(set(form.fields) - {"map"})
-    if unknown:
-        raise Refusal(422, f"there is no field {unknown[0][:50]!r}; there is `map`.")
-    return form.text("map")

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Coroutine
+import sys
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import PureWindowsPath
-from typing import Any
+from typing import TypeVar
 
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
 
-from calibrant.web.form_parts import Parts
 from calibrant.web.limits import Limits, Refusal, size
 
+T = TypeVar("T")
 _LONGEST_NAME = 100
+_LONGEST_FIELD = 1 << 16
 _LOOK = 0.25  # seconds between two looks whether the client is there
+_WRONG = {  # by how the parser's own sentences begin
+    "Too many": (413, "a request must have at most {0.files} files and {0.fields} fields."),
+    "Part exceeded": (413, f"a field must have at most {_LONGEST_FIELD} bytes; a file has a file name."),
+    "Missing boundary": (400, "the request cannot be read: its content type names no boundary."),
+    "The Content-Disposition": (400, "the request cannot be read: every part must have a name."),
+    "": (400, "the request is not a well-formed multipart/form-data."),
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,7 @@ class Form:
 
     files: dict[str, list[Upload]]
     fields: dict[str, list[str]]
+    """Texts that are not blank."""
 
     def only(self, name: str) -> Upload:
         """The one file of this field.
@@ -47,13 +57,9 @@ class Form:
             raise Refusal(422, f"the field `{name}` must hold one file; got {len(found) or 'none'}.")
         return found[0]
 
-    def text(self, name: str) -> str | None:
-        """The last text of this field; None where it is empty or absent."""
-        return next((each.strip() for each in reversed(self.fields.get(name, [])) if each.strip()), None)
 
-
-async def while_there(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
-    """The answer that is worked out, unless the client leaves: the work then ends, and its bytes are freed.
+async def while_there(request: Request, work: Awaitable[T]) -> T:
+    """What is worked out, unless the client leaves: the work then ends, and its bytes are freed.
 
     Raises:
         Refusal: If the client left.
@@ -61,14 +67,23 @@ async def while_there(request: Request, work: Coroutine[Any, Any, Response]) -> 
     task = asyncio.ensure_future(work)
     try:
         while not (await asyncio.wait({task}, timeout=_LOOK))[0]:
-            # Whoever looks while the request comes would take a piece of it.
-            if getattr(request.state, "received", False) and await request.is_disconnected():
+            if await request.is_disconnected():
                 raise Refusal(400, "the client left before the answer was there.")
         return task.result()
     finally:
         if not task.done():
             task.cancel()
             await asyncio.wait({task})
+
+
+class _InMemory(MultiPartParser):
+    """The parser, which would write a large file to a disk, and say nothing of an end that is missing."""
+
+    spool_max_size = sys.maxsize
+    whole = False
+
+    def on_end(self) -> None:
+        self.whole = True
 
 
 class Receiver:
@@ -86,62 +101,59 @@ class Receiver:
         Raises:
             Refusal: If it is not a form, too large, or comes too slowly.
         """
-        counted = _Counted(self, self._limits)
+        limits, held = self._limits, 0
+        _check_headers(request, limits)
+
+        async def counted() -> AsyncGenerator[bytes, None]:
+            nonlocal held  # what a header says of it may be wrong
+            async for chunk in request.stream():
+                held += len(chunk)
+                self.held += len(chunk)
+                if held > limits.upload:
+                    raise _too_large(limits)
+                if self.held > limits.held:
+                    raise Refusal(503, "too many uploads are being answered; try again in a few seconds.")
+                yield chunk
+            if not parser.whole:
+                raise Refusal(400, "the request was cut off: the end of the form is missing.")
+
+        most = {"max_files": limits.files, "max_fields": limits.fields, "max_part_size": _LONGEST_FIELD}
+        parser = _InMemory(request.headers, counted(), **most)
         try:
             try:
-                async with asyncio.timeout(self._limits.receive):
-                    found = await self._parsed(request, counted)
+                async with asyncio.timeout(limits.receive):
+                    parts = await parser.parse()
             except TimeoutError as error:
-                raise Refusal(408, f"the request must come within {self._limits.receive:g} s.") from error
-            request.state.received = True
-            yield found
+                raise Refusal(408, f"the request must come within {limits.receive:g} s.") from error
+            except ClientDisconnect as error:
+                raise Refusal(400, "the request was cut off.") from error
+            except MultiPartException as error:
+                status, said = next(_WRONG[start] for start in _WRONG if error.message.startswith(start))
+                raise Refusal(status, said.format(limits)) from error
+            yield _form(parts)
         finally:
-            self.held -= counted.count
-
-    async def _parsed(self, request: Request, counted: _Counted) -> Form:
-        kind = request.headers.get("content-type", "")
-        if not kind.lower().startswith("multipart/form-data"):
-            raise Refusal(
-                415, "the request must be multipart/form-data with the field `file`; got "
-                f"{kind[:_LONGEST_NAME] or 'no content type'!r}."
-            )  # fmt: skip
-        limits = self._limits
-        stated = request.headers.get("content-length", "")
-        if stated.isdigit() and int(stated) > limits.upload:
-            raise _too_large(limits)
-        parts = Parts(kind, limits)
-        try:
-            async for chunk in counted.chunks(request):
-                parts.write(chunk)
-        except ClientDisconnect as error:
-            raise Refusal(400, "the request was cut off.") from error
-        parts.close()
-        form = Form(files={}, fields={})
-        for part in parts.found:
-            if part.filename is None:
-                form.fields.setdefault(part.name, []).append(part.content.decode("utf-8", "replace"))
-            else:
-                upload = Upload(bare_name(part.filename), bytes(part.content))
-                form.files.setdefault(part.name, []).append(upload)
-            part.content.clear()
-        return form
+            self.held -= held
 
 
-class _Counted:
-    """Counts the bytes of one request while they come: what a header says of them may be wrong."""
+def _check_headers(request: Request, limits: Limits) -> None:
+    kind, stated = (request.headers.get(name, "") for name in ("content-type", "content-length"))
+    if not kind.lower().startswith("multipart/form-data"):
+        got = repr(kind[:_LONGEST_NAME] or "no content type")
+        raise Refusal(415, f"the request must be multipart/form-data with the field `file`; got {got}.")
+    if stated.isdigit() and int(stated) > limits.upload:
+        raise _too_large(limits)
 
-    def __init__(self, receiver: Receiver, limits: Limits) -> None:
-        self._receiver, self._limits, self.count = receiver, limits, 0
 
-    async def chunks(self, request: Request) -> AsyncGenerator[bytes, None]:
-        async for chunk in request.stream():
-            self.count += len(chunk)
-            self._receiver.held += len(chunk)
-            if self.count > self._limits.upload:
-                raise _too_large(self._limits)
-            if self._receiver.held > self._limits.held:
-                raise Refusal(503, "too many uploads are being answered; try again in a few seconds.")
-            yield chunk
+def _form(parts: FormData) -> Form:
+    form = Form(files={}, fields={})
+    for name, part in parts.multi_items():
+        if isinstance(part, UploadFile):
+            with part.file:
+                upload = Upload(bare_name(part.filename or ""), part.file.read())
+            form.files.setdefault(name, []).append(upload)
+        else:
+            form.fields.setdefault(name, []).extend(filter(None, [part.strip()]))
+    return form
 
 
 def _too_large(limits: Limits) -> Refusal:
@@ -155,7 +167,7 @@ def bare_name(name: str) -> str:
         >>> bare_name("../../etc/passwd.csv"), bare_name("C:\\temp\\a.npz"), bare_name("/")
         ('passwd.csv', 'a.npz', 'upload')
     """
-    last = PureWindowsPath(name.replace("\0", "")).name  # knows both kinds of slashes
+    last = re.split(r"[\\/]", name.replace("\0", "").rstrip("\\/"))[-1]
     shown = re.sub(r"[^\w .,()+@=-]", "_", last).strip(" .")
     if len(shown) > _LONGEST_NAME:
         shown = shown[: _LONGEST_NAME // 2] + "…" + shown[-_LONGEST_NAME // 2 :]

@@ -120,7 +120,7 @@ def applied(calibrator: Upload, file: Upload, wanted: Wanted, limits: Limits, te
     from calibrant.calibrators.cohorts.files import load_either
     from calibrant.evaluation.applying import apply, pooled
     from calibrant.predictions.formats.mark import mark_in
-    from calibrant.predictions.same_form import write_in_form_of
+    from calibrant.predictions.save_like import write_in_form_of
 
     tell(f"reading {file.name}", 0.0)
     with path_of(calibrator.content) as path:
@@ -216,7 +216,7 @@ def _calibrator(found: Evaluation, predictions: Predictions) -> bytes | None:
     from calibrant.calibrators import build
     from calibrant.calibrators.file_format import SINGLE_KEY, file_bytes
     from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-    from calibrant.predictions.repair_form import to_repair
+    from calibrant.predictions.to_event import to_repair
 
     repair = found.verdict.repair
     if repair is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import multiprocessing
 import os
 import signal
@@ -11,17 +10,18 @@ import sys
 import time
 import traceback
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeAlias
 
 from calibrant._math.errors import InputError
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.work import refused
 
-_PATIENCE = 0.2  # seconds between two looks at the clock
 _LEAST_APART = 0.05  # seconds between two words of progress
 
 
@@ -45,6 +45,20 @@ class Ready:
     """A process has imported and loaded what it needs."""
 
 
+Messages: TypeAlias = AsyncGenerator[Progress | Done]
+_Task: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+_Say: TypeAlias = Callable[[Any], Any]
+
+
+async def value_of(messages: Messages) -> Any:
+    """What is computed in the end."""
+    async with aclosing(messages):
+        async for message in messages:
+            if isinstance(message, Done):
+                return message.value
+    raise RuntimeError("a worker ended without a word")
+
+
 class Workers:
     """Some processes, which take what is to be computed in turn.
 
@@ -56,7 +70,6 @@ class Workers:
 
     def __init__(self, limits: Limits, *, number: int = 1, setup: Callable[[], Any] | None = None) -> None:
         self._limits, self._number, self._waiting, self._setup = limits, number, 0, setup
-        self._threads = ThreadPoolExecutor(2 * number, thread_name_prefix="calibrant-worker")
         self._free: asyncio.Queue[_Process] = asyncio.Queue()
         self._all: set[_Process] = set()
         self.replaced = 0
@@ -67,35 +80,34 @@ class Workers:
         for _ in range(self._number - len(self._all)):
             self._free.put_nowait(self._new())
 
-    def first(self, function: Callable[..., Any]) -> Any:
+    def first(self, function: Callable[..., Any], *args: Any) -> Any:
         """Compute something before the server listens, so that what is wrong is said at once.
 
         Raises:
             InputError: If it, or what is set up before it, cannot be computed.
         """
         self.start()
-        process = next(iter(self._all))
-        process.send((function, ()))
-        while True:
-            try:
-                message = process.next()
-            except (EOFError, OSError) as error:
-                raise InputError("the process that was to load the network has ended.") from error
-            if isinstance(message, Done):
-                return message.value
-            if isinstance(message, Refusal):
-                raise InputError(message.sentence)
-            if message is not None and not isinstance(message, Progress | Ready):
-                raise RuntimeError(message)
+        said: SimpleQueue[Any] = SimpleQueue()
+        next(iter(self._all)).ask((function, args), said.put)
+        while isinstance(message := said.get(), Progress | Ready):
+            pass
+        match message:
+            case Done(value):
+                return value
+            case Refusal() as refusal:
+                raise InputError(refusal.sentence)
+            case None:
+                raise InputError("the process that was to load the network has ended.")
+            case fault:
+                raise RuntimeError(fault)
 
     def stop(self) -> None:
         """End the processes, whatever they are doing."""
         for each in self._all:
             each.end()
         self._all.clear()
-        self._threads.shutdown(wait=False)
 
-    async def run(self, function: Callable[..., Any], *args: Any) -> AsyncGenerator[Progress | Done]:
+    async def run(self, function: Callable[..., Any], *args: Any) -> Messages:
         """Compute ``function(*args, tell)``: progress, and in the end the value.
 
         Raises:
@@ -108,37 +120,29 @@ class Workers:
             process = await self._free.get()
         finally:
             self._waiting -= 1
+        said, loop, end = asyncio.Queue[Any](), asyncio.get_running_loop(), None
+        say = partial(loop.call_soon_threadsafe, said.put_nowait)
         whole = False  # whether the process is still of use
         try:
-            deadline = time.monotonic() + self._limits.compute if process.ready else math.inf
-            await self._in_thread(process.send, (function, args))
+            process.ask((function, args), say)
             while True:
-                if time.monotonic() > deadline:
-                    raise Refusal(
-                        422,
-                        f"the answer must take at most {self._limits.compute:g} s; send fewer rows, or "
-                        "ask for fewer resamples.",
-                    )
-                message = await self._in_thread(process.next)
+                if end is None and process.ready:  # its start does not count
+                    end = loop.time() + self._limits.compute
+                message = await self._before(end, said)
+                whole = not isinstance(message, Progress | Ready | None)
                 match message:
-                    case None:
+                    case Ready():
                         pass
-                    case Ready():  # its start does not count
-                        deadline = time.monotonic() + self._limits.compute
-                    case Progress():
+                    case Progress() | Done():
                         yield message
                     case Refusal():
-                        whole = True
                         raise message
-                    case Done():
-                        whole = True
-                        yield message
-                        return
+                    case None:
+                        raise Refusal(422, "the file brought the process that read it to an end.")
                     case _:
-                        whole = True
                         raise RuntimeError(f"a fault in a worker:\n{message}")
-        except (EOFError, OSError) as error:
-            raise Refusal(422, "the file brought the process that read it to an end.") from error
+                if whole:
+                    return
         finally:
             if not whole:
                 process.end()
@@ -147,13 +151,20 @@ class Workers:
                 self.replaced += 1
             self._free.put_nowait(process)
 
+    async def _before(self, end: float | None, said: asyncio.Queue[Any]) -> Any:
+        try:
+            async with asyncio.timeout_at(end):
+                return await said.get()
+        except TimeoutError as error:
+            most = f"{self._limits.compute:g} s"
+            raise Refusal(
+                422, f"the answer must take at most {most}; send fewer rows, or ask for fewer resamples."
+            ) from error
+
     def _new(self) -> _Process:
         process = _Process(self._limits.memory, self._setup)
         self._all.add(process)
         return process
-
-    async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
 
 
 class _Process:
@@ -166,19 +177,31 @@ class _Process:
         self._process.start()
         theirs.close()
         self.ready = False
+        self._asked: SimpleQueue[tuple[_Task, _Say]] = SimpleQueue()
+        Thread(target=self._listen, daemon=True).start()
 
-    def send(self, task: tuple[Callable[..., Any], tuple[Any, ...]]) -> None:
-        self._connection.send(task)
+    def ask(self, task: _Task, say: _Say) -> None:
+        """Have all that the process says passed on, until it is done; in the end None if it has ended."""
+        self._asked.put((task, say))
 
-    def next(self) -> Any:
-        """What it says, or None where it says nothing for a moment."""
-        found = self._connection.recv() if self._connection.poll(_PATIENCE) else None
-        self.ready = self.ready or isinstance(found, Ready)
-        return found
+    def _listen(self) -> None:
+        """Wait for the process, in a thread."""
+        message = Ready()
+        while message is not None:
+            task, say = self._asked.get()
+            try:
+                self._connection.send(task)
+                while isinstance(message := self._connection.recv(), Progress | Ready):
+                    self.ready = True  # else it says nothing
+                    say(message)
+            except (EOFError, OSError):
+                message = None
+            except Exception:
+                message = traceback.format_exc()
+            say(message)
 
     def end(self) -> None:
-        self._process.kill()
-        self._connection.close()
+        self._process.kill()  # whoever asks it then reads an end, and nobody closes what is being read
 
 
 def _serve(connection: Connection, memory: int, setup: Callable[[], Any] | None) -> None:

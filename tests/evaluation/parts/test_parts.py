@@ -148,13 +148,14 @@ def test_the_command_line_fits_by_sums_over_all_rows(both, tmp_path, monkeypatch
     assert float(fitted.temperature) == pytest.approx(float(wanted.temperature), rel=1e-9)
     assert fitted.fit_result_.num_samples == known.num_samples == 320
     assert fitted.fit_result_.before == pytest.approx(wanted.fit_result_.before, rel=1e-9)
-    assert "note: 1 pass over the table, after 320 random rows to begin with" in done.stdout
+    said = r"note: (1 pass|2 passes) over the table, after 320 random rows to begin with"
+    assert re.search(said, done.stdout)
     if memory.num_classes == 3:
         call("fit", parts.address, "--method", "focal-temperature", "-o", "f.safetensors", folder=tmp_path)
         focal = load_calibrator(tmp_path / "f.safetensors")
         wanted = FocalTemperatureScaling().fit(scores, known.labels)
         assert focal.fit_result_.parameters == pytest.approx(wanted.fit_result_.parameters, rel=1e-6)
-        assert focal.fit_result_.steps <= 2
+        assert focal.fit_result_.steps <= 6
     again = call("fit", parts.address, "--method", "vector", "--all", "-o", "v.safetensors", folder=tmp_path)
     if memory.num_classes == 3:
         assert re.search(r"fitted on 9\d\d random rows of 960", again.stdout)

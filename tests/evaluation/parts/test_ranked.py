@@ -19,8 +19,8 @@ from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.parts import ranked as module
 from calibrant.evaluation.parts.ranked import Celled, Kept, ranks_of, top_of
 from calibrant.evaluation.parts.tasks import SumPart
-from calibrant.evaluation.quantities.quantity import EventError, EventInfluence
-from calibrant.evaluation.quantities.roster import ROSTER, extras
+from calibrant.evaluation.quantities import QUANTITIES, optional_keys
+from calibrant.evaluation.quantity import EventError, EventInfluence
 from calibrant.evaluation.resampling.event_cells import BIN_KINDS, EventCells
 from calibrant.evaluation.resampling.events import Events, binned_error
 from calibrant.evaluation.resampling.ranking import error_of_totals
@@ -31,7 +31,7 @@ from calibrant.predictions.partitioned import PartitionedPredictions
 
 ORDERED = [
     each
-    for each in ROSTER
+    for each in QUANTITIES
     if isinstance(each.computed, EventInfluence)
     or (
         isinstance(each.computed, EventError) and BIN_KINDS.get(each.computed.kernel or "width l1") != "width"
@@ -167,8 +167,8 @@ def test_cells_of_a_table_are_those_of_its_parts(tmp_path, none_kept) -> None:
         for one, other in ((there.top, here.sums.top), (there.ranks, here.sums.ranks)):
             assert np.array_equal(one.cells, other.cells)
         assert np.array_equal(there.ranks.of_groups, here.sums.ranks.of_groups)
-        known = reduce_predictions(held if num_classes > 2 else held.as_binary(), 15, metrics=extras())
-        for key, value in here.reduced(15, extras()).values.items():
+        known = reduce_predictions(held if num_classes > 2 else held.as_binary(), 15, metrics=optional_keys())
+        for key, value in here.reduced(15, optional_keys()).values.items():
             within = 5e-3 if "adaptive" in key else 3e-5  # of 600 samples, which weigh one or two
             assert value == pytest.approx(known.values[key], abs=within), key
 

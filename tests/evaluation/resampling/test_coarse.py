@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from calibrant.evaluation.resampling.coarse import NUM_POINTS, coarse_smooth_noise
+from calibrant.evaluation.judging.noise import NUM_POINTS, coarse_smooth_noise
 from calibrant.evaluation.resampling.event_cells import EventCells
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.null import draw_null, noise_of

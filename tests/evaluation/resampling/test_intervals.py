@@ -13,8 +13,7 @@ from calibrant.evaluation import compare, evaluate
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.resampling.calibration_line import calibration_line
-from calibrant.evaluation.resampling.events import Events
+from calibrant.evaluation.resampling.events import Events, calibration_line
 from calibrant.evaluation.resampling.intervals import (
     bca_interval,
     centred_interval,

@@ -9,8 +9,7 @@ import pytest
 
 from calibrant.evaluation.resampling.event_cells import Cells, EventCells
 from calibrant.evaluation.resampling.events import Events
-from calibrant.evaluation.resampling.inversion import invert
-from calibrant.evaluation.resampling.largest_gap import widest_gaps
+from calibrant.evaluation.resampling.inversion import invert, widest_gaps
 from calibrant.evaluation.resampling.null import draw_null
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant._math.lipschitz_values import lipschitz_values
-from calibrant.evaluation.resampling.score_cells import MOST_POINTS, NUM_CELLS, ScoreCells
+from calibrant.evaluation.resampling.event_cells import MOST_POINTS, NUM_CELLS, ScoreCells
 
 
 def test_few_scores_stand_for_themselves(rng: np.random.Generator) -> None:

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from calibrant.evaluation import Evaluation, evaluate
-from calibrant.evaluation.choice import Choice
 from calibrant.evaluation.fitting.recommend import Recommendation
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.phrases import p_number, p_value
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.result import Arm, Direction, Estimate, NullError, Repair, Verdict
+from calibrant.evaluation.result import Arm, Choice, Direction, Estimate, NullError, Repair, Verdict
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.verdict import reach_verdict
 from calibrant.predictions import Kind, Predictions

@@ -20,7 +20,7 @@ from calibrant.predictions import (
     open_predictions,
     predictions_from_frame,
 )
-from calibrant.predictions.same_form import save_in_form_of
+from calibrant.predictions.save_like import save_in_form_of
 
 TABLES = ("csv", "tsv", "json", "jsonl", "parquet", "pandas", "polars")
 

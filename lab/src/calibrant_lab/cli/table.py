@@ -76,7 +76,7 @@ def table(
         calibrant table store --against cross-entropy
         calibrant table store --figure ece --x gamma --out ece.pdf
     """
-    from calibrant_lab.tables.layout import layout_named, layouts
+    from calibrant_lab.tables.layout import layout_named, layouts, usual_layout
 
     if listed:
         for name in layouts():
@@ -92,7 +92,6 @@ def table(
     from calibrant._math.checks import check_choice
     from calibrant_lab.tables import Options, build_table
     from calibrant_lab.tables.comparisons import CORRECTIONS, TESTS
-    from calibrant_lab.tables.without_layout import usual_layout
 
     check_choice("--test", test, TESTS)
     check_choice("--correction", correction, CORRECTIONS)
@@ -138,26 +137,23 @@ def _write(made: Table, form: str | None, output: Path | None, *, force: bool) -
     from rich.console import Console
 
     from calibrant._math.files import write_text
-    from calibrant_lab.tables.formats import FORMATS, format_named
-    from calibrant_lab.tables.formats.terminal import rendered
+    from calibrant._math.text_form import named
+    from calibrant_lab.tables.formats import FORMATS, rendered
 
-    endings = None if form else tuple(each.ending for each in FORMATS.values())
-    check_output(output, option="--out", endings=endings)
-    usual = next(
-        (name for name, each in FORMATS.items() if output and each.ending == output.suffix.lower()),
-        "terminal",
-    )
-    chosen = format_named(form or usual)
+    endings = {ending: name for name, (ending, _) in FORMATS.items()}
+    check_output(output, option="--out", endings=None if form else tuple(endings))
+    usual = endings.get(output.suffix.lower(), "terminal") if output else "terminal"
+    _, write = named(form or usual, FORMATS, "format")
     if output is not None:
-        text = chosen.write(made)
+        text = write(made)
         write_unless_other(output, lambda path: write_text(path, text), option="--out", force=force)
         typer.echo(output)
         return
     console = Console()
-    if chosen.name == "terminal" and console.is_terminal:
+    if (form or usual) == "terminal" and console.is_terminal:
         console.print(rendered(made, width=console.width))
     else:
-        typer.echo(chosen.write(made), nl=False)
+        typer.echo(write(made), nl=False)
 
 
 def _draw(

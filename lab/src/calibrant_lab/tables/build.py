@@ -1,84 +1,79 @@
-"""From results and a layout to a table: means, tests, published numbers, and what must be said below it."""
+"""From results and a layout to the cells of a table: means, tests, and published numbers beside them."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from calibrant._math.errors import InputError
+from calibrant._math.means import Mean, mean_of, standard_errors
 from calibrant._math.text_form import nearest
 from calibrant_lab.sweep.matching import matches
+from calibrant_lab.sweep.published import Fact, facts, paper_named
 from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.tables.cells import Cell, check_alone, make_cell, strays
-from calibrant_lab.tables.comparisons import (
-    Comparison,
-    Correction,
-    Test,
-    adjust,
-    against_all,
-    compare,
-)
-from calibrant_lab.tables.headings import Heading, check_levels, headings
-from calibrant_lab.tables.layout import Layout
+from calibrant_lab.tables import comparisons, names
+from calibrant_lab.tables.frame import Keys, heads, read, tidy
+from calibrant_lab.tables.layout import Layout, TableQuantity
+
+_COSMETIC = ("hardware", "record")
+"""Sections of settings that do not decide a run's numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a table is computed.
+    """How a table is computed."""
 
-    Attributes:
-        against: The arm with which all others are compared, by its name in the table.
-        test: Student's t, or an exact test by the signs of the differences.
-        correction: How many tests are accounted for.
-        published: Whether a paper's numbers stand beside ours.
-        whole: Whether rows without runs stay.
-        wanted: The settings of the runs that a grid wants, where it is known.
-    """
-
-    against: str | None = None
-    test: Test = "t"
-    correction: Correction = "holm"
-    published: bool = True
-    whole: bool = False
+    against: str | None = None  # the arm with which all others are compared, by its name in the table
+    test: comparisons.Test = "t"  # Student's t, or an exact test by the signs of the differences
+    correction: comparisons.Correction = "holm"  # how many tests are accounted for
+    whole: bool = False  # whether rows without runs stay
     wanted: Sequence[Mapping[str, Any]] | None = None
+    """The settings of the runs that a grid wants, where it is known."""
+
+
+class Cell(NamedTuple):
+    """What stands in a place of a table; numbers are scaled as they are shown."""
+
+    keys: Keys  # what row and column stand for, by level
+    at: str  # the same in words
+    quantity: TableQuantity  # what it shows
+    values: Mapping[Any, float]  # by what the runs repeat
+    mean: Mean | None  # over what they repeat; None where no run has a value
+    bracket: float | None  # mean of the parameter in brackets
+    stages: tuple[str, ...]  # the stages that the values are of
+    runs: Counter[str]  # how many runs stand here, by status, and how many a grid ``wanted``
+    undefined: Counter[str]  # how many finished runs have no value, by reason
+    fact: Fact | None  # the paper's number, as it is printed
+    theirs: float | None  # half the width of its interval, where the paper gives a standard deviation
+    beyond: float | None  # ours less theirs
+    stand_ins: list[str]  # data sets and networks used in place of the paper's own
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table as data, before anyone decides how it looks.
+    """A table as data, before anyone decides how it looks."""
 
-    Attributes:
-        layout: What it was made by.
-        options: How it was computed.
-        rows: Heads of the rows.
-        columns: Heads of the columns.
-        cells: By row, then column.
-        left_out: Rows of the layout without runs that were left out.
-        placed: How many runs stand in the table.
-        unplaced: How many match no row and column of it.
-        strays: Settings that vary within a cell besides what is repeated.
-        num_against: How many comparisons with the arm were tested.
-        num_best: How many groups were tested for a best one.
-    """
-
-    layout: Layout
-    options: Options
-    rows: tuple[Heading, ...]
-    columns: tuple[Heading, ...]
-    cells: tuple[tuple[Cell, ...], ...]
-    left_out: int
-    placed: int
-    unplaced: int
-    strays: tuple[str, ...]
-    num_against: int
-    num_best: int
+    layout: Layout  # what it was made by
+    options: Options  # how it was computed
+    rows: Sequence[tuple[str, ...]]  # the words beside each row
+    columns: Sequence[tuple[str, ...]]  # the words above each column
+    cells: pd.DataFrame
+    """A :class:`Cell` in each row of the frame, row by row of the table. Beside it stand ``best_p``, the
+    adjusted p-value of being the best of those compared, and the ``difference`` from the arm that all are
+    compared with, its ``p`` and ``adjusted`` p-value and the ``test``; NaN where there is none."""
+    left_out: int  # rows of the layout without runs that were left out
+    unplaced: int  # how many runs match no row and column of it
+    strays: tuple[str, ...]  # settings that vary within a cell besides what is repeated
 
     @property
     def flat(self) -> list[Cell]:
-        """All cells."""
-        return [cell for row in self.cells for cell in row]
+        """All cells, without their tests."""
+        return [Cell(*cell) for cell in self.cells[[*Cell._fields]].itertuples(index=False)]
 
 
 def build_table(layout: Layout, results: Sequence[RunResult], options: Options | None = None) -> Table:
@@ -95,129 +90,157 @@ def build_table(layout: Layout, results: Sequence[RunResult], options: Options |
     """
     options = options or Options()
     chosen = [each for each in results if matches(each.settings, layout.where)]
-    settings = [each.settings for each in chosen]
-    check_levels(layout, settings)
-    rows, columns = headings(layout, [*settings, *(options.wanted or ())])
-    placed = [_places(each.settings, rows, columns) for each in chosen]
-    by_place: dict[tuple[int, int], list[RunResult]] = defaultdict(list)
-    for result, places in zip(chosen, placed, strict=True):
-        for place in places:
-            by_place[place].append(result)
-    kept = list(range(len(rows)))
-    if by_place and not options.whole:
-        kept = [row for row in kept if any(place[0] == row for place in by_place)]
-    counts = _counts(options.wanted, rows, columns)
-    cells: list[list[Cell]] = []
-    varying: dict[str, None] = {}
-    for row in kept:
-        line: list[Cell] = []
-        for column, head in enumerate(columns):
-            here = by_place.get((row, column), [])
-            check_alone(layout, here, ", ".join([*rows[row].labels, *head.labels]) or "the table")
-            varying |= dict.fromkeys(strays(layout, here))
-            wanted = None if counts is None else counts[row, column]
-            line.append(make_cell(layout, rows[row], head, here, wanted, published=options.published))
-        cells.append(line)
-    num_best, num_against = _judge(layout, cells, options)
+    known = dict.fromkeys(name for each in chosen for name in each.settings)
+    for level in (*layout.levels, layout.repeat) if chosen and not layout.paper else ():
+        if level not in known and level != "seed":
+            raise InputError(f"the runs have no setting {level}{nearest(level, known)}")
+    frame: Any = tidy(layout, chosen, options.wanted or ())
+    placed = frame[frame["row"].notna()]
+    rows, columns = (heads(layout, side, placed["keys"]) for side in (layout.rows, layout.columns))
+    there = {*placed["row"][placed["run"].notna()]}
+    kept = {name: keys for name, keys in rows.items() if options.whole or not there or name in there}
+    places = placed.groupby(["row", "column"], sort=False)
+    groups: Mapping[Any, list[Any]] = {place: [*group.itertuples()] for place, group in places}
+    above: Sequence[TableQuantity | None] = [None]
+    beside: Sequence[TableQuantity | None] = layout.cells
+    if layout.quantities == "rows":
+        above, beside = beside, above
+    down, across = [*itertools.product(kept, above)], [*itertools.product(columns, beside)]
+    cells = [
+        _cell(layout, {**rows[row], **columns[column]}, one or other, groups.get((row, column), []))
+        for (row, one), (column, other) in itertools.product(down, across)
+    ]
+    inside = itertools.product(kept, columns)
+    strays = (name for place in inside for name in _strays(layout, groups.get(place, [])))
     return Table(
         layout=layout,
         options=options,
-        rows=tuple(rows[row] for row in kept),
-        columns=columns,
-        cells=tuple(tuple(line) for line in cells),
-        left_out=len(rows) - len(kept),
-        placed=sum(bool(places) for places in placed),
-        unplaced=sum(not places for places in placed),
-        strays=tuple(varying),
-        num_against=num_against,
-        num_best=num_best,
+        rows=[(*_words(rows[row]), *([one.head] if one else [])) for row, one in down],
+        columns=[(*_words(columns[column]), *([one.head] if one else [])) or ("",) for column, one in across],
+        cells=_compared(layout, pd.DataFrame(cells, columns=Cell._fields, dtype=object), options),
+        left_out=(len(rows) - len(kept)) * len(above),
+        unplaced=int((frame["row"].isna() & frame["run"].notna()).sum()),
+        strays=tuple(dict.fromkeys(strays)),
     )
 
 
-def _places(
-    settings: Mapping[str, Any], rows: Sequence[Heading], columns: Sequence[Heading]
-) -> list[tuple[int, int]]:
-    """Where a run stands: a row and a column for each quantity."""
-    across = [place for place, head in enumerate(columns) if head.accepts(settings)]
-    if not across:
-        return []
-    return [(row, column) for row, head in enumerate(rows) if head.accepts(settings) for column in across]
+def _words(keys: Keys) -> list[str]:
+    return [names.label(level, value) for level, value in keys.items()]
 
 
-def _counts(
-    wanted: Sequence[Mapping[str, Any]] | None, rows: Sequence[Heading], columns: Sequence[Heading]
-) -> dict[tuple[int, int], int] | None:
-    if wanted is None:
+def _cell(layout: Layout, keys: Keys, quantity: TableQuantity | None, group: Sequence[Any]) -> Cell:
+    """A cell from the rows of the frame that stand in it."""
+    if quantity is None:
+        raise InputError("a cell must show a quantity.")
+    at = ", ".join(_words(keys)) or "the table"
+    _check_alone(layout, group, at)
+    finished = [each for each in group if each.status == "finished"]
+    stages = [keys["calibrator"]] if "calibrator" in keys else []
+    readings = [read(quantity, each.run, stages) for each in finished]
+    values = {
+        each.repeat: quantity.scale * reading.value
+        for each, reading in zip(finished, readings, strict=True)
+        if reading.value is not None
+    }
+    brackets = [each.bracket for each in readings if each.bracket is not None]
+    mean, fact = mean_of([*values.values()]) if values else None, _fact(layout, quantity, keys)
+    return Cell(
+        keys=keys,
+        at=at,
+        quantity=quantity,
+        values=values,
+        mean=mean,
+        bracket=mean_of(brackets).value if brackets else None,
+        stages=tuple(dict.fromkeys(each.stage for each in readings if each.stage)),
+        runs=Counter(each.status for each in group),
+        undefined=Counter(each.why for each in readings if each.value is None),
+        fact=fact,
+        theirs=_interval(layout, fact),
+        beyond=mean.value - float(fact.value) if mean and fact and fact.value else None,
+        stand_ins=[other for each in finished for other in names.stand_ins(keys, each.run.settings)],
+    )
+
+
+def _check_alone(layout: Layout, group: Sequence[Any], at: str) -> None:
+    """Refuse to take two runs that differ in more than what is repeated for one."""
+    seen: dict[Any, RunResult] = {}
+    for each in group:
+        if each.run and (other := seen.setdefault(each.repeat, each.run)) is not each.run:
+            one, those = each.run.settings, other.settings
+            differing = [name for name in {**one, **those} if one.get(name) != those.get(name)]
+            deciding = [name for name in differing if name.partition(".")[0] not in _COSMETIC] or differing
+            what = ", ".join(deciding) or "their data or the version of their numbers"
+            raise InputError(
+                f"{at}: several runs have {layout.repeat} = {one.get(layout.repeat)}; they differ in {what}. "
+                "Name it in `rows` or `columns` of a layout, or choose by --where."
+            )
+
+
+def _strays(layout: Layout, group: Sequence[Any]) -> list[str]:
+    """Settings that vary over a cell's runs besides what is repeated, and not only along with it."""
+    settings = [each.run.settings for each in group if each.run]
+    return [
+        name
+        for name in dict.fromkeys(name for each in settings for name in each)
+        if name != layout.repeat
+        and name.partition(".")[0] not in _COSMETIC
+        and not name.endswith("seed")
+        and len({repr(each.get(name)) for each in settings}) > 1
+    ]
+
+
+def _fact(layout: Layout, quantity: TableQuantity, keys: Keys) -> Fact | None:
+    """The number that the paper prints there."""
+    paper = str(layout.paper)
+    asked = (layout.table, *(quantity.published or ()))
+    for fact in facts(paper) if layout.paper and quantity.published else ():
+        if (
+            (fact.table, fact.metric, fact.stage) == asked
+            and fact.dataset == keys.get("dataset", fact.dataset)
+            and fact.model in {keys.get("model", fact.model), ""}
+            and keys.get("method") in {names.meant_by_lost(paper, fact.dataset, fact.method), None}
+            and fact.calibrator.partition("(")[0] == keys.get("calibrator", fact.calibrator)
+        ):
+            return fact
+    return None
+
+
+def _interval(layout: Layout, fact: Fact | None) -> float | None:
+    runs = paper_named(layout.paper).runs if layout.paper else None
+    if fact is None or not fact.value or not fact.sd or runs is None:
         return None
-    counts: dict[tuple[int, int], int] = defaultdict(int)
-    for settings in wanted:
-        for place in _places(settings, rows, columns):
-            counts[place] += 1
-    return counts
+    return standard_errors(runs) * float(fact.sd) / runs**0.5
 
 
-def _judge(layout: Layout, cells: list[list[Cell]], options: Options) -> tuple[int, int]:
+def _compared(layout: Layout, cells: pd.DataFrame, options: Options) -> pd.DataFrame:
     """Mark the best of each group, and compare with the arm; each question is a family of tests."""
-    levels = layout.compare or _usual_arms(layout)
-    groups: dict[Any, list[tuple[int, int]]] = defaultdict(list)
-    for row, line in enumerate(cells):
-        for column, cell in enumerate(line):
-            rest = tuple(repr(value) for level, value in cell.keys.items() if level not in levels)
-            groups[rest, cell.quantity].append((row, column))
-    num_best = _mark_best(groups.values(), cells, options)
-    if options.against is None:
-        return num_best, 0
-    arms = list(dict.fromkeys(cell.named(levels) for line in cells for cell in line))
-    arm = _arm(options.against, arms, levels, cells)
-    pairs: list[tuple[int, int, Comparison]] = []
-    for places in groups.values():
-        base = next((cells[r][c] for r, c in places if cells[r][c].named(levels) == arm), None)
-        if base is None or not base.values:
-            continue
-        for row, column in places:
-            cell = cells[row][column]
-            if cell is not base and cell.values:
-                pairs.append((row, column, compare(cell.values, base.values, options.test)))
-    judged = adjust([each for _, _, each in pairs], options.correction)
-    for (row, column, _), found in zip(pairs, judged, strict=True):
-        cells[row][column] = replace(cells[row][column], against=found)
-    return num_best, sum(each.p is not None for each in judged)
+    levels, test = layout.compared, options.test
+    arms = [", ".join(_words({k: v for k, v in keys.items() if k in levels})) for keys in cells["keys"]]
+    rest = [repr([v for k, v in keys.items() if k not in levels]) for keys in cells["keys"]]
+    arm = None if options.against is None else _arm(options.against, arms, levels, cells)
+    told: Any = cells.assign(arm=arms, rest=rest)
+    best: dict[Any, comparisons.Comparison] = {}
+    found: dict[Any, comparisons.Comparison] = {}
+    for (_, quantity), group in told[told["mean"].notna()].groupby(["rest", "quantity"], sort=False):
+        values, means = group["values"], group["mean"].map(lambda mean: mean.value).astype(float)
+        if quantity.better and len(group) > 1:
+            first = means.idxmin() if quantity.better == "lower" else means.idxmax()
+            best[first] = comparisons.against_all(values[first], [*values.drop(first)], test)
+        for base in group.index[group["arm"] == arm][:1]:
+            others = values.drop(base)
+            found |= {each: comparisons.compare(of, values[base], test) for each, of in others.items()}
+    fields = comparisons.Comparison._fields
+    judged: Any = pd.DataFrame.from_dict(found, orient="index", columns=fields)
+    chosen: Any = pd.DataFrame.from_dict(best, orient="index", columns=fields)
+    judged["adjusted"] = comparisons.adjusted(judged["p"], options.correction)
+    return cells.join(judged).join(comparisons.adjusted(chosen["p"], options.correction).rename("best_p"))
 
 
-def _mark_best(groups: Any, cells: list[list[Cell]], options: Options) -> int:
-    found: list[tuple[int, int, Comparison]] = []
-    for places in groups:
-        there = [(row, column) for row, column in places if cells[row][column].values]
-        better = cells[places[0][0]][places[0][1]].quantity.better
-        if better is None or len(there) < 2:
-            continue
-        sign = 1 if better == "lower" else -1
-        first = min(there, key=lambda place: sign * _value(cells[place[0]][place[1]]))
-        others = [cells[row][column].values for row, column in there if (row, column) != first]
-        found.append((*first, against_all(cells[first[0]][first[1]].values, others, options.test)))
-    judged = adjust([each for _, _, each in found], options.correction)
-    for (row, column, _), each in zip(found, judged, strict=True):
-        if each.decided:
-            cells[row][column] = replace(cells[row][column], best=True)
-    return sum(each.p is not None for each in judged)
-
-
-def _value(cell: Cell) -> float:
-    return cell.mean.value if cell.mean is not None else float("nan")
-
-
-def _usual_arms(layout: Layout) -> tuple[str, ...]:
-    """What is compared if a layout does not say: losses, or else what the rows are."""
-    usual = tuple(level for level in layout.levels if level in {"loss", "method"})
-    return usual or layout.rows
-
-
-def _arm(wanted: str, arms: Sequence[str], levels: Sequence[str], cells: list[list[Cell]]) -> str:
+def _arm(wanted: str, arms: Sequence[str], levels: Sequence[str], cells: pd.DataFrame) -> str:
     """The arm of that name, as it stands in the table or in the paper."""
-    if wanted in arms:
-        return wanted
-    for line in cells:
-        for cell in line:
-            if ", ".join(str(value) for level, value in cell.keys.items() if level in levels) == wanted:
-                return cell.named(levels)
-    raise InputError(f"--against: there is no {wanted!r} among {', '.join(levels)}{nearest(wanted, arms)}")
+    own = [", ".join(str(v) for k, v in keys.items() if k in levels) for keys in cells["keys"]]
+    found = {**dict(zip(own, arms, strict=True)), **dict(zip(arms, arms, strict=True))}
+    if wanted not in found:
+        known = nearest(wanted, dict.fromkeys(arms))
+        raise InputError(f"--against: there is no {wanted!r} among {', '.join(levels)}{known}")
+    return found[wanted]

@@ -9,100 +9,68 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from calibrant._math.errors import InputError
-from calibrant._math.means import mean_of
 from calibrant._math.text_form import nearest
 from calibrant_lab.figures.sweep import Curve, Point, sweep_figure
 from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.tables.cells import check_alone
-from calibrant_lab.tables.headings import natural
-from calibrant_lab.tables.layout import Layout, TableQuantity
-from calibrant_lab.tables.names import call_setting
-from calibrant_lab.tables.readings import read
-from calibrant_lab.tables.without_layout import varying
+from calibrant_lab.tables.build import build_table
+from calibrant_lab.tables.frame import setting
+from calibrant_lab.tables.layout import Layout, TableQuantity, varying
 
 MOST_CURVES = 12
 
 
 def draw(
-    results: Sequence[RunResult],
-    quantities: Sequence[TableQuantity],
-    across: str,
-    *,
-    by: str | None = None,
-    repeat: str = "seed",
+    results: Sequence[RunResult], quantities: Sequence[TableQuantity], across: str, *, by: str | None = None
 ) -> Figure:
-    """A panel for each quantity against a setting.
+    """A panel for each quantity against a setting: of a table, each row as a curve.
 
     Args:
         results: Finished runs.
         quantities: What is drawn upwards.
         across: The setting, or as ``loss.gamma`` a setting of the loss; numbers or words.
         by: The setting that makes the curves; by default whatever else varies.
-        repeat: The setting over which means are taken.
 
     Raises:
         InputError: If no run has the setting, or several runs would count as one.
     """
-    xs = {each.run: position(each.settings, across) for each in results}
-    there = [each for each in results if xs[each.run] is not None]
+    xs = [position(each.settings, across) for each in results]
+    there = [
+        replace(each, settings={**each.settings, across: x})
+        for each, x in zip(results, xs, strict=True)
+        if x is not None
+    ]
     if not there:
         known = dict.fromkeys(name for each in results for name in each.settings)
         raise InputError(f"--x: no run has a setting {across}{nearest(across, known)}")
-    levels = [by] if by else [name for name in varying(there, repeat) if not _moves(name, across)]
-    curves: dict[str, dict[Any, list[RunResult]]] = {}
-    for each in sorted(there, key=lambda one: _order(one, xs[one.run], levels)):
-        name = ", ".join(str(each.settings.get(level)) for level in levels)
-        curves.setdefault(name, {}).setdefault(xs[each.run], []).append(each)
+    moving = {across, across.partition(".")[0] if across.startswith("loss.") else across}
+    levels = [by] if by else [name for name in varying(there, "seed") if name not in moving]
+    curves = {repr([each.settings.get(level) for level in levels]) for each in there}
     if len(curves) > MOST_CURVES:
         raise InputError(
             f"{len(curves)} curves are more than can be told apart; choose runs by --where, or name what "
             "makes the curves by --by."
         )
-    layout = Layout(title="", rows=(across,), cells=tuple(quantities), repeat=repeat)
-    for name, points in curves.items():
-        for x, runs in points.items():
-            check_alone(layout, runs, f"{name}, {across} = {x}".removeprefix(", "))
-    panels = {
-        " ".join(filter(None, [each.title, each.unit])): [
-            Curve(name=name, points=_points(points, each)) for name, points in curves.items()
-        ]
-        for each in quantities
+    layout = Layout(rows=tuple(levels), columns=(across,), cells=tuple(quantities))
+    panels: dict[str, dict[str, list[Point]]] = {}
+    for cell in build_table(layout, there).flat:
+        name = ", ".join(str(cell.keys[level]) for level in levels)
+        points = panels.setdefault(cell.quantity.head, {}).setdefault(name, [])
+        if cell.mean:
+            values, mean = tuple(cell.values.values()), cell.mean
+            points.append(Point(x=cell.keys[across], values=values, mean=mean.value, half=mean.half_width))
+    drawn = {
+        title: [Curve(name=name, points=points) for name, points in curves.items()]
+        for title, curves in panels.items()
     }
-    return sweep_figure(panels, across=across, by=", ".join(levels))
+    return sweep_figure(drawn, across=across, by=", ".join(levels))
 
 
 def position(settings: Mapping[str, Any], across: str) -> float | str | None:
     """Where a run stands: its setting, a number or a word."""
-    if across in settings:
-        value = settings[across]
-    else:
-        head, _, inner = across.partition(".")
-        value = call_setting(str(settings.get(head, "")), inner) if head == "loss" else None
+    value = setting(settings, across)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None if value is None else str(value)
     return float(value)
-
-
-def _order(result: RunResult, x: float | str | None, levels: Sequence[str]) -> list[Any]:
-    """By curve, then by position, numbers by size."""
-    return [natural(each) for each in (*(result.settings.get(level) for level in levels), x)]
-
-
-def _moves(name: str, across: str) -> bool:
-    """Whether a setting is what the figure runs along."""
-    return name == across or (name == "loss" and across.startswith("loss."))
-
-
-def _points(points: Mapping[Any, Sequence[RunResult]], quantity: TableQuantity) -> list[Point]:
-    found: list[Point] = []
-    for x, runs in points.items():
-        readings = [read(quantity, each).value for each in runs]
-        values = [quantity.scale * value for value in readings if value is not None]
-        if values:
-            found.append(
-                Point(x=x, values=tuple(values), mean=mean_of(values).value, half=mean_of(values).half_width)
-            )
-    return found
 
 
 def quantity_of(text: str) -> TableQuantity:
@@ -118,8 +86,7 @@ def quantity_of(text: str) -> TableQuantity:
     head, colon, rest = text.partition(":")
     source, name = (head, rest) if colon else ("metric", text)
     name, _, stage = name.partition("@")
-    if source == "parameter" and not stage:
-        stage = "temperature"
+    stage = stage or ("temperature" if source == "parameter" else "")
     content = {source: name, **({"stage": stage} if stage else {})}
     found = Layout.read({"rows": ["loss"], "cells": [content]}, source="--figure").cells[0]
     return replace(found, title=f"{found.title}, {stage}") if stage and source == "metric" else found

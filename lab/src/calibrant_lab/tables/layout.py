@@ -2,100 +2,97 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
 
+import pandas as pd
+
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import named, nearest
 from calibrant_lab.sweep.published import paper_named
-from calibrant_lab.tables.names import LEVELS, networks
-from calibrant_lab.tables.usual import usual
+from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.tables.names import LEVELS, roster, stage_of
 
-Side: TypeAlias = Literal["rows", "columns"]
 FoundIn: TypeAlias = Literal["metric", "parameter", "last", "setting", "more", "spent"]
 SOURCES: tuple[FoundIn, ...] = get_args(FoundIn)
 FOLDER = Path(__file__).with_name("layouts")
+_PERCENT = {"scale": 100.0, "unit": "%", "digits": 2}
+_PLAIN = {"scale": 1.0, "unit": "", "digits": 3}
+_USUAL: Mapping[tuple[str | None, str], dict[str, Any]] = {
+    ("metric", "error"): {"title": "Error", "better": "lower", **_PERCENT},
+    ("parameter", "temperature"): {"title": "T", "digits": 2},
+    ("spent", "wall"): {"unit": "s", "digits": 1},
+    ("spent", "cpu"): {"unit": "s", "digits": 1},
+}
+_ASIDE = ("hardware", "record", "evaluation")
+"""Sections of settings that make no rows of their own."""
+_AFTER = {"nll": "Log loss", "ece": "ECE"}
+_MOST = 8
+"""Quantities of a task without stages that are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableQuantity:
-    """What stands in a cell.
+    """What stands in a cell."""
 
-    Attributes:
-        title: Its head.
-        source: Where in a run's result it is found: a ``metric``, a fitted ``parameter``, the ``last`` of
-            what was recorded after each epoch, a ``setting``, something in ``more``, or what was ``spent``;
-            None for what only a paper has.
-        name: What it is called there.
-        stage: Names of stages, of which the first that a run has counts; empty for the run's first stage.
-        scale: What it is multiplied by.
-        unit: Its unit then.
-        digits: Digits after the point.
-        better: ``lower`` or ``higher``; None where neither end is better, so that none is best.
-        bracket: A parameter of the same stage to be shown in brackets.
-        published: Metric and stage by which the paper's number is found.
-    """
-
-    title: str
+    title: str  # its head
     source: FoundIn | None
-    name: str
+    """Where in a run's result it is found: a ``metric``, a fitted ``parameter``, the ``last`` of what was
+    recorded after each epoch, a ``setting``, something in ``more``, or what was ``spent``; None for what
+    only a paper has."""
+    name: str  # what it is called there
     stage: tuple[str, ...] = ()
-    scale: float = 1.0
-    unit: str = ""
-    digits: int = 3
+    """Names of stages, of which the first that a run has counts; empty for the run's first stage."""
+    scale: float = 1.0  # what it is multiplied by
+    unit: str = ""  # its unit then
+    digits: int = 3  # digits after the point
     better: Literal["lower", "higher"] | None = None
-    bracket: str | None = None
-    published: tuple[str, str] | None = None
+    """``lower`` or ``higher``; None where neither end is better, so that none is best."""
+    bracket: str | None = None  # a parameter of the same stage to be shown in brackets
+    published: tuple[str, str] | None = None  # metric and stage by which the paper's number is found
+
+    @property
+    def head(self) -> str:
+        """Title and unit."""
+        return f"{self.title} {self.unit}".strip()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Rows, columns and cells of a table.
+    """Rows, columns and cells of a table."""
 
-    Attributes:
-        title: What it is a table of.
-        rows: Settings whose values make the rows; of a paper's table its own names for them: ``dataset``,
-            ``model``, ``method``, ``calibrator``.
-        columns: The same of the columns; may be empty.
-        cells: What stands in the cells.
-        quantities: Whether these are columns or rows, below the others.
-        compare: The rows and columns whose values are compared with one another.
-        repeat: The setting over which means are taken, and by which differences are paired.
-        where: Settings that a run must have to count.
-        paper: The paper whose numbers stand beside ours.
-        table: Its table.
-        networks: Its data sets, each with a network.
-        methods: Its methods.
-        calibrators: Its calibrators.
-        notes: Sentences to stand below the table.
-        said: What of the remarks of the published file these sentences say already.
-    """
-
-    title: str
+    title: str = ""  # what it is a table of
     rows: tuple[str, ...]
-    columns: tuple[str, ...] = ()
-    cells: tuple[TableQuantity, ...]
-    quantities: Side = "columns"
-    compare: tuple[str, ...] = ()
-    repeat: str = "seed"
-    where: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    paper: str | None = None
-    table: str = ""
-    networks: tuple[tuple[str, str], ...] = ()
-    methods: tuple[str, ...] = ()
-    calibrators: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    said: tuple[str, ...] = ()
+    """Settings whose values make the rows; of a paper's table its own names for them: ``dataset``, ``model``,
+    ``method``, ``calibrator``."""
+    columns: tuple[str, ...] = ()  # the same of the columns; may be empty
+    cells: tuple[TableQuantity, ...]  # what stands in the cells
+    quantities: Literal["columns", "rows"] = "columns"  # whether these are columns or rows, below the others
+    compare: tuple[str, ...] = ()  # the rows and columns whose values are compared with one another
+    repeat: str = "seed"  # the setting over which means are taken, and by which differences are paired
+    where: Mapping[str, Any] = field(default_factory=dict[str, Any])  # settings that a run must have to count
+    paper: str | None = None  # the paper whose numbers stand beside ours
+    table: str = ""  # its table
+    networks: tuple[tuple[str, str], ...] = ()  # its data sets, each with a network
+    methods: tuple[str, ...] = ()  # its methods
+    calibrators: tuple[str, ...] = ()  # its calibrators
+    notes: tuple[str, ...] = ()  # sentences to stand below the table
+    said: tuple[str, ...] = ()  # what of the remarks of the published file these sentences say already
 
     @property
     def levels(self) -> tuple[str, ...]:
         """Rows, then columns."""
         return (*self.rows, *self.columns)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The levels whose values are compared; if nothing is said losses, or else what the rows are."""
+        usual = tuple(level for level in self.levels if level in {"loss", "method"})
+        return self.compare or usual or self.rows
 
     @classmethod
     def read(cls, content: Mapping[str, Any], *, source: str = "layout") -> Layout:
@@ -111,119 +108,117 @@ class Layout:
             Traceback (most recent call last):
             calibrant._math.errors.InputError: layout: there is no entry 'cell'; did you mean 'cells'?
         """
-        known = [each.name for each in fields(cls)]
-        for key in content:
-            if key not in known:
-                raise InputError(f"{source}: there is no entry {key!r}{nearest(key, known)}")
-        cells, paper = content.get("cells"), content.get("paper")
-        if not isinstance(cells, list) or not cells:
+        _check_known(content, [each.name for each in fields(cls)], f"{source}: there is no entry")
+        if not isinstance(content.get("cells"), list) or not content["cells"]:
             raise InputError(f'{source}: write [[cells]] and below it what they show, as metric = "ece".')
-        lists = {
-            name: _texts(content, name, source)
-            for name in ("rows", "columns", "compare", "methods", "calibrators", "notes", "said")
-        }
+        names = ("rows", "columns", "compare", "methods", "calibrators", "notes", "said")
+        lists: dict[str, Any] = {name: _texts(content, name, source) for name in names}
+        levels = (*lists["rows"], *lists["columns"])
         if not lists["rows"]:
             raise InputError(f'{source}: `rows` must name settings, as in rows = ["loss"]; got none.')
-        if paper is not None:
-            paper_named(paper)
-            wrong = [each for each in (*lists["rows"], *lists["columns"]) if each not in LEVELS]
-            if wrong:
-                raise InputError(
-                    f"{source}: with `paper`, rows and columns are {', '.join(LEVELS)}; got {wrong[0]!r}."
-                )
-        found = cls(
-            title=str(content.get("title", "")),
-            cells=tuple(_quantity(each, source) for each in cells),
-            quantities=_choice(content, "quantities", get_args(Side), "columns", source),
-            repeat=str(content.get("repeat", "seed")),
-            where=_flat(content.get("where", {})),
-            paper=paper,
-            table=str(content.get("table", "")),
-            networks=_networks(content.get("networks", ()), source),
-            **lists,
-        )
-        for each in found.compare:
-            if each not in found.levels:
-                raise InputError(f"{source}: `compare` must name rows or columns; got {each!r}.")
-        return found
-
-
-def load_layout(path: str | os.PathLike[str]) -> Layout:
-    """Read a layout from a TOML file.
-
-    Raises:
-        InputError: If it is not TOML, or :meth:`Layout.read` refuses it.
-        OSError: If the file cannot be read.
-    """
-    try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not a TOML file: {error}.") from error
-    return Layout.read(content, source=str(path))
+        if "paper" in content:
+            paper_named(content["paper"])
+            _check_all(levels, LEVELS, f"{source}: with `paper`, rows and columns are {', '.join(LEVELS)}")
+        quantities = content.get("quantities", "columns")
+        _check_all([quantities], ("rows", "columns"), f"{source}: `quantities` must be rows or columns")
+        cells = tuple(_quantity(each, source) for each in content["cells"])
+        _check_all(lists["compare"], levels, f"{source}: `compare` must name rows or columns")
+        read: dict[str, Any] = {
+            **{name: str(content[name]) for name in ("title", "repeat", "table") if name in content},
+            "cells": cells,
+            "where": pd.json_normalize(content.get("where", {})).to_dict("records")[0],
+            "networks": _networks(content.get("networks", ()), source),
+        }
+        return cls(**{**content, **lists, **read})
 
 
 @cache
 def layouts() -> Mapping[str, Path]:
     """The layouts that come with the library, by name, in the order of the papers' tables."""
-
-    def order(path: Path) -> tuple[str, int]:
-        paper, _, table = path.stem.rpartition("-")
-        return paper, int(table)
-
-    names = {path.stem: path for path in sorted(FOLDER.glob("*.toml"), key=order)}
     papers = ("mukhoti", "komisarenko", "fcl")
-    return {name: names[name] for paper in papers for name in names if name.startswith(f"{paper}-")}
+    keys = {path: path.stem.split("-") for path in FOLDER.glob("*.toml")}
+    ordered = sorted(keys, key=lambda path: (papers.index(keys[path][0]), int(keys[path][1])))
+    return {path.stem: path for path in ordered}
 
 
 def layout_named(name: str) -> Layout:
     """A layout by its name, or by the path of a TOML file.
 
     Raises:
-        InputError: If there is none.
+        InputError: If there is none, it is not TOML, or :meth:`Layout.read` refuses it.
+        OSError: If the file cannot be read.
 
     Example:
         >>> layout_named("mukhoti-1").table
         '1'
     """
-    if name.endswith(".toml"):
-        return load_layout(name)
-    return load_layout(
-        named(name, layouts(), "layout", remedy=" `calibrant table --list` says more; a file ends in .toml.")
-    )
+    remedy = " `calibrant table --list` says more; a file ends in .toml."
+    path = Path(name) if name.endswith(".toml") else named(name, layouts(), "layout", remedy=remedy)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a TOML file: {error}.") from error
+    return Layout.read(content, source=str(path))
 
 
-_IN_CELLS = (*SOURCES, "title", "stage", "scale", "unit", "digits", "better", "bracket", "published")
+def shown_usually(source: str | None, name: str) -> dict[str, Any]:
+    """Title, scale, unit, digits and the better end of a quantity where a layout does not say.
+
+    Metrics that are fractions are shown in per cent; which they are, the roster of quantities says.
+
+    Example:
+        >>> shown_usually("metric", "ece")
+        {'title': 'ECE', 'better': 'lower', 'scale': 100.0, 'unit': '%', 'digits': 2}
+        >>> shown_usually("parameter", "temperature")["title"]
+        'T'
+    """
+    if source == "metric" and name != "error":
+        from calibrant.evaluation.quantities import QUANTITIES
+
+        for each in QUANTITIES:
+            if name in {each.key, each.event_key}:
+                better = each.better if each.better in {"lower", "higher"} else None
+                form = _PERCENT if each.bounds == (0.0, 1.0) else _PLAIN
+                return {"title": each.title, "better": better, **form}
+    plain: dict[str, Any] = {"title": name.rpartition(".")[2].replace("_", " "), "better": None, **_PLAIN}
+    return plain | _USUAL.get((source, name), {})
 
 
 def _quantity(content: Any, source: str) -> TableQuantity:
     if not isinstance(content, dict):
         raise InputError(f"{source}: write [[cells]], with double brackets, and entries below it.")
-    for key in content:
-        if key not in _IN_CELLS:
-            raise InputError(f"{source}: [[cells]] has no entry {key!r}{nearest(key, _IN_CELLS)}")
+    known = [*SOURCES, *(each.name for each in fields(TableQuantity) if each.name not in {"source", "name"})]
+    _check_known(content, known, f"{source}: [[cells]] has no entry")
     given = [each for each in SOURCES if each in content]
     printed = content.get("published")
     if len(given) > 1 or not (given or printed):
         raise InputError(f"{source}: each of [[cells]] must have one of {', '.join(SOURCES)}; got {given}.")
-    kind = cast("FoundIn", given[0]) if given else None
+    kind: Any = given[0] if given else None
     name = str(content[kind]) if kind else ""
+    if kind == "spent" and name not in {"wall", "cpu"}:
+        raise InputError(f"{source}: `spent` must be wall or cpu; got {name!r}.")
+    entries = shown_usually(kind, name) | {key: value for key, value in content.items() if key != kind}
+    if entries["better"] not in {"lower", "higher", None, "neither"}:
+        raise InputError(f"{source}: `better` must be lower, higher or neither; got {entries['better']!r}.")
     stage = content.get("stage", ())
-    usually = usual(kind, name)
-    better = content.get("better", usually["better"])
-    if better not in {"lower", "higher", None, "neither"}:
-        raise InputError(f"{source}: `better` must be lower, higher or neither; got {better!r}.")
-    return TableQuantity(
-        title=str(content.get("title", usually["title"])),
-        source=kind,
-        name=name,
-        stage=(stage,) if isinstance(stage, str) else tuple(stage),
-        scale=float(content.get("scale", usually["scale"])),
-        unit=str(content.get("unit", usually["unit"])),
-        digits=int(content.get("digits", usually["digits"])),
-        better=None if better == "neither" else better,
-        bracket=content.get("bracket"),
-        published=None if printed is None else (str(printed["metric"]), str(printed["stage"])),
-    )
+    read: dict[str, Any] = {
+        "better": None if entries["better"] == "neither" else entries["better"],
+        "stage": (stage,) if isinstance(stage, str) else tuple(stage),
+        "published": printed and (str(printed["metric"]), str(printed["stage"])),
+    }
+    return TableQuantity(source=kind, name=name, **{**entries, **read})
+
+
+def _check_known(content: Iterable[str], known: list[str], said: str) -> None:
+    for key in content:
+        if key not in known:
+            raise InputError(f"{said} {key!r}{nearest(key, known)}")
+
+
+def _check_all(names: Iterable[str], known: tuple[str, ...], said: str) -> None:
+    for name in names:
+        if name not in known:
+            raise InputError(f"{said}; got {name!r}.")
 
 
 def _texts(content: Mapping[str, Any], name: str, source: str) -> tuple[str, ...]:
@@ -233,30 +228,64 @@ def _texts(content: Mapping[str, Any], name: str, source: str) -> tuple[str, ...
     return tuple(found)
 
 
-def _choice(content: Mapping[str, Any], name: str, known: Sequence[str], usual: Any, source: str) -> Any:
-    found = content.get(name, usual)
-    if found not in known:
-        raise InputError(f"{source}: `{name}` must be {' or '.join(known)}; got {found!r}.")
-    return found
-
-
 def _networks(content: Any, source: str) -> tuple[tuple[str, str], ...]:
-    if isinstance(content, str):
-        return tuple(networks(content))
+    """Pairs, or the name of a paper's list of them."""
+    known = cast("Mapping[str, Any]", roster()["networks"])
+    if isinstance(content, str) and content not in known:
+        raise InputError(f"there are no networks {content!r}{nearest(content, known)}")
     try:
-        return tuple((str(dataset), str(model)) for dataset, model in content)
+        pairs = known[content] if isinstance(content, str) else content
+        return tuple((str(dataset), str(model)) for dataset, model in pairs)
     except (TypeError, ValueError) as error:
         raise InputError(
             f'{source}: `networks` must be pairs, as in [["CIFAR-10", "ResNet-50"]]; got {content!r}.'
         ) from error
 
 
-def _flat(table: Any) -> dict[str, Any]:
-    """Tables in tables as full names."""
-    found: dict[str, Any] = {}
-    for name, value in table.items():
-        if isinstance(value, dict):
-            found |= {f"{name}.{key}": inner for key, inner in _flat(value).items()}
-        else:
-            found[name] = value
-    return found
+def usual_layout(results: Sequence[RunResult]) -> Layout:
+    """What varies makes the rows; error, NLL, ECE before and after the first calibrator, and its temperature.
+
+    Raises:
+        InputError: If there are no results.
+    """
+    if not results:
+        raise InputError("there is no run to make a table of.")
+    settings = results[0].settings
+    rows = varying(results, "seed") or ["loss" if "loss" in settings else next(iter(settings))]
+    compare = ["loss"] if "loss" in rows else rows
+    return Layout.read({"rows": rows, "compare": compare, "cells": _usual_cells(results)})
+
+
+def varying(results: Sequence[RunResult], repeat: str) -> list[str]:
+    """Settings that tell the runs apart: the axes of their grids, then what else varies on its own."""
+
+    def kinds(*names: str) -> int:
+        return len({repr([each.settings.get(name) for name in names]) for each in results})
+
+    axes = dict.fromkeys(name for each in results for name in each.axes)
+    kept: list[str] = []
+    for name in dict.fromkeys([*axes, *(name for each in results for name in each.settings)]):
+        cosmetic = name == repeat or name.partition(".")[0] in _ASIDE or kinds(name) == 1
+        follows = name.endswith("seed") and kinds(repeat, name) == kinds(repeat)
+        if not cosmetic and not follows and (name in axes or kinds(*kept, name) > kinds(*kept)):
+            kept.append(name)
+    return kept
+
+
+def _usual_cells(results: Sequence[RunResult]) -> list[dict[str, Any]]:
+    stages = [*dict.fromkeys(stage for each in results for stage in each.metrics)]
+    known = [*dict.fromkeys(name for each in results for stage in each.metrics.values() for name in stage)]
+    if not stages:
+        raise InputError("no run has a number to show; `calibrant runs` says what became of them.")
+    if "ece" not in known or len(stages) < 2:
+        return [{"metric": name} for name in known[:_MOST]]
+    after = stage_of(stages[1:], ["temperature"]) or stages[1]
+    name = after.partition("(")[0]
+    said = f"after {'T' if name == 'temperature' else name}"
+    first = [name for name in ("error", "nll", "ece") if name in known]
+    cells = [{"metric": name, "stage": stages[0]} for name in first]
+    later = [(name, f"{_AFTER[name]} {said}") for name in first if name in _AFTER]
+    cells += [{"metric": name, "stage": after, "title": title} for name, title in later]
+    if any("temperature" in each.parameters.get(after, {}) for each in results):
+        cells.append({"parameter": "temperature", "stage": after})
+    return cells

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from calibrant._math.errors import InputError
-from calibrant._math.text_form import nearest, parse_call
+from calibrant._math.text_form import canonical_call, parse_call
 
-Level: TypeAlias = Literal["dataset", "model", "method", "calibrator"]
-LEVELS: tuple[Level, ...] = ("dataset", "model", "method", "calibrator")
-FOREIGN = "evaluation.out_of_distribution"
-_SECTIONS = {"dataset": "datasets", "model": "models", "method": "methods"}
-_SETTINGS = {"dataset": "data.name", "model": "model", "method": "loss"}
+LEVELS = ("dataset", "model", "method", "calibrator")
+_SETTINGS = {"model": "model", "method": "loss"}
 
 
 @cache
@@ -25,22 +22,16 @@ def roster() -> Mapping[str, Any]:
     return tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
 
 
-def networks(name: str) -> list[tuple[str, str]]:
-    """A paper's data sets, each with a network, in its order.
+def label(level: str, value: Any) -> str:
+    """A value of a level as it stands at the head of a row or column.
 
-    Raises:
-        InputError: If there is no such list.
+    Example:
+        >>> label("method", "focal-sample(53)"), label("alpha", 2.0)
+        ('FLSD-53', '2')
     """
-    known = roster()["networks"]
-    if name not in known:
-        raise InputError(f"there are no networks {name!r}{nearest(name, known)}")
-    return [(dataset, model) for dataset, model in known[name]]
-
-
-def title(name: str) -> str:
-    """A paper's name for something as it stands at the head of a column."""
-    found: str = roster()["titles"].get(name, name)
-    return found
+    if level in LEVELS:
+        return str(roster()["titles"].get(str(value), value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def meant_by_lost(paper: str, dataset: str, method: str) -> str:
@@ -50,17 +41,11 @@ def meant_by_lost(paper: str, dataset: str, method: str) -> str:
         >>> meant_by_lost("komisarenko-kull-2024", "CIFAR-10", "focal(gamma=?)")
         'focal(gamma=3)'
     """
-    found: str = roster()["lost"].get(paper, {}).get(dataset, {}).get(method, method)
-    return found
+    return str(roster()["lost"].get(paper, {}).get(dataset, {}).get(method, method))
 
 
-def setting_of(level: str) -> str:
-    """The setting in which a run says what it is."""
-    return _SETTINGS.get(level, level)
-
-
-def accepts(level: str, value: Any, settings: Mapping[str, Any]) -> bool:
-    """Whether a run's settings are what a paper calls ``value``, or have it where ``level`` is a setting.
+def accepts(level: str, value: str, settings: Mapping[str, Any]) -> bool:
+    """Whether a run's settings are what a paper calls ``value``.
 
     Example:
         >>> settings = {"loss": "focal", "data.name": "/data/cifar10", "model": "cifar-resnet(depth=50)"}
@@ -69,17 +54,13 @@ def accepts(level: str, value: Any, settings: Mapping[str, Any]) -> bool:
         >>> accepts("dataset", "CIFAR-10", settings), accepts("model", "ResNet-50", settings)
         (True, True)
     """
-    if level == "calibrator":
-        return True
     if level == "dataset":
-        inside, _, outside = str(value).partition("/")
+        inside, _, outside = value.partition("/")
         return _is_set(inside, settings.get("data.name")) and (
-            not outside or _is_set(outside, settings.get(FOREIGN))
+            not outside or _is_set(outside, settings.get("evaluation.out_of_distribution"))
         )
-    if level in _SECTIONS:
-        wanted = roster()[_SECTIONS[level]].get(value, ())
-        return any(means(str(settings.get(setting_of(level))), each, level) for each in wanted)
-    return settings.get(level) == value
+    call = str(settings.get(_SETTINGS[level]))
+    return any(means(call, each, level) for each in roster()[f"{level}s"].get(value, ()))
 
 
 def stand_ins(keys: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
@@ -121,29 +102,24 @@ def means(text: str, wanted: str, level: str) -> bool:
         >>> means("mypackage:loss", "focal", "method")
         False
     """
-    try:
-        name, settings = parse_call(text)
-    except InputError:  # of another module
-        return False
-    asked, those = parse_call(wanted)
-    if name != asked:
-        return False
-    known = {**_defaults(name, level), **settings}
-    return all(key in known and same(known[key], value) for key, value in those.items())
+    known, those = settings_of(text, level), parse_call(wanted)[1]
+    inside = ", ".join(f"{key}={known.get(key)!r}" for key in those)
+    name = text.partition("(")[0].strip()
+    return those.keys() <= known.keys() and _canonical(f"{name}({inside})") == _canonical(wanted)
 
 
-def call_setting(text: str, setting: str, level: str = "method") -> object:
-    """A setting of a loss or network, its default included; None if it has none of that name.
+def settings_of(text: str, level: str = "method") -> Mapping[str, object]:
+    """The settings of a loss or network, its defaults included; none of what lies in another module.
 
     Example:
-        >>> call_setting("focal-calibration(gamma=2)", "calibration_weight")
+        >>> settings_of("focal-calibration(gamma=2)")["calibration_weight"]
         0.5
     """
     try:
         name, settings = parse_call(text)
     except InputError:
-        return None
-    return {**_defaults(name, level), **settings}.get(setting)
+        return {}
+    return {**_defaults(name, level), **settings}
 
 
 @cache
@@ -157,19 +133,29 @@ def _defaults(name: str, level: str) -> Mapping[str, object]:
         from calibrant_lab.models.roster import MODELS
 
         kind = MODELS.get(name)
-    if kind is None:
-        return {}
-    parameters = inspect.signature(kind).parameters.values()
+    parameters = inspect.signature(kind).parameters.values() if kind else ()
     return {each.name: each.default for each in parameters if each.default is not each.empty}
 
 
-def same(one: object, other: object) -> bool:
-    """Whether two values are alike, a list and a tuple included.
+def stage_of(known: Iterable[str], wanted: Sequence[str]) -> str | None:
+    """The stage that is meant: the first wanted that is known, or else one of the last one's name.
 
     Example:
-        >>> same([5, 3.0], (5.0, 3)), same(1, True)
-        (True, False)
+        >>> known = ["uncalibrated", 'temperature(search="grid", objective="ece")']
+        >>> stage_of(known, ['temperature(objective="ece", search="grid")', "temperature"]) == known[1]
+        True
+        >>> stage_of(known, ["focal-temperature"]) is None
+        True
     """
-    if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str):
-        return len(one) == len(other) and all(same(*pair) for pair in zip(one, other, strict=True))
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
+    names = {_canonical(name): name for name in known}
+    found = [names[call] for call in map(_canonical, wanted) if call in names]
+    last = wanted[-1].partition("(")[0] if wanted else ""
+    found += [name for name in names.values() if last in {"", name.partition("(")[0]}]
+    return found[0] if found else None
+
+
+def _canonical(call: str) -> str:
+    try:
+        return canonical_call(call)
+    except InputError:
+        return call

@@ -2,39 +2,19 @@
 
 from typing import TYPE_CHECKING
 
-from calibrant._math.lazy import lazy_exports
+from calibrant._math.lazy import declared_exports
 
 if TYPE_CHECKING:
-    from calibrant_lab.training.budget import at_budget
-    from calibrant_lab.training.launch import TrainingInterrupted, train
-    from calibrant_lab.training.listener import Listener
-    from calibrant_lab.training.loss_selection import Selection, alternatives, select
-    from calibrant_lab.training.recipe import Recipe, load_recipe
-    from calibrant_lab.training.run import Run, load_run
+    from calibrant_lab.training.budget import at_budget as at_budget
+    from calibrant_lab.training.launch import TrainingInterrupted as TrainingInterrupted
+    from calibrant_lab.training.launch import train as train
+    from calibrant_lab.training.listener import Listener as Listener
+    from calibrant_lab.training.loss_selection import Selection as Selection
+    from calibrant_lab.training.loss_selection import alternatives as alternatives
+    from calibrant_lab.training.loss_selection import select as select
+    from calibrant_lab.training.recipe import Recipe as Recipe
+    from calibrant_lab.training.recipe import load_recipe as load_recipe
+    from calibrant_lab.training.run import Run as Run
+    from calibrant_lab.training.run import load_run as load_run
 
-__all__ = [
-    "Listener",
-    "Recipe",
-    "Run",
-    "Selection",
-    "TrainingInterrupted",
-    "alternatives",
-    "at_budget",
-    "load_recipe",
-    "load_run",
-    "select",
-    "train",
-]
-
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    __all__,
-    {
-        "budget": ["at_budget"],
-        "launch": ["TrainingInterrupted", "train"],
-        "listener": ["Listener"],
-        "recipe": ["Recipe", "load_recipe"],
-        "run": ["Run", "load_run"],
-        "loss_selection": ["Selection", "alternatives", "select"],
-    },
-)
+__getattr__, __dir__, __all__ = declared_exports(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -15,7 +15,7 @@ from calibrant.evaluation import compare
 from calibrant.evaluation.fitting.templates import Labelled, templates
 from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions
-from calibrant.predictions.repair_form import repaired, to_repair
+from calibrant.predictions.to_event import repaired, to_repair
 from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.words import AS_TRAINED, number, with_interval
 from calibrant_lab.data import Dataset, Part, load

@@ -14,12 +14,12 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant.calibrators import Calibrator
 from calibrant.predictions import Predictions
-from calibrant.predictions.repair_form import repaired, to_repair
-from calibrant.web.intervals import Refits
+from calibrant.predictions.to_event import repaired, to_repair
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.uploads import Upload
 from calibrant_lab.training.heat_maps import grad_cam, last_maps
 from calibrant_lab.web.images import as_bytes, decoded, png
+from calibrant_lab.web.intervals import Refits
 from calibrant_lab.web.views import Seen
 
 Tell = Callable[[str, float], None]

@@ -14,8 +14,7 @@ from calibrant.calibrators import Calibrator, load_calibrator
 from calibrant.calibrators import build as build_calibrator
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions, load_predictions
-from calibrant.predictions.repair_form import to_repair
-from calibrant.web.intervals import refits
+from calibrant.predictions.to_event import to_repair
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.settings import ModelSettings
 from calibrant.web.uploads import Upload
@@ -26,6 +25,7 @@ from calibrant_lab.training.run import load_run
 from calibrant_lab.web.chest import ORDERS, notice_for, plain
 from calibrant_lab.web.classifier import LIKELIEST, Classifier
 from calibrant_lab.web.images import png
+from calibrant_lab.web.intervals import refits
 from calibrant_lab.web.views import Seen
 
 Tell = Callable[[str, float], None]

@@ -43,31 +43,6 @@ def class_expansion(
     return sums
 
 
-@njit(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def set_moments(
-    below: NDArray[np.float64], ratios: NDArray[np.float64], beta: float, sums: NDArray[np.float64]
-) -> None:
-    """Of each row the sums of the ratios times powers of their logarithms, 0 to 6."""
-    for i in range(len(ratios)):
-        none, one, two, three, four, five, six = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for k in range(ratios.shape[1]):
-            x, term = below[i, k] * beta, ratios[i, k]
-            none += term
-            term *= x
-            one += term
-            term *= x
-            two += term
-            term *= x
-            three += term
-            term *= x
-            four += term
-            term *= x
-            five += term
-            six += term * x
-        sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3] = none, one, two, three
-        sums[i, 4], sums[i, 5], sums[i, 6] = four, five, six
-
-
 @njit
 def _add_rows(
     below: NDArray[np.float64],

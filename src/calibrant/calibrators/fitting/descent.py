@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -59,9 +59,8 @@ def smooth_minimum(
     minima = [minimise_in_box(function, place, low, high, tolerance=_COMPARED_TOLERANCE) for place in places]
     first = min(minima, key=lambda minimum: minimum.value)
     best = minimise_in_box(function, first.point, low, high)
-    temperature, gamma = pair_at(best.point, lowest_gamma, highest_gamma)
     steps = sum(minimum.steps for minimum in (*minima, best))
-    return SmoothMinimum(temperature, gamma, best.value, best.slope, steps)
+    return minimum_at(replace(best, steps=steps), lowest_gamma, highest_gamma)
 
 
 def box_of(lowest_gamma: float, highest_gamma: float) -> tuple[Vector, Vector]:
@@ -70,15 +69,14 @@ def box_of(lowest_gamma: float, highest_gamma: float) -> tuple[Vector, Vector]:
     return low, np.array([math.log(HIGHEST_TEMPERATURE), math.log1p(highest_gamma)])
 
 
-def pair_at(point: Vector, lowest_gamma: float, highest_gamma: float) -> tuple[float, float]:
-    """Temperature and exponent; bounds as they are, not by way of their logarithms."""
+def minimum_at(found: Minimum, lowest_gamma: float, highest_gamma: float) -> SmoothMinimum:
+    """Temperature and exponent of what was found; bounds as they are, not by way of their logarithms."""
     low, high = box_of(lowest_gamma, highest_gamma)
     bounds = {low[0]: LOWEST_TEMPERATURE, high[0]: HIGHEST_TEMPERATURE}
     bounds_of_gamma = {low[1]: lowest_gamma, high[1]: highest_gamma}
-    return (
-        bounds.get(point[0], math.exp(point[0])),
-        bounds_of_gamma.get(point[1], math.expm1(point[1])),
-    )
+    temperature = bounds.get(found.point[0], math.exp(found.point[0]))
+    gamma = bounds_of_gamma.get(found.point[1], math.expm1(found.point[1]))
+    return SmoothMinimum(temperature, gamma, found.value, found.slope, found.steps)
 
 
 def promising(
@@ -86,11 +84,16 @@ def promising(
 ) -> list[Vector]:
     """Where the lowest descents end, no two close together."""
     ends = [minimise_in_box(function, start, low, high, tolerance=_THIN_TOLERANCE) for start in starts]
-    kept: list[Minimum] = []
-    for end in sorted(ends, key=lambda end: end.value):
-        if all(np.abs(end.point - other.point).max() > _APART for other in kept):
-            kept.append(end)
-    return [end.point for end in kept[:_FOLLOWED]]
+    return apart([end.point for end in sorted(ends, key=lambda end: end.value)])[:_FOLLOWED]
+
+
+def apart(points: Sequence[Vector]) -> list[Vector]:
+    """Without those that are close to one before them."""
+    kept: list[Vector] = []
+    for point in points:
+        if all(np.abs(point - other).max() > _APART for other in kept):
+            kept.append(point)
+    return kept
 
 
 def in_logarithms(samples: Samples, objective: Objective) -> Callable[[Vector], Expansion]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,7 +13,6 @@ from calibrant._math.binning import width_bin_index
 from calibrant._math.shapes import Int
 from calibrant.calibrators.fitting.likelihood import likelihood_slopes
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, NUM_BINS, Objective, judged_confidences
-from calibrant.calibrators.fitting.passes import Facts
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 
@@ -155,6 +155,17 @@ def _is_silent(samples: Samples) -> bool:
     low, high = torch.aminmax(samples.scores)
     largest = max(-float(low), float(high))
     return likelihood_slopes(samples, max(_NEARLY_INFINITE / (1 + largest), _LEAST)).first >= 0
+
+
+class Facts(NamedTuple):
+    """What the rows are like that were summed up."""
+
+    num_samples: int
+    num_right: int
+    num_varied: int
+    """Zero if the logits of every row are all equal."""
+    flat_slope: float
+    """Derivative of the mean negative log-likelihood by 1 / T where that is zero."""
 
 
 def with_doubts_of_passes(solution: Solution, facts: Facts) -> Solution:

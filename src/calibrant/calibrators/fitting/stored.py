@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,14 +14,13 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike, as_label_tensor, first_row, row_slices
 from calibrant._math.checks import check_label_range, check_weights, not_finite
 from calibrant._math.errors import InputError
-from calibrant._math.newton import Vector
+from calibrant._math.newton import Matrix
 from calibrant._math.shapes import Float, Int
-from calibrant._math.simplex import top_class
-from calibrant.calibrators.fitting.doubts import absent_classes, degenerate_labels, with_doubts_of_passes
-from calibrant.calibrators.fitting.passes import Search, Wanted, looks_of, nothing, solved, sums_of
+from calibrant.calibrators.fitting.doubts import absent_classes, degenerate_labels
+from calibrant.calibrators.fitting.passes import Point, Search, nothing, solved, sums_of
 from calibrant.calibrators.fitting.profile import Profile, profile_of_some, rows_looked_at
 from calibrant.calibrators.fitting.results import Solution
-from calibrant.calibrators.fitting.samples import Samples, block_of, some_rows
+from calibrant.calibrators.fitting.samples import Samples, some_rows
 from calibrant.calibrators.fitting.units import divided, exponent_of, rescaled
 from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 
@@ -140,19 +139,16 @@ class StoredSamples:
         rows = some_rows(self.shares, min(most, num_samples))
         return Samples(self._sampled(rows), self.labels[rows], None)
 
-    def solved(self, search: Callable[[Samples], Search[Solution]]) -> Solution:
+    def solved(self, search: Callable[[Samples], Search]) -> Solution:
         """What a search finds that asks for passes."""
         some = self.some()
         self._exponent = exponent = exponent_of(some)
         some = replace(some, scores=divided(some.scores, exponent))
-        solution, facts, passes = solved(search(some), self.sums)
-        solution = with_doubts_of_passes(rescaled(solution, {"temperature": 1}, exponent), facts)
-        if exponent:  # the logits as they came are those of another temperature
-            as_given = Wanted(betas=(math.ldexp(1, exponent),))
-            solution = replace(solution, before=float(looks_of(as_given, self.sums(as_given)).jets[0][0]))
+        solution, facts = solved(search(some), self.sums, unit=math.ldexp(1, exponent))
+        solution = rescaled(solution, {"temperature": 1}, exponent)
         said = solution.warnings or degenerate_labels(self.labels, facts.num_right)
         absent = absent_classes(self.labels, self.stored.shape[1])
-        return replace(solution, steps=passes, warnings=(*absent, *said))
+        return replace(solution, warnings=(*absent, *said))
 
     @property
     def told(self) -> str:
@@ -161,17 +157,16 @@ class StoredSamples:
         rows = self.num_sampled
         return f"{said}, and {rows / len(self.labels):.2%} of them beside that" if rows else said
 
-    def sums(self, wanted: Wanted) -> Vector:
+    def sums(self, points: Sequence[Point]) -> Matrix:
         """Sums over all rows, in one pass over the scores."""
-        sums, shares = nothing(wanted), self.shares
+        sums = nothing(points)
         for rows, scores in self._read():
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # half precision is slow
             scores = divided(scores, self._exponent)
-            labels, top = self.labels[rows], top_class(scores)
-            masses = shares[rows]
-            sums += sums_of(
-                (block_of(scores[at], top[at], labels[at], masses[at]) for at in row_slices(scores)), wanted
-            )
+            labels, weights = self.labels[rows], None if self.weights is None else self.weights[rows]
+            for at in row_slices(scores, times=4):
+                part = Samples(scores[at], labels[at], None if weights is None else weights[at])
+                sums += sums_of(part, points)
         return sums
 
     def profile(self, held: Samples | None) -> Profile | None:

@@ -31,8 +31,7 @@ from calibrant.calibrators.fitting.objectives import (
     judged_confidences,
     log_losses,
 )
-from calibrant.calibrators.fitting.pass_searches import focal_temperature_in_passes
-from calibrant.calibrators.fitting.passes import Search
+from calibrant.calibrators.fitting.passes import Search, focal_temperature_in_passes
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.units import ANY_TEMPERATURE
@@ -158,8 +157,8 @@ class FocalTemperatureScaling(Calibrator):
             return replace(found, held_out=held, message=f"{found.message}; {told}")
         return replace(without_exponent(simpler, found, told), held_out=held)
 
-    def in_passes(self, some: Samples) -> Search[Solution]:
-        """Two passes over the scores are mostly enough."""
+    def in_passes(self, some: Samples) -> Search:
+        """Newton's method, a step in each pass over the scores."""
         return focal_temperature_in_passes(some)
 
     @property

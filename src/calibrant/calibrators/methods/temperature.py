@@ -12,8 +12,7 @@ from calibrant.calibrators.affine import Affine, scaling
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.doubts import with_doubts_of_temperature
 from calibrant.calibrators.fitting.objectives import OBJECTIVES, Objective, in_effect
-from calibrant.calibrators.fitting.pass_searches import temperature_in_passes
-from calibrant.calibrators.fitting.passes import Search
+from calibrant.calibrators.fitting.passes import Search, temperature_in_passes
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import TemperatureSearch, fit_temperature
@@ -85,8 +84,8 @@ class TemperatureScaling(Calibrator):
         solution = fit_temperature(samples, objective, self.search)
         return with_doubts_of_temperature(solution, samples, objective)
 
-    def in_passes(self, some: Samples) -> Search[Solution]:
-        """Two passes over the scores are mostly enough."""
+    def in_passes(self, some: Samples) -> Search:
+        """Newton's method, a step in each pass over the scores."""
         return temperature_in_passes(some)
 
     @property

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from calibrant._math.dense_sums import cell_edges
-from calibrant.evaluation.quantities.samples import HIGH_CONFIDENCE
+from calibrant.evaluation.quantity import HIGH_CONFIDENCE
 from calibrant.evaluation.resampling.events import Indices, Vector
 
 LEAST_CELLS, MOST_CELLS = 256, 1200

@@ -7,14 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.dense.arms import judged_arms
 from calibrant.evaluation.dense.reduce import reduced_sums
-from calibrant.evaluation.dense.summing import summed_images
+from calibrant.evaluation.dense.states import summed_images
 from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.pieces import MOST_FITTED
 from calibrant.evaluation.fitting.split import marked_split
 from calibrant.evaluation.fitting.templates import anything_to_fit
-from calibrant.evaluation.judge import Judged
+from calibrant.evaluation.judge import Judged, judged_arms
 from calibrant.evaluation.prepare import Prepared, Request, prepare
 from calibrant.evaluation.resampling.clusters import FEW_CLUSTERS
 from calibrant.evaluation.resampling.events import Indices

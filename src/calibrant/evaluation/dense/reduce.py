@@ -16,10 +16,8 @@ from calibrant.evaluation.dense.cells import edges_of_cells, within_cells
 from calibrant.evaluation.dense.states import Sums
 from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
 from calibrant.evaluation.judging.reduce import WHY_MISSING, Mask, Reduced, ratios_of, values_of
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, ClassRanks, EventError
-from calibrant.evaluation.quantities.roster import quantities
-from calibrant.evaluation.quantities.samples import Samples
+from calibrant.evaluation.quantities import ECE, quantities
+from calibrant.evaluation.quantity import EVENT, ClassErrors, ClassRanks, EventError, Samples
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import Clustered
 from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores, class_tilts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -20,10 +20,13 @@ from calibrant._math.dense_sums import (
     add_positions,
 )
 from calibrant._math.errors import InputError
+from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.dense.cells import edges_of_cells, num_cells
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
+from calibrant.evaluation.spread import Spread
+from calibrant.predictions import DensePredictions
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.dense import Image
 from calibrant.predictions.pieces import columns_of_odds
@@ -283,3 +286,44 @@ def _calibrated(scores: Matrix, calibrator: Calibrator, *, logits: bool) -> Matr
         if calibrator.kind_ == "binary":
             return columns_of_odds(calibrator(given[:, 1] - given[:, 0])).numpy()
         return calibrator(given).numpy()
+
+
+@dataclass(frozen=True)
+class SumImage:
+    """Sums up an image: every arm, which reads it once."""
+
+    dense: DensePredictions
+    num_bins: int
+    calibrators: tuple[Calibrator | None, ...]
+
+    def nothing(self) -> tuple[ImageSums, ...]:
+        """The sums of no images."""
+        return tuple(
+            ImageSums(num_classes=self.dense.num_classes, num_bins=self.num_bins) for _ in self.calibrators
+        )
+
+    def __call__(self, place: int) -> tuple[ImageSums, ...]:
+        """The sums of one image, or none where no position counts."""
+        arms = self.nothing()
+        with one_thread():
+            sums_of(self.dense.images([place]), arms, self.calibrators, logits=self.dense.space == "logits")
+        return arms
+
+
+def summed_images(
+    dense: DensePredictions,
+    places: Sequence[int],
+    num_bins: int,
+    calibrators: tuple[Calibrator | None, ...],
+    *,
+    spread: Spread,
+    tell: Callable[[float], None] = lambda _: None,
+) -> tuple[ImageSums, ...]:
+    """The sums of some images, added in their order."""
+    task = SumImage(dense, num_bins, calibrators)
+    arms = task.nothing()
+    for done, found in enumerate(spread(task, places), start=1):
+        for one, other in zip(arms, found, strict=True):
+            one.merge(other)
+        tell(done / len(places))
+    return arms

@@ -11,11 +11,11 @@ import numpy as np
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators.choice.select import AS_THEY_CAME, select
 from calibrant.calibrators.choice.usual import usual_candidates
-from calibrant.evaluation.choice import Choice, ChoiceRow
 from calibrant.evaluation.fitting.templates import Labelled, Template, templates
 from calibrant.evaluation.fitting.top_k import judged_on_rows
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.result import Choice, ChoiceRow
 from calibrant.predictions import Predictions
 from calibrant.predictions.top_k import has_row_temperature
 

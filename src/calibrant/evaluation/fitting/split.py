@@ -18,7 +18,7 @@ from calibrant.evaluation.resampling.streams import Stream, generator
 from calibrant.evaluation.result import Kind
 from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions import Predictions
-from calibrant.predictions.repair_form import to_repair
+from calibrant.predictions.to_event import to_repair
 
 MOST_CROSS_FITTED = 1 << 20  # scores; with more, half of the samples judge well enough
 CROSS_FIT_WIDE_BELOW = 200  # samples of very many classes, where each fit takes long

@@ -13,7 +13,7 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.question import Question
 from calibrant.evaluation.gate.result import Check
-from calibrant.evaluation.judging.pooled_groups import pooled_names
+from calibrant.evaluation.judging.groups import pooled_names
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.tasks import MOST_FITTED, sample
 from calibrant.evaluation.phrases import percent

@@ -13,7 +13,7 @@ from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
 from calibrant.evaluation.pairing import refuse_other_classes
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.roster import check_metrics, gated
+from calibrant.evaluation.quantities import check_metrics, with_gate
 from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.subject import DEALT_OTHERWISE, Judgeable, Subject
 from calibrant.evaluation.versions import versions
@@ -113,7 +113,7 @@ def check(
         raise InputError("`cluster` must not be given for images, or for tables that are read part by part.")
     if not 0.5 < confidence < 1:
         raise InputError(f"`confidence` must lie between 0.5 and 1, as in 0.95; got {confidence}.")
-    wanted, known = dict(limits or {}), gated()
+    wanted, known = dict(limits or {}), with_gate()
     held = [metric for metric in known if metric in (baseline_metrics or ())]
     unknown = sorted({*wanted, *(baseline_metrics or ())} - set(known))
     if unknown:

@@ -13,22 +13,23 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.gate.power import Missed, missed_accuracy, missed_classwise_error, missed_error
 from calibrant.evaluation.gate.question import Question
 from calibrant.evaluation.gate.result import Check, Outcome
-from calibrant.evaluation.judging.classes_at_limit import draw_classes_at_limit
+from calibrant.evaluation.judging.class_table import ClassTable
 from calibrant.evaluation.judging.measure import Measured, change, measure
 from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.judging.parts import main_events
 from calibrant.evaluation.phrases import decimals_apart, number
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.nll import NLL
-from calibrant.evaluation.resampling.at_limit import AtLimit, draw_at_limit
+from calibrant.evaluation.quantities import ECE, NLL
+from calibrant.evaluation.resampling.at_limit import AtLimit, at_limit_of, draw_at_limit
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import highest_share, too_few
 from calibrant.evaluation.resampling.null import ROUNDING
+from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.subject import Subject
 from calibrant.evaluation.thresholds import beyond_chance
 
 NO_BOUND = "no interval can be computed"
+MOST_GAPS = 64.0  # times the gaps found: clipping at zero can take from them
 
 
 class CheckedSamples:
@@ -304,3 +305,20 @@ class CheckedSamples:
             return NO_BOUND
         side = "least" if sign > 0 else "most"
         return f"{what} is at {side} {number(bound)} with {100 * self._confidence:g}% confidence"
+
+
+def draw_classes_at_limit(
+    classes: ClassTable, limit: float, found: float, *, num_draws: int, confidence: float, seed: int
+) -> AtLimit:
+    """As :func:`~calibrant.evaluation.resampling.at_limit.draw_at_limit`, for all classes at once.
+
+    The gaps found in the bins of all classes are shrunk until the class-wise error is the limit, rows sum to
+    one again, and labels are drawn from them.
+    """
+    clustered = classes.clustered(num_draws, stream_seed(seed, Stream.NULL), confidence)
+    if clustered is not None:
+        drawn = clustered.draws(clustered.gaps_at(clustered.found, limit), num_draws)
+        return at_limit_of(drawn, clustered.observed, confidence)
+    truth = classes.at(limit, classes.as_observed, most=MOST_GAPS)
+    drawn = classes.draw_errors(truth, num_draws, stream_seed(seed, Stream.NULL))
+    return at_limit_of(drawn, found, confidence)

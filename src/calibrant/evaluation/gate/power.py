@@ -11,11 +11,11 @@ import numpy as np
 from calibrant.evaluation.judging.class_table import ClassTable
 from calibrant.evaluation.resampling.at_limit import (
     AtLimitKernel,
+    ClusteredError,
     OutcomeError,
     draw_errors,
     probabilities_at,
 )
-from calibrant.evaluation.resampling.clusters_at_limit import ClusteredError
 from calibrant.evaluation.resampling.events import Events, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.null import ROUNDING

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.quantity import EVENT, Gate, Kind, Quantity
-from calibrant.evaluation.quantities.roster import gated
+from calibrant.evaluation.quantities import ECE, with_gate
+from calibrant.evaluation.quantity import EVENT, Gate, Kind, Quantity
 from calibrant.evaluation.resampling.at_limit import AtLimitKernel
 
 
@@ -23,12 +22,12 @@ class Question:
 
     @classmethod
     def of(cls, metric: str, kind: Kind) -> Question:
-        """The question about one of :func:`gated`.
+        """The question about one of :func:`with_gate`.
 
         Raises:
             InputError: If there is no such quantity for the kind.
         """
-        quantity = gated()[metric]
+        quantity = with_gate()[metric]
         forms = quantity.forms(kind)
         if not forms or quantity.gate is None:
             raise InputError(f"{metric} cannot be checked: {kind} predictions do not have it.")

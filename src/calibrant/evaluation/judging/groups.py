@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from calibrant.evaluation.judging.parts import in_holm, main_events
-from calibrant.evaluation.judging.pooled_groups import pooled_names
 from calibrant.evaluation.judging.reduce import Ratios, Reduced, effective_number_of
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.gap import GAP
-from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
-from calibrant.evaluation.quantities.quantity import EVENT
-from calibrant.evaluation.quantities.shared import binned
+from calibrant.evaluation.quantities import ACCURACY, ECE, GAP, MEAN_CONFIDENCE, binned
+from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of
 from calibrant.evaluation.resampling.event_cells import EventCells, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices
@@ -34,6 +31,8 @@ from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance, holm
 MEANS = (ACCURACY, MEAN_CONFIDENCE, GAP)
 _KEYS = frozenset(each.key for each in MEANS)
 _KERNEL: Kernel = "width l1"  # of the ECE
+FEWEST = 30  # samples, or clusters, of a group that is judged by itself
+MOST = 100  # groups that are judged by themselves: the largest
 
 
 def group_rows(reduced: Reduced, groups: Sequence[str] | None, procedure: Procedure) -> tuple[GroupRow, ...]:
@@ -206,3 +205,25 @@ def _error(events: Sequence[Events], num_bins: int) -> float:
     """The calibration error over bins of equal width."""
     parts = [(event.confidences, event.outcomes, event.weights) for event in events]
     return float(np.mean([binned("width", "l1")(*part, num_bins) for part in parts]))
+
+
+def pooled_names(groups: np.ndarray[Any, Any], clusters: Iterable[object] | None) -> np.ndarray[Any, Any]:
+    """The name under which each sample is judged: its group's, or one for all groups that are too small.
+
+    Example:
+        >>> names = np.array(["a"] * 40 + ["b"] * 3 + ["c"] * 2)
+        >>> np.unique(pooled_names(names, None)).tolist()
+        ['a', 'other (2 groups)']
+    """
+    units = range(len(groups)) if clusters is None else clusters
+    sizes = Counter(name for name, _ in set(zip(groups.tolist(), units, strict=True)))
+    large, other = large_groups(sizes)
+    return np.array([name if name in large else other for name in groups.tolist()], dtype=object)
+
+
+def large_groups(sizes: Mapping[str, int]) -> tuple[set[str], str]:
+    """The groups that are judged by themselves, and what the others are called together."""
+    ranked = sorted(sizes, key=lambda name: (-sizes[name], name))[:MOST]
+    large = {name for name in ranked if sizes[name] >= FEWEST}
+    rest = set(sizes) - large
+    return large, f"other ({len(rest)} groups)" if len(rest) > 1 else "".join(rest)

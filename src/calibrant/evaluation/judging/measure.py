@@ -16,7 +16,7 @@ from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.judging.reliability import is_uneven, reliability_curve
 from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.quantity import ANYTHING, ClassErrors, Quantity
+from calibrant.evaluation.quantity import ANYTHING, ClassErrors, Quantity
 from calibrant.evaluation.resampling.clusters import number_of_clusters
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
 from calibrant.evaluation.resampling.intervals import (

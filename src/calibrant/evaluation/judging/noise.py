@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from calibrant._math.threads import in_threads
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, EventError, Quantity
-from calibrant.evaluation.resampling.coarse import coarse_smooth_noise
+from calibrant.evaluation.quantity import EVENT, ClassErrors, EventError, Quantity
 from calibrant.evaluation.resampling.drawn_labels import ClassNull
-from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel
+from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel, joined, smooth_errors
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
 from calibrant.evaluation.resampling.inversion import Inverted, invert
 from calibrant.evaluation.resampling.null import (
     NullDraws,
+    cells_of,
     draw_null,
     draw_values,
     fewest_draws,
@@ -32,6 +32,7 @@ from calibrant.evaluation.thresholds import beyond_chance
 
 MOST_KEPT = 1 << 24  # residual sums that are kept for all events of an arm: 128 MiB
 SUMS_OF_AN_EVENT = 600  # about: cells of score, and bins of two kinds
+NUM_POINTS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,3 +160,30 @@ def draw_noise(reduced: Reduced, procedure: Procedure) -> Noise:
         drawn={prefix: tuple(draws for _, draws in part) for prefix, part in parts.items()},
         classes=classes,
     )
+
+
+def coarse_smooth_noise(places: Sequence[EventCells], drawn: Sequence[NullDraws]) -> tuple[Cells, Matrix]:
+    """As `noise_of` for the smooth error, with more than 64 points gathered in cells of width 1/64.
+
+    A residual moves by at most 1/64, and a gap, which is constant in a bin, keeps its mean. The error changes
+    by about a hundredth of its noise, and the search takes a fifth of the time.
+    """
+    cells, noise = zip(*(_gathered(*pair) for pair in zip(places, drawn, strict=True)), strict=True)
+    return joined(cells), np.ascontiguousarray(np.concatenate(noise, axis=1))
+
+
+def _gathered(place: EventCells, drawn: NullDraws) -> tuple[Cells, Matrix]:
+    fine, noise, points = (
+        cells_of(place, drawn, "smooth"),
+        drawn.sums[:, place.rows("score")],
+        place.scores.points,
+    )
+    if len(points) <= NUM_POINTS:
+        return fine, noise
+    _, starts, index = np.unique((points * NUM_POINTS).astype(int), return_index=True, return_inverse=True)
+    mass = np.bincount(fine.cell, fine.mass, len(points))
+    total = np.add.reduceat(mass, starts)
+    moved = np.add.reduceat(mass * points, starts)
+    centres = np.divide(moved, total, out=points[starts], where=total > 0)
+    cells = replace(fine, cell=index[fine.cell], num_cells=len(starts), error=smooth_errors(centres))
+    return cells, np.add.reduceat(noise, starts, axis=1)

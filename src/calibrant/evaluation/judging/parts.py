@@ -9,8 +9,8 @@ import numpy as np
 
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
-from calibrant.evaluation.quantities.quantity import EVENT
+from calibrant.evaluation.quantities import CLASSWISE_ECE
+from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of, furthest_range
 from calibrant.evaluation.resampling.drawn_labels import ClassNull, joint_p_value
 from calibrant.evaluation.resampling.events import Events, Vector

@@ -14,8 +14,8 @@ from calibrant.evaluation.judging.agreement import Agreement
 from calibrant.evaluation.judging.class_table import ClassTable
 from calibrant.evaluation.judging.labelled_probs import Calibrate, LabelledProbs
 from calibrant.evaluation.judging.scan import class_rows, classwise_errors, rank_columns, scan_rows
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.quantity import (
+from calibrant.evaluation.quantities import ECE, quantities
+from calibrant.evaluation.quantity import (
     EVENT,
     ClassErrors,
     ClassRanks,
@@ -23,9 +23,8 @@ from calibrant.evaluation.quantities.quantity import (
     EventInfluence,
     Quantity,
     Ratio,
+    Samples,
 )
-from calibrant.evaluation.quantities.roster import quantities
-from calibrant.evaluation.quantities.samples import Samples
 from calibrant.evaluation.resampling.clusters import (
     cluster_codes,
     effective_share_number,

@@ -8,8 +8,8 @@ import numpy as np
 
 from calibrant._math.threads import in_threads, threads_for
 from calibrant.evaluation.judging.reduce import Reduced
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.quantity import EVENT, ClassErrors, EventError, Quantity
+from calibrant.evaluation.quantities import ECE
+from calibrant.evaluation.quantity import EVENT, ClassErrors, EventError, Quantity
 from calibrant.evaluation.resampling.events import Events, Vector
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Counts, Deletions, Resamples, block_bounds
 from calibrant.evaluation.resampling.statistics import EventErrors, Means

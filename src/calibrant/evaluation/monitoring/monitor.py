@@ -33,8 +33,7 @@ from calibrant.evaluation.monitoring.result import MONITOR_SCHEMA_VERSION, Again
 from calibrant.evaluation.monitoring.windows import Windows, ripe, windows_of
 from calibrant.evaluation.pairing import refuse_other_classes
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
-from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
+from calibrant.evaluation.quantities import MEAN_CONFIDENCE, MEAN_PROBABILITY
 from calibrant.evaluation.result import Estimate
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions

@@ -5,19 +5,45 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calibrant.evaluation.parts.hashing import Hashes, hashed
-from calibrant.evaluation.parts.several import bytes_of_a_label
-from calibrant.evaluation.resampling.events import Indices
+from calibrant._math.dense_sums import CELL_SUMS
+from calibrant.evaluation.dense.cells import num_cells
+from calibrant.evaluation.resampling.events import Indices, Vector
 from calibrant.predictions.partitioned import Part, PartitionedPredictions
 from calibrant.predictions.pieces import Piece
 
+Hashes: TypeAlias = NDArray[np.uint64]
 MOST_BATCHES, LEAST_BATCHES = 256, 32
 ROOM = 1 << 26  # bytes of the sums of classes
 FEW = 1 << 16  # rows, which are put in a random order: 512 KiB
+
+
+def hashed(numbers: Indices) -> Hashes:
+    """SplitMix64: whole numbers, however regular, become as good as random ones.
+
+    Example:
+        >>> ((hashed(np.arange(8)) >> np.uint64(32)) % np.uint64(10)).tolist()
+        [3, 4, 4, 4, 2, 2, 8, 6]
+    """
+    mixed = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def fingerprint(rows: Indices, held: Indices | Vector) -> int:
+    """Another number if a row holds something else, such as another label; in whatever order they come."""
+    bits = held.view(np.uint64) if held.dtype == np.float64 else held.astype(np.uint64)
+    mixed = (rows.astype(np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * (2 * bits + 1)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
+    return int(np.bitwise_xor.reduce(mixed ^ (mixed >> np.uint64(31)))) if len(rows) else 0
+
+
 Half = Literal["fit", "test"]
 Rule = Literal["split", "halves", "all"]
 
@@ -73,6 +99,11 @@ class Deal:
         of_split = self.rule == "split" and piece.split is not None
         chosen = (piece.split if of_split else batches % 2) == (0 if half == "fit" else 1)
         return np.flatnonzero(chosen), batches[chosen]
+
+
+def bytes_of_a_label(num_bins: int) -> int:
+    """Memory of a batch."""
+    return 8 * (num_cells(num_bins) * 2 * CELL_SUMS + 2 * num_bins * 3)
 
 
 @lru_cache(maxsize=4)

@@ -8,8 +8,7 @@ from typing import TypeAlias
 from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.dense.states import Sums
 from calibrant.evaluation.judging.reduce import Reduced
-from calibrant.evaluation.parts.reduce_several import reduced_labels
-from calibrant.evaluation.parts.several import LabelSums
+from calibrant.evaluation.parts.several import LabelSums, reduced_labels
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.predictions.checks import Kind
 

@@ -13,9 +13,8 @@ from calibrant.calibrators import Calibrator
 from calibrant.evaluation.dense.cells import num_cells
 from calibrant.evaluation.dense.states import GROUP_SUMS, POSITIONS, add_scores
 from calibrant.evaluation.judging.reduce import Reduced
-from calibrant.evaluation.parts.hashing import fingerprint
-from calibrant.evaluation.parts.ranked import Kept, Ranks, Top, ranks_of, top_of
-from calibrant.evaluation.parts.refined import refined
+from calibrant.evaluation.parts.dealing import fingerprint
+from calibrant.evaluation.parts.ranked import Kept, Ranks, Top, ranks_of, refined, top_of
 from calibrant.evaluation.resampling.events import Indices, Matrix
 from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions.checks import Kind

@@ -10,19 +10,18 @@ import torch
 
 from calibrant._math.checks import check_logits
 from calibrant._math.errors import InputError
-from calibrant._math.newton import Vector
+from calibrant._math.newton import Matrix
 from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.calibrators.fitting.data import CalibrationData
-from calibrant.calibrators.fitting.doubts import with_doubts_of_passes
-from calibrant.calibrators.fitting.passes import Wanted, nothing, solved, sums_of
+from calibrant.calibrators.fitting.passes import Point, nothing, solved, sums_of
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.spread import Item, Spread
 from calibrant.predictions import Predictions, Source
 from calibrant.predictions.pieces import Piece
-from calibrant.predictions.repair_form import to_repair
+from calibrant.predictions.to_event import to_repair
 
 
 class ToFit(Protocol[Item]):
@@ -59,18 +58,18 @@ class SumsOfPart(Generic[Item]):
 
     table: ToFit[Item]
     deal: Deal
-    wanted: Wanted
+    points: Sequence[Point]
 
-    def __call__(self, part: Item) -> Vector:
+    def __call__(self, part: Item) -> Matrix:
         """The sums."""
-        sums = nothing(self.wanted)
+        sums = nothing(self.points)
         with one_thread():
             for piece in self.table.pieces(part):
                 rows, _ = self.deal.rows(piece, "fit")
                 mass = float(len(rows) if piece.weights is None else piece.weights[rows].sum())
                 if mass > 0:
                     samples = _samples(piece, rows, logits=self.table.space == "logits")
-                    sums += sums_of(samples.blocks(), self.wanted, mass)
+                    sums += sums_of(samples, self.points)
         return sums
 
 
@@ -83,7 +82,7 @@ def fits_in_passes(calibrator: Calibrator, kind: str, num_classes: int) -> bool:
 def fit_in_passes(
     calibrator: Calibrator, table: ToFit[Item], sample: Predictions, deal: Deal, *, spread: Spread
 ) -> Calibrator:
-    """Fit to all rows to fit on; two passes at most, as a rule, as the search begins at a ``sample``.
+    """Fit to all rows to fit on, in a few passes: the search begins at the optimum of a ``sample``.
 
     Args:
         calibrator: What is fitted; see :func:`fits_in_passes`.
@@ -102,15 +101,15 @@ def fit_in_passes(
     data = CalibrationData.of(checked).weighted(checked.weights)
     some = next(data.problems())
 
-    def sums(wanted: Wanted) -> Vector:
-        total = nothing(wanted)
-        for each in spread(SumsOfPart(table, deal, wanted), table.parts):
+    def sums(points: Sequence[Point]) -> Matrix:
+        total = nothing(points)
+        for each in spread(SumsOfPart(table, deal, points), table.parts):
             total += each
         return total
 
-    solution, facts, passes = solved(calibrator.in_passes(some), sums)
+    solution, facts = solved(calibrator.in_passes(some), sums)
     result = replace(
-        data.result([replace(with_doubts_of_passes(solution, facts), steps=passes)], calibrator.objective),
+        data.result([solution], calibrator.objective),
         num_samples=facts.num_samples,
         data_sha256=table.source.sha256,
     )

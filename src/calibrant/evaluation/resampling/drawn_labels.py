@@ -109,7 +109,7 @@ def _add(
     rows: ClassRowsBlock, places: Indices, rng: np.random.Generator, usual: Vector, sums: Matrix
 ) -> None:
     """Draw the labels of some rows."""
-    from calibrant.evaluation.resampling.label_kernels import add_drawn_labels, add_exceptions  # compiled
+    from calibrant.evaluation.resampling.kernels import add_drawn_labels, add_exceptions  # compiled
 
     likeliest = rows.probs.max(axis=1)
     exceptions = np.maximum(1 - likeliest / rows.probs.sum(axis=1), 0.0)

@@ -15,10 +15,9 @@ import numpy as np
 import torch
 
 from calibrant._math.binning import REACHED, mass_order
-from calibrant.evaluation.resampling.event_cells import Kernel
+from calibrant.evaluation.resampling.event_cells import Kernel, ScoreCells
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Counts, block_bounds
-from calibrant.evaluation.resampling.score_cells import ScoreCells
 
 
 def divide(numerator: Matrix, denominator: Matrix) -> Matrix:

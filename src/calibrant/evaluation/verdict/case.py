@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED, Recommendation
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.phrases import clearly
-from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
-from calibrant.evaluation.quantities.ece import ECE
-from calibrant.evaluation.quantities.nll import NLL
-from calibrant.evaluation.quantities.prevalence import PREVALENCE
+from calibrant.evaluation.quantities import CLASSWISE_ECE, ECE, NLL, PREVALENCE
 from calibrant.evaluation.result import Arm, Kind
 from calibrant.evaluation.thresholds import FEW_SAMPLES
 

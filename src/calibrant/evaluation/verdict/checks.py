@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from calibrant.evaluation.phrases import clearly, number, percent
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
-from calibrant.evaluation.quantities.gap import GAP
-from calibrant.evaluation.quantities.mean_confidence import MEAN_CONFIDENCE
-from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
-from calibrant.evaluation.quantities.prevalence import PREVALENCE
-from calibrant.evaluation.quantities.slope import SLOPE
+from calibrant.evaluation.quantities import (
+    ACCURACY,
+    CLASSWISE_ECE,
+    GAP,
+    MEAN_CONFIDENCE,
+    MEAN_PROBABILITY,
+    PREVALENCE,
+    SLOPE,
+)
 from calibrant.evaluation.result import Arm, Check, Estimate, Part, PartName, Range
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import MAIN, Finding, count_shifted, is_shifted

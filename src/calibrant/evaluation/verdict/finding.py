@@ -9,12 +9,8 @@ from typing import Literal
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.judging.reduce import effective_number_of
 from calibrant.evaluation.phrases import clearly
-from calibrant.evaluation.quantities.accuracy import ACCURACY
-from calibrant.evaluation.quantities.gap import GAP
-from calibrant.evaluation.quantities.mean_probability import MEAN_PROBABILITY
-from calibrant.evaluation.quantities.prevalence import PREVALENCE
-from calibrant.evaluation.quantities.quantity import EVENT
-from calibrant.evaluation.quantities.slope import SLOPE
+from calibrant.evaluation.quantities import ACCURACY, GAP, MEAN_PROBABILITY, PREVALENCE, SLOPE
+from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
 from calibrant.evaluation.result import ClassRow, Direction, Estimate, Part, PartName
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance

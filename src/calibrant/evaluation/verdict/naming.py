@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from calibrant.calibrators.roster import CALIBRATORS
 from calibrant.evaluation.phrases import number
-from calibrant.evaluation.quantities.classwise_ece import CLASSWISE_ECE
-from calibrant.evaluation.quantities.ece import ECE
+from calibrant.evaluation.quantities import CLASSWISE_ECE, ECE
 from calibrant.evaluation.result import Arm, ClassRow, Estimate, Kind, NullError
 from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.finding import Finding, is_shifted

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-
-@dataclass(frozen=True)
-class Page:
-    """One file of the page."""
-
-    name: str
-    kind: str
-
-    def content(self) -> bytes:
-        """What it holds."""
-        return _content(self.name)
+PAGES = {
+    "/": ("page.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/common.js": ("common.js", "text/javascript"),
+    "/image.js": ("image.js", "text/javascript"),
+}
+"""Name and kind of the file of each path."""
 
 
 @cache
-def _content(name: str) -> bytes:
+def content_of(name: str) -> bytes:
+    """What a file of the page holds."""
     return files(__name__).joinpath(name).read_bytes()
-
-
-PAGES = {
-    "/": Page("page.html", "text/html"),
-    "/page.css": Page("page.css", "text/css"),
-    "/page.js": Page("page.js", "text/javascript"),
-    "/common.js": Page("common.js", "text/javascript"),
-    "/image.js": Page("image.js", "text/javascript"),
-}

@@ -1,0 +1,467 @@
+"""Every quantity that an evaluation measures, in the order of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Literal
+
+from calibrant._math.errors import InputError
+from calibrant.evaluation.quantity import (
+    ANYTHING,
+    EVENT,
+    HIGH_CONFIDENCE,
+    ClassErrors,
+    ClassRanks,
+    Error,
+    EventError,
+    EventInfluence,
+    Gate,
+    Kind,
+    OneEventInfluence,
+    Quantity,
+    Ratio,
+    Shown,
+)
+
+if TYPE_CHECKING:
+    from calibrant.evaluation.resampling.events import Events, Vector
+
+
+def binned(binning: Literal["width", "mass"], norm: Literal["l1", "l2", "max"]) -> Error:
+    """The calibration error over bins."""
+
+    def value(confidences: Vector, outcomes: Vector, weights: Vector | None, num_bins: int) -> float:
+        from calibrant.evaluation.resampling.events import binned_error
+
+        return binned_error(confidences, outcomes, weights, num_bins=num_bins, binning=binning, norm=norm)
+
+    return value
+
+
+def of_metrics(name: str, *, bins: bool = True, **options: object) -> Error:
+    """A function of :mod:`calibrant.metrics` that is an error of events."""
+
+    def value(confidences: Vector, outcomes: Vector, weights: Vector | None, num_bins: int) -> float:
+        from calibrant import metrics
+
+        more = {"num_bins": num_bins, **options} if bins else options
+        return float(getattr(metrics, name)(confidences, outcomes, weights=weights, **more))
+
+    return value
+
+
+def line(parameter: Literal["slope", "intercept"]) -> Callable[[Events], tuple[float, Vector] | str]:
+    """A parameter of the calibration line."""
+
+    def value(events: Events) -> tuple[float, Vector] | str:
+        from calibrant.evaluation.resampling.events import calibration_line
+
+        return calibration_line(events, parameter)
+
+    return value
+
+
+def _smooth_error(confidences: Vector, outcomes: Vector, weights: Vector | None, _num_bins: int) -> float:
+    """Without bins."""
+    from calibrant._math.lipschitz import smooth_calibration_error  # compiled
+
+    return smooth_calibration_error(confidences, outcomes, weights)
+
+
+def largest_cumulative_difference(
+    confidences: Vector, outcomes: Vector, weights: Vector | None, _num_bins: int
+) -> float:
+    """The statistic; its p-value comes from draws, as that of the other errors."""
+    from calibrant.metrics import kolmogorov_smirnov_test
+
+    test = kolmogorov_smirnov_test(confidences, outcomes, weights=weights, p_value="asymptotic")
+    return float(test.statistic)
+
+
+def brier_skill(events: Events) -> tuple[float, Vector] | str:
+    r"""One minus the Brier score over that of the base rate, :math:`1 - B / V`, and the influences.
+
+    With the rate :math:`\pi` and :math:`V = \pi (1 - \pi)`, sample i moves B by :math:`(p_i - y_i)^2 - B` and
+    V by :math:`(1 - 2 \pi)(y_i - \pi)`.
+    """
+    import numpy as np
+
+    stated, outcomes = events.confidences, events.outcomes
+    mass = np.ones(len(outcomes)) if events.weights is None else events.weights
+    share = mass / mass.sum()
+    rate = float(share @ outcomes)
+    spread = rate * (1 - rate)
+    if spread <= 0:
+        return "undefined: all outcomes are alike"
+    squares = (stated - outcomes) ** 2
+    score = float(share @ squares)
+    moved = (1 - 2 * rate) * (outcomes - rate)
+    return 1 - score / spread, -((squares - score) / spread - score * moved / spread**2)
+
+
+_error = partial(Quantity, section="Calibration errors", better="lower")
+
+ECE = _error(
+    key="ece",
+    title="ECE",
+    meaning="Expected calibration error: how far the stated probability is from how often it comes true, "
+    "on average over bins of equal width. 0 is perfect.",
+    computed=EventError(binned("width", "l1"), kernel="width l1", null=True),
+    shown=Shown(terminal=True, comparison=2, tile=True, drawn=True),
+    event=Shown(terminal=True, comparison=1, tile=True, drawn=True),
+    gate=Gate("calibration error (ECE)", help="Largest ECE allowed, e.g. 0.03."),
+)
+
+ADAPTIVE_ECE = _error(
+    key="adaptive_ece",
+    title="Adaptive ECE",
+    meaning="The same distance, over bins that hold equally many samples.",
+    computed=EventError(binned("mass", "l1"), kernel="mass l1", null=True),
+    shown=Shown(comparison=6),
+    event=Shown(),
+    gate=Gate("adaptive calibration error", help="Largest ECE allowed, with bins of equal mass."),
+)
+
+SMCE = _error(
+    key="smce",
+    title="smCE",
+    meaning="Smooth calibration error: the largest error that any smooth weighting of the probabilities "
+    "finds; no bins. 0 is perfect.",
+    computed=EventError(_smooth_error, kernel="smooth", null=True),
+    event=Shown(),
+    gate=Gate("smooth calibration error (smCE)", help="Largest smooth calibration error allowed."),
+)
+
+L2_ECE = _error(
+    key="l2_ece",
+    title="L2 ECE",
+    meaning="Root of the mean squared distance over the bins: large errors weigh more than many small ones.",
+    computed=EventError(binned("width", "l2"), kernel="width l2"),
+)
+
+MCE = _error(
+    key="mce",
+    title="Maximum CE",
+    meaning="The largest distance of any bin that holds samples; noisy where it holds few. "
+    "What an empty bin may hide is not in its interval.",
+    computed=EventError(binned("width", "max"), kernel="width max"),
+)
+
+CLASSWISE_ECE = _error(
+    key="classwise_ece",
+    title="Classwise ECE",
+    meaning="Calibration error of every class's probability, not only the winner's, averaged over the "
+    "classes.",
+    computed=ClassErrors(),
+    needs_all_classes=True,
+    gate=Gate("classwise calibration error", help="Largest classwise ECE allowed, e.g. 0.005."),
+    when_streamed="no interval: the scores are read in pieces, not once for every resample",
+)
+
+SMOOTH_ECE = _error(
+    key="smooth_ece",
+    title="smECE",
+    meaning="Kernel-smoothed calibration error: the distance between what is stated and what happens after "
+    "both are smoothed, at the bandwidth that equals the error; no bins. Another quantity than smCE.",
+    computed=EventError(of_metrics("smooth_ece", bins=False), kernel="kernel", null=True),
+    default=False,
+    event=Shown(),
+    gate=Gate("kernel-smoothed calibration error (smECE)"),
+)
+
+DEBIASED_ECE = _error(
+    key="debiased_ece",
+    title="Debiased ECE",
+    meaning="The ECE less what chance adds to the gap of each bin: closer to the true error of few samples.",
+    computed=EventError(of_metrics("expected_calibration_error", debias=True), estimates="width l1"),
+    default=False,
+    event=Shown(),
+    gate=Gate("debiased calibration error"),
+)
+
+DEBIASED_L2_ECE = _error(
+    key="debiased_l2_ece",
+    title="Debiased L2 ECE",
+    meaning="The L2 ECE from an unbiased estimate of its square; 0 where that is negative.",
+    computed=EventError(
+        of_metrics("expected_calibration_error", norm="l2", debias=True), estimates="width l2"
+    ),
+    default=False,
+    event=Shown(),
+    gate=Gate("debiased L2 calibration error"),
+)
+
+KOLMOGOROV_SMIRNOV = _error(
+    key="kolmogorov_smirnov",
+    title="Kolmogorov-Smirnov",
+    meaning="Largest cumulative difference between what is stated and what happens, from the lowest "
+    "probability up; no bins. 0 is perfect.",
+    computed=EventError(largest_cumulative_difference, kernel="cumulative", null=True),
+    default=False,
+    event=Shown(),
+    gate=Gate("Kolmogorov-Smirnov calibration error"),
+)
+
+OVER_CONFIDENCE_ERROR = _error(
+    key="over_confidence_error",
+    title="Over-confidence",
+    meaning="The part of the ECE from bins where the stated probability exceeds what comes true.",
+    computed=EventError(of_metrics("over_confidence_error"), kernel="width over", null=True),
+    default=False,
+    event=Shown(),
+    gate=Gate("over-confidence error"),
+)
+
+UNDER_CONFIDENCE_ERROR = _error(
+    key="under_confidence_error",
+    title="Under-confidence",
+    meaning="The part of the ECE from bins where the stated probability falls short of what comes true.",
+    computed=EventError(of_metrics("under_confidence_error"), kernel="width under", null=True),
+    default=False,
+    event=Shown(),
+    gate=Gate("under-confidence error"),
+)
+
+GAP = Quantity(
+    key="gap",
+    title="Gap",
+    meaning="Mean confidence minus accuracy: above 0 the model claims too much, below 0 too little.",
+    section="Calibration errors",
+    better="near zero",
+    bounds=(-1.0, 1.0),
+    computed=Ratio(lambda samples: (samples.confidence - samples.correct, samples.every), column=2),
+)
+
+SLOPE = Quantity(
+    key="slope",
+    title="Calibration slope",
+    meaning="Slope of what happens on what is stated, in log-odds: below 1 the probabilities are too "
+    "extreme, above 1 too timid.",
+    section="Calibration errors",
+    better="near one",
+    bounds=ANYTHING,
+    computed=EventInfluence(line("slope")),
+    event=Shown(),
+)
+
+INTERCEPT = Quantity(
+    key="intercept",
+    title="Calibration intercept",
+    meaning="Shift of the log-odds that would make the mean right: below 0 the probabilities are too high on "
+    "the whole, above 0 too low.",
+    section="Calibration errors",
+    better="near zero",
+    bounds=ANYTHING,
+    computed=EventInfluence(line("intercept")),
+    event=Shown(),
+)
+
+NLL = Quantity(
+    key="nll",
+    title="Log loss",
+    meaning="Negative log-likelihood (NLL) in nats: scores accuracy and calibration together, and penalises "
+    "confident mistakes most.",
+    section="Proper scores",
+    better="lower",
+    bounds=(0.0, inf),
+    computed=Ratio(lambda samples: (samples.nll, samples.each), column=8),
+    shown=Shown(terminal=True, comparison=3, tile=True),
+    gate=Gate("log loss", help="Largest log loss allowed."),
+)
+
+BRIER = Quantity(
+    key="brier",
+    title="Brier score",
+    meaning="Mean squared distance between probabilities and outcomes: scores accuracy and calibration "
+    "together.",
+    section="Proper scores",
+    better="lower",
+    bounds=(0.0, 2.0),
+    computed=Ratio(lambda samples: (samples.brier, samples.each), column=9),
+    shown=Shown(terminal=True, comparison=5),
+    gate=Gate("Brier score", help="Largest Brier score allowed."),
+)
+
+BRIER_SKILL = Quantity(
+    key="brier_skill",
+    title="Brier skill",
+    meaning="How much of the Brier score of always predicting the base rate the model saves: 1 is perfect, "
+    "0 no better than the base rate, below 0 worse.",
+    section="Proper scores",
+    better="higher",
+    bounds=(-inf, 1.0),
+    computed=OneEventInfluence(brier_skill),
+    kinds=("binary",),
+    undefined="undefined: all outcomes are alike",
+    prefix=EVENT,
+)
+
+ACCURACY = Quantity(
+    key="accuracy",
+    title="Accuracy",
+    meaning="Share of samples whose most probable answer is right.",
+    section="Accuracy and confidence",
+    better="higher",
+    share=True,
+    computed=Ratio(lambda samples: (samples.correct, samples.every), column=0),
+    shown=Shown(terminal=True, comparison=4, tile=True),
+    gate=Gate("accuracy", help="Smallest accuracy allowed."),
+)
+
+AUROC = Quantity(
+    key="auroc",
+    title="AUROC",
+    meaning="How well the scores rank: the chance that a positive sample scores above a negative one.",
+    section="Accuracy and confidence",
+    better="higher",
+    computed=ClassRanks(),
+    needs_all_classes=True,
+    undefined="undefined: no class has both positive and negative samples",
+    when_streamed="not computed: the scores are read in pieces, and ranking needs those of each class "
+    "together",
+)
+
+MEAN_CONFIDENCE = Quantity(
+    key="mean_confidence",
+    title="Average confidence",
+    meaning="Mean probability of the most probable answer; equals the accuracy if honest.",
+    section="Accuracy and confidence",
+    computed=Ratio(lambda samples: (samples.confidence, samples.every), column=1),
+)
+
+MEAN_PROBABILITY = Quantity(
+    key="mean_probability",
+    title="Average probability",
+    meaning="Average predicted probability of the positive class; equals the actual rate if calibrated.",
+    section="Accuracy and confidence",
+    kinds=("binary", "multilabel"),
+    computed=Ratio(lambda samples: (samples.stated, samples.each), column=10),
+)
+
+PREVALENCE = Quantity(
+    key="prevalence",
+    title="Actual rate",
+    meaning="Share of positives in the data.",
+    section="Accuracy and confidence",
+    kinds=("binary", "multilabel"),
+    share=True,
+    computed=Ratio(lambda samples: (samples.happened, samples.each), column=11),
+)
+
+ENTROPY = Quantity(
+    key="entropy",
+    title="Entropy",
+    meaning="Mean entropy of the predicted probabilities in nats; 0 is certain.",
+    section="Certainty",
+    bounds=(0.0, inf),
+    computed=Ratio(lambda samples: (samples.entropy, samples.every), column=5),
+    needs_all_classes=True,
+)
+
+ENTROPY_CORRECT = Quantity(
+    key="entropy_correct",
+    title="Entropy where right",
+    meaning="The mean entropy of the samples that the model got right.",
+    section="Certainty",
+    bounds=(0.0, inf),
+    computed=Ratio(lambda samples: (samples.entropy * samples.correct, samples.correct), column=6),
+    needs_all_classes=True,
+    undefined="undefined: no prediction is right",
+)
+
+ENTROPY_INCORRECT = Quantity(
+    key="entropy_incorrect",
+    title="Entropy where wrong",
+    meaning="The mean entropy of the samples that the model got wrong; it should be high: unsure where "
+    "wrong.",
+    section="Certainty",
+    bounds=(0.0, inf),
+    computed=Ratio(lambda samples: (samples.entropy * (1 - samples.correct), 1 - samples.correct), column=7),
+    needs_all_classes=True,
+    undefined="undefined: no prediction is wrong",
+)
+
+HIGH_CONFIDENCE_SHARE = Quantity(
+    key="high_confidence_share",
+    title=f"Share ≥ {HIGH_CONFIDENCE} sure",
+    meaning=f"Share of samples with a confidence of {HIGH_CONFIDENCE} or more.",
+    section="Certainty",
+    share=True,
+    computed=Ratio(lambda samples: (samples.confident, samples.every), column=3),
+)
+
+HIGH_CONFIDENCE_ACCURACY = Quantity(
+    key="high_confidence_accuracy",
+    title=f"Accuracy when ≥ {HIGH_CONFIDENCE} sure",
+    meaning=f"How often those samples are right; {HIGH_CONFIDENCE} or more if honest.",
+    section="Certainty",
+    share=True,
+    computed=Ratio(lambda samples: (samples.confident * samples.correct, samples.confident), column=4),
+    undefined=f"undefined: no confidence reaches {HIGH_CONFIDENCE}",
+)
+
+QUANTITIES = tuple(each for each in tuple(globals().values()) if isinstance(each, Quantity))
+
+
+def quantities(kind: Kind, metrics: Iterable[str] = ()) -> tuple[Quantity, ...]:
+    """Quantities of such predictions: the default ones, and the requested ones."""
+    asked = set(metrics)
+    chosen = (each for each in QUANTITIES if each.default or each.key in asked)
+    return tuple(form for each in chosen for form in each.forms(kind))
+
+
+def find(key: str, kind: Kind) -> Quantity | None:
+    """The quantity that stands under a key in the data; ``None`` where it is not known here."""
+    return next((form for each in QUANTITIES for form in each.forms(kind) if form.key == key), None)
+
+
+def display_order(key: str) -> tuple[int, bool, str]:
+    """Sorting key: the positive class before the top label, unknown keys last."""
+    for number, each in enumerate(QUANTITIES):
+        if key in {each.key, each.event_key}:
+            return number, key == each.key, key
+    return len(QUANTITIES), True, key
+
+
+def optional_keys() -> tuple[str, ...]:
+    """The keys of what is measured only where it is asked for."""
+    return tuple(each.key for each in QUANTITIES if not each.default)
+
+
+def with_gate() -> dict[str, Quantity]:
+    """Quantities that a gate compares with a baseline; those whose gate has a ``help`` also with a limit."""
+    return {each.key: each for each in QUANTITIES if each.gate is not None}
+
+
+def check_metrics(metrics: Iterable[str]) -> tuple[str, ...]:
+    """Keys of quantities, each once and in the order of the tables.
+
+    Raises:
+        InputError: If there is no such quantity.
+    """
+    known, asked = [each.key for each in QUANTITIES], list(metrics)
+    _check_among(asked, known, "`metrics`", "")
+    return tuple(key for key in known if key in asked)
+
+
+def check_added(metrics: Iterable[str]) -> tuple[str, ...]:
+    """Metrics named by ``--metric``, each of which must add something to the default.
+
+    Raises:
+        InputError: If there is no such quantity, or it is always shown.
+    """
+    asked = list(metrics)
+    shown = [each.key for each in QUANTITIES if each.default and each.key in asked]
+    _check_among(asked, optional_keys(), "--metric", f" {shown[0]} is always shown;" if shown else "")
+    return tuple(asked)
+
+
+def _check_among(asked: Iterable[str], known: Iterable[str], name: str, remark: str) -> None:
+    for key in asked:
+        if key not in known:
+            raise InputError(
+                f"{name} must name quantities that can be added; got {key!r};{remark} "
+                f"there are {', '.join(optional_keys())}."
+            )

@@ -1,1 +1,0 @@
-"""Quantities of an evaluation: one declaration per file, all of them in ``roster.py``."""

@@ -1,0 +1,218 @@
+"""Declaration of a quantity that an evaluation measures.
+
+Importing the declarations takes no time: whatever computes is imported inside functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from calibrant.evaluation.resampling.event_cells import Kernel
+    from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+
+Kind: TypeAlias = Literal["binary", "multiclass", "multilabel", "top_label"]
+Section: TypeAlias = Literal["Calibration errors", "Proper scores", "Accuracy and confidence", "Certainty"]
+Better: TypeAlias = Literal["lower", "higher", "near zero", "near one"]
+
+Error: TypeAlias = "Callable[[Vector, Vector, Vector | None, int], float]"
+
+ANYTHING = (-inf, inf)
+EVENT: Literal["event_"] = "event_"
+"""Before the key of what is measured of the positive class of a binary model."""
+HIGH_CONFIDENCE = 0.99
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """Numbers of each decision ``(N, D)``, one per sample or per sample and label, and of each sample."""
+
+    confidence: Matrix
+    correct: Matrix
+    entropy: Matrix  # empty, as are the following, where only the top label is known
+    nll: Vector
+    brier: Vector
+    stated: Vector  # mean probability of a positive; empty, as is the next, for classes
+    happened: Vector
+
+    @cached_property
+    def every(self) -> Matrix:
+        """One for each decision."""
+        import numpy as np
+
+        return np.ones_like(self.confidence)
+
+    @cached_property
+    def each(self) -> Vector:
+        """One for each sample."""
+        import numpy as np
+
+        return np.ones(len(self.confidence))
+
+    @cached_property
+    def confident(self) -> Matrix:
+        """One for each decision of high confidence, else zero."""
+        return (self.confidence >= HIGH_CONFIDENCE).astype("float64")
+
+
+class Computed:
+    """Computation of a quantity: one of the five below."""
+
+    kernel: Kernel | None = None
+    """What computes it from residual sums."""
+    null: bool = False
+    """Whether it is set against what a calibrated model shows by chance."""
+    is_error: ClassVar[bool] = False
+    """Whether it is an error of events or of classes."""
+    of_events: ClassVar[bool] = False
+    """Whether it is about yes/no events, so that a binary model has it for the positive class too."""
+
+    @property
+    def target(self) -> Kernel | None:
+        """Target of an interval; ``None`` if it is no error from residual sums."""
+        return None
+
+
+@dataclass(frozen=True)
+class Ratio(Computed):
+    """One weighted sum over samples divided by another."""
+
+    parts: Callable[[Samples], tuple[Matrix, Matrix]]
+    """What is summed above and below, of each sample ``(N,)`` or decision ``(N, D)``, without weights."""
+    column: int = 1_000
+    """Its place among the columns that are summed together, where a move can change the last bit of a sum."""
+
+
+@dataclass(frozen=True)
+class EventError(Computed):
+    """An error of yes/no events, averaged over the labels where there are several."""
+
+    value: Error
+    """A function of confidences, outcomes, weights and the number of bins."""
+    kernel: Kernel | None = None
+    estimates: Kernel | None = None
+    """What it estimates, where that is another error: both have the same true value and the same interval."""
+    null: bool = False
+    is_error: ClassVar[bool] = True
+    of_events: ClassVar[bool] = True
+
+    @property
+    def target(self) -> Kernel | None:
+        """The estimated quantity, or itself."""
+        return self.estimates or self.kernel
+
+
+@dataclass(frozen=True)
+class EventInfluence(Computed):
+    """A parameter of yes/no events with the influence of each sample, averaged over the labels."""
+
+    of_events: ClassVar[bool] = True
+
+    value: Callable[[Events], tuple[float, Vector] | str]
+    """The value and its influences ``(N,)``, or why there is none."""
+
+
+@dataclass(frozen=True)
+class OneEventInfluence(EventInfluence):
+    """The same of the positive class alone: of the top label it says nothing."""
+
+    of_events: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class ClassErrors(Computed):
+    """The mean over all classes of the one-vs-rest error over bins of equal width."""
+
+    is_error: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class ClassRanks(Computed):
+    """The mean over all classes of the area under the ROC curve, with the influence of each sample."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """Places of a quantity besides the full table."""
+
+    terminal: bool = False
+    comparison: int | None = None  # its place in the terminal's table of models, which shows as many as fit
+    tile: bool = False  # whether it is among the main numbers at the top of a report
+    drawn: bool = False  # whether a report draws it against chance
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Words for a quantity in a gate."""
+
+    name: str
+    """The name in its sentences."""
+    help: str | None = None
+    """The help text of the option that sets a limit; ``None`` where only a baseline can be held."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """One number that says how good predictions are, and all that is done with it."""
+
+    key: str
+    """The name in the data: lower case, with underscores."""
+    title: str
+    meaning: str
+    """A sentence or two for a reader who meets it for the first time."""
+    section: Section
+    """The part of the table."""
+    better: Better | None = None
+    """Which values are good; ``None`` where neither end of the scale is."""
+    bounds: tuple[float, float] = (0.0, 1.0)
+    computed: Ratio | EventError | EventInfluence | ClassErrors | ClassRanks
+    kinds: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
+    """The predictions in whose table it stands."""
+    needs_all_classes: bool = False
+    """Whether it has no value where only the top label is known."""
+    share: bool = False
+    """Whether it is the share of what is so or not, whose chance is binomial."""
+    undefined: str | None = None
+    """Why it may have no value."""
+    when_streamed: str | None = None
+    """What it lacks where the scores are read in pieces."""
+    default: bool = True
+    """Whether it is computed without being asked for."""
+    shown: Shown = Shown()
+    event: Shown | None = None
+    """Where its form for the positive class of a binary model stands; ``None`` where it has no such form."""
+    gate: Gate | None = None
+    prefix: Literal["", "event_"] = ""
+    """Names the events it is about: ``"event_"`` in the form for the positive class."""
+
+    @property
+    def event_key(self) -> str:
+        """The key of its form for the positive class."""
+        return EVENT + self.key
+
+    @property
+    def sign(self) -> Literal[1, -1]:
+        """1 where less is better, −1 where more is."""
+        return -1 if self.better == "higher" else 1
+
+    @property
+    def option(self) -> str:
+        """The command-line option that sets its limit."""
+        return f"--{'max' if self.sign > 0 else 'min'}-{self.key.replace('_', '-')}"
+
+    def forms(self, kind: Kind) -> tuple[Quantity, ...]:
+        """Its forms in the table of such predictions: none, itself, or first the positive class's."""
+        if kind not in self.kinds:
+            return ()
+        if kind != "binary" or not self.computed.of_events:
+            return (self,)
+        short = replace(self.shown, terminal=False)  # the event's row is enough
+        top = replace(self, title=f"{self.title}, top label", shown=short)
+        if self.event is None:
+            return (top,)
+        title = f"{self.title}, positive class"
+        return (replace(self, key=self.event_key, title=title, shown=self.event, prefix=EVENT), top)

@@ -1,0 +1,75 @@
+"""How files of predictions are read, as command line and page are told it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from calibrant.predictions import ColumnNames
+
+
+def _told(help: str, default: Any = None) -> Any:  # noqa: A002 (typer's name)
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """Options by the names that they have on the command line and in forms."""
+
+    APART: ClassVar[frozenset[str]] = frozenset()
+    """Fields that are no options of reading."""
+
+    label_column: str | None = _told("Column of true classes.")
+    prob_columns: tuple[str, ...] = _told(
+        "Columns of probabilities, one per class: no,yes. A single one is class 1.", ()
+    )
+    logit_columns: tuple[str, ...] = _told("Columns of logits, one per class.", ())
+    weight_column: str | None = _told("The column of weights.")
+    group_column: tuple[str, ...] = _told("Column of groups, or several: sex,site.", ())
+    cluster: str | None = _told(
+        "Column of patients, documents or images: intervals and p-values account for such clusters."
+    )
+    format: str | None = _told("Format of FILE: csv, jsonl, npz, ... (default: by its extension).")
+
+    @property
+    def clusters_are_groups(self) -> bool:
+        """Whether the column of clusters is that of groups, which is read as such."""
+        return self.cluster is not None and self.cluster in {",".join(self.group_column), "group", "groups"}
+
+    @property
+    def columns(self) -> ColumnNames | None:
+        """The names of columns that were given."""
+        from calibrant.predictions import ColumnNames
+
+        names = ColumnNames(
+            label=self.label_column,
+            probs=self.prob_columns,
+            logits=self.logit_columns,
+            weight=self.weight_column,
+            group=self.group_column or None,
+            cluster=None if self.clusters_are_groups or self.cluster == "clusters" else self.cluster,
+        )
+        return names or None
+
+    def words(self, *without: str) -> str:
+        """The options, as they are typed.
+
+        Example:
+            >>> ReadOptions(label_column="y", prob_columns=("no", "a b")).words()
+            "--label-column y --prob-columns 'no,a b'"
+        """
+        return shlex.join(self._words({*without, *self.APART}))
+
+    def _words(self, without: set[str]) -> Iterator[str]:
+        for name in (each.name for each in fields(self) if each.name not in without):
+            if (value := getattr(self, name)) != getattr(type(self), name):
+                yield f"--{name.replace('_', '-')}"
+                if value is not True:
+                    yield ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+HELP = {each.name: each.metadata["help"] for each in fields(ReadOptions)}
+"""What is said of each of these options."""

@@ -1,0 +1,425 @@
+"""Every figure that one command draws: of files of predictions, and what other distributions add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from matplotlib.figure import Figure
+
+from calibrant._math.errors import InputError
+from calibrant._math.extensions import extensions
+from calibrant._math.text_form import named
+from calibrant.predictions import Predictions, load_predictions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from torch import Tensor
+
+    from calibrant.calibrators.fitting.objectives import Objective
+    from calibrant.evaluation.result import Arm, Curve
+    from calibrant.metrics import RiskCoverageCurve
+
+
+def _silent(_stage: str, _share: float) -> None:
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureRequest:
+    """Files by the name that each shall have, and the options; each figure uses those it declares."""
+
+    files: Mapping[str, Path]
+    load: Callable[[Path], Predictions] = load_predictions
+    positive_class: str | None = None
+    label: str | None = None
+    bins: int = 15
+    level: float = 0.95
+    objective: str | None = None
+    every_row: bool = False
+    resamples: int | None = None
+    seed: int = 0
+    width: float | None = None
+    """Inches, where a figure is laid out for its width and not made as wide afterwards."""
+    tell: Callable[[str, float], None] = _silent
+
+
+@dataclass(frozen=True)
+class DrawnFigure:
+    """A figure, what to say of it, and notes on the files."""
+
+    figure: Figure
+    said: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFigure:
+    """A figure that one command draws from a file, or from several that are laid over one another."""
+
+    name: str
+    summary: str
+    draw_files: Callable[[FigureRequest], DrawnFigure]
+    several: bool = False
+    """Whether it takes more than one file."""
+    options: frozenset[str]
+    """The fields of the request that it heeds."""
+    note: str = ""
+
+
+WIDTH = 4.4  # inches
+LEAST_HISTOGRAM = 1.0  # inches, for the words beside it
+LEAST_TICKED = 1.5  # inches; below, six ticks would touch
+
+
+def draw_reliability(request: FigureRequest) -> DrawnFigure:
+    """Diagram with intervals and what chance gives, and below it the histogram."""
+    from calibrant.reports import confidence_histogram, reliability_comparison, reliability_diagram
+    from calibrant.reports.figures.drawing import legend_above
+    from calibrant.reports.figures.reliability import confidence_comparison
+
+    found = _judged(request)
+    curves = _curves(found, request)
+    width = request.width or WIDTH
+    figure = Figure(figsize=(width, width))
+    upper = figure.add_subplot(2, 1, 1)
+    lower = figure.add_subplot(2, 1, 2, sharex=upper)
+    if len(curves) == 1:
+        (curve,) = curves.values()
+        reliability_diagram(curve, ax=upper)
+        confidence_histogram(curve, ax=lower)
+    else:
+        reliability_comparison(curves, ax=upper, bands=True)
+        confidence_comparison(curves, ax=lower, legend=False)
+    upper.set_xlabel("")
+    upper.tick_params(axis="x", labelbottom=False)
+    _place(figure, width, legend_above(upper, width))
+    figure.align_ylabels([upper, lower])
+    return DrawnFigure(figure, _said(found, curves), _notes(found))
+
+
+def _place(figure: Figure, width: float, legend: float) -> None:
+    """A square, below it a histogram as wide, above it the legend; in inches, as letters keep their size."""
+    upper, lower = figure.axes
+    left, bottom, gap = 0.75, 0.5, 0.28
+    side = width - left - 0.17
+    low = max(0.38 * side, LEAST_HISTOGRAM)
+    height = bottom + low + gap + side + 0.12 + legend
+    figure.set_size_inches(width, height)
+    upper.set_position((left / width, (bottom + low + gap) / height, side / width, side / height))
+    lower.set_position((left / width, bottom / height, side / width, low / height))
+    if side < LEAST_TICKED:
+        upper.set(xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+
+
+def draw_confidence(request: FigureRequest) -> DrawnFigure:
+    """How sure the model was; of one file where it was right and where it was wrong."""
+    from calibrant.reports import confidence_histogram
+    from calibrant.reports.figures.reliability import confidence_comparison
+
+    found = _judged(request)
+    curves = _curves(found, request)
+    single = next(iter(curves.values())) if len(curves) == 1 else None
+    ax = confidence_comparison(curves) if single is None else confidence_histogram(single)
+    return _drawn(ax, found)
+
+
+def draw_roc(request: FigureRequest) -> DrawnFigure:
+    """ROC curves of an event: the positive class, or all labels together."""
+    from calibrant.evaluation.quantities import AUROC
+    from calibrant.reports import roc_diagram
+    from calibrant.reports.words import number
+
+    found = _judged(request)
+    curves = {
+        name: next((each.roc for each in judged.arm.shapes if each.roc is not None), None)
+        for name, judged in found.items()
+    }
+    known = {name: curve for name, curve in curves.items() if curve is not None}
+    for name in curves.keys() - known.keys():
+        raise InputError(
+            f"the figure roc needs an event, as of two classes or several labels; {name} is "
+            f"{found[name].kind}."
+        )
+    areas = {name: each.arm.metrics[AUROC.key].value for name, each in found.items()}
+    named = {f"{name} (AUROC {number(areas[name])})": curve for name, curve in known.items()}
+    return _drawn(roc_diagram(named), found)
+
+
+def draw_risk_coverage(request: FigureRequest) -> DrawnFigure:
+    """The error rate among the samples that are answered, the surest first."""
+    from calibrant.reports import risk_coverage_diagram
+
+    found = _judged(request)
+    curves: dict[str, RiskCoverageCurve] = {}
+    for name, judged in found.items():
+        selections = [each.selection for each in judged.arm.shapes if each.selection is not None]
+        if not selections:
+            raise InputError(
+                f"the figure risk-coverage needs one decision per sample; {name} is {judged.kind}."
+            )
+        curves[name] = selections[0].curve
+    single = next(iter(curves.values())) if len(curves) == 1 else curves
+    return _drawn(risk_coverage_diagram(single), found)
+
+
+def draw_classes(request: FigureRequest) -> DrawnFigure:
+    """The classes with the largest calibration errors."""
+    from calibrant.reports import class_errors
+
+    found = _judged(request)
+    ((name, judged),) = found.items()
+    rows = judged.arm.classes
+    if not rows:
+        raise InputError(f"the figure classes needs the scores of all classes; {name} holds confidences.")
+    return _drawn(class_errors(rows), found)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A file as it is judged, on its test split where it has one."""
+
+    kind: str
+    num_samples: int
+    arm: Arm
+    notes: tuple[str, ...]
+
+
+def _judged(request: FigureRequest) -> dict[str, _Judged]:
+    from calibrant.evaluation.point_values import judged_as_it_is
+
+    found: dict[str, _Judged] = {}
+    for place, (name, path) in enumerate(request.files.items()):
+        request.tell(f"evaluating {name}", place / len(request.files))
+        predictions = request.load(path)
+        kind, num_samples, arm = judged_as_it_is(
+            predictions,
+            positive_class=request.positive_class,
+            num_bins=request.bins,
+            level=request.level,
+            seed=request.seed,
+        )
+        notes = tuple(f"{name}: {note}" for note in predictions.notes)
+        found[name] = _Judged(kind, num_samples, arm, notes)
+    kinds = {each.kind: name for name, each in found.items()}
+    if len(kinds) > 1:
+        said = " and ".join(f"{name} is {kind}" for kind, name in kinds.items())
+        raise InputError(f"files of one figure must be of one kind; {said}.")
+    return found
+
+
+def _curves(found: dict[str, _Judged], request: FigureRequest) -> dict[str, Curve]:
+    """The curve of the whole, or of one label, of every file."""
+    curves: dict[str, Curve] = {}
+    for name, judged in found.items():
+        known = {curve.name: curve for curve in judged.arm.curves}
+        if request.label is not None and judged.kind != "multilabel":
+            raise InputError(f"--label is for multilabel files; {name} is {judged.kind}.")
+        wanted = request.label or next(iter(known))
+        if wanted not in known:
+            from calibrant._math.text_form import nearest
+
+            raise InputError(f"{name} has no label {wanted!r}{nearest(wanted, list(known)[1:])}")
+        curves[name] = known[wanted]
+    return curves
+
+
+def _said(found: dict[str, _Judged], curves: dict[str, Curve]) -> str:
+    """How many samples each curve stands for, and how many bins lie outside what chance gives."""
+    from calibrant.reports.figures import place
+    from calibrant.reports.words import misses
+
+    lines: list[str] = []
+    for name, curve in curves.items():
+        above, below, within = place(curve)
+        too_much, too_little = misses(curve.name)
+        lines.append(
+            f"{name}: {found[name].num_samples:,} samples, {curve.name}; of {above + below + within} bins "
+            f"{below} lie below what chance gives ({too_much}) and {above} above it ({too_little})."
+        )
+    return "\n".join(lines)
+
+
+def _notes(found: dict[str, _Judged]) -> tuple[str, ...]:
+    return tuple(note for each in found.values() for note in each.notes)
+
+
+def _drawn(ax: Axes, found: dict[str, _Judged]) -> DrawnFigure:
+    figure = ax.get_figure(root=True)
+    if figure is None:
+        raise InputError("the axes must belong to a figure")
+    return DrawnFigure(figure, notes=_notes(found))
+
+
+_MOST_NAMED = 6  # labels
+
+
+def draw_landscape(request: FigureRequest) -> DrawnFigure:
+    """The landscape, and a description of it.
+
+    Raises:
+        InputError: If the objective or the label is unknown, or the file has no labels.
+    """
+    from calibrant._math.checks import check_choice
+    from calibrant.calibrators.fitting.objectives import OBJECTIVES
+
+    wanted = (request.objective or "nll").replace("-", "_")
+    check_choice("--objective", wanted, OBJECTIVES)
+    (file,) = request.files.values()
+
+    from calibrant.calibrators import objective_landscape
+    from calibrant.reports.figures.landscape import (
+        SIZE,
+        landscape_heat_map,
+        landscape_key,
+        landscape_sentence,
+    )
+
+    predictions = request.load(file)
+    rows, words = _rows(predictions, file, request.every_row)
+    column = _column(predictions, file, request.label)
+    landscape = objective_landscape(
+        *_one_label(rows, column),
+        weights=rows.weights,
+        objective=cast("Objective", wanted),
+        num_resamples=request.resamples,
+        seed=request.seed,
+        progress=lambda share: request.tell("fitting on resamples", share),
+    )
+    drawn = Figure(figsize=SIZE, layout="constrained")
+    landscape_heat_map(landscape, ax=drawn.add_subplot())
+    said = f"On {words}. {landscape_sentence(landscape)}\n{landscape_key(landscape)}"
+    return DrawnFigure(drawn, said, (*predictions.notes, *landscape.notes))
+
+
+def _rows(predictions: Predictions, file: Path, every_row: bool) -> tuple[Predictions, str]:
+    """The calibration split, or else all rows; and which of the two, in words."""
+    from calibrant.predictions.to_event import to_repair
+
+    if predictions.kind == "top_label":  # log-odds, and whether they were right
+        predictions = to_repair(predictions)
+    if predictions.labels is None:
+        raise InputError(f"{file} has no labels; the objective needs them.")
+    if every_row or not predictions.has_calibration:
+        why = "" if every_row else "; the file has no calibration split"
+        return predictions, f"all {predictions.num_samples:,} samples{why}"
+    rows = predictions.calibration
+    return rows, f"the {rows.num_samples:,} samples of the calibration split"
+
+
+def _column(predictions: Predictions, file: Path, label: str | None) -> int | None:
+    """The number of the label of a multilabel file, given by name or number."""
+    if predictions.kind != "multilabel":
+        if label is not None:
+            raise InputError(f"--label is for multilabel files; {file} is {predictions.kind}.")
+        return None
+    count = predictions.num_classes or 0
+    names = list(predictions.class_names or ())
+    if label is None:
+        known = f"{', '.join(names)}, or " if names else ""
+        raise InputError(
+            f"{file} has {count} labels per sample; choose one by --label: {known}0 to {count - 1}."
+        )
+    if label in names:
+        return names.index(label)
+    if label.isdecimal() and int(label) < count:
+        return int(label)
+
+    if names and not label.isdecimal():
+        from calibrant._math.text_form import nearest
+
+        raise InputError(f"{file} has no label {label!r}{nearest(label, names)}")
+    shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+    named = f" ({shown})" if names else ""
+    raise InputError(f"{file} has no label {label!r}; there are {count}, from 0 to {count - 1}{named}.")
+
+
+def _one_label(rows: Predictions, column: int | None) -> tuple[Tensor, Tensor]:
+    """Scores and labels; for a multilabel file those of one label."""
+    if rows.labels is None:
+        raise InputError("there must be labels")
+    return (rows.scores, rows.labels) if column is None else (rows.scores[:, column], rows.labels[:, column])
+
+
+class OtherFigure(Protocol):
+    """A figure of the theory, which another distribution adds."""
+
+    name: str
+    summary: str
+    note: str
+    """What cannot be reproduced of the published one; may be empty."""
+
+    def draw(self) -> Figure:
+        """The whole figure."""
+        ...
+
+
+_SHAPE = frozenset({"positive_class", "bins", "level", "seed"})
+OF_FILES = (
+    FileFigure(
+        name="reliability",
+        summary="What FILE states against what came true, with intervals, what chance gives, and histogram.",
+        draw_files=draw_reliability,
+        several=True,
+        options=_SHAPE | {"label"},
+    ),
+    FileFigure(
+        name="confidence",
+        summary="How sure the model of FILE was where it was right, and where it was wrong.",
+        draw_files=draw_confidence,
+        several=True,
+        options=_SHAPE | {"label"},
+    ),
+    FileFigure(
+        name="roc",
+        summary="ROC curve of the positive class in FILE, or of its labels together.",
+        draw_files=draw_roc,
+        several=True,
+        options=frozenset({"positive_class"}),
+    ),
+    FileFigure(
+        name="risk-coverage",
+        summary="The error rate in FILE if only the surest answers are given.",
+        draw_files=draw_risk_coverage,
+        several=True,
+        options=frozenset({"positive_class"}),
+    ),
+    FileFigure(
+        name="classes",
+        summary="The classes or labels of FILE with the largest calibration errors.",
+        draw_files=draw_classes,
+        options=frozenset({"positive_class", "bins"}),
+    ),
+    FileFigure(
+        name="landscape",
+        summary="The objective of focal temperature scaling over exponent and temperature, for a FILE of "
+        "predictions.",
+        draw_files=draw_landscape,
+        options=frozenset({"objective", "label", "every_row", "resamples", "seed"}),
+    ),
+)
+
+
+def all_figures() -> tuple[FileFigure | OtherFigure, ...]:
+    """The figures of files, and what is installed beside them."""
+    return (*OF_FILES, *(figure for found in extensions("calibrant.figures") for figure in found.load()))
+
+
+def figure_named(name: str) -> FileFigure | OtherFigure:
+    """The figure of that name.
+
+    Raises:
+        InputError: If there is none.
+
+    Example:
+        >>> figure_named("focal-arrows").name
+        'focal-arrows'
+    """
+    return named(
+        name,
+        {each.name: each for each in all_figures()},
+        "figure",
+        remedy=" `calibrant figure --list` lists them; calibrant-lab adds those of the theory.",
+    )

@@ -1,1 +1,0 @@
-"""Figures that are drawn from files of predictions."""
