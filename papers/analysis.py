@@ -36,8 +36,10 @@ PAPERS: Mapping[str, str] = {
 """Who makes a claim."""
 TAGS = ("reduction", "network", "data", "tuning", "criterion")
 """What may keep a study from deciding a claim."""
-PLACES = ("setting", "data", "images", "way", "convention", "network", "file", "samples", "features")
-PLACES += ("group", "kind", "source")
+PLACES = (
+    *("setting", "data", "images", "way", "convention", "network", "file"),
+    *("samples", "features", "group", "kind", "source"),
+)
 """Columns that tell apart what a claim is asked of."""
 SLOT = re.compile(r"(<!-- (?:table|claims) ?([\w-]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 CODE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|<details>.*?</details>", re.DOTALL)

@@ -46,7 +46,7 @@ DOWNLOADED = {
 """Columns of a test, as they are downloaded."""
 
 
-def tests() -> pd.DataFrame:
+def every_test() -> pd.DataFrame:
     """Every test, with ``left``: the verdict, or undecided where q is not below 0.05."""
     rows = every_row()
     return rows.assign(left=rows.verdict.mask(rows.q.ge(1 - LEVEL), "undecided"))
@@ -206,7 +206,7 @@ def _printed(stage: str) -> list[float]:
 
 def write(file: Path | None = None) -> Path:
     """Write the page with its figure, or every test into a file (``.csv``, ``.parquet``)."""
-    rows = tests()
+    rows = every_test()
     path = file or PAGE
     if file is None:
         write_text(path, page_text(rows))

@@ -20,7 +20,6 @@ LEFT = Path(__file__).with_name("words_left.json")
 MOST_WORDS = 35  # of a sentence
 FEWEST_WORDS = 4  # shorter strings of code are names, and no text
 EXCEPT = {
-    "docs/results": "made from templates, and rewritten with their studies",
     "docs/decisions": "records of their time",
 }
 PATTERNS = {

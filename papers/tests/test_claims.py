@@ -23,7 +23,7 @@ OF_PROOFS = {"holds", "false", "with a condition", "answered"}
 @functools.cache
 def rows() -> pd.DataFrame:
     """Every test of every claim."""
-    return every_claim.tests()
+    return every_claim.every_test()
 
 
 def page() -> str:

@@ -17,8 +17,10 @@ FOLDER = "results"
 ALL_STUDIES = f"{FOLDER}/*"
 CLAIMS = f"{FOLDER}/claims.md"
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)[^)\s#]+")
-SHOWN = ["paper", "claim", "setting", "compared", "with", "group"]
-SHOWN += ["estimate", "low", "high", "q", "verdict_by_q"]
+SHOWN = [
+    *("paper", "claim", "setting", "compared", "with", "group"),
+    *("estimate", "low", "high", "q", "verdict_by_q"),
+]
 FILTER = """<div class="tests" hidden>
 <label>Find <input type="search"></label>
 <label>Paper <select data-column="paper"><option value="">all</option></select></label>
@@ -121,7 +123,7 @@ def claims() -> dict[str, str | bytes]:
         sys.path.insert(0, str(ROOT))
     from papers import every_claim
 
-    tests = every_claim.tests()
+    tests = every_claim.every_test()
     table, parquet = every_claim.download(tests), io.BytesIO()
     table.to_parquet(parquet, index=False)
     page = relinked(every_claim.page_text(tests), Path("papers/claims.md"), CLAIMS)
