@@ -119,7 +119,7 @@ def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
 
 def ratios_of_event(event: Events) -> Ratios:
     """The means of an event: how often it occurs as accuracy, its probability as mean confidence."""
-    mass = np.ones(len(event.outcomes)) if event.weights is None else event.weights
+    mass = event.mass
     above = (event.outcomes, event.confidences, event.confidences - event.outcomes)
     return {each.key: (mass * values, mass) for each, values in zip(MEANS, above, strict=True)}
 

@@ -159,7 +159,7 @@ class OutcomeError:
     def __init__(self, event: Events, error: AtLimitKernel, num_bins: int) -> None:
         self.stated = event.confidences
         self._outcomes = event.outcomes
-        self._mass = np.ones(len(self.stated)) if event.weights is None else event.weights
+        self._mass = event.mass
         matrix = bin_matrix(event, num_bins)
         self._bins = matrix[num_bins:] if error == "mass l1" else matrix[:num_bins]
         self._sums: Callable[[Matrix], Vector] = self._smooth if error == "smooth" else self._binned
