@@ -65,7 +65,7 @@ def judge(fitted: Fitted) -> Judged:
 
 
 def _told_apart(prepared: Prepared) -> tuple[Predictions, Predictions]:
-    """The test samples and the foreign ones; as they were given where their logits are to be looked at."""
+    """Test and OOD samples; as given if logits count."""
     request, given = prepared.request, prepared.test_as_given
     foreign = given if request.ood is None else request.ood
     if request.ood_score in NEED_LOGITS and foreign.kind == given.kind:

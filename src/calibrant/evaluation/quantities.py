@@ -64,7 +64,6 @@ def line(parameter: Literal["slope", "intercept"]) -> Callable[[Events], tuple[f
 
 
 def _smooth_error(confidences: Vector, outcomes: Vector, weights: Vector | None, _num_bins: int) -> float:
-    """Without bins."""
     from calibrant._math.lipschitz import smooth_calibration_error  # compiled
 
     return smooth_calibration_error(confidences, outcomes, weights)

@@ -138,7 +138,6 @@ def _pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
 
 
 def _rates(events: tuple[Events, ...]) -> str:
-    """Predicted and actual rate in the group."""
     if len(events) != 1:
         return ""
     (event,) = events

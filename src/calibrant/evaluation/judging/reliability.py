@@ -86,7 +86,6 @@ def reliability_curve(
 
 
 def _fine_edges(stated: Vector, num_bins: int, *, by_mass: bool) -> Vector:
-    """The ends of the histogram's bins."""
     fine = num_bins * max(1, round(FINE_BINS / num_bins))
     if not by_mass:
         return width_edges(fine).numpy()

@@ -108,7 +108,7 @@ def _cells(
 
 
 def _added(one: BinSums, other: BinSums) -> BinSums:
-    """The bins of both; those of the first are used up."""
+    """Sum of both, in place in the first."""
     return BinSums(
         one.edges,
         one.counts.add_(other.counts),

@@ -184,6 +184,6 @@ def _add_value(
 
 
 def _of_batches(label: Reduced, key: str, weights: Vector) -> Vector:
-    """The influences of batches that move a statistic as those of their rows do together."""
+    """Influence of each batch, from those of its rows."""
     totals = influence_totals(label.influences[key], label.weights, label.codes)
     return totals * weights.sum() / weights

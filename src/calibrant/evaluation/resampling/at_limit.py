@@ -178,7 +178,7 @@ class OutcomeError:
         return (self._of_bins(self.stated) <= 0.5).astype(np.float64)
 
     def _of_bins(self, values: Vector) -> Vector:
-        """For each sample, the mean of its bin."""
+        """Mean of each sample's bin."""
         weight = np.asarray(self._bins.sum(axis=1)).ravel()
         sums = np.asarray(self._bins @ values)
         mean = np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)

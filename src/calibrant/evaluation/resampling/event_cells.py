@@ -125,7 +125,7 @@ class Cells:
         return len(self.cell) == self.num_cells == self.num_bins
 
     def _by_cell(self, values: Vector) -> Vector:
-        """Sums ``(M,)`` of what entries have."""
+        """Sums ``(M,)`` over the entries of each cell."""
         if self.bins_alone:
             return values
         return np.bincount(self.cell, values, self.num_cells).astype(np.float64)
@@ -301,7 +301,7 @@ class EventCells:
         return {place: self._of(self.entries[place], *where) for place, where in places.items()}
 
     def _of(self, matrix: Any, cell: Indices, bins: Indices) -> Cells:
-        """From the samples' weights in each entry ``(E, N)``."""
+        """Cells from the samples' weights in each entry ``(E, N)``."""
         stated, total = self.events.confidences, self.total
         squared = self.squares(matrix)
         return Cells(

@@ -69,7 +69,6 @@ class EventErrors:
         }
 
     def _totals(self, counts: Counts) -> Vector:
-        """Weight of each resample."""
         if self._weights is None:
             return counts.sum(axis=1, dtype=np.uint32).astype(np.float64)  # thrice as fast as in float64
         return np.array([row @ self._weights for row in counts])
