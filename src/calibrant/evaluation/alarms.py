@@ -98,7 +98,7 @@ def _of_labels(reduced: Reduced) -> Iterator[str]:
 
 
 def _of_accuracy(kind: Kind, reduced: Reduced) -> Iterator[str]:
-    """Always right or always wrong, although the confidences rule that out."""
+    """Warn of an accuracy that the confidences rule out."""
     right, stated = reduced.values.get(ACCURACY.key), reduced.values.get(MEAN_CONFIDENCE.key)
     count = reduced.effective_samples
     if right is None or stated is None:

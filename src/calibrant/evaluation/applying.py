@@ -105,7 +105,7 @@ def _groups_of(predictions: Predictions, calibrator: str, file: str) -> Sequence
 
 
 def _refuse_confidences(calibrator: str, fitted: Calibrator, file: str, given: Predictions) -> None:
-    """A calibrator of confidences knows how often predictions are right, and no other one does."""
+    """Refuse a calibrator of confidences for probabilities, and conversely."""
     of_confidences = fitted.kind_ == "binary" and fitted.class_names_ == RIGHT_OR_WRONG
     if (given.kind == "top_label") == of_confidences:
         return
@@ -125,7 +125,7 @@ def _listed(names: Sequence[str | int]) -> str:
 
 
 def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str]:
-    """What to say if these are the very samples of the fit."""
+    """Note that these samples fitted the calibrator."""
     labels = predictions.labels
     if labels is None or len(labels) != fitted.fit_result_.num_samples:
         return ()

@@ -190,7 +190,6 @@ def _listed(names: list[str], num_models: int) -> str:
 
 
 def _notes(names: list[str], subjects: list[Subject]) -> tuple[str, ...]:
-    """Notes on the samples."""
     named = [*zip(names, subjects, strict=True)]
     said = [(name, note) for name, subject in named for note in subject.notes]
     said += [(name, note) for name, subject in named for note in subject.clusters_note]
@@ -268,7 +267,7 @@ def _verdict(
 def _accuracies(
     found: list[ComparedModel], judged: list[Measured], level: float, *, paired: bool
 ) -> tuple[int, list[int]]:
-    """The most accurate model, and those that are less so beyond noise."""
+    """Most accurate model, and those clearly less accurate."""
     values = {place: model.metrics[ACCURACY.key].value or 0.0 for place, model in enumerate(found)}
     best = max(values, key=lambda place: values[place])
     lower = [

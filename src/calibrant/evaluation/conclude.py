@@ -70,7 +70,6 @@ def _distance(row: ClassRow) -> tuple[float, float]:
 
 
 def _verdict(judged: Judged) -> Verdict:
-    """The verdict, with the sentence on the groups."""
     fitted, prepared = judged.fitted, judged.fitted.prepared
     split, level = prepared.split, prepared.procedure.level
     warnings = alarms(prepared.split.test, judged.uncalibrated.reduced)

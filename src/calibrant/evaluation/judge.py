@@ -65,7 +65,7 @@ def judge(fitted: Fitted) -> Judged:
 
 
 def _told_apart(prepared: Prepared) -> tuple[Predictions, Predictions]:
-    """The test samples and the foreign ones; as they were given where their logits are to be looked at."""
+    """Test and OOD samples; as given if logits count."""
     request, given = prepared.request, prepared.test_as_given
     foreign = given if request.ood is None else request.ood
     if request.ood_score in NEED_LOGITS and foreign.kind == given.kind:
@@ -171,16 +171,15 @@ def judged_arms(
     """
     prepared = fitted.prepared
     arms: list[Arm] = []
-    first: Measured | None = None
+    first: list[Measured] = []
     calibrators = (None, *fitted.calibrators)
     for each, by_group, arm in zip(reduced, groups or [()] * len(calibrators), calibrators, strict=True):
         prepared.steps.next(f"evaluating {UNCALIBRATED if arm is None else arm.name}")
         measured = measure(each, prepared.procedure, prepared.steps.within)
-        arms.append(with_groups(arm_of(arm, measured, first, prepared), by_group, prepared.procedure.level))
-        first = first or measured
+        made = arm_of(arm, measured, first[0] if first else None, prepared)
+        arms.append(with_groups(made, by_group, prepared.procedure.level))
+        first = first or [measured]
     prepared.steps.finish()
-    if first is None:
-        raise RuntimeError("no arm was judged")
     return Judged(
-        fitted=fitted, arms=tuple(arms), uncalibrated=first, num_test=num_test, out_of_distribution=None
+        fitted=fitted, arms=tuple(arms), uncalibrated=first[0], num_test=num_test, out_of_distribution=None
     )

@@ -244,7 +244,7 @@ def _clusters(predictions: Predictions) -> Indices | None:
 
 
 def _together(clusters: Clusters, masses: Masses) -> Indices | None:
-    """Clusters of both kinds; a sample of a kind without any is one by itself."""
+    """Cluster codes of both kinds, each unclustered sample alone."""
     if clusters[0] is None and clusters[1] is None:
         return None
     inside, outside = (
@@ -254,7 +254,7 @@ def _together(clusters: Clusters, masses: Masses) -> Indices | None:
 
 
 def _padded(inside: Vector, outside: Vector) -> Masses:
-    """Both as long as all samples together, zero for those of the other kind."""
+    """Both, with zeros in place of the other kind."""
     return (
         np.concatenate([inside, np.zeros(len(outside))]),
         np.concatenate([np.zeros(len(inside)), outside]),
@@ -264,7 +264,6 @@ def _padded(inside: Vector, outside: Vector) -> Masses:
 def _sentence(
     first: Detection, score: OutOfDistributionScore, num_in: int, foreign: Predictions, level: float
 ) -> str:
-    """The AUROC in words."""
     area = first.metrics["auroc"]
     value = area.value or 0.0
     low = value if area.low is None else area.low

@@ -122,7 +122,6 @@ def prepare(request: Request) -> Prepared:
 
 
 def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, ...]:
-    """Notes on the data."""
     predictions, calibration = request.predictions, request.calibration
     notes = other_notes(split.test)
     if calibration is not None:

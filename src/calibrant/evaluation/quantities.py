@@ -64,7 +64,6 @@ def line(parameter: Literal["slope", "intercept"]) -> Callable[[Events], tuple[f
 
 
 def _smooth_error(confidences: Vector, outcomes: Vector, weights: Vector | None, _num_bins: int) -> float:
-    """Without bins."""
     from calibrant._math.lipschitz import smooth_calibration_error  # compiled
 
     return smooth_calibration_error(confidences, outcomes, weights)
@@ -86,11 +85,8 @@ def brier_skill(events: Events) -> tuple[float, Vector] | str:
     With the rate :math:`\pi` and :math:`V = \pi (1 - \pi)`, sample i moves B by :math:`(p_i - y_i)^2 - B` and
     V by :math:`(1 - 2 \pi)(y_i - \pi)`.
     """
-    import numpy as np
-
     stated, outcomes = events.confidences, events.outcomes
-    mass = np.ones(len(outcomes)) if events.weights is None else events.weights
-    share = mass / mass.sum()
+    share = events.mass / events.mass.sum()
     rate = float(share @ outcomes)
     spread = rate * (1 - rate)
     if spread <= 0:

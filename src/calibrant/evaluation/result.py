@@ -416,7 +416,6 @@ class Evaluation(AsRows):
         return rows_of(self.arms)
 
     def _repr_html_(self) -> str:
-        """The view in a notebook."""
         return notebook_html(self)
 
     def to_json(self, *, indent: int | None = 2) -> str:

@@ -91,7 +91,6 @@ def _serial(*, jobs: int | None = None) -> Generator[Spread]:  # noqa: ARG001
 
 @contextmanager
 def _pool(*, jobs: int | None = None) -> Generator[Spread]:
-    """Processes of this machine."""
     workers = jobs or available_cores()
     with changed_environment(pinned_threads(1)):
         pool = ProcessPoolExecutor(
@@ -112,7 +111,6 @@ def _pool(*, jobs: int | None = None) -> Generator[Spread]:
 
 @contextmanager
 def _ray(*, jobs: int | None = None, address: str = "") -> Generator[Spread]:
-    """Tasks of Ray, on this machine or on a cluster."""
     address = address or os.environ.get("RAY_ADDRESS", "")
     with connected(address, cores=max(available_cores(), jobs or 1), store_bytes=STORE_BYTES) as ray:
         workers = jobs or max(1, int(ray.cluster_resources().get("CPU", 1.0)))
@@ -158,6 +156,5 @@ def _result(future: Any) -> Any:
 
 
 def _done(task: Callable[[Item], Found], item: Item) -> Found:
-    """What a worker of Ray does."""
     pin_threads(1)
     return task(item)

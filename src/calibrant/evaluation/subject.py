@@ -44,8 +44,8 @@ class Subject:
     notes: tuple[str, ...]
     has_split: bool
     """Whether some samples are marked for fitting and some for testing."""
-    test: Predictions | None
-    sums: ImageSums | AnySums | None
+    judged: Predictions | ImageSums | AnySums
+    """The samples, or their sums."""
     has_labels: bool = True
     """Whether true classes tell samples apart; of sums of confidences perhaps only which are right does."""
 
@@ -84,9 +84,18 @@ class Subject:
             source=given.source,
             notes=tuple(other_notes(predictions)),
             has_split=has_both_parts(given),
-            test=test,
-            sums=None,
+            judged=test,
         )
+
+    @property
+    def test(self) -> Predictions | None:
+        """The samples in memory."""
+        return self.judged if isinstance(self.judged, Predictions) else None
+
+    @property
+    def sums(self) -> ImageSums | AnySums | None:
+        """The sums of images, or of batches of a table."""
+        return None if isinstance(self.judged, Predictions) else self.judged
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -113,11 +122,9 @@ class Subject:
 
     def reduced(self, num_bins: int, metrics: Iterable[str]) -> Reduced:
         """The reduced predictions."""
-        if self.test is not None:
-            return reduce_predictions(self.test, num_bins, metrics=metrics)
-        if self.sums is None:
-            raise RuntimeError("neither samples nor sums")
-        return reduced_of(self.sums, self.labels, metrics)
+        if isinstance(self.judged, Predictions):
+            return reduce_predictions(self.judged, num_bins, metrics=metrics)
+        return reduced_of(self.judged, self.labels, metrics)
 
     def warnings(self, reduced: Reduced) -> tuple[str, ...]:
         """Warnings of the data."""
@@ -150,7 +157,7 @@ def in_same_clusters(subjects: Sequence[Subject]) -> list[Subject]:
     if len(known) > 1:
         raise InputError("`models` must have the same clusters if they have the same samples.")
     return [
-        replace(each, test=each.test.with_clusters(clusters))
+        replace(each, judged=each.test.with_clusters(clusters))
         for clusters in known
         for each in subjects
         if each.test is not None
@@ -185,6 +192,5 @@ def _in_sums(
         source=given.source,
         notes=notes,
         has_split=given.has_split,
-        test=None,
-        sums=sums,
+        judged=sums,
     )

@@ -102,7 +102,7 @@ def _number(value: Any) -> float:
 
 
 def _texts(numbers: Sequence[float]) -> dict[float, str]:
-    """Each with four digits, or with as many as keep different ones apart."""
+    """Numbers with four digits, or enough to differ."""
     distinct = set(numbers)
     for digits in range(4, 18):
         texts = {each: _text(each, digits) for each in distinct}

@@ -202,7 +202,7 @@ class Contents:
 
 
 def _chosen(names: tuple[str, ...] | None, where: slice | Tensor) -> tuple[str, ...] | None:
-    """The names of some rows."""
+    """Names of some rows."""
     if names is None:
         return None
     return names[where] if isinstance(where, slice) else tuple(names[k] for k in where.tolist())

@@ -437,7 +437,7 @@ def _dense_of_folder(path: Path) -> _Found:
 
 
 def _whole(labels: NDArray[Any], name: str) -> NDArray[np.int64]:
-    """Labels as integers, which floats may be, too."""
+    """Labels as integers, also from floats."""
     if labels.dtype.kind not in "biuf":
         raise InputError(f"`labels` must be integers; image {name!r} holds {labels.dtype}.")
     if labels.dtype.kind == "f":

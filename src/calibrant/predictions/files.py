@@ -278,7 +278,7 @@ def _agreed(path: Path, ending: str, stated: str | None) -> str:
 
 
 def _stated(text: str) -> str:
-    """The ending of a format that was named."""
+    """Ending of a named format."""
     ending = f".{text.lower().removeprefix('.')}"
     if ending not in FORMATS or ending == ".npy":
         known = ", ".join(each[1:] for each in FORMATS if each != ".npy")
@@ -289,7 +289,6 @@ def _stated(text: str) -> str:
 def _reader(
     form: Format, path: Path, stream: bool | None, columns: ColumnNames | None
 ) -> Callable[..., FileContents]:
-    """What reads the file, as a whole or in pieces."""
     if form.stream is None or stream is False:
         return form.read
     size = form.size_of_scores(path, columns) if columns else form.size_of_scores(path)
@@ -322,7 +321,7 @@ def sha256_of(path: Path, paths: Sequence[Path] = ()) -> str:
 
 
 def _no_file(folder: Path) -> IsADirectoryError:
-    """That a folder was given, and which of its files hold predictions, as far as their names tell."""
+    """Message for a folder, with files that may do."""
     files = sorted(
         each for each in folder.iterdir() if any(each.name.lower().endswith(end) for end in WRITERS)
     )

@@ -82,7 +82,7 @@ def predictions_to_frame(predictions: Predictions, *, library: Library | None = 
 
 
 def _fields(frame: Any, columns: ColumnNames | None, scale: Scale | None) -> dict[str, Any]:
-    """The arguments of ``Predictions``."""
+    """Arguments of ``Predictions``."""
     given = frame_columns(frame)
     header = canonical(list(given), columns)
     layout = layout_of(header)

@@ -150,7 +150,6 @@ def check_scores(
 
 
 def _class_labels(labels: ArrayLike, names: tuple[str, ...] | None, shape: tuple[int, int]) -> Tensor:
-    """True classes, one per row."""
     found = labels_of.as_labels(labels, names)
     num_samples, num_classes = shape
     if found.shape != (num_samples,):

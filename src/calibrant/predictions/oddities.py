@@ -76,7 +76,7 @@ def are_one_hot(
 
 
 def _suspicions(kind: Kind, space: str, values: Float[Tensor, " N"] | Float[Tensor, "N C"]) -> Iterator[str]:
-    """Numbers that look as if they were called by the wrong name."""
+    """Warnings of numbers that were probably misnamed."""
     if kind != "top_label" and space == "probs" and len(values) >= FEWEST and _all_decided(values):
         yield DECISIONS  # (a confidence that is stated may well be 1 each time)
     elif kind == "multiclass":
@@ -97,7 +97,7 @@ def _all_decided(probs: Float[Tensor, " N"] | Float[Tensor, "N C"]) -> bool:
 
 
 def _same_name(class_names: tuple[str, ...]) -> str:
-    """Which name is there twice."""
+    """Sentence on a class name that occurs twice."""
     name = next(name for name in class_names if class_names.count(name) > 1)
     numbers = [number for number, other in enumerate(class_names) if other == name]
     return f"{len(numbers)} classes are called {name} (numbers {', '.join(map(str, numbers))})."

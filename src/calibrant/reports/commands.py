@@ -60,7 +60,6 @@ def repair_commands(repair: Repair) -> tuple[str, str]:
 
 
 def _new_files(repair: Repair) -> str:
-    """New predictions and where they go, in the format of these."""
     if repair.format == "dense":  # images of scores
         return "NEW_FOLDER --out REPAIRED_FOLDER"
     if repair.format == "npy":  # whose names say what they hold, and which are not written

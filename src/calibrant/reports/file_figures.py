@@ -211,7 +211,6 @@ def _judged(request: FigureRequest) -> dict[str, _Judged]:
 
 
 def _curves(found: dict[str, _Judged], request: FigureRequest) -> dict[str, Curve]:
-    """The curve of the whole, or of one label, of every file."""
     curves: dict[str, Curve] = {}
     for name, judged in found.items():
         known = {curve.name: curve for curve in judged.arm.curves}

@@ -172,7 +172,6 @@ class NullRow:
 
 
 def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
-    """Everything the template of one evaluation shows."""
     after = tables.recommended(evaluation)
     pairs = tables.class_pairs(evaluation)
     shown = pairs if len(pairs) <= MOST_CLASSES else pairs[:WORST_CLASSES]
@@ -238,7 +237,6 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
 
 
 def _comparison_context(comparison: Comparison) -> dict[str, object]:
-    """Everything the template of one comparison shows."""
     first = comparison.models[0]
     whole = [curve.name for curve in tables.whole_curves(first, comparison.kind)]
     labels = [  # those that every model has, so that a model keeps its colour from picture to picture
@@ -350,7 +348,7 @@ def to_share(found: Found) -> Found:
 
 
 def _cut(value: Any) -> Any:
-    """Texts, and what holds them."""
+    """The same without folders in its texts."""
     if isinstance(value, str):
         return without_folders(value)
     for kind, texts in _TEXTS.items():

@@ -119,7 +119,6 @@ def _picture(title: str, curve: Curve, name: str) -> Picture:
 
 
 def _spoken(title: str, curve: Curve) -> str:
-    """A reliability diagram in words."""
     above, below, within = figures.place(curve)
     bins, (too_much, too_little) = words.plural(above + below + within, "bin"), words.misses(curve.name)
     return (
@@ -212,7 +211,7 @@ def legend(names: Sequence[str], *, of: str = "swatch") -> list[tuple[str, Marku
 
 
 def _swatch(position: int, identifier: str) -> Markup:
-    """A piece of the line of the curve at ``position``."""
+    """Sample of the curve's line at ``position``."""
     colour, shape, dashes = figures.series(position)
     figure = Figure(figsize=(0.4, 0.16))
     ax = figure.add_axes((0, 0, 1, 1))

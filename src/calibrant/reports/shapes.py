@@ -78,7 +78,6 @@ def _witness(title: str, shapes: Shapes, name: str) -> Picture:
 
 
 def _risk(of: dict[str, Shapes], name: str) -> Picture | None:
-    """Risk against coverage of decisions."""
     found = {title: each.selection for title, each in of.items() if each.selection is not None}
     if not found:
         return None
@@ -101,7 +100,6 @@ def _risk(of: dict[str, Shapes], name: str) -> Picture | None:
 
 
 def _roc(of: dict[str, Shapes], name: str) -> Picture | None:
-    """ROC of the event."""
     curves = {title: each.roc for title, each in of.items() if each.roc is not None}
     if not curves:
         return None

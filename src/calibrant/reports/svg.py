@@ -68,7 +68,6 @@ def _lay_out(figure: Figure) -> None:
 
 
 def _local(name: str) -> str:
-    """A name without its namespace, which HTML does not want."""
     return name.rpartition("}")[2]
 
 

@@ -230,7 +230,7 @@ def shared_warnings(arms: Sequence[result.Arm]) -> dict[str, list[str]]:
 
 
 def _best(key: str, kind: result.Kind, estimates: Sequence[result.Estimate]) -> set[int]:
-    """The places of the best values as shown; none where all are alike or no value is better than another."""
+    """Indices of the best values as shown, if any."""
     marks = {
         place: goodness(key, kind, round(estimate.value, 4))
         for place, estimate in enumerate(estimates)

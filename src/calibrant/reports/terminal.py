@@ -238,7 +238,6 @@ def _cell(cell: tables.Cell, key: str, between: str) -> Text:
 
 
 def _detection(found: OutOfDistribution) -> Iterable[RenderableType]:
-    """How well out-of-distribution samples are detected."""
     first = found.arms[0].metrics
     yield Text()
     yield Text(found.sentence)
@@ -250,7 +249,6 @@ def _detection(found: OutOfDistribution) -> Iterable[RenderableType]:
 
 
 def _missing(evaluation: Evaluation, columns: int) -> Iterable[str]:
-    """The metrics that could not be computed, and why."""
     found = tables.metric_table(evaluation)
     for reason, names in found.missing.items():
         if shown := [name for name in names if name in found.in_short]:
@@ -259,7 +257,7 @@ def _missing(evaluation: Evaluation, columns: int) -> Iterable[str]:
 
 
 def _holes(found: tables.MetricTable, shown: Sequence[int]) -> Iterable[str]:
-    """Why a metric that others have is missing from a column."""
+    """Reasons for metrics missing from a column."""
     for row in (row for row in found.rows if row.in_short):
         for place in shown:
             estimate = row.cells[place].estimate
@@ -282,7 +280,6 @@ def _warnings(arms: Sequence[Arm]) -> Iterable[str]:
 
 
 def _commands(evaluation: Evaluation, width: int) -> Iterable[RenderableType]:
-    """The commands that fit and apply the recommended repair."""
     verdict = evaluation.verdict
     if verdict.commands:
         yield Text()
@@ -295,7 +292,6 @@ def _commands(evaluation: Evaluation, width: int) -> Iterable[RenderableType]:
 
 
 def _warned(warnings: Sequence[str]) -> Iterable[RenderableType]:
-    """What looks wrong with the data."""
     return [Text(f"warning: {warning}", style="bold red") for warning in warnings]
 
 

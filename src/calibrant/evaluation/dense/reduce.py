@@ -115,10 +115,8 @@ def _cell_means(places: Indices, stated: Vector, weights: Vector, numbers: Vecto
 
 def _without_chance(event: Events, estimated: Kernel, num_bins: int) -> float:
     """The error less what chance adds, which goes by the squared weights of the positions, not of rows."""
-    if event.weights is None or event.squares is None:
-        raise RuntimeError("rows of sums have weights and squares")
     bins, gaps = width_bins(event.confidences, num_bins), event.confidences - event.outcomes
-    sums = (event.weights, event.weights * gaps, event.squares, event.squares * gaps**2)
+    sums = (event.mass, event.mass * gaps, event.squared_mass, event.squared_mass * gaps**2)
     pairs = PairSums(*(torch.from_numpy(np.bincount(bins, each, num_bins)) for each in sums))
     error = pairs.absolute_error() if estimated == "width l1" else pairs.squared_error()
     positive = max(0.0, float(error))

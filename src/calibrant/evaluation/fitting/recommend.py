@@ -127,7 +127,6 @@ def _most_rows(predictions: Predictions) -> int:
 
 
 def _sample(predictions: Predictions, seed: int) -> Predictions:
-    """Random rows for the choice."""
     most = _most_rows(predictions)
     if predictions.num_samples <= most:
         return predictions

@@ -89,7 +89,7 @@ def check_groups(
     for name in sorted(set(sizes) - set(alone)):
         part = subject.test.rows(np.flatnonzero(names == name))
         checked = CheckedSamples(
-            replace(subject, test=part, num_samples=part.num_samples), adjusted, own, strict
+            replace(subject, judged=part, num_samples=part.num_samples), adjusted, own, strict
         )
         for metric, limit in wanted.items():
             check = checked.limit(metric, limit)
@@ -138,7 +138,6 @@ def _pooled(test: Predictions, wanted: Sequence[str] | None) -> np.ndarray:
 
 
 def _rates(events: tuple[Events, ...]) -> str:
-    """Predicted and actual rate in the group."""
     if len(events) != 1:
         return ""
     (event,) = events

@@ -121,7 +121,7 @@ def _missed(
     confidence: float,
     plenty: bool,
 ) -> Missed | None:
-    """The largest error of a few that passes in half of the draws or more."""
+    """Largest of some errors that passes half the draws."""
     above = _above(num_draws, confidence)
     if above < 0 or greatest <= limit + ROUNDING:
         return Missed(greatest, always=True)

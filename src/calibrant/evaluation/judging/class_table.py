@@ -242,25 +242,23 @@ class ClassTable:
 
 def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> ClassNull:
     """The null of the event of a binary model, or of labels that are drawn each for itself."""
-    weights = [np.ones_like(each.confidences) if each.weights is None else each.weights for each in events]
-    expected = np.array([w @ each.confidences for w, each in zip(weights, events, strict=True)])
-    happened = np.array([w @ each.outcomes for w, each in zip(weights, events, strict=True)])
-    variance = np.array([_variance(w, each) for w, each in zip(weights, events, strict=True)])
+    expected = np.array([each.mass @ each.confidences for each in events])
+    happened = np.array([each.mass @ each.outcomes for each in events])
+    variance = np.array([_variance(each) for each in events])
     occurs: Matrix = np.array([draws.outcomes.sum(axis=0) for draws in drawn])
     return ClassNull(
         scores=class_scores(happened, expected, variance),
-        deviations=np.sqrt(variance) / [each.sum() for each in weights],
+        deviations=np.sqrt(variance) / [each.mass.sum() for each in events],
         farthest=farthest_scores(occurs, expected, variance),
     )
 
 
-def _variance(weights: Vector, event: Events) -> float:
+def _variance(event: Events) -> float:
     """The variance of how often an event occurs, of samples or of their clusters, whichever is larger."""
-    squares = weights**2 if event.squares is None else event.squares
-    independent = float(squares @ (event.confidences * (1 - event.confidences)))
+    independent = float(event.squared_mass @ (event.confidences * (1 - event.confidences)))
     if event.clusters is None:
         return independent
-    totals = cluster_totals(weights * (event.outcomes - event.confidences), event.clusters)
+    totals = cluster_totals(event.mass * (event.outcomes - event.confidences), event.clusters)
     return max(independent, float(totals @ totals))
 
 

@@ -97,7 +97,6 @@ def _numbers_in_order(row: GroupRow) -> list[tuple[float, str]]:
 
 
 def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
-    """The part of `reduced` that a row of the table needs, for some samples."""
     events = tuple(event.part(rows) for event in main_events(reduced))
     if EVENT in reduced.events:
         ratios = ratios_of_event(events[0])
@@ -119,7 +118,7 @@ def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
 
 def ratios_of_event(event: Events) -> Ratios:
     """The means of an event: how often it occurs as accuracy, its probability as mean confidence."""
-    mass = np.ones(len(event.outcomes)) if event.weights is None else event.weights
+    mass = event.mass
     above = (event.outcomes, event.confidences, event.confidences - event.outcomes)
     return {each.key: (mass * values, mass) for each, values in zip(MEANS, above, strict=True)}
 
@@ -202,7 +201,6 @@ def _error_and_null(
 
 
 def _error(events: Sequence[Events], num_bins: int) -> float:
-    """The calibration error over bins of equal width."""
     parts = [(event.confidences, event.outcomes, event.weights) for event in events]
     return float(np.mean([binned("width", "l1")(*part, num_bins) for part in parts]))
 

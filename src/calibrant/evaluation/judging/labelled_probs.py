@@ -49,6 +49,11 @@ class LabelledProbs:
         self.class_names = predictions.class_names or tuple(str(k) for k in range(self.num_classes))
 
     @property
+    def mass(self) -> Vector:
+        """The weight of each row, one where none are given."""
+        return np.ones(self.num_samples) if self.weights is None else self.weights
+
+    @property
     def one_pass(self) -> bool:
         """True if the rows are gone through once, and nothing is kept of single entries."""
         return self.streamed or self.wide

@@ -228,7 +228,7 @@ def _change_of_errors(
 
 
 def _apart(one: float, other: float, correlation: float) -> float:
-    """The length of a difference."""
+    """Standard error of the difference of two estimates."""
     return math.sqrt(max(one**2 + other**2 - 2 * correlation * one * other, 0.0))
 
 
@@ -275,7 +275,6 @@ def _influence_estimate(
 
 
 def _error_of_change(name: str, after: Reduced, before: Reduced, *, paired: bool) -> float:
-    """Standard error of a difference."""
     if paired and after.clusters is not None and before.clusters is not None:
         return error_of_totals(
             influence_totals(after.influences[name], after.weights, after.clusters)

@@ -76,6 +76,16 @@ class Reduced:
     """Whether each row is a cluster, and the events have rows of their own."""
 
     @property
+    def mass(self) -> Vector:
+        """The weight of each row, one where none are given."""
+        return np.ones(self.num_samples) if self.weights is None else self.weights
+
+    @property
+    def codes(self) -> Indices:
+        """The number of each row's cluster; each row is its own where the samples are independent."""
+        return np.arange(self.num_samples) if self.clusters is None else self.clusters
+
+    @property
     def num_samples(self) -> int:
         """Number of rows."""
         return len(next(iter(self.ratios.values()))[0])

@@ -45,8 +45,7 @@ def reliability_curve(
     logarithm.
     """
     stated, index = events.confidences, width_bins(events.confidences, num_bins)
-    weights = np.ones_like(stated) if events.weights is None else events.weights
-    matrix = weights_by_place(index, num_bins, weights)
+    matrix = weights_by_place(index, num_bins, events.mass)
     if by_mass:
         matrix = bin_matrix(events, num_bins)[num_bins:]
     mass, confidence, outcome = (matrix @ np.stack([np.ones_like(stated), stated, events.outcomes], axis=1)).T
@@ -60,9 +59,9 @@ def reliability_curve(
         share = min(1.0, outcome[b] / mass[b])
         expected = np.quantile(null_outcomes[b] / mass[b], tails).tolist()
         number = mass[b] ** 2 / squares[b]
-        part = None if events.clusters is None else events.part(np.sort(matrix[[b]].indices))
-        if part is not None and part.clusters is not None:
-            number = effective_share_number(part.outcomes, part.weights, part.clusters, part.numbers)
+        if events.clusters is not None:
+            part = events.part(np.sort(matrix[[b]].indices))
+            number = effective_share_number(part.outcomes, part.weights, part.codes, part.numbers)
         interval = wilson_interval(share, float(number), level)
         bins.append((float(confidence[b] / mass[b]), float(share), *interval, *expected))
     means, accuracy, low, high, expected_low, expected_high = zip(*bins, strict=True)
@@ -87,7 +86,6 @@ def reliability_curve(
 
 
 def _fine_edges(stated: Vector, num_bins: int, *, by_mass: bool) -> Vector:
-    """The ends of the histogram's bins."""
     fine = num_bins * max(1, round(FINE_BINS / num_bins))
     if not by_mass:
         return width_edges(fine).numpy()
@@ -111,9 +109,8 @@ def _mass_edges(stated: Vector, matrix: Any) -> tuple[float, ...]:
 
 def _counts(events: Events, matrix: Any) -> list[int]:
     """Number of samples in each bin, fractions included."""
-    weights = np.ones(len(events.confidences)) if events.weights is None else events.weights
-    numbers = np.ones(len(weights)) if events.numbers is None else events.numbers
-    per_weight = np.divide(numbers, weights, out=np.zeros_like(weights), where=weights > 0)
+    weights = events.mass
+    per_weight = np.divide(events.counts, weights, out=np.zeros_like(weights), where=weights > 0)
     return np.rint(matrix @ per_weight).astype(np.int64).tolist()
 
 

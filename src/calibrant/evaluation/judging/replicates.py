@@ -58,8 +58,6 @@ def replicate(
 
 
 class _Engine:
-    """State shared by all resamples."""
-
     def __init__(self, reduced: Reduced, num_bins: int, wanted: Sequence[Quantity]) -> None:
         ratios = {each.key: reduced.ratios[each.key] for each in wanted if each.key in reduced.ratios}
         self._means = Means(ratios) if ratios else None
@@ -91,7 +89,6 @@ class _Engine:
         return found
 
     def _of_event(self, counts: Counts, event: Events) -> Counts:
-        """The counts of an event's own rows."""
         if not self._reduced.rows_are_clusters or event.clusters is None:
             return counts
         return np.ascontiguousarray(counts[:, event.clusters])

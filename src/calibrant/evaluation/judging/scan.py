@@ -108,7 +108,7 @@ def _cells(
 
 
 def _added(one: BinSums, other: BinSums) -> BinSums:
-    """The bins of both; those of the first are used up."""
+    """Sum of both, in place in the first."""
     return BinSums(
         one.edges,
         one.counts.add_(other.counts),
@@ -127,7 +127,7 @@ def classwise_errors(table: LabelledProbs, scan: Scan, num_bins: int) -> Classwi
         rows,
         cells,
         residuals,
-        mass=np.ones(table.num_samples) if table.weights is None else table.weights,
+        mass=table.mass,
         num_classes=table.num_classes,
         num_bins=num_bins,
         sums=table.residual_sums,
@@ -169,7 +169,7 @@ def class_rows(
 ) -> tuple[ClassRow, ...]:
     """One row per class or label."""
     labels = table.labels.numpy()
-    mass = np.ones(table.num_samples) if table.weights is None else table.weights
+    mass = table.mass
     if labels.ndim == 1:
         counts = np.bincount(labels, minlength=table.num_classes)
         occurs = np.bincount(labels, mass, table.num_classes)

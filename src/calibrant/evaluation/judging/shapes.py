@@ -83,7 +83,7 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
 
     order = np.argsort(event.confidences)
     stated = event.confidences[order]
-    mass = np.ones(len(stated)) if event.weights is None else event.weights[order]
+    mass = event.mass[order]
     counted = mass > 0
     stated, mass = stated[counted], mass[counted]
     starts = np.append(0, np.flatnonzero(np.diff(stated)) + 1)  # of ties
@@ -119,13 +119,10 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
 def _signed(event: Events, rows: NDArray[np.int64], starts: NDArray[np.int64], seed: int) -> SignedSums:
     """The noise of clusters in the sums over neighbours, which begin at these places of the ordered rows."""
     part = event.part(rows)
-    mass = np.ones(len(rows)) if part.weights is None else part.weights
-    codes = np.arange(len(rows)) if part.clusters is None else part.clusters
-    residuals = indicator(codes, mass * (part.outcomes - part.confidences))
+    residuals = indicator(part.codes, part.mass * (part.outcomes - part.confidences))
     point = np.zeros(len(rows), np.int64)
     point[starts[1:]] = 1
-    squares = mass**2 if part.squares is None else part.squares
-    variance = np.add.reduceat(squares * part.confidences * (1 - part.confidences), starts)
+    variance = np.add.reduceat(part.squared_mass * part.confidences * (1 - part.confidences), starts)
     return SignedSums(indicator(np.cumsum(point)).T @ residuals, variance, (seed, 3))
 
 
@@ -180,8 +177,7 @@ def thinned_roc(found: Detection) -> RocCurve:
 
 def _roc(event: Events) -> RocCurve | None:
     """The ROC curve of an event; ``None`` where it always occurs, or never."""
-    mass = np.ones(len(event.outcomes)) if event.weights is None else event.weights
-    positive, negative = mass * event.outcomes, mass * (1 - event.outcomes)
+    positive, negative = event.mass * event.outcomes, event.mass * (1 - event.outcomes)
     if not (positive.any() and negative.any()):
         return None
     return thinned_roc(Ranking.of(event.confidences).detection(negative, positive))

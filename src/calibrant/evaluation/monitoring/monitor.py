@@ -241,7 +241,7 @@ def _missing_note(windows: Windows, known: NDArray[np.bool_], awaited: NDArray[n
 
 
 def _in_clusters_too(baseline: Predictions, cluster: Cluster) -> Predictions:
-    """The baseline in clusters where `cluster` names those of the stream."""
+    """Baseline with the clusters of its column `cluster`."""
     if isinstance(cluster, str) and baseline.groups is not None:
         return in_clusters(baseline, cluster)
     if cluster is None or baseline.clusters is not None:

@@ -155,7 +155,7 @@ def _changed(watched: Watched, baseline: Predictions) -> Iterator[Evidence]:
 
 
 def _moved(watched: Watched, baseline: Predictions) -> list[Evidence]:
-    """Shares of bins of the stated probabilities, of all samples with labels or without."""
+    """Evidence that the distribution of predictions changed."""
     found: list[Evidence] = []
     pairs = list(zip(stated_probs(watched.stream), stated_probs(baseline), strict=True))
     for (name, stated), (_, before) in pairs:
@@ -170,7 +170,7 @@ def _moved(watched: Watched, baseline: Predictions) -> list[Evidence]:
 def _other_classes(
     stream: Predictions, index: NDArray[np.int64], windows: Windows, baseline: Predictions, *, stated: bool
 ) -> list[Evidence]:
-    """Shares of the classes; one of several labels at a time."""
+    """Evidence that class shares changed, label by label."""
     if stream.kind == "top_label" or (stated and stream.kind == "multilabel"):
         return []
     old, new = (stated_classes(each) if stated else each.labels for each in (baseline, stream))
@@ -190,7 +190,7 @@ def _other_classes(
 
 
 def _edges(probs: Vector) -> Vector:
-    """Bins of about as many of the baseline's samples each, and of enough."""
+    """Edges of bins with equal numbers of baseline samples."""
     bins = int(np.clip(len(probs) // _LEAST_OF_BIN, 1, _BINS))
     return np.unique(np.quantile(probs, np.arange(1, bins) / bins))
 

@@ -337,8 +337,6 @@ def _with_areas(reduced: Reduced, ranks: Ranks, filled: Indices) -> Reduced:
 
 
 def _spread(totals: Vector, reduced: Reduced) -> Vector:
-    """Influences of rows that sum up to what the batches with samples ``(F,)`` do."""
-    weights, clusters = reduced.weights, reduced.clusters
-    if weights is None or clusters is None:
-        raise RuntimeError("rows of sums have weights and clusters")
-    return (totals / cluster_totals(weights, clusters))[clusters] * weights.sum()
+    """Influence of each row, from the totals of batches."""
+    weights, codes = reduced.mass, reduced.codes
+    return (totals / cluster_totals(weights, codes))[codes] * weights.sum()

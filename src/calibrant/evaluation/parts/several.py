@@ -178,14 +178,12 @@ def _add_value(
         found.values[key] = mean_error(computed, found.events[""], num_bins)
     else:
         found.reasons[key] = labels[0].reasons[of_label]
-    moved = [_of_batches(each, of_label, found.weights) for each in known if of_label in each.influences]
+    moved = [_of_batches(each, of_label, found.mass) for each in known if of_label in each.influences]
     if moved:
         found.influences[key] = np.mean(moved, axis=0)
 
 
-def _of_batches(label: Reduced, key: str, weights: Vector | None) -> Vector:
-    """The influences of batches that move a statistic as those of their rows do together."""
-    if label.clusters is None or weights is None:
-        raise RuntimeError("rows of batches have clusters and weights")
-    totals = influence_totals(label.influences[key], label.weights, label.clusters)
+def _of_batches(label: Reduced, key: str, weights: Vector) -> Vector:
+    """Influence of each batch, from those of its rows."""
+    totals = influence_totals(label.influences[key], label.weights, label.codes)
     return totals * weights.sum() / weights

@@ -76,7 +76,6 @@ class SumPart:
 
 
 def _at_its_temperature(piece: Piece, calibrator: Calibrator | None) -> tuple[Piece, Calibrator | None]:
-    """The scores, and the calibrator still to apply: one temperature for all logits acts on the largest."""
     if (
         piece.top_k is not None
         and isinstance(calibrator, TemperatureScaling)

@@ -159,7 +159,7 @@ class OutcomeError:
     def __init__(self, event: Events, error: AtLimitKernel, num_bins: int) -> None:
         self.stated = event.confidences
         self._outcomes = event.outcomes
-        self._mass = np.ones(len(self.stated)) if event.weights is None else event.weights
+        self._mass = event.mass
         matrix = bin_matrix(event, num_bins)
         self._bins = matrix[num_bins:] if error == "mass l1" else matrix[:num_bins]
         self._sums: Callable[[Matrix], Vector] = self._smooth if error == "smooth" else self._binned
@@ -178,7 +178,7 @@ class OutcomeError:
         return (self._of_bins(self.stated) <= 0.5).astype(np.float64)
 
     def _of_bins(self, values: Vector) -> Vector:
-        """For each sample, the mean of its bin."""
+        """Mean of each sample's bin."""
         weight = np.asarray(self._bins.sum(axis=1)).ravel()
         sums = np.asarray(self._bins @ values)
         mean = np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)

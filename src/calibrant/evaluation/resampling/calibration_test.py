@@ -190,7 +190,7 @@ class _Neighbours:
     def of(cls, events: Events) -> _Neighbours:
         """Groups of about equal weight; equal probabilities are never apart."""
         order = np.argsort(events.places, kind="stable")
-        mass = np.ones(len(order)) if events.weights is None else events.weights[order]
+        mass = events.mass[order]
         order, mass = order[mass > 0], mass[mass > 0]
         ranked = events.places[order]
         first = np.append(True, np.diff(ranked) > 0)
@@ -202,7 +202,7 @@ class _Neighbours:
     @cached_property
     def mass(self) -> Vector:
         """Weights in order."""
-        return np.ones(len(self.order)) if self.events.weights is None else self.events.weights[self.order]
+        return self.events.mass[self.order]
 
     @cached_property
     def stated(self) -> Vector:
@@ -221,8 +221,7 @@ class _Neighbours:
     @cached_property
     def variance(self) -> Vector:
         """Its variance under calibration."""
-        squares = self.mass**2 if self.events.squares is None else self.events.squares[self.order]
-        return self.total(squares * self.stated * (1 - self.stated))
+        return self.total(self.events.squared_mass[self.order] * self.stated * (1 - self.stated))
 
     def bases(self) -> tuple[Matrix, Matrix, Matrix, Matrix]:
         """What each group's residual counts in the sums of the statistics ``(G, m)``."""

@@ -217,8 +217,6 @@ def paired_test(
 
 
 class _Labels:
-    """Draws labels from probabilities."""
-
     def __init__(self, probs: Tensor, task: Task) -> None:
         self._probs = probs.to("cpu", torch.float64).numpy()
         self._device = probs.device
@@ -247,7 +245,6 @@ def _resamples(
 
 
 def _value(found: Any) -> float:
-    """The metric as a number."""
     try:
         value = float(found)
     except (TypeError, ValueError, RuntimeError):

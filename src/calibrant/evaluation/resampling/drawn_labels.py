@@ -108,7 +108,6 @@ def draw_labels(
 def _add(
     rows: ClassRowsBlock, places: Indices, rng: np.random.Generator, usual: Vector, sums: Matrix
 ) -> None:
-    """Draw the labels of some rows."""
     from calibrant.evaluation.resampling.kernels import add_drawn_labels, add_exceptions  # compiled
 
     likeliest = rows.probs.max(axis=1)

@@ -125,7 +125,7 @@ class Cells:
         return len(self.cell) == self.num_cells == self.num_bins
 
     def _by_cell(self, values: Vector) -> Vector:
-        """Sums ``(M,)`` of what entries have."""
+        """Sums ``(M,)`` over the entries of each cell."""
         if self.bins_alone:
             return values
         return np.bincount(self.cell, values, self.num_cells).astype(np.float64)
@@ -231,7 +231,7 @@ class EventCells:
         self.events = events
         self.num_bins = num_bins
         self.scores = ScoreCells.of(events.confidences, events.weights)
-        self.weights = np.ones(len(events.confidences)) if events.weights is None else events.weights
+        self.weights = events.mass
         self.total = float(self.weights.sum()) or 1.0
         score = self.scores.matrix if events.weights is None else self.scores.matrix * events.weights
         self.matrix: Any = vstack([bin_matrix(events, num_bins), score], format="csc")
@@ -301,7 +301,7 @@ class EventCells:
         return {place: self._of(self.entries[place], *where) for place, where in places.items()}
 
     def _of(self, matrix: Any, cell: Indices, bins: Indices) -> Cells:
-        """From the samples' weights in each entry ``(E, N)``."""
+        """Cells from the samples' weights in each entry ``(E, N)``."""
         stated, total = self.events.confidences, self.total
         squared = self.squares(matrix)
         return Cells(
@@ -314,10 +314,7 @@ class EventCells:
             squares=np.asarray(squared.sum(axis=1)).ravel() / total**2,
             num_cells=int(cell.max()) + 1,
             num_bins=self.num_bins,
-            total_squares=float(
-                (self.weights**2 if self.events.squares is None else self.events.squares).sum()
-            )
-            / total**2,
+            total_squares=float(self.events.squared_mass.sum()) / total**2,
             error=_absolute(self),
         )
 
@@ -389,8 +386,7 @@ def bin_matrix(events: Events, num_bins: int) -> Any:
     """
     from scipy.sparse import csr_array, vstack
 
-    num_samples = len(events.confidences)
-    weights = np.ones(num_samples) if events.weights is None else events.weights
+    num_samples, weights = len(events.confidences), events.mass
     index = width_bins(events.confidences, num_bins)
     width = weights_by_place(index, num_bins, weights)
 

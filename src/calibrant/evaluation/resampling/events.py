@@ -36,6 +36,26 @@ class Events:
     equal mass take equal ones for ties: hits and misses of a cell differ in means, but not in their place."""
 
     @property
+    def mass(self) -> Vector:
+        """The weight of each row, one where none are given."""
+        return np.ones(len(self.outcomes)) if self.weights is None else self.weights
+
+    @property
+    def squared_mass(self) -> Vector:
+        """The squared weight of each row, summed over the samples that it stands for."""
+        return self.mass**2 if self.squares is None else self.squares
+
+    @property
+    def counts(self) -> Vector:
+        """How many samples each row stands for."""
+        return np.ones(len(self.outcomes)) if self.numbers is None else self.numbers
+
+    @property
+    def codes(self) -> Indices:
+        """The number of each row's cluster; each row is its own where the samples are independent."""
+        return np.arange(len(self.outcomes)) if self.clusters is None else self.clusters
+
+    @property
     def places(self) -> Vector:
         """Order of the rows in bins of equal mass."""
         return self.confidences if self.cells is None else self.cells

@@ -132,7 +132,7 @@ class _Search:
         return Inverted(low, high, max(low, middle), self._p_value, self._none)
 
     def _middle(self) -> float:
-        """The error of the gaps, smaller or larger, whose noisy error exceeds the one found half the time."""
+        """Median-unbiased error, of gaps grown or shrunk together."""
 
         def excess(at: float) -> float:
             return _z(self._above(self._soft(at))[0])
@@ -145,7 +145,7 @@ class _Search:
         return self._error(self._soft(place))
 
     def _low(self) -> float:
-        """The smallest error that is not excluded, above zero: of few large gaps, or of even ones."""
+        """Smallest error that the test does not reject."""
         least = _first(lambda at: self._error(self._firm(at)) > 0, self._nothing, 0.0)
         at_zero = self._surprise_below(self._firm(0.0))
         found = 0.0
@@ -175,12 +175,12 @@ class _Search:
         return self._error(family(max(least, found)))
 
     def _below_without_gaps(self) -> float:
-        """The surprise where there are no gaps: negative, as the error found is too large for that."""
+        """Surprise without gaps: negative, the observed error is too large."""
         above, tail, _ = self._without_gaps
         return min(_z(above) - _z(tail), -CLOSE)
 
     def _high(self) -> float:
-        """The largest error that is not excluded: of gaps as they were found, or all of one sign."""
+        """Largest error that the test does not reject."""
         if self._cells.largest:
             return self._error(widest_gaps(self._cells, self._level))
         out = self._signs * np.maximum(self._sizes - STANDS_OUT * self._errors, 0.0)
@@ -200,7 +200,7 @@ class _Search:
         return max(bound, self._error(family(found)))
 
     def _place_of(self, family: Family, error: float) -> float:
-        """The place from which on the gaps have this error."""
+        """Place at which the gaps have this error."""
         return _first(lambda at: self._error(family(at)) >= error, 0.0, FARTHEST)
 
     def _one_sign(self, gaps: Vector) -> Iterator[Family]:
@@ -208,7 +208,7 @@ class _Search:
         return (self._added(gaps, np.full_like(gaps, sign)) for sign in (1.0, -1.0))
 
     def _added(self, gaps: Vector, signs: Vector) -> Family:
-        """To these gaps, as many standard errors in every bin."""
+        """Gaps plus a number of standard errors per bin."""
         return lambda place: self._possible(gaps + place * signs * self._errors)
 
     def _even(self, place: float) -> Vector:
@@ -216,22 +216,22 @@ class _Search:
         return self._possible(place * self._observed * self._signs)
 
     def _soft(self, place: float) -> Vector:
-        """The gaps found, all smaller or larger by so many standard errors."""
+        """Observed gaps, shrunk or grown by standard errors."""
         return self._possible(self._signs * np.maximum(self._sizes + place * self._errors, 0.0))
 
     def _firm(self, place: float) -> Vector:
-        """Gaps of more than twice so many standard errors as found, of less than so many gone."""
+        """Large gaps as found, small ones shrunk to nothing."""
         sizes = np.where(
             self._scores > -2 * place, self._sizes, 2 * np.maximum(self._sizes + place * self._errors, 0.0)
         )
         return self._signs * sizes
 
     def _possible(self, gaps: Vector) -> Vector:
-        """Gaps that leave what happens between never and always."""
+        """Gaps clipped so that true probabilities stay within [0, 1]."""
         return np.clip(gaps, -self._cells.stated, 1 - self._cells.stated)
 
     def _error(self, gaps: Vector) -> float:
-        """The error that gaps have without noise."""
+        """Error of these gaps without noise."""
         return float(self._cells.error(self._cells.sums(gaps)[None])[0])
 
     def _surprise_below(self, gaps: Vector) -> float:
@@ -290,7 +290,7 @@ def _z(share: float) -> float:
 
 
 def _first(true: Callable[[float], bool], low: float, high: float) -> float:
-    """The place between two from which on something is true; the second where it nowhere is."""
+    """First place where a monotone condition holds, else the second."""
     if true(low):
         return low
     for _ in range(HALVINGS):
@@ -415,7 +415,7 @@ def widest_gaps(cells: Cells, level: float) -> Vector:
 
 
 def _counts(cells: Cells) -> Vector:
-    """So many independent samples tell as much as those in each bin."""
+    """Effective number of independent samples in each bin."""
     mass = cells.bin_mass
     squares = np.bincount(cells.bin, cells.squares, cells.num_bins)
     counts = np.divide(mass**2, squares, out=np.zeros_like(mass), where=squares > 0)

@@ -136,7 +136,7 @@ def draw_values(
 
 
 def _alike(events: Events, matrix: Any) -> tuple[Indices, Indices]:
-    """An order of the samples, and where in it begin those that the matrix ``(K, N)`` treats alike."""
+    """Order of the samples, and starts of equal ones."""
     order = np.argsort(events.confidences, kind="stable")
     lengths = np.diff(matrix.indptr)[order]
     # A bin of each kind and a cell; ties that bins share have more, those without weight have fewer.

@@ -42,7 +42,7 @@ class EventErrors:
         lengths = np.diff(starts, append=len(ranked))
         self._ties = np.repeat(np.stack([starts, starts + lengths], 1), lengths, axis=0).astype(np.int32)
         self._edges = np.searchsorted(width_bins(ranked, num_bins), np.arange(num_bins + 1))
-        self._mass = np.ones(len(ranked)) if events.weights is None else events.weights[order]
+        self._mass = events.mass[order]
         self._residuals = self._mass * (events.outcomes[order] - ranked)
         self._cells = ScoreCells.of(events.confidences, events.weights)
         self._unranked = events.outcomes - events.confidences
@@ -69,7 +69,6 @@ class EventErrors:
         }
 
     def _totals(self, counts: Counts) -> Vector:
-        """Weight of each resample."""
         if self._weights is None:
             return counts.sum(axis=1, dtype=np.uint32).astype(np.float64)  # thrice as fast as in float64
         return np.array([row @ self._weights for row in counts])

@@ -132,7 +132,6 @@ def off_classes(case: Case) -> str:
 
 
 def _metrics(case: Case, finding: Finding, part: Part) -> Iterator[str]:
-    """The metrics that the text names."""
     if part.name == "classes":
         yield CLASSWISE_ECE.key
     elif part.name in MAIN:

@@ -125,7 +125,7 @@ def _event_gap(judged: Measured, level: float) -> Estimate | None:
 
 
 def _reach(judged: Measured, gaps: list[Estimate], level: float) -> float:
-    """The largest gap that the data do not exclude; for small samples, Wilson's interval widens it."""
+    """Largest gap that the data do not exclude."""
     reach = 0.0
     names = (ACCURACY.key, PREVALENCE.key)[-len(gaps) if EVENT in judged.reduced.events else 0 :]
     for gap, name in zip(gaps, names, strict=False):

@@ -104,7 +104,7 @@ def _sentences(case: Case, finding: Finding, about: str) -> Iterator[str]:
 
 
 def _evidence(case: Case, finding: Finding, about: str) -> Iterator[str]:
-    """The measured error next to the noise floor."""
+    """Measured error next to the noise floor."""
     for metric in dict.fromkeys((about, *spoken_of(case.kind))):
         if metric == about or null_of(case.first, metric) is not None:
             yield _is_it_real(case, metric)
@@ -134,7 +134,6 @@ def _cost(case: Case) -> str:
 
 
 def _is_it_real(case: Case, metric: str) -> str:
-    """The error next to the noise floor."""
     null, estimate = null_of(case.first, metric), case.first.metrics[metric]
     name = error_name(metric)
     found = f"{name[:1].upper()}{name[1:]} is {with_interval(estimate)}"
@@ -215,7 +214,6 @@ def _sizes(case: Case) -> str:
 
 
 def _why(case: Case) -> str:
-    """The reason for the recommended arm."""
     on_bound = (
         [] if case.picked.fit is None else [each for each in case.picked.fit.warnings if "bound" in each]
     )
@@ -250,7 +248,6 @@ def _highest_error(case: Case, about: str) -> Iterator[str]:
 
 
 def _unrepaired(case: Case, finding: Finding) -> str:
-    """Advice if no calibrator is recommended."""
     if len(case.arms) == 1:
         return "No calibrator was tried."
     if case.too_few:

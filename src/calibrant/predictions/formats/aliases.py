@@ -254,7 +254,6 @@ def _outcome(lower: Mapping[str, str]) -> Iterator[_Column]:
 
 
 def _weights(names: Sequence[str], lower: Mapping[str, str]) -> Iterator[_Column]:
-    """The column of weights."""
     found = [lower[each] for each in ("weight", "weights", *WEIGHTS) if each in lower]
     if {"weight", "weights"} & set(names) or (found == ["w"] and "h" in lower):  # a width
         return
@@ -262,7 +261,6 @@ def _weights(names: Sequence[str], lower: Mapping[str, str]) -> Iterator[_Column
 
 
 def _labels(names: Sequence[str], lower: Mapping[str, str]) -> Iterator[_Column]:
-    """The column of true classes."""
     outcome = "confidence" in names and {"correct", "true_label"} & set(names)
     if {"label", "labels"} & set(names) or outcome or _family(names, "label_"):
         return

@@ -374,7 +374,6 @@ def _numbers(name: str, column: Column) -> Column:
 
 
 def _constant(name: str, column: Column) -> str:
-    """The one value of a column."""
     texts = as_texts(column)
     if texts is None or len(set(texts)) != 1:
         raise InputError(f"`{name}` must hold one name, the same in every row.")

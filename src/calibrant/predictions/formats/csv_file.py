@@ -92,7 +92,6 @@ def _texts(path: Path, columns: Mapping[str, int]) -> tuple[dict[str, list[str]]
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows below the header."""
     with open_text(path) as file:
         header, numbered = header_of(file)
         for line, cells in numbered:
@@ -185,7 +184,7 @@ def beginning(file: TextIO) -> tuple[list[str], str]:
 
 @contextmanager
 def _readable() -> Generator[None]:
-    """One sentence for text that cannot be read."""
+    """Reword errors of text that cannot be read."""
     try:
         yield
     except UnicodeDecodeError as error:

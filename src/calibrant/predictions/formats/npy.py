@@ -138,7 +138,6 @@ def _mapped(path: Path) -> np.memmap[Any, Any]:
 
 
 def _array(path: Path) -> Any:
-    """A ``.npy`` file as a whole."""
     mapped = _mapped(path)  # for its checks
     return np.load(path, allow_pickle=False) if mapped.size else np.empty(mapped.shape, mapped.dtype)
 

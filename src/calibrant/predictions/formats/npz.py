@@ -57,7 +57,6 @@ def as_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def _member(archive: np.lib.npyio.NpzFile, name: str) -> Any:
-    """One array of an archive."""
     try:
         return archive[name]
     except DAMAGE as error:

@@ -135,7 +135,6 @@ def keys_of(address: str, names: Sequence[str]) -> list[dict[str, int | str]]:
 
 
 def _folders(address: str) -> list[str]:
-    """The parts of a path, without its protocol."""
     found = _ADDRESS.match(address)
     return [each for each in address[found.end() if found else 0 :].split("/") if each not in {"", "."}]
 
@@ -169,7 +168,7 @@ def columns_of_keys(name: str, file: Any, keys: Keys, before: frozenset[str] | N
 
 
 def _is_said(value: object, key: int | str) -> bool:
-    """Whether a cell is what a key says, both as texts or as numbers."""
+    """True if a cell equals a key's value."""
     if str(value).casefold() == str(key).casefold():
         return True
     try:
@@ -265,7 +264,7 @@ def _far_files(system: Any, place: str) -> list[str]:
 
 @contextmanager
 def _said_of(address: str) -> Generator[None]:
-    """What a store raises, which is of its own package, in a sentence."""
+    """A store's own error as a sentence."""
     try:
         yield
     except (InputError, OSError):

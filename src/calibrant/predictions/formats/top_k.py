@@ -277,14 +277,14 @@ def _floats(values: Any, name: str) -> Any:
 
 
 def _uneven(rows: Sequence[Any]) -> str:
-    """Which row is the first to have another length."""
+    """Index of the first row of another length."""
     lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 0 for row in rows]
     row = next((k for k, length in enumerate(lengths) if length != lengths[0]), None)
     return "" if row is None else f"; row 0 holds {lengths[0]}, row {row} {lengths[row]}"
 
 
 def _size(given: Any) -> int | None:
-    """How many classes there are: one number, or the same in every row."""
+    """Number of classes, the same in every row."""
     if given is None:
         return None
     numbers = np.unique(np.asarray(given))

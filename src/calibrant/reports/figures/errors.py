@@ -118,7 +118,6 @@ def class_shifts(
 
 
 def _error_row(ax: Axes, row: int, estimate: Estimate | None, null: NullError | None) -> None:
-    """One line of :func:`error_intervals`."""
     ink = ax.xaxis.label.get_color()
     if null is not None:
         ax.barh(row, null.upper, height=0.62, color=GREY, alpha=0.3, linewidth=0)

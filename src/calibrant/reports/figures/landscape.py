@@ -175,7 +175,6 @@ def _heights(landscape: Landscape) -> tuple[Float[ndarray, "G K"], LogNorm]:
 
 
 def _draw_paths(ax: Axes, landscape: Landscape) -> None:
-    """The ridge and the line."""
     line, ridge = landscape.line, landscape.ridge
     anchors = np.array([place[:2] for place in landscape.anchors])
     ax.plot(ridge.gammas, ridge.temperatures, color="white", linewidth=2, label="ridge: best T at each γ")

@@ -316,7 +316,7 @@ def _known(curve: Curve) -> Bool[ndarray, " B"]:
 
 
 def _areas(counts: Sequence[int]) -> Float[ndarray, " B"]:
-    """Marker areas in square points, between 14 and 90: the fullest bin has the largest."""
+    """Marker areas of 14 to 90 square points."""
     shares = np.array(counts, dtype=np.float64) / max(*counts, 1)
     return 14 + 76 * shares
 
@@ -331,7 +331,6 @@ def _points(
     *,
     hollow: bool = False,
 ) -> None:
-    """A mark in every chosen bin."""
     ax.scatter(
         drawing.floats(curve.confidence)[chosen],
         np.maximum(drawing.floats(curve.accuracy)[chosen], ax.get_ylim()[0]),
