@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from calibrant._math.drawing import num_units, resampled_counts
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
@@ -226,17 +227,11 @@ def _resampled(masses: Masses, clusters: Clusters, rng: np.random.Generator) -> 
     """Weights of a resample of each kind; one that would leave a kind without weight is drawn again."""
     while True:
         inside, outside = (
-            mass * _drawn(len(mass), codes, rng) for mass, codes in zip(masses, clusters, strict=True)
+            mass * resampled_counts(rng, num_units(len(mass), codes), codes)
+            for mass, codes in zip(masses, clusters, strict=True)
         )
         if inside.any() and outside.any():
             return _padded(inside, outside)
-
-
-def _drawn(num_samples: int, codes: Indices | None, rng: np.random.Generator) -> Indices:
-    """Number of times each sample is drawn, with all of its cluster."""
-    number = num_samples if codes is None else int(codes.max()) + 1
-    drawn = np.bincount(rng.integers(0, number, number), minlength=number)
-    return drawn if codes is None else drawn[codes]
 
 
 def _clusters(predictions: Predictions) -> Indices | None:

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from calibrant._math.binning import width_bin_index
+from calibrant._math.drawing import num_units, resampled_counts
 from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval
@@ -68,14 +69,14 @@ def label_rows(
         (0.75, 0.05)
     """
     _, code = np.unique(np.asarray(groups), return_inverse=True)
-    total = int(code.max()) + 1
+    total = num_units(len(code), code)
     if total < 2:
         raise InputError("`groups` must name at least two groups; got one, which cannot be resampled.")
     columns = [_Column(probs[:, k], outcomes[:, k], num_bins) for k in range(probs.shape[1])]
     rng = np.random.default_rng(seed)
     replicates = np.empty((num_resamples, len(columns), 3))
     for draw in range(num_resamples):
-        weights = np.bincount(rng.integers(total, size=total), minlength=total)[code].astype(np.float64)
+        weights = resampled_counts(rng, total, code).astype(np.float64)
         for place, column in enumerate(columns):
             replicates[draw, place] = column.values(weights)
     plain = np.ones(len(probs))

@@ -100,8 +100,7 @@ def calibration_sums(checked: Checked, num_bins: int, binning: Binning) -> BinSu
     return binned(confidences, outcomes, num_bins=num_bins, binning=binning, weights=checked.weights)
 
 
-def binned_error(
-    error: Callable[[BinSums], Tensor],
+def judged_sums(
     probs: ArrayLike,
     labels: ArrayLike,
     weights: ArrayLike | None,
@@ -109,11 +108,11 @@ def binned_error(
     average: Average,
     num_bins: int,
     binning: Binning,
-) -> Float[Tensor, ""] | Float[Tensor, " C"]:
-    """An error made of the sums of each bin; their mean, or one per column if asked."""
+) -> BinSums:
+    """Sums of each bin of what is judged, of arguments that are checked."""
     checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=True)
     check_average(average, checked)
-    return averaged(error(calibration_sums(checked, num_bins, binning)), average)
+    return calibration_sums(checked, num_bins, binning)
 
 
 def column_sums(checked: Checked, num_bins: int, binning: Binning) -> BinSums:

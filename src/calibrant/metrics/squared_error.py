@@ -33,29 +33,18 @@ def squared_calibration_error(
     .. math::
         \sum_b \frac{|S_b|}{N} \cdot \frac{1}{|S_b| (|S_b| - 1)} \sum_{i \ne j \in S_b} (c_i - y_i)(c_j - y_j)
 
-    c is the confidence, y the outcome; what is judged and how the bins lie: see
+    c is the confidence, y the outcome; what is judged, bins, arguments and errors are those of
     :func:`~calibrant.metrics.expected_calibration_error`. The plug-in, its ``norm="l2"`` squared, contains
     the products of each residual with itself, and is too large by the variance of the gaps. Here only
     different samples meet, so the mean over many test sets is :math:`\sum_b P_b \left( E[c - y \mid b]
     \right)^2`, be they as small as they may: 0 for a calibrated model.
 
-    Args:
-        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
-        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
-        num_bins: Number of bins.
-        binning: ``"width"`` or ``"mass"``; where an edge of the latter parts equal confidences, each sample
-            is in both bins by the part that fell there.
-        average: ``"macro"`` for the mean over the labels where samples have several, ``"none"`` for one
-            value per label.
-        weights: Weights of the samples, shape ``(N,)``, not negative. They weigh independent samples: a
-            weight of two is not the same as the sample twice, whose copies would not be independent.
-        ignore_index: Samples or positions with this label are left out.
+    Where an edge of bins of equal mass parts equal confidences, each sample is in both bins by the part that
+    fell there. Weights weigh independent samples: a weight of two is not the same as the sample twice, whose
+    copies would not be independent.
 
     Returns:
         Scalar float64 in ``[-1, 1]``; shape ``(C,)`` for ``average="none"``.
-
-    Raises:
-        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
 
     Note:
         Bins with fewer than two samples count as zero (of a single sample the value is 0), which biases

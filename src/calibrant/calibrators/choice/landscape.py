@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_choice
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
+from calibrant._math.drawing import resampled_counts
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.shapes import Float
 from calibrant.calibrators.choice.landscape_window import (
@@ -264,11 +265,9 @@ def _cloud(
 ) -> Float[ndarray, "R 2"]:
     """What is chosen in each bootstrap resample of the rows."""
     rng = np.random.default_rng(seed)
-    count = samples.num_samples
     found = np.empty((num_resamples, 2))
     for place in range(num_resamples):
-        drawn = torch.from_numpy(np.bincount(rng.integers(0, count, count), minlength=count))
-        drawn = drawn.to(samples.scores.device)
+        drawn = torch.from_numpy(resampled_counts(rng, samples.num_samples)).to(samples.scores.device)
         kept = drawn > 0
         part = samples.part(kept)
         shares = drawn[kept] * (1.0 if part.weights is None else part.weights)

@@ -10,6 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._math.drawing import num_units, resampled_counts
+
 Counts: TypeAlias = NDArray[np.uint8]  # (r, N): how often resample r drew row i
 
 SMALL_BLOCK = 1 << 19  # elements of counts whose float64 forms stay near the cache
@@ -41,14 +43,12 @@ class Resamples:
 
     def _drawn(self, size: int) -> Iterator[Counts]:
         rng = np.random.default_rng(self.seed)
-        num_units = _num_units(self.num_samples, self.clusters)
+        units = num_units(self.num_samples, self.clusters)
         for start, stop in block_bounds(self.num_resamples, size // self.num_samples):
             # A count above 255 is impossible up to N = 255, and beyond has a probability below 1e-500.
             counts = np.empty((stop - start, self.num_samples), dtype=np.uint8)
             for row in counts:
-                drawn = rng.integers(0, num_units, size=num_units)
-                found = np.bincount(drawn, minlength=num_units)
-                row[:] = found if self.clusters is None else found[self.clusters]
+                row[:] = resampled_counts(rng, units, self.clusters)
             yield counts
 
 
@@ -69,20 +69,15 @@ class Deletions:
     @property
     def num_resamples(self) -> int:
         """Number of resamples."""
-        return min(_num_units(self.num_samples, self.clusters), MOST_DELETIONS)
+        return min(num_units(self.num_samples, self.clusters), MOST_DELETIONS)
 
     def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:
         """The counts in blocks ``(r, N)``: zero for the rows left out, else one."""
-        num_units = _num_units(self.num_samples, self.clusters)
-        groups = np.random.default_rng(self.seed).permutation(num_units) % self.num_resamples
+        units = num_units(self.num_samples, self.clusters)
+        groups = np.random.default_rng(self.seed).permutation(units) % self.num_resamples
         groups = groups if self.clusters is None else groups[self.clusters]
         for start, stop in block_bounds(self.num_resamples, size // self.num_samples):
             yield (groups != np.arange(start, stop)[:, None]).astype(np.uint8)
-
-
-def _num_units(num_samples: int, clusters: NDArray[np.int64] | None) -> int:
-    """Number of rows or clusters to draw from."""
-    return num_samples if clusters is None else int(clusters.max()) + 1
 
 
 def block_bounds(total: int, size: int) -> Iterator[tuple[int, int]]:

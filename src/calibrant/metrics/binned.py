@@ -1,0 +1,399 @@
+"""Calibration error in bins, of all kinds but the squared one; none is differentiable."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from calibrant._math.arrays import ArrayLike
+from calibrant._math.binning import Binning, binned
+from calibrant._math.checks import check_choice, check_num_bins, check_probs, check_share
+from calibrant._math.shapes import Float
+from calibrant.metrics._common import Average, averaged, check_average, columns, judged_sums
+from calibrant.metrics._events import Vector, one_event, over_events
+from calibrant.metrics.squared_error import debiased_errors
+
+__all__ = [
+    "adaptive_calibration_error",
+    "expected_calibration_error",
+    "maximum_calibration_error",
+    "monotone_num_bins",
+    "over_confidence_error",
+    "sweep_calibration_error",
+    "thresholded_calibration_error",
+    "under_confidence_error",
+]
+
+
+def expected_calibration_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    num_bins: int = 15,
+    binning: Binning = "width",
+    norm: Literal["l1", "l2"] = "l1",
+    debias: bool = False,
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""Expected calibration error: of the top label, or of an event.
+
+    .. math::
+        \mathrm{ECE} = \sum_b \frac{|S_b|}{N} \left| \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right|, \qquad
+        \mathrm{ECE}_2 = \Big( \sum_b \frac{|S_b|}{N} \left( \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right)^2
+        \Big)^{1/2}
+
+    What is judged follows from the shapes. Classes, ``probs (N, C)`` and ``labels (N,)``: the confidence is
+    the largest probability, the outcome whether that class (the lowest among equals) is the true one. An
+    event, both ``(N,)``: the confidence is the probability of label 1, the outcome the label. Several labels
+    per sample, both ``(N, C)``: every column is an event.
+
+    * ``binning="width"``: bins :math:`[0, 1/B], (1/B, 2/B], \dots`, so 0 and 1 each fall in a real bin.
+    * ``binning="mass"``: the sorted confidences are split after the first :math:`\lceil jN/B \rceil`, so the
+      sizes differ by at most one; equal confidences share their mean outcome, so the order of the rows never
+      matters. With weights a bin ends at the first sample with which the cumulative weight reaches
+      :math:`j/B` of the whole (equal confidences in order of weight).
+    * ``binning="mukhoti"``: interpolated quantiles as edges, bins open on the left, as in the code of
+      Mukhoti et al. It loses the samples of lowest confidence (and is 0 where all are equal); for
+      comparison with published numbers only. It takes no weights.
+
+    ``debias=True`` takes off what noise adds. With ``norm="l2"`` the squared gap of each bin is replaced by
+    its unbiased estimate (:func:`~calibrant.metrics.squared_calibration_error`), and the root is taken of the
+    sum, or of 0 where that is negative. With ``norm="l1"``, each gap g is replaced by
+    :math:`2 |g| - E |g + s Z|`, Z standard normal and :math:`s^2` the variance of g by its residuals. If
+    noise s makes as much of g as it made of the true gap, that is the true gap. The sum is at least 0.
+
+    Args:
+        probs: Probabilities in ``[0, 1]``: of the classes ``(N, C)`` (rows that miss one by up to 1e-3 are
+            taken as they are), of an event ``(N,)``, or of several events ``(N, C)``.
+        labels: Classes in ``0..C-1``, shape ``(N,)``; or outcomes in {0, 1} of the shape of ``probs``.
+        num_bins: Number of bins.
+        binning: How confidences are sorted into bins.
+        norm: ``"l1"`` for the weighted mean of the gaps, ``"l2"`` for their weighted root mean square.
+        debias: Whether to take off what noise adds; not for ``binning="mukhoti"``.
+        average: With several labels per sample: ``"macro"`` for the mean over the labels, ``"none"`` for one
+            value per label.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
+
+    Returns:
+        Scalar float64 in ``[0, 1]`` (a fraction, not per cent) on the device of ``probs``; shape ``(C,)`` for
+        ``average="none"``.
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, or an option does not exist.
+
+    Note:
+        Biased upward for small ``N``: a calibrated model does not score 0. ``debias=True`` removes most of
+        that: all of it from the square in ``norm="l2"``; in ``norm="l1"`` a calibrated model keeps 59% of
+        the bias before the sum is cut at 0. Bins without two samples then count as 0. Not differentiable;
+        gradients are cut. O(N C) time, O(N) memory; ``"mass"`` sorts. Sums are float64.
+
+    References:
+        Naeini et al., "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015, eq. (3).
+        Nguyen and O'Connor, "Posterior Calibration and Exploratory Analysis for Natural Language Processing
+        Models", EMNLP 2015 (equal mass). Kumar et al., "Verified Uncertainty Calibration", NeurIPS 2019
+        (:math:`\ell_2`, and debiasing). Roelofs et al., "Mitigating Bias in Calibration Error Estimation",
+        AISTATS 2022 (debiasing compared). Mukhoti et al., "Calibrating Deep Neural Networks using Focal
+        Loss", NeurIPS 2020.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([[0.05, 0.95], [0.0, 1.0]]), torch.tensor([1, 0])
+        >>> round(expected_calibration_error(probs, labels).item(), 3)
+        0.475
+        >>> probs, labels = torch.tensor([0.75, 0.75, 0.75, 0.75, 0.75]), torch.tensor([1, 1, 0, 0, 0])
+        >>> round(expected_calibration_error(probs, labels, norm="l2").item(), 4)
+        0.35
+        >>> round(expected_calibration_error(probs, labels, norm="l2", debias=True).item(), 4)
+        0.25
+    """
+    check_choice("norm", norm, ("l1", "l2"))
+    if not debias:
+        sums = judged_sums(probs, labels, weights, ignore_index, average, num_bins, binning)
+        return averaged(sums.calibration_error(norm), average)
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=True)
+    check_average(average, checked)
+    return averaged(debiased_errors(checked, num_bins, binning, norm), average)
+
+
+def adaptive_calibration_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    num_bins: int = 15,
+    norm: Literal["l1", "l2"] = "l1",
+    debias: bool = False,
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    """Expected calibration error in bins of equal mass (adaptive ECE).
+
+    The same as :func:`expected_calibration_error` with ``binning="mass"``, and so are arguments, value and
+    errors.
+
+    Note:
+        Biased upward for small ``N``, as with bins of equal width. No bin is nearly empty, so no single
+        sample decides much; in exchange the bins depend on the sample. O(N log N) time.
+
+    References:
+        Nguyen and O'Connor, EMNLP 2015 (bins of equal mass). Mukhoti et al., NeurIPS 2020 (the name AdaECE;
+        their code: ``binning="mukhoti"``).
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.2, 0.4, 0.6, 0.8]), torch.tensor([0, 0, 1, 1])
+        >>> round(adaptive_calibration_error(probs, labels, num_bins=2).item(), 6)
+        0.3
+    """
+    return expected_calibration_error(
+        probs,
+        labels,
+        num_bins=num_bins,
+        binning="mass",
+        norm=norm,
+        debias=debias,
+        average=average,
+        weights=weights,
+        ignore_index=ignore_index,
+    )
+
+
+def maximum_calibration_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    num_bins: int = 15,
+    binning: Binning = "width",
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""Largest gap between confidence and accuracy over the bins.
+
+    .. math:: \mathrm{MCE} = \max_b \left| \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right|
+
+    Empty bins count as 0. What is judged, bins, arguments and errors are those of
+    :func:`expected_calibration_error`; the value is in ``[0, 1]``.
+
+    Note:
+        A single sample in a bin of its own decides the value: read it beside the bin counts of
+        :func:`~calibrant.metrics.reliability_table`.
+
+    References:
+        Naeini et al., AAAI 2015, eq. (4).
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.9, 0.9, 0.1]), torch.tensor([1, 0, 0])
+        >>> round(maximum_calibration_error(probs, labels).item(), 6)
+        0.4
+    """
+    sums = judged_sums(probs, labels, weights, ignore_index, average, num_bins, binning)
+    return averaged(sums.calibration_error("max"), average)
+
+
+def over_confidence_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    num_bins: int = 15,
+    binning: Binning = "width",
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""The part of the expected calibration error that comes from bins where confidence exceeds accuracy.
+
+    .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{conf}(S_b) - \mathrm{acc}(S_b) \right)
+
+    Added to :func:`under_confidence_error` it is :func:`expected_calibration_error`, where arguments, errors,
+    bins and what is judged are described; less that, it is the mean confidence minus the accuracy (with
+    ``binning="mukhoti"``: of the samples that are in bins). For an event, probabilities that are too high
+    count here, on whichever side of one half. The value is in ``[0, 1]``.
+
+    Note:
+        Each half is biased upward for small ``N``, by about half as much as the whole.
+
+    References:
+        The terms of Naeini et al., AAAI 2015, eq. (3), by sign. (The "overconfidence error" of Thulasidasan
+        et al., NeurIPS 2019, multiplies each term by the confidence once more.)
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.9, 0.9, 0.3, 0.3]), torch.tensor([1, 0, 0, 1])
+        >>> round(over_confidence_error(probs, labels).item(), 6)
+        0.2
+    """
+    sums = judged_sums(probs, labels, weights, ignore_index, average, num_bins, binning)
+    return averaged(sums.excess_error(1), average)
+
+
+def under_confidence_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    num_bins: int = 15,
+    binning: Binning = "width",
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""The part of the expected calibration error that comes from bins where accuracy exceeds confidence.
+
+    .. math:: \sum_b \frac{|S_b|}{N} \max\left( 0, \mathrm{acc}(S_b) - \mathrm{conf}(S_b) \right)
+
+    The other half of :func:`over_confidence_error`, of the same arguments, by the same bins.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.9, 0.9, 0.3, 0.3]), torch.tensor([1, 0, 0, 1])
+        >>> round(under_confidence_error(probs, labels).item(), 6)
+        0.1
+    """
+    sums = judged_sums(probs, labels, weights, ignore_index, average, num_bins, binning)
+    return averaged(sums.excess_error(-1), average)
+
+
+def sweep_calibration_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    binning: Literal["mass", "width"] = "mass",
+    norm: Literal["l1", "l2"] = "l1",
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""Calibration error with the most bins whose mean outcomes ascend (ECE sweep).
+
+    .. math:: \mathrm{ECE}_{\mathrm{sweep}} = \mathrm{ECE}_{B^*} , \qquad
+              B^* = \max \{ B : \bar y_1 \le \dots \le \bar y_b \text{ in } b \text{ bins for all } b \le B \}
+
+    A better model has outcomes that rise with its confidence; the number of bins is raised from one until
+    noise makes them fall. Empty bins are passed over, and there are never more bins than samples (of positive
+    weight). What is judged, bins, arguments and errors are those of :func:`expected_calibration_error`; the
+    authors recommend ``binning="mass"``. Each of several labels has its own number of bins. A weight of two
+    is not the same as two copies: bins end at whole samples. The value is in
+    ``[0, 1]``.
+
+    Note:
+        Less biased than a fixed number of bins when N is small or large. A model whose outcomes fall with its
+        confidence gets one bin, and with it only the size of its mean residual. The number of bins is
+        :func:`monotone_num_bins`. Time O(N log N) to sort, then in practice less; the first call compiles.
+        Not differentiable.
+
+    References:
+        Roelofs, Cain, Shlens and Mozer, "Mitigating Bias in Calibration Error Estimation", AISTATS 2022.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.2, 0.4, 0.6, 0.8]), torch.tensor([0, 1, 0, 1])
+        >>> round(sweep_calibration_error(probs, labels).item(), 6), monotone_num_bins(probs, labels)
+        (0.2, 2)
+    """
+    check_choice("binning", binning, ("mass", "width"))
+    check_choice("norm", norm, ("l1", "l2"))
+
+    def measure(scores: Vector, outcomes: Vector, mass: Vector | None) -> float:
+        most = _most_bins(scores, outcomes, mass, binning)
+        held = torch.from_numpy(scores), torch.from_numpy(outcomes)
+        own = None if mass is None else torch.from_numpy(mass)
+        return float(binned(*held, num_bins=most, binning=binning, weights=own).calibration_error(norm))
+
+    return over_events(
+        measure, probs, labels, classwise=False, average=average, weights=weights, ignore_index=ignore_index
+    )
+
+
+def monotone_num_bins(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    binning: Literal["mass", "width"] = "mass",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> int:
+    """The number of bins that :func:`sweep_calibration_error` takes; ``probs`` hold classes or one event.
+
+    Arguments and errors are as there, but several labels per sample are refused (pass one column of each:
+    ``probs[:, k], labels[:, k]``).
+
+    Returns:
+        From 1 to the number of samples.
+
+    Example:
+        >>> import torch
+        >>> monotone_num_bins(torch.tensor([0.1, 0.2, 0.7, 0.9]), torch.tensor([0, 0, 1, 1]))
+        4
+    """
+    check_choice("binning", binning, ("mass", "width"))
+    return _most_bins(*one_event(probs, labels, weights, ignore_index), binning)
+
+
+def _most_bins(scores: Vector, outcomes: Vector, weights: Vector | None, binning: str) -> int:
+    from calibrant._math.monotone_bins import monotone_mass_bins, monotone_width_bins  # numba
+
+    return (monotone_mass_bins if binning == "mass" else monotone_width_bins)(scores, outcomes, weights)
+
+
+def thresholded_calibration_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    threshold: float = 0.01,
+    num_bins: int = 15,
+    norm: Literal["l1", "l2"] = "l1",
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""Classwise error in bins of equal mass, of the probabilities that are not negligible (TACE).
+
+    .. math::
+        \mathrm{TACE} = \frac1C \sum_k \sum_b \frac{|S_{b,k}|}{|S_k|}
+        \left| \mathrm{freq}_k(S_{b,k}) - \mathrm{conf}_k(S_{b,k}) \right| ,
+        \qquad S_k = \{ i : p_{ik} \ge t \}
+
+    With many classes most probabilities are close to zero and would fill all bins but the last. Those below
+    the threshold t are left out, and the rest of each class is sorted into bins of equal mass. A class with
+    none left counts as 0. With ``threshold=0`` it is the adaptive calibration error (ACE), equal to
+    :func:`~calibrant.metrics.classwise_calibration_error` with ``binning="mass"``.
+
+    Other arguments and errors are those of :func:`expected_calibration_error`; ``average="none"`` gives one
+    value per class, each in ``[0, 1]``.
+
+    Note:
+        The value depends strongly on the threshold: name it. Nixon et al. weigh the bins of a class equally,
+        which is the same up to one sample per bin. Biased upward for small ``N``. O(N C log N) time.
+
+    References:
+        Nixon et al., "Measuring Calibration in Deep Learning", CVPR Workshops 2019.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([[0.695, 0.3, 0.005], [0.5, 0.5, 0.0]]), torch.tensor([0, 1])
+        >>> [round(e, 4) for e in thresholded_calibration_error(probs, labels, average="none").tolist()]
+        [0.4025, 0.4, 0.0]
+    """
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
+    check_choice("norm", norm, ("l1", "l2"))
+    check_average(average, checked, per_class=True)
+    check_num_bins(num_bins)
+    check_share("threshold", threshold)
+    errors: list[Tensor] = []
+    for column, outcomes in columns(checked):
+        kept = column.to(torch.float64) >= threshold
+        if checked.weights is not None:
+            kept &= checked.weights > 0
+        if not bool(kept.any()):
+            errors.append(column.new_zeros((), dtype=torch.float64))
+            continue
+        mass = None if checked.weights is None else checked.weights[kept]
+        sums = binned(column[kept], outcomes[kept], num_bins=num_bins, binning="mass", weights=mass)
+        errors.append(sums.calibration_error(norm))
+    return averaged(torch.stack(errors), average)
