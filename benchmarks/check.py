@@ -235,7 +235,7 @@ def wide(content: dict[str, Any]) -> Iterator[Held]:
             if "passes" in found[name]:
                 passes = found[name]["passes"]
                 yield Held(
-                    "wide", f"{size}, {work}", f"{passes} passes over the scores", "≤ 13", passes <= 13
+                    "wide", f"{size}, {work}", f"{passes} passes over the scores", "≤ 14", passes <= 14
                 )
 
 

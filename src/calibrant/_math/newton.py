@@ -62,6 +62,7 @@ class Minimum:
     value: float
     slope: float  # largest derivative by a parameter that no bound holds
     steps: int
+    promised: float  # how much lower the next step is expected to lead
 
 
 def minimise_in_box(
@@ -89,7 +90,12 @@ def minimise_in_box(
         if found is None:
             break
         point, here = found
-    return Minimum(point, here.value, _largest(here.gradient, _free(point, here.gradient, low, high)), steps)
+    free = _free(point, here.gradient, low, high)
+    slope = here.gradient[free]
+    promised = (
+        float(slope @ _solve_positive(here.hessian[np.ix_(free, free)], slope)) / 2 if free.any() else 0.0
+    )
+    return Minimum(point, here.value, _largest(here.gradient, free), steps, promised)
 
 
 def _along(

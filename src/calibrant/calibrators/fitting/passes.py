@@ -44,7 +44,9 @@ Found = TypeVar("Found")
 
 _PLACE = 1e-9  # how short the last step in log T must be
 _FLAT = 1e-28  # an inverse temperature at which a class that is ruled out still is
-_COMPARED, _MOST_COMPARED = 1e-4, 8  # derivatives, and looks, after which descents are compared
+_COMPARED = 1e-3  # derivatives in a sample
+_COMPARED_STEPS = 8  # of descents, after which the lowest goes on alone
+_SAFETY = 4.0  # how much more a descent may bring than its next step promises
 _TRIED = 2**18  # entries that tell which of the starts are best
 
 
@@ -141,11 +143,14 @@ def focal_temperature_in_passes(some: Samples) -> Search:
             return by_logarithms(Expansion(value, np.array([by_t, by_gamma]), hessian), gamma)
 
         def pair() -> Solution:
-            to_compare = partial(
-                minimise_in_box, function, low=low, high=high, tolerance=_COMPARED, max_steps=_MOST_COMPARED
-            )
-            ends = _together([partial(to_compare, start) for start in starts])
-            least = minimise_in_box(function, min(ends, key=lambda end: end.value).point, low, high)
+            followed, place = starts, starts[0]
+            for steps in range(2, _COMPARED_STEPS + 1):
+                descent = partial(minimise_in_box, function, low=low, high=high, max_steps=steps)
+                ends = _together([partial(descent, start) for start in followed])
+                least = min(ends, key=lambda end: end.value)
+                place, ends_at = least.point, zip(followed, ends, strict=True)
+                followed = [at for at, end in ends_at if end.value - _SAFETY * end.promised <= least.value]
+            least = minimise_in_box(function, place, low, high)
             return of_descent(minimum_at(least, LOWEST_GAMMA, HIGHEST_GAMMA), math.nan)
 
         simpler, found = _together([partial(temperature, look), pair])
