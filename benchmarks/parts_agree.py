@@ -71,7 +71,7 @@ def measure() -> dict[str, Any]:
 
 def table(found: dict[str, dict[str, float]]) -> str:
     """Markdown: the largest difference of the files, and that of each made-up table."""
-    from calibrant.evaluation.quantities import ROSTER
+    from calibrant.evaluation.quantities import QUANTITIES
 
     made_up = [name for name in found if name not in FILES]
     lines = [f"| quantity | four files | {' | '.join(made_up)} |", "|---|" + "---:|" * (1 + len(made_up))]
@@ -80,13 +80,15 @@ def table(found: dict[str, dict[str, float]]) -> str:
         for key, value in found[name].items():
             columns[0][key] = max(columns[0].get(key, 0.0), value)
     exact: list[str] = []
-    for quantity in ROSTER:
+    for quantity in QUANTITIES:
         values = [each.get(quantity.key) for each in columns]
         if all(value is None or value <= 1e-12 for value in values):
             exact.append(quantity.title)
         else:
             lines.append(f"| {quantity.title} | {' | '.join(map(shown, values))} |")
-    most = [max((each.get(q.key, 0.0) for q in ROSTER if q.title in exact), default=0.0) for each in columns]
+    most = [
+        max((each.get(q.key, 0.0) for q in QUANTITIES if q.title in exact), default=0.0) for each in columns
+    ]
     lines.insert(2, f"| all others | {' | '.join(map(shown, most))} |")
     return "\n".join(lines)
 

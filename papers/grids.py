@@ -13,6 +13,7 @@ from calibrant_lab.sweep.engines.roster import build_engine
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.item import Item, run_name
 from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.store.places import RUNS
 from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.sweep import Watcher, sweep
 
@@ -38,10 +39,21 @@ def finished_runs(grid: Grid, out: Path, *, engine: str = "pool") -> list[RunRes
         raise InputError(
             f"{report.failed} of {report.total} runs have failed; `calibrant runs {out} --failed` shows why."
         )
-    task = grid.task
+    return kept_results(grid, out)
+
+
+def kept_results(grid: Grid, out: Path) -> list[RunResult]:
+    """The results of every finished run of a grid, in its order; none where there is no store.
+
+    A run that recorded less stands in for one that is not done.
+    """
+    if not (out / RUNS).is_dir():
+        return []
+    store, task = Store(out), grid.task
+    items = grid.items(store.fingerprints())
     found = {each.run: each for each in store.results(task=task.name)}
     results: list[RunResult] = []
-    for item in items:  # a run that recorded less stands in for one that is not done
+    for item in items:
         plain = run_name(task, task.unrecorded(item.settings), item.inputs)
         results += [found[name] for name in (item.run, plain) if name in found][:1]
     return results

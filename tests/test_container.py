@@ -18,7 +18,7 @@ def needed() -> set[str]:
         fragment["path"]
         for fragment in project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["fragments"]
     ]
-    sources = [*wheel["packages"], *wheel["force-include"], *project["project"]["license-files"], *read]
+    sources = ["lab", *wheel["packages"], *project["project"]["license-files"], *read]
     return {"pyproject.toml", *(each.partition("/")[0] for each in sources)}
 
 

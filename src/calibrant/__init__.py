@@ -34,7 +34,7 @@ __version__ = "0.2.0"
 
 MOVED = frozenset({"data", "load_recipe", "load_run", "models", "train", "training"})
 """Names that calibrant-lab has now."""
-_fetch, __dir__, _public = declared_exports(__name__, __file__)
+_fetch, _, _public = declared_exports(__name__, __file__)
 __all__ = ["__version__", *_public]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
@@ -42,3 +42,7 @@ def __getattr__(name: str) -> object:
     if name in MOVED:
         raise AttributeError(f"calibrant.{name} is now calibrant_lab.{name}: pip install 'calibrant[lab]'.")
     return _fetch(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -12,8 +11,6 @@ import numpy as np
 import pytest
 
 from command_line import one_line
-
-GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "gate-in-ci.md"
 
 
 @pytest.fixture
@@ -112,20 +109,3 @@ def test_a_missing_file_is_an_error_in_junit(run, boastful, tmp_path) -> None:
     assert error.attrib["message"] == "absent.npz: no such file."
     assert run("check", boastful.name, "--max-ece", "0.9", *files).returncode == 0
     assert "error" not in json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-
-
-def test_the_guide_is_true(run, tmp_path, monkeypatch) -> None:
-    """Its script makes the files, its commands exit as it says and write what it names."""
-    monkeypatch.chdir(tmp_path)
-    text = GUIDE.read_text(encoding="utf-8")
-    (script,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    exec(compile(script, str(GUIDE), "exec"), {})
-    commands = re.findall(r"^\$ calibrant (.*)$", text, flags=re.MULTILINE)
-    assert len(commands) >= 4
-    for command in commands:
-        done = run(*shlex.split(command, comments=True))
-        assert done.returncode == (1 if "exits with 1" in command else 0), (
-            f"{command}\n{done.stdout}{done.stderr}"
-        )
-    assert (tmp_path / "check.json").exists()
-    assert (tmp_path / "check.xml").exists()

@@ -40,7 +40,7 @@ def test_a_baseline_can_be_held_by_such_a_quantity(run, over_confident, tmp_path
     done = run("check", "sharper.npz", "--baseline", over_confident.name, "--baseline-metric", "smooth_ece",
                "--bootstrap", "50")  # fmt: skip
     assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith("FAIL: The kernel-smoothed calibration error (smECE) of 0.")
+    assert done.stdout.startswith("FAIL: The kernel-smoothed calibration error (smECE) is 0.")
 
 
 def test_what_is_always_shown_cannot_be_added(run, over_confident) -> None:

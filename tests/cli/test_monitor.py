@@ -193,6 +193,6 @@ def test_a_stream_without_labels_is_watched_for_drift(tmp_path: Path, header: st
     (tmp_path / "now.csv").write_text(f"{header}\n{rows}")
     code, said = run(tmp_path, "now.csv", "--time", "when", "--baseline", "before.csv")
     assert code == 1
-    assert "ALARM: The distribution of the stated probabilities differs from the baseline" in said
+    assert "ALARM: The distribution of the predicted probabilities differs from the baseline" in said
     assert "most likely since 2026-11-04" in said
     assert "whether they are still right needs labels" in said

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,6 @@ from calibrant_lab.tables import layouts
 from command_line import call, one_line
 from results_by_hand import CIFAR, make_result, sweep, write_store
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "tables.md"
 LOSSES = {"cross-entropy": 0.06, "brier": 0.03, "focal(gamma=1)": 0.05, "focal(gamma=3)": 0.04}
 
 
@@ -26,22 +23,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = [*sweep(LOSSES, seeds=3, **{"data.name": "digits"}), lost]
     write_store(path / "store", results)
     return path
-
-
-def test_the_page_works(folder: Path) -> None:
-    """Every command of the how-to page about a store does what it says, with the page's own layout."""
-    text = PAGE.read_text(encoding="utf-8")
-    (layout,) = re.findall(r"^```toml\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
-    (folder / "layout.toml").write_text(layout, encoding="utf-8")
-    assert tomllib.loads(layout)["compare"] == ["loss"]
-    commands = re.findall(r"^\$ calibrant (table .*?)(?:\s+#.*)?$", text, flags=re.MULTILINE)
-    assert len(commands) == 8
-    for command in commands:
-        arguments = [each.strip('"') for each in re.findall(r'"[^"]*"|\S+', command)]
-        result = call(*arguments, folder=folder)
-        assert result.returncode == 0, f"{command}: {result.stderr}"
-    assert r"\toprule" in (folder / "table.tex").read_text(encoding="utf-8")
-    assert (folder / "sweep.svg").stat().st_size > 5000
 
 
 def test_what_is_printed_is_what_the_store_holds(folder: Path) -> None:

@@ -227,4 +227,4 @@ def test_engines_are_for_tables_of_parquet(tmp_path) -> None:
     assert done.returncode == 0
     assert "read part by part" in json.loads(done.stdout)["notes"][0]
     wrong = call("check", "p.parquet", "--max-ece", "0.5", "--engine", "submitit", folder=tmp_path)
-    assert "serial, pool or ray" in wrong.stderr
+    assert "Choose 'serial', 'pool' or 'ray'" in wrong.stderr

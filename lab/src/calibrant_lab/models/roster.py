@@ -43,7 +43,7 @@ def available() -> tuple[str, ...]:
 
     Example:
         >>> available()[:3]
-        ('mlp', 'cnn', 'resnet')
+        ('mlp', 'cnn', 'strided-cnn')
     """
     return tuple(MODELS)
 

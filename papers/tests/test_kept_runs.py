@@ -12,7 +12,7 @@ from calibrant_lab.sweep.kept_runs import KeptRun, content_of, keep, made_by, ru
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
 from calibrant_lab.sweep.tasks.task import RESULT, Outcome, Settings, Task, Tell
-from papers.study_runs import kept_results, size_of
+from papers.grids import kept_results
 
 
 class Drawn(Task):
@@ -59,7 +59,6 @@ def test_of_two_runs_the_new_one_counts_unless_it_recorded_less() -> None:
 def test_a_run_that_recorded_less_stands_in(tmp_path: Path) -> None:
     """Until the grid's own run is done; the other way round it does not."""
     fuller = grid([0, 1], recorded=True)
-    assert size_of(fuller) == {"wanted": 2, "seeds": 2}
     assert kept_results(fuller, tmp_path / "nothing") == []
     store = Store(tmp_path)
     sweep(grid([0], recorded=False).items(), store, Serial())
