@@ -36,7 +36,7 @@ def test_the_build_has_its_sources() -> None:
     )
     assert needed() <= copied
     assert needed() <= let_through
-    assert {"src", "recipes"} <= needed()
+    assert {"src", "lab"} <= needed()
 
 
 def test_the_image_runs_any_command() -> None:
