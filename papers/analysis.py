@@ -14,15 +14,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import pandas as pd
 from scipy import stats
 
 from calibrant._math.errors import InputError
+from calibrant._math.means import LEVEL as LEVEL
+from calibrant._math.means import mean_of, plus_minus
 from calibrant_lab.sweep.kept_runs import runs_in
 
 HERE = Path(__file__).parent
-LEVEL = 0.95
 Frames: TypeAlias = Mapping[str, pd.DataFrame]
 Tables: TypeAlias = Mapping[str, pd.DataFrame]
 PAPERS: Mapping[str, str] = {
@@ -72,13 +72,8 @@ def mean_ci(values: Iterable[float]) -> tuple[float, float]:
         >>> mean, round(half, 3)
         (2.0, 2.484)
     """
-    found = np.asarray(list(values), dtype=float)
-    n = len(found)
-    centre = math.fsum(found) / n
-    if n < 2:
-        return centre, math.nan
-    deviation = math.sqrt(math.fsum((found - centre) ** 2) / (n - 1))
-    return centre, float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * deviation / math.sqrt(n)
+    found = mean_of(list(values))
+    return found.value, math.nan if found.half_width is None else found.half_width
 
 
 def pm(values: Iterable[float], *, digits: int = 2, scale: float = 100, signed: bool = False) -> str:
@@ -88,9 +83,7 @@ def pm(values: Iterable[float], *, digits: int = 2, scale: float = 100, signed: 
         >>> pm([0.01, 0.02, 0.03], digits=1)
         '2.0 ± 2.5'
     """
-    mean, half = mean_ci(values)
-    spread = "" if math.isnan(half) else f" ± {scale * half:.{digits}f}"
-    return f"{scale * mean:{'+' if signed else ''}z.{digits}f}{spread}"
+    return plus_minus(mean_of(list(values)), digits, scale, signed=signed)
 
 
 def pivot(
