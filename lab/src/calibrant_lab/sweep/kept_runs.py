@@ -120,7 +120,7 @@ def read_runs(path: Path) -> list[KeptRun]:
         return runs_in(content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
-            f"{path}: not the results file of a study with runs, as docs/results/sst.json is one."
+            f"{path}: not the results file of a study with runs, as papers/sst/results.json is one."
         ) from error
 
 
