@@ -27,7 +27,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
 from calibrant._math.text_form import named
 from calibrant_lab.sweep.kept_runs import content_of, keep, runs_in, united
-from papers.analysis import HERE, adjusted, content, filled, verdicts
+from papers.analysis import HERE, Frames, adjusted, content, filled, verdicts
 
 DIGITS = 6
 """Digits of the numbers in ``results.json`` that count."""
@@ -76,30 +76,32 @@ def rows_of(name: str, results: Any = None) -> pd.DataFrame:
 
 def page_text(name: str, results: Any = None) -> str:
     """The page of a study, filled from its results."""
-    module = study(name)
-    frames = module.frames(content(name) if results is None else results)
+    return _page(name, study(name).frames(content(name) if results is None else results))
+
+
+def _page(name: str, frames: Frames) -> str:
     text = (HERE / name / "page.md").read_text(encoding="utf-8")
-    return filled(text, module.tables(frames), verdicts(name, frames))
+    return filled(text, study(name).tables(frames), verdicts(name, frames))
 
 
 def write(name: str, folder: Path, results: Mapping[str, Any] | None = None) -> list[Path]:
     """Write a study's page and figures into a folder, and its results if they are new."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = [folder / "page.md"]
-    write_text(written[0], page_text(name, results))
+    module, found = study(name), content(name) if results is None else results
+    frames, written = module.frames(found), [folder / "page.md"]
+    write_text(written[0], _page(name, frames))
     if results is not None:
         written.append(folder / "results.json")
         write_text(written[1], compact(results))
-    module = study(name)
     if hasattr(module, "packaged") and folder == HERE / name:
-        for path, told in module.packaged(results or content(name)).items():
+        for path, told in module.packaged(found).items():
             write_text(path, json.dumps(told, indent=1) + "\n")
             written.append(path)
     if hasattr(module, "figures"):
         from calibrant.reports.figures.drawing import drawing_style, save_figure
 
         with drawing_style():
-            for file, figure in module.figures(module.frames(results or content(name))).items():
+            for file, figure in module.figures(frames).items():
                 save_figure(figure, folder / file)
                 written.append(folder / file)
     return written

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import pandas as pd
 import pytest
 
 from papers import studies
-from papers.analysis import CODE, HERE, SLOT, content, judge, read_claims, strange_numbers, verdicts
+from papers.analysis import CODE, HERE, SLOT, Frames, content, judge, read_claims, strange_numbers, verdicts
 
 MOST_WORDS = 600
 each_study = pytest.mark.parametrize("name", studies.names())
+
+
+@functools.cache
+def frames_of(name: str) -> Frames:
+    """The frames of a study, made once for all laws."""
+    return studies.study(name).frames(content(name))
+
+
+@functools.cache
+def rows_of(name: str) -> pd.DataFrame:
+    """The tests of its claims."""
+    return verdicts(name, frames_of(name))
 
 
 @each_study
@@ -23,9 +36,8 @@ def test_page_is_that_of_its_results(name: str) -> None:
 @each_study
 def test_numbers_in_prose_are_those_of_the_tables(name: str) -> None:
     """Every decimal number of the prose stands in a table of the study, or in its claims."""
-    page, module = (HERE / name / "page.md").read_text(encoding="utf-8"), studies.study(name)
-    frames = module.frames(content(name))
-    assert strange_numbers(page, module.tables(frames), verdicts(name, frames)) == []
+    page = (HERE / name / "page.md").read_text(encoding="utf-8")
+    assert strange_numbers(page, studies.study(name).tables(frames_of(name)), rows_of(name)) == []
 
 
 @each_study
@@ -56,7 +68,7 @@ def test_figures_are_there(name: str) -> None:
 @each_study
 def test_a_claim_turns_with_its_results(name: str) -> None:
     """Where every value has the other sign, what held below or above zero fails, and the reverse."""
-    frames = studies.study(name).frames(content(name))
+    frames = frames_of(name)
     turned = {"holds": "does not hold", "does not hold": "holds", "undecided": "undecided"}
     for claim in read_claims(name):
         if claim.get("than", 0) == 0 and claim["expect"] != "within" and "all_of" not in claim:
@@ -69,7 +81,7 @@ def test_a_claim_turns_with_its_results(name: str) -> None:
 @each_study
 def test_decided_means_below_the_level(name: str) -> None:
     """A verdict that is decided has p below 0.05, and every p is one."""
-    rows = studies.rows_of(name)
+    rows = rows_of(name)
     if len(rows):
         assert rows.p.dropna().between(0, 1).all()
         assert (rows.p[rows.verdict.ne("undecided")] < 0.05).all()
