@@ -10,7 +10,7 @@ from typing import Any
 
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import QUANTITIES, find
-from calibrant.evaluation.quantity import EVENT, Kind, Quantity
+from calibrant.evaluation.quantity import EVENT, Kind
 from calibrant.evaluation.result import Coverage, Coverages
 
 FILE = Path(__file__).with_name("measured_coverage.json")
@@ -32,12 +32,6 @@ def coverage_of(procedure: Procedure, keys: Iterable[str]) -> Coverages | None:
         values=_of(found["values"], wanted),
         changes=_of(found["changes"], wanted),
     )
-
-
-def change_of(quantity: Quantity, procedure: Procedure) -> Coverage | None:
-    """Measured coverage of intervals of a difference."""
-    found = coverage_of(procedure, (quantity.key,))
-    return None if found is None else found.changes.get(quantity.key)
 
 
 def _of(measured: Mapping[str, Any], wanted: Mapping[str, str | None]) -> dict[str, Coverage]:
