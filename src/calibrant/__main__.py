@@ -18,6 +18,9 @@ def start() -> None:
     except KeyboardInterrupt:
         sys.stderr.write(f"{STOPPED}\n")
         sys.exit(130)
+    except MemoryError:
+        sys.stderr.write("calibrant: there is too little memory to start; free some or raise its limit.\n")
+        sys.exit(2)
 
 
 if __name__ == "__main__":
