@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pandas as pd
+from matplotlib.axes import Axes
 from scipy import stats
 
 from calibrant._math.errors import InputError
@@ -52,8 +53,16 @@ NUMERIC = re.compile(r"[-+±]?\d|–")
 
 
 def content(study: str) -> Any:
-    """The results of a study, as its ``results.json`` holds them."""
-    return json.loads((HERE / study / "results.json").read_text(encoding="utf-8"))
+    """The results of a study, as its ``results.json`` holds them.
+
+    Raises:
+        InputError: If the file is damaged.
+    """
+    path = HERE / study / "results.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is no whole results file; restore it, or make it anew.") from error
 
 
 def flat_runs(results: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -115,6 +124,61 @@ def ordered(frame: pd.DataFrame, column: str, titles: Mapping[Any, str]) -> pd.D
     known = [title for name, title in titles.items() if name in set(found[column])]
     found[column] = pd.Categorical(found[column].map(dict(titles)), list(dict.fromkeys(known)), ordered=True)
     return found
+
+
+def beside(frame: pd.DataFrame, others: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """For each row of a frame the row of ``others`` with the same keys; NaN where there is none."""
+    found = others.set_index(list(keys)).reindex(pd.MultiIndex.from_frame(frame[list(keys)]))
+    return found.set_index(frame.index)
+
+
+def relative(frame: pd.DataFrame, keys: Sequence[str], column: str = "value") -> pd.DataFrame:
+    """By what share a column is above that of cross-entropy with the same keys.
+
+    Example:
+        >>> frame = pd.DataFrame({"loss": ["cross-entropy", "b"], "way": "sum", "seed": 0, "ece": [0.1, 0.11]})
+        >>> round(float(relative(frame, ["way", "seed"], "ece").value.iloc[1]), 3)
+        0.1
+    """
+    theirs = beside(frame, frame[frame.loss == "cross-entropy"], keys)
+    return frame.assign(value=frame[column] / theirs[column] - 1)
+
+
+def less(frame: pd.DataFrame, first: str, others: Iterable[str], by: Sequence[str]) -> pd.DataFrame:
+    """The values of a loss less those of each other one, for a claim that it has the least of all."""
+    return pd.concat(
+        difference(frame, "value", "loss", first, other, by=by).assign(other=other) for other in others
+    )
+
+
+def reaching(
+    frame: pd.DataFrame, by: str | Sequence[str], value: str, span: tuple[float, float]
+) -> dict[Any, bool]:
+    """Of each group, whether the interval of its mean reaches into a span."""
+    means = frame.groupby(by, observed=True)[value].apply(mean_ci)
+    return {key: mean + half >= span[0] and mean - half <= span[1] for key, (mean, half) in means.items()}
+
+
+def draw_means(
+    ax: Axes,
+    frame: pd.DataFrame,
+    column: str,
+    names: Sequence[str],
+    label: str,
+    colour: str,
+    mark: str,
+    *,
+    value: str = "value",
+    scale: float = 100,
+) -> None:
+    """Means over seeds with intervals, a row for each of the names that a column may have, from above."""
+    for name, rows in frame.groupby(column, observed=True):
+        mean, half = mean_ci(scale * rows[value])
+        place = len(names) - names.index(str(name))
+        ax.errorbar(mean, place, xerr=half, fmt=mark, color=colour, markersize=4, linewidth=1)
+    ax.plot([], [], mark, color=colour, label=label)
+    ax.set_yticks(range(len(names), 0, -1), names)
+    ax.grid(axis="x", alpha=0.3)
 
 
 # ------------------------------------------------------------------------------------------- tests
@@ -379,9 +443,7 @@ def strange_numbers(page: str, tables: Tables, rows: pd.DataFrame) -> list[str]:
         >>> strange_numbers("It is 1.5, not 2.5.", {"t": pd.DataFrame({"a": ["1.5 ± 0.2"]})}, pd.DataFrame())
         ['2.5']
     """
-    prose = re.sub(
-        r"```.*?```|`[^`]*`|\]\([^)]*\)|<details>.*?</details>", "", SLOT.sub("", page), flags=re.DOTALL
-    )
+    prose = CODE.sub("", SLOT.sub("", page))
     known = set()
     for table in [*tables.values(), *([claims_table(rows)] if len(rows) else [])]:
         known |= set(NUMBER.findall(markdown(table)))

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from calibrant_lab.sweep.published import facts
-from papers.analysis import difference
+from papers.analysis import ordered
 
 AS_TRAINED, WITH_T = "as trained", "with T"
 CHOSEN: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -34,39 +34,28 @@ METHODS: Mapping[str, str] = {
 """Titles of losses by what the files of printed numbers call them."""
 
 
-def errors(runs: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> pd.DataFrame:
-    """Both errors of each run as trained, and with the temperature that each chose."""
-    names = list(keys)
-    return pd.DataFrame(
-        {
-            **{name: run[name] for name in names},
-            "metric": metric,
-            "stage": stage,
-            "value": run["stages"][of][column],
-        }
+def frames_of(
+    runs: Sequence[Mapping[str, Any]],
+    keys: Sequence[str],
+    titles: Mapping[str, str],
+    more: Sequence[str] = (),
+) -> dict[str, pd.DataFrame]:
+    """``judged`` by stage; ``errors`` as trained and with the temperature that each chose; ``fitted`` with ``more`` of a run.
+    """
+
+    def of(run: Mapping[str, Any], *others: str) -> dict[str, Any]:
+        return {name: run[name] for name in (*keys, *others)}
+
+    judged = ({**of(run), "stage": stage, **found} for run in runs for stage, found in run["stages"].items())
+    errors = (
+        {**of(run), "metric": metric, "stage": stage, "value": run["stages"][where][column]}
         for run in runs
         for metric, stages in CHOSEN.items()
-        for stage, (of, column) in stages.items()
+        for stage, (where, column) in stages.items()
     )
-
-
-def relative(frame: pd.DataFrame, keys: list[str], column: str, reference: str) -> pd.DataFrame:
-    """What share a column is above that of the reference loss, with the same keys.
-
-    Example:
-        >>> frame = pd.DataFrame({"loss": ["a", "b"], "seed": [0, 0], "error": [0.1, 0.11]})
-        >>> round(float(relative(frame, ["seed"], "error", "a").value.iloc[1]), 3)
-        0.1
-    """
-    base = frame.loc[frame.loss == reference].set_index(keys)[[column]].set_axis(["base"], axis=1)
-    return frame.join(base, on=keys).assign(value=lambda found: found[column] / found.base - 1)
-
-
-def less(frame: pd.DataFrame, first: str, others: Iterable[str], by: Sequence[str]) -> pd.DataFrame:
-    """The values of a loss less those of each other one, for a claim that it has the least of all."""
-    return pd.concat(
-        difference(frame, "value", "loss", first, other, by=by).assign(other=other) for other in others
-    )
+    fitted = ({**of(run, *more), **run["parameters"]} for run in runs)
+    found = {"judged": judged, "errors": errors, "fitted": fitted}
+    return {name: ordered(pd.DataFrame(rows), "loss", titles) for name, rows in found.items()}
 
 
 def printed(paper: str, dataset: str) -> pd.DataFrame:

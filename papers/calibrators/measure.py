@@ -6,7 +6,6 @@ A calibrator is fitted on either half of a file's samples and judged on the othe
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -32,8 +31,8 @@ from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, fit_q
 from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 from papers.calibrators.resamples import Resamples, losses_of
-from papers.prediction_files import ENDINGS, prediction_files
-from papers.records import Records
+from papers.prediction_files import ENDINGS, data_folder, prediction_files
+from papers.runs import Records
 
 AS_THEY_CAME = "uncalibrated"
 PLAIN, FOCAL = "temperature", "focal-temperature"
@@ -63,14 +62,14 @@ MOST_CLASSES = {"dirichlet": 50}
 """With more a fit takes minutes."""
 
 
-def measure(folder: Path, data: str = "") -> dict[str, Any]:
-    """The results of all files below ``data`` (default: ``CALIBRANT_DATA``); a record of each in ``folder``.
+def measure(folder: Path) -> dict[str, Any]:
+    """The results of all files in the folder of ``CALIBRANT_DATA``; a record of each in ``folder``.
 
     Raises:
         InputError: If there is no file of predictions.
     """
     records, left_out = Records(folder / "calibrators.jsonl"), dict[str, str]()
-    source = Path(data or os.environ.get("CALIBRANT_DATA", ""))
+    source = data_folder()
     judged: list[Any] = []
     tried: dict[str, Any] = {}
     with threads_for(0):

@@ -8,18 +8,15 @@ fourteen findings of ChestX-ray14.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from calibrant_lab.sweep.published import facts
 from papers.analysis import Frames, Tables, flat_runs, ordered
-from papers.chest_x_rays.measure import SHOWN
 from papers.chest_x_rays.measure import also as also
 from papers.chest_x_rays.measure import keep as keep
 
-GRID = Path(__file__).with_name("grid.toml")
 DIGITS = 8
 LOSSES = {
     "cross-entropy": "cross-entropy",
@@ -45,10 +42,9 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """What a repair does to each network on the page, and each label beside the printed numbers."""
-    judged = found["judged"].set_index(["loss", "stage"]).filter([*SHOWN, "auroc"]).map(_cell)
+    """What a repair does to each network, and each label beside the printed numbers."""
     means = _means(found["labels"])
-    wide = judged.unstack("stage")
+    wide = found["judged"].set_index(["loss", "stage"])[["ece", "nll", "auroc"]].map(_cell).unstack("stage")
     short = pd.DataFrame(
         {
             "ECE, as trained": wide["ece", "as trained"],
@@ -59,11 +55,7 @@ def tables(found: Frames) -> Tables:
         }
     )
     short.loc["public predictions, mean"] = [means["before"], means["after"], "–", "–", means["auroc"]]
-    return {
-        "short": short.rename_axis("network"),
-        "judged": judged,
-        "labels": _labels(found["labels"], means),
-    }
+    return {"short": short.rename_axis("network"), "labels": _labels(found["labels"], means)}
 
 
 def _labels(labels: pd.DataFrame, means: Mapping[str, str]) -> pd.DataFrame:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,11 @@ from matplotlib.figure import Figure
 from calibrant.predictions import load_predictions
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.result import RunResult
-from papers.analysis import Frames, Tables, flat_runs, ordered, pivot
+from papers.analysis import Frames, Tables, beside, flat_runs, ordered, pivot, relative
 from papers.gammas.measure import fits_of
 from papers.shift.measure import by_severity
 from papers.texts.measure import judged
 
-GRID = Path(__file__).with_name("grid.toml")
 CE, FOCAL = "cross-entropy", "focal, γ = 3"
 NO_DECAY = "no weight decay"
 LOSSES = {
@@ -156,7 +154,6 @@ def _derived(of: Frames) -> dict[str, pd.DataFrame]:
     chosen_so = authors[adaptive & (authors.stage != "with T")].replace({"with T by AdaECE": "with T"})
     authors = pd.concat([authors[~adaptive], chosen_so])
     error = authors.query("metric == 'error' and stage == 'as trained'")
-    plain = error[error.loss == CE].set_index("seed").value
     chosen = grids.query("method == 'temperature'")
     wide = chosen.pivot_table("value", ["judged", "loss", "seed"], "chosen", observed=True).reset_index()
     gain = 1 - np.where(wide.judged == "nll", wide.nll / wide.adaptive_ece, wide.adaptive_ece / wide.nll)
@@ -171,7 +168,7 @@ def _derived(of: Frames) -> dict[str, pd.DataFrame]:
     sides = fits[least > SEPARATED]
     return {
         "authors": authors,
-        "relative": error.assign(value=error.value / error.seed.map(plain) - 1),
+        "relative": relative(error, ["stage", "seed"]),
         "gains": gains.assign(value=gains.value - gains.judged.map({"nll": 0.01, "adaptive_ece": 0.2})),
         "equal": equal,
         "sides": sides,
@@ -182,34 +179,24 @@ def _derived(of: Frames) -> dict[str, pd.DataFrame]:
 def _maps(fits: pd.DataFrame, sides: pd.DataFrame) -> pd.DataFrame:
     """Focal loss's temperatures relative to cross-entropy's times the closest one, and log ratios."""
     both = fits.query("way in ['sum', 'mean']").assign(train_T=sides.train_T)
-    plain = both[both.loss == CE].set_index(["way", "seed"])
     focal = both[both.loss.isin([f"focal, γ = {gamma}" for gamma in CLOSEST])]
-    base = plain.reindex(pd.MultiIndex.from_frame(focal[["way", "seed"]])).set_index(focal.index)
+    base = beside(focal, both[both.loss == CE], ["way", "seed"])
     closest = focal.loss.astype(str).str[-1].astype(int).map(CLOSEST)
     shares = {
         "new images": focal["T"] / (base["T"] * closest),
         "training images": focal.train_T / (base.train_T * closest),
         "log ratio": np.log(focal["T"] / focal.train_T) / np.log(base["T"] / base.train_T),
     }
-    return pd.concat(focal.assign(what=what, value=share - 1) for what, share in shares.items()).dropna(
-        subset="value"
-    )
+    found = pd.concat(focal.assign(what=what, value=share - 1) for what, share in shares.items())
+    return found.dropna(subset="value")
 
 
 def tables(of: Frames) -> Tables:
-    """What either reduction leaves, on the page; the rest for whoever asks."""
-    plain = of["errors"].query("stage == 'as trained'")
-    share, nll = plain[plain.metric != "NLL"], plain[plain.metric == "NLL"]
-    both = "way in ['sum', 'mean']"
+    """What either reduction leaves, and AUROCs of foreign images."""
+    foreign = of["foreign"].query("way in ['sum', 'mean']")
     return {
         "short": pd.concat([_short(of, way) for way in ("sum", "mean")], axis=1, keys=["sum:", "mean:"]),
-        "as trained": pivot(share.query(both), ["way", "loss"], ["metric"], "value"),
-        "NLL": pivot(nll.query(both), ["way", "loss"], [], "value", digits=3, scale=1),
-        "ECE by way": pivot(share.query("metric == 'ECE'"), ["loss"], ["way"], "value"),
-        "T by way": pivot(of["fits"], ["loss"], ["way"], "T", scale=1),
-        "foreign": pivot(of["foreign"].query(both), ["way", "loss"], ["set", "stage"], "value", digits=1),
-        "people": pivot(of["fits"].query(both), ["way", "loss"], [], "people", digits=4, scale=1),
-        "more errors": pivot(of["relative"], ["loss"], [], "value", digits=1, signed=True),
+        "foreign": pivot(foreign, ["way", "loss"], ["set", "stage"], "value", digits=1),
     }
 
 

@@ -178,34 +178,11 @@ def shown(frame: pd.DataFrame, column: str = "value") -> list[str]:
 
 
 def tables(found: Frames) -> Tables:
-    """Errors on the page, and delays; every cell for whoever asks."""
-    cells, changes = found["cells"], found["changes"]
-    digits = {
-        **dict.fromkeys(("above", "below"), 3),
-        **dict.fromkeys(("width", "found", "without_chance", "truth"), 4),
-    }
-    told = cells[["error", "K", "n", "source", "sets"]].assign(coverage=shown(cells, "covered"))
-    scales = _pooled(cells, "error", "scale", value="covered")
-    centred = _pooled(cells, "error", "scale", value="centred", sets="centred_sets").assign(
-        error=lambda of: of.error + ", centred"
-    )
-    scales = pd.concat([scales, centred])
+    """Errors, delays, and false alarms of the monitor."""
     return {
         "short": _short(found),
         "delays": _delays(found["delays"]),
         "monitor": found["streams"][["alarm", "value"]].round(3).set_index("alarm"),
-        "cells": told.assign(**{name: cells[name].map(f"{{:.{d}f}}".format) for name, d in digits.items()}),
-        "scales": scales.assign(coverage=shown(scales)).pivot(
-            index="error", columns="scale", values="coverage"
-        ),
-        "alarms": found["alarms"][["who", "K", "n", "source"]].assign(share=shown(found["alarms"])),
-        "changes": changes[["error", "K", "n", "s", "sets"]].assign(
-            coverage=shown(changes, "covered"),
-            width=changes.width.map("{:.4f}".format),
-            found=changes.found.map("{:+z.4f}".format),
-            truth=changes.truth.map("{:+z.4f}".format),
-            clear=changes.clear.map("{:.2f}".format),
-        ),
     }
 
 

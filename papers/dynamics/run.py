@@ -8,7 +8,6 @@ batch, and followed epoch by epoch on held-out images; the rate drops after epoc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,8 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures import GREY, series
 from calibrant_lab.sweep.result import RunResult
-from papers.analysis import Frames, Tables, flat_runs, mean_ci, ordered, pivot
+from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, ordered, pivot, relative
 
-GRID = Path(__file__).with_name("grid.toml")
 CE = "cross-entropy"
 LOSSES = {
     CE: CE,
@@ -87,14 +85,14 @@ def frames(results: Mapping[str, Any]) -> Frames:
     found = pd.concat(
         values.rename("value").reset_index().assign(what=what) for what, values in _found(wide).items()
     )
-    error = found[found.what == "error"]
-    norms = found[found.what.isin([BEFORE, END])]
+    norms = found[found.what.isin([BEFORE, END])].reset_index()
+    plain = beside(norms, norms[norms.loss == CE], ["way", "seed", "what"]).value
     sides = norms.what.map({BEFORE: 1, END: -1})
     return {
         "courses": tidy,
         "found": found,
-        "relative": error.assign(value=error.value / _plain(error) - 1),
-        "norms": norms.assign(value=sides * (norms.value - _plain(norms))),
+        "relative": relative(found[found.what == "error"], ["way", "seed"]),
+        "norms": norms.assign(value=sides * (norms.value - plain)),
     }
 
 
@@ -132,37 +130,20 @@ def _found(at: Mapping[tuple[str, int], pd.Series]) -> dict[str, pd.Series]:
     }
 
 
-def _plain(frame: pd.DataFrame) -> np.ndarray:
-    """Cross-entropy's values, of the same way, seed and thing."""
-    keys = ["way", "seed", "what"]
-    plain = frame[frame.loss == CE].set_index(keys).value
-    return plain.reindex(pd.MultiIndex.from_frame(frame[keys])).to_numpy()
-
-
 def tables(of: Frames) -> Tables:
-    """Rises and ends on the page; the rest for whoever asks."""
+    """Rises and ends."""
     found = ordered(of["found"], "way", {"sum": "sum", "mean": "mean"})
 
     def table(names: Mapping[str, str], **form: Any) -> pd.DataFrame:
-        parts = {title: found[found.what == name] for name, title in names.items()}
-        return pd.concat(
-            {title: pivot(part, ["way", "loss"], [], "value", **form).value for title, part in parts.items()},
-            axis=1,
-        )
+        named = ordered(found, "what", names)
+        return pivot(named, ["way", "loss"], ["what"], "value", **form)
 
     nats = {"digits": 3, "scale": 1}
     rise = table({"nll_incorrect, rise": "NLL, wrong: rise"}, **nats)
     ece = table({"ece, rise": "ECE: rise", "ece": "ECE"})
     ends = table({"entropy_incorrect": "entropy, wrong"}, **nats)
     norms = table({BEFORE: BEFORE, END: END}, **nats)
-    nll = {f"{name}, rise": f"{name}: rise" for name in ("nll", "nll_correct")}
-    return {
-        "short": pd.concat([rise, ece, ends, norms], axis=1),
-        "ends": table({name: name for name in ("error", "p_true_correct", "p_true_incorrect")}),
-        "nll": table({**nll, "nll": "NLL", "entropy_correct": "entropy, right"}, **nats),
-        "gradients": table({"gradients late": "gradients late"}, **nats),
-        "more errors": pivot(of["relative"], ["way", "loss"], [], "value", digits=1, signed=True),
-    }
+    return {"short": pd.concat([rise, ece, ends, norms], axis=1)}
 
 
 def figures(of: Frames) -> dict[str, Figure]:

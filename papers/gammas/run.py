@@ -10,7 +10,6 @@ scales networks by a temperature, and by a temperature with an exponent (focal t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,8 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import GREY, series
 from calibrant_lab.sweep.result import RunResult
-from papers.analysis import Frames, Tables, flat_runs, mean_ci, ordered, pivot
+from papers.analysis import Frames, Tables, beside, flat_runs, ordered, pivot, reaching
 
-GRID = Path(__file__).with_name("grid.toml")
 CE = "cross-entropy"
 LOSSES = {
     CE: CE,
@@ -32,6 +30,7 @@ LOSSES = {
 CLOSEST = {1: 0.799353, 2: 0.664105, 3: 0.571885, 5: 0.453179}
 """The temperature closest to the map of an exponent, by `calibrant.theory` for ten classes."""
 FOCAL = {f"focal, γ = {gamma}": closest for gamma, closest in CLOSEST.items()}
+CRITERIA = ("nll", "adaptive_ece")
 SPAN = (1.5, 3.0)
 """Cross-entropy's temperatures against which section 2 of the paper holds focal loss's."""
 SEPARATED = 0.01
@@ -51,23 +50,10 @@ def frames(results: Mapping[str, Any]) -> Frames:
     """``scaled`` by method and criterion, ``gains``, ``sides`` of runs, ``relative`` numbers."""
     runs = flat_runs(results)
     scaled = pd.DataFrame(
-        {
-            "loss": run["loss"],
-            "seed": run["seed"],
-            "error": run["error"],
-            "method": method,
-            "by": by,
-            **run[key],
-        }
+        {**{name: run[name] for name in ("loss", "seed", "error")}, "method": method, "by": by, **run[key]}
         for run in runs
         if "before" in run
-        for key in (
-            "before",
-            "temperature-nll",
-            "focal-nll",
-            "temperature-adaptive_ece",
-            "focal-adaptive_ece",
-        )
+        for key in ("before", *(f"{method}-{by}" for by in CRITERIA for method in ("temperature", "focal")))
         for method, _, by in [key.partition("-")]
     )
     scaled = ordered(scaled, "loss", LOSSES)
@@ -81,11 +67,10 @@ def _gains(scaled: pd.DataFrame) -> pd.DataFrame:
     The other temperature is chosen by the other criterion.
     """
     wide = scaled[scaled.method == "temperature"].pivot(index=["seed", "loss"], columns="by")
-    criteria = ("nll", "adaptive_ece")
-    shares = [1 - wide[name, name] / wide[name, other] for name, other in (criteria, criteria[::-1])]
+    shares = [1 - wide[name, name] / wide[name, other] for name, other in (CRITERIA, CRITERIA[::-1])]
     return pd.concat(
         share.groupby("seed").mean().rename("value").reset_index().assign(criterion=name)
-        for share, name in zip(shares, criteria, strict=True)
+        for share, name in zip(shares, CRITERIA, strict=True)
     )
 
 
@@ -105,10 +90,7 @@ def _sides(runs: list[dict[str, Any]]) -> pd.DataFrame:
     found = found[found.loss.isin([CE, *FOCAL])]
     lowest = found.groupby(["images", "loss"], observed=True)["temperature, train"].transform("min")
     logs = {part: np.log(found[f"temperature, {part}"].clip(lower=LOWEST)) for part in ("train", "new")}
-    plain = found[found.loss == CE].groupby("images")["temperature, new"].apply(mean_ci)
-    usual = {
-        images: mean + half >= SPAN[0] and mean - half <= SPAN[1] for images, (mean, half) in plain.items()
-    }
+    usual = reaching(found[found.loss == CE], "images", "temperature, new", SPAN)
     return found.assign(
         errs=lowest > SEPARATED,
         usual=found.images.map(usual),
@@ -120,9 +102,8 @@ def _sides(runs: list[dict[str, Any]]) -> pd.DataFrame:
 
 def _relative(sides: pd.DataFrame) -> pd.DataFrame:
     """By what share focal loss's numbers exceed cross-entropy's, temperatures that times the closest one."""
-    plain = sides[sides.loss == CE].set_index(["images", "seed"])
     focal = sides[sides.loss.isin(FOCAL)]
-    theirs = plain.reindex(pd.MultiIndex.from_frame(focal[["images", "seed"]])).set_index(focal.index)
+    theirs = beside(focal, sides[sides.loss == CE], ["images", "seed"])
     closest = focal.loss.map(FOCAL).astype(float)
     quantities = {
         "growth": focal.growth / theirs.growth - 1,
@@ -136,8 +117,8 @@ def _relative(sides: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """Table 1 on the page; the rest for whoever asks."""
-    scaled, sides = found["scaled"], found["sides"]
+    """Table 1, gains of each criterion, and temperatures on new images."""
+    scaled = found["scaled"]
     number = {"digits": 3, "scale": 1}
     heads = {
         "nll": {"temperature": "NLL, T", "focal": "NLL, focal T"},
@@ -148,31 +129,10 @@ def tables(found: Frames) -> Tables:
     for name, titles in heads.items():
         own = pivot(after[after.by == name], ["loss"], ["method"], name, **(number if name == "nll" else {}))
         short = short.join(own[list(titles)].set_axis(list(titles.values()), axis=1))
-    shares = found["relative"].assign(share=lambda rows: (1 + rows.value) * rows.closest)
-    shares = shares[shares.quantity.str.startswith("T")]
-    place, learning = (["images", "loss"], []), sides[sides.errs]
     return {
         "short": short,
-        "T": pivot(after, ["loss"], ["method", "by"], "T", **number),
-        "NLL": pivot(after, ["loss"], ["method", "by"], "nll", **number),
-        "adaptive ECE": pivot(after, ["loss"], ["method", "by"], "adaptive_ece"),
         "gains": pivot(found["gains"], ["criterion"], [], "value", digits=1),
-        **{
-            name: pivot(sides, *place, name)
-            for name in (
-                "accuracy, train",
-                "gap, train",
-                "ece, train",
-                "error, new",
-                "gap, new",
-                "ece, new",
-                "growth",
-            )
-        },
-        "T, new": pivot(sides, *place, "temperature, new", **number),
-        "T, train": pivot(learning, *place, "temperature, train", **number),
-        "compensation": pivot(learning, *place, "compensation", **number),
-        "shares": pivot(shares, ["loss", "images"], ["quantity"], "share", **number),
+        "T, new": pivot(found["sides"], ["images", "loss"], [], "temperature, new", **number),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from calibrant.calibrators import Calibrator, build
 from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.predictions import Predictions, load_predictions
+from papers.prediction_files import data_folder
 
 JUDGEMENTS = "cifar10h_human_labels/cifar10h.npz"
 NETWORKS: Mapping[str, tuple[str, str]] = {
@@ -145,10 +145,9 @@ class Tried:
         return int((table.sum(0) if weights is None else weights @ table).argmin())
 
 
-def measure(folder: Path, data: str = "") -> dict[str, Any]:
-    """The numbers of all networks; ``data`` is the folder of their outputs (default: ``CALIBRANT_DATA``)."""
-    del folder  # there is nothing to keep
-    source = Path(data or os.environ.get("CALIBRANT_DATA", ""))
+def measure(_folder: Path) -> dict[str, Any]:
+    """The numbers of all networks, of whose outputs ``CALIBRANT_DATA`` names the folder."""
+    source = data_folder()
     networks = [
         {"network": key, "title": title, "file": file, **measured(read(source, file), DIVISIONS, REFITS)}
         for key, (title, file) in NETWORKS.items()

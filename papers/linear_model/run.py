@@ -9,7 +9,6 @@ labels. Here the true probabilities stand beside it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,17 +16,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import GREY, series
-from calibrant_lab.sweep.result import RunResult
 from papers.analysis import Frames, Tables, flat_runs, ordered, pivot
 from papers.linear_model.measure import GAMMAS
 
-GRID = Path(__file__).with_name("grid.toml")
 LOSSES = {gamma: f"focal, γ = {gamma:g}" if gamma else "cross-entropy" for gamma in GAMMAS}
-
-
-def keep(result: RunResult) -> dict[str, Any]:
-    """All that a run found."""
-    return dict(result.rows[0])
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
@@ -58,13 +50,7 @@ def tables(found: Frames) -> Tables:
         "mistakes_confidence": "of mistakes %",
         "mistakes_truth": "true there %",
     }
-    sizes = ordered(found["models"], "metric", {"norm": "norm", "logits": "logits", "angle": "angle °"})
-    more = {"mistakes_above_90": "mistakes above 0.9 %", "all_above_90": "all above 0.9 %"}
-    return {
-        "short": pivot(ordered(found["models"], "metric", titles), ["loss"], ["metric"], "value"),
-        "above": pivot(ordered(found["models"], "metric", more), ["loss"], ["metric"], "value", digits=1),
-        "sizes": pivot(sizes, ["loss"], ["metric"], "value", digits=3, scale=1),
-    }
+    return {"short": pivot(ordered(found["models"], "metric", titles), ["loss"], ["metric"], "value")}
 
 
 def figures(found: Frames) -> dict[str, Figure]:

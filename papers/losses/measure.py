@@ -19,7 +19,6 @@ from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.tasks.task import Outcome, Settings
 from calibrant_lab.sweep.tasks.training import Training
 from calibrant_lab.training import Recipe
-from papers.measured import errors_of
 
 CALIBRATED = ("temperature", "focal-temperature")
 """The calibrators after which every class is measured."""
@@ -82,14 +81,32 @@ def by_class(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str
     }
 
 
+def measured(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, float]:
+    """The metrics of probabilities.
+
+    Example:
+        >>> found = measured(torch.tensor([[0.9, 0.1], [0.4, 0.6]]).double(), torch.tensor([0, 0]))
+        >>> found["error"], round(found["ece"], 3), found["share_above_99"]
+        (0.5, 0.35, 0.0)
+    """
+    return {
+        "error": 1 - float(metrics.accuracy(probs, labels)),
+        "nll": float(metrics.negative_log_likelihood(probs, labels)),
+        "ece": float(metrics.expected_calibration_error(probs, labels)),
+        "adaptive_ece": float(metrics.adaptive_calibration_error(probs, labels)),
+        "classwise_ece": float(metrics.classwise_calibration_error(probs, labels)),
+        "smce": float(metrics.smooth_calibration_error(probs, labels)),
+        "mce": float(metrics.maximum_calibration_error(probs, labels)),
+        "share_above_99": float(metrics.high_confidence(probs, labels, threshold=0.99).share),
+    }
+
+
 def by_adaptive_ece(predictions: Predictions) -> tuple[dict[str, float], float]:
     """The metrics of test samples after the temperature that held-out ones choose by adaptive ECE, and it."""
     fitted = fit_quietly(build(BY_ADAPTIVE_ECE), Labelled.of(predictions.calibration))
     test = Labelled.of(predictions.test)
-    probs = fitted.predict_proba(test.scores.double()).double()
-    share = metrics.high_confidence(probs, test.labels, threshold=0.99).share
-    found = {**errors_of(probs, test.labels), "share_above_99": float(share)}
-    return found, fitted_number(fitted.fit_result_, "temperature")
+    found = measured(fitted.predict_proba(test.scores.double()).double(), test.labels)
+    return {name: found[name] for name in METRICS}, fitted_number(fitted.fit_result_, "temperature")
 
 
 def stages_of(result: RunResult) -> dict[str, Any] | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -18,9 +17,8 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.result import RunResult
-from papers.analysis import Frames, Tables, difference, flat_runs, mean_ci, ordered, pivot
+from papers.analysis import Frames, Tables, draw_means, flat_runs, less, pivot, relative
 
-GRID = Path(__file__).with_name("grid.toml")
 LOSSES = {
     "cross-entropy": "cross-entropy",
     "focal(gamma=1)": "focal, γ = 1",
@@ -43,22 +41,8 @@ LOSSES = {
 """Losses as grids spell them; the last three are those of the study of sum and mean."""
 SHORT = tuple(LOSSES.values())[:12]
 IMAGES = {1.0: "balanced", 100.0: "long-tailed"}
-STAGES = {
-    "before": "as trained",
-    "temperature": "T by likelihood",
-    "by-ece": "T by ECE",
-    "by-adaptive-ece": "T by adaptive ECE",
-    "focal-temperature": "focal T",
-}
-METRICS = {
-    "error": "error",
-    "ece": "ECE",
-    "adaptive_ece": "adaptive ECE",
-    "classwise_ece": "classwise ECE",
-    "smce": "smCE",
-    "share_above_99": "above 0.99",
-    "nll": "NLL",
-}
+STAGES = {"before": ("as trained", VERMILLION, "o"), "temperature": ("T by likelihood", BLUE, "s")}
+"""Of the figure."""
 GROUPS = {"frequent": slice(0, 3), "middle": slice(3, 7), "rare": slice(7, 10)}
 """Places of the classes of long-tailed images, the most frequent first."""
 DROP = 9
@@ -120,23 +104,13 @@ def of_runs(
     )
     by = [name for name in key(runs[0]) if name not in {"loss", "seed"}]
     fitted["T by ECE"] = fitted.groupby([*by, "loss"])["T by ECE"].transform(on_grid)
-    plain, third = errors.query("stage == 'before'"), "focal, γ = 3"
+    plain = errors.query("stage == 'before'")
     return {
         "errors": errors,
         "fitted": fitted,
-        "cost": cost(plain, by),
-        "exponents": pd.concat(
-            difference(plain, "value", "loss", third, other, by=[*by, "metric"]).assign(other=other)
-            for other in ("focal, γ = 1", "focal, γ = 2")
-        ),
+        "cost": relative(plain.query("metric == 'error'"), [*by, "seed"]),
+        "exponents": less(plain, "focal, γ = 3", ["focal, γ = 1", "focal, γ = 2"], [*by, "metric"]),
     }
-
-
-def cost(plain: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """By what share of its errors each loss makes more than cross-entropy."""
-    rows = plain.query("metric == 'error'").set_index([*by, "seed"])
-    theirs = rows[rows.loss == "cross-entropy"].value
-    return rows.assign(value=rows.value / theirs.reindex(rows.index) - 1).reset_index()
 
 
 def on_grid(values: pd.Series) -> pd.Series:
@@ -157,8 +131,7 @@ def on_grid(values: pd.Series) -> pd.Series:
 
 
 def tables(found: Frames) -> Tables:
-    """Error, ECE and T by loss on the page; the rest for whoever asks."""
-    errors, fitted = found["errors"], found["fitted"]
+    """Error and ECE by loss."""
     heads = {
         ("balanced", "before", "error"): "error %",
         ("balanced", "before", "ece"): "ECE %",
@@ -166,27 +139,8 @@ def tables(found: Frames) -> Tables:
         ("long-tailed", "before", "ece"): "long-tailed: ECE %",
         ("long-tailed", "temperature", "ece"): "long-tailed: ECE % with T",
     }
-    wide = pivot(errors, ["loss"], ["images", "stage", "metric"], "value")
-    short = wide.loc[list(SHORT), list(heads)].set_axis(list(heads.values()), axis=1)
-    titled = ordered(ordered(errors, "stage", STAGES), "metric", METRICS)
-    classes = found["classes"].query("images == 'long-tailed' and metric != 'mean_excess'")
-    return {
-        "short": short,
-        **{
-            f"{images}, {stage}": _metrics(rows)
-            for (images, stage), rows in titled.groupby(["images", "stage"], observed=True)
-        },
-        "T": pivot(fitted, ["loss"], ["images"], "T", digits=3, scale=1),
-        "T by ECE": pivot(fitted, ["loss"], ["images"], "T by ECE", digits=3, scale=1),
-        "training accuracy": pivot(fitted, ["loss"], ["images"], "training accuracy"),
-        "classes": pivot(classes, ["stage", "loss"], ["metric", "group"], "value"),
-    }
-
-
-def _metrics(rows: pd.DataFrame) -> pd.DataFrame:
-    plain, percent = rows.query("metric == 'NLL'"), rows.query("metric != 'NLL'")
-    shares = pivot(percent, ["loss"], ["metric"], "value")
-    return shares.join(pivot(plain, ["loss"], ["metric"], "value", digits=3, scale=1))
+    wide = pivot(found["errors"], ["loss"], ["images", "stage", "metric"], "value")
+    return {"short": wide.loc[list(SHORT), list(heads)].set_axis(list(heads.values()), axis=1)}
 
 
 def figures(found: Frames) -> dict[str, Figure]:
@@ -194,15 +148,9 @@ def figures(found: Frames) -> dict[str, Figure]:
     figure = Figure(figsize=(8.4, 3.6), layout="constrained")
     part = found["errors"].query("metric == 'ece' and loss in @SHORT")
     for ax, images in zip(figure.subplots(1, 2, sharey=True), IMAGES.values(), strict=True):
-        for stage, colour, mark in (("before", VERMILLION, "o"), ("temperature", BLUE, "s")):
-            for (where, loss, each), rows in part.groupby(["images", "loss", "stage"]):
-                if (where, each) == (images, stage):
-                    mean, half = mean_ci(100 * rows.value)
-                    place = len(SHORT) - SHORT.index(str(loss))
-                    ax.errorbar(mean, place, xerr=half, fmt=mark, color=colour, markersize=4, linewidth=1)
-            ax.plot([], [], mark, color=colour, label=STAGES[stage])
+        for stage, look in STAGES.items():
+            rows = part[(part.images == images) & (part.stage == stage)]
+            draw_means(ax, rows, "loss", SHORT, *look)
         ax.set(title=f"{images} images", xlabel="ECE in %", xlim=(0, None))
-        ax.set_yticks(range(len(SHORT), 0, -1), SHORT)
-        ax.grid(axis="x", alpha=0.3)
     ax.legend(loc="lower right")
     return {"losses.svg": figure}

@@ -9,7 +9,6 @@ renormalised.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -17,12 +16,11 @@ from matplotlib.figure import Figure
 
 from calibrant import theory
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
-from papers.analysis import Frames, Tables, flat_runs, mean_ci, ordered, pivot
-from papers.loss_rows import errors, less, printed, relative
+from papers.analysis import Frames, Tables, flat_runs, less, mean_ci, pivot, relative
+from papers.loss_rows import frames_of, printed
 from papers.sst.measure import RENORMALISED, STRUCK
 from papers.sst.measure import keep as keep
 
-GRID = Path(__file__).with_name("grid.toml")
 LOSSES = {
     "cross-entropy": "cross-entropy",
     "focal(gamma=1)": "focal, γ = 1",
@@ -51,20 +49,7 @@ def frames(results: Mapping[str, Any]) -> Frames:
         for run in flat_runs(results)
         for convention, of in run["conventions"].items()
     ]
-    judged = [
-        {**{key: run[key] for key in KEYS}, "stage": stage, **metrics}
-        for run in runs
-        for stage, metrics in run["stages"].items()
-    ]
-    fitted = [{**{key: run[key] for key in (*KEYS, "kept_epoch")}, **run["parameters"]} for run in runs]
-    found = {
-        name: ordered(frame, "loss", LOSSES)
-        for name, frame in {
-            "judged": pd.DataFrame(judged),
-            "errors": errors(runs, KEYS),
-            "fitted": pd.DataFrame(fitted),
-        }.items()
-    }
+    found = frames_of(runs, KEYS, LOSSES)
     as_trained = found["judged"].query("stage == 'before'")
     means = found["judged"].groupby(["convention", "stage", "seed"], as_index=False).ece.mean()
     return {
@@ -76,7 +61,7 @@ def frames(results: Mapping[str, Any]) -> Frames:
             ["metric"],
         ),
         "means": means,
-        "cost": relative(as_trained, ["seed", "convention"], "error", "cross-entropy"),
+        "cost": relative(as_trained, ["seed", "convention"], "error"),
         "distances": _distances(as_trained),
         "ratios": _ratios([run for run in runs if run["convention"] == RENORMALISED]),
     }
@@ -108,7 +93,7 @@ def _ratios(runs: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """ECE beside the printed one on the page; the rest for whoever asks."""
+    """ECE beside the printed one, ratios of temperatures, and means over the losses."""
     theirs = printed(*PAPER)
     ece = found["errors"].query("metric == 'ECE'")
     struck, both = (
@@ -126,8 +111,6 @@ def tables(found: Frames) -> Tables:
     predicted = found["ratios"].groupby("gamma").predicted.first().map("{:.2f}".format)
     return {
         "short": pd.DataFrame(short).loc[[name for name in struck.index if name in theirs.index]],
-        "errors": pivot(found["errors"], ["convention", "loss"], ["metric", "stage"], "value"),
-        "error": pivot(found["judged"].query("stage == 'before'"), ["loss"], ["convention"], "error"),
         "ratios": ratios.assign(predicted=predicted),
         "means": pivot(found["means"], ["convention"], ["stage"], "ece"),
     }

@@ -12,7 +12,7 @@ from calibrant_lab.sweep.kept_runs import KeptRun, content_of, keep, made_by, ru
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
 from calibrant_lab.sweep.tasks.task import RESULT, Outcome, Settings, Task, Tell
-from papers.grids import kept_results
+from papers.runs import kept_results
 
 
 class Drawn(Task):

@@ -92,8 +92,9 @@ def test_calibrators_on_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     confidence, correct = given.probs.amax(1).numpy(), (given.probs.argmax(1) == labels).numpy()
     np.savez(tmp_path / "data/top.npz", confidence=confidence, correct=correct)
     np.savez(tmp_path / "data/broken.npz", probs=np.full((9, 3), 0.5), labels=np.zeros(9, int))
-    results = calibrators.measure(tmp_path, str(tmp_path / "data"))
-    assert calibrators.measure(tmp_path, str(tmp_path / "data")) == results
+    monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path / "data"))
+    results = calibrators.measure(tmp_path)
+    assert calibrators.measure(tmp_path) == results
     assert list(results["left_out"]) == ["broken.npz"]
     one, other = results["judged"]
     assert (one["name"], one["direction"], other["metrics"]["nll"]["value"]) == (

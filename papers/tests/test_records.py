@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calibrant._math.errors import InputError
-from papers.records import Records
+from papers.runs import Records
 
 
 def test_records_resume(tmp_path: Path) -> None:

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
-
-from calibrant import metrics
-from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import build
 from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.sweep.result import RunResult
-from papers.measured import errors_of
+from papers.losses.measure import BY_ADAPTIVE_ECE, BY_ECE, CALIBRATED, measured
 
-STAGES = {
-    "by-ece": "temperature(objective='ece', search='grid')",
-    "by-adaptive-ece": "temperature(objective='adaptive_ece', search='grid')",
-    "temperature": "temperature",
-    "focal-temperature": "focal-temperature",
-}
+STAGES = {"by-ece": BY_ECE, "by-adaptive-ece": BY_ADAPTIVE_ECE, **{name: name for name in CALIBRATED}}
 """What is fitted on the held-out texts, by the name of the stage."""
 
 
@@ -41,33 +32,20 @@ def judged(predictions: Predictions) -> dict[str, Any]:
     """The metrics of test samples, as trained and after all that held-out samples fit, and what these fit."""
     held_out, test = Labelled.of(predictions.calibration), Labelled.of(predictions.test)
     fitted = {stage: fit_quietly(build(text), held_out) for stage, text in STAGES.items()}
-    found = {stage: each.fit_result_ for stage, each in fitted.items()}
     scores = test.scores.double()
+
+    def number(stage: str, name: str = "temperature") -> float:
+        return fitted_number(fitted[stage].fit_result_, name)
+
     probs = {"before": scores.softmax(dim=1)}
     probs |= {stage: each.predict_proba(scores).double() for stage, each in fitted.items()}
     return {
         "stages": {stage: measured(each, test.labels) for stage, each in probs.items()},
         "parameters": {
-            "temperature": fitted_number(found["temperature"], "temperature"),
-            "ece_temperature": fitted_number(found["by-ece"], "temperature"),
-            "adaptive_ece_temperature": fitted_number(found["by-adaptive-ece"], "temperature"),
-            "focal_temperature": fitted_number(found["focal-temperature"], "temperature"),
-            "gamma": fitted_number(found["focal-temperature"], "gamma"),
+            "temperature": number("temperature"),
+            "ece_temperature": number("by-ece"),
+            "adaptive_ece_temperature": number("by-adaptive-ece"),
+            "focal_temperature": number("focal-temperature"),
+            "gamma": number("focal-temperature", "gamma"),
         },
-    }
-
-
-def measured(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, float]:
-    """The metrics of probabilities.
-
-    Example:
-        >>> import torch
-        >>> found = measured(torch.tensor([[0.9, 0.1], [0.4, 0.6]]).double(), torch.tensor([0, 0]))
-        >>> found["error"], round(found["ece"], 3), found["share_above_99"]
-        (0.5, 0.35, 0.0)
-    """
-    return {
-        **errors_of(probs, labels),
-        "mce": float(metrics.maximum_calibration_error(probs, labels)),
-        "share_above_99": float(metrics.high_confidence(probs, labels, threshold=0.99).share),
     }

@@ -8,16 +8,14 @@ News, with those of the paper on focal calibration loss.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from papers.analysis import Frames, Tables, flat_runs, ordered, pivot
-from papers.loss_rows import errors, less, printed, relative
+from papers.analysis import Frames, Tables, flat_runs, less, pivot, relative
+from papers.loss_rows import frames_of, printed
 from papers.texts.measure import keep as keep
 
-GRID = Path(__file__).with_name("grid.toml")
 DATA = {"newsgroups20": "20 Newsgroups", "ag_news_subset": "AG News"}
 ROWS = {
     "20 Newsgroups": ("mukhoti-2020", "20-Newsgroups"),
@@ -52,20 +50,11 @@ def frames(results: Mapping[str, Any]) -> Frames:
             **run,
             "data": DATA[run["data.name"].partition("(")[0]],
             "loss": run["loss"] + ", weight decay" * (run["optimiser.weight_decay"] > 0),
+            "last": run["temperatures"][-1],
         }
         for run in flat_runs(results)
     ]
-    judged = [
-        {**{key: run[key] for key in KEYS}, "stage": stage, **metrics}
-        for run in runs
-        for stage, metrics in run["stages"].items()
-    ]
-    fitted = [
-        {**{key: run[key] for key in KEYS}, **run["parameters"], "last": run["temperatures"][-1]}
-        for run in runs
-    ]
-    found = {"judged": pd.DataFrame(judged), "errors": errors(runs, KEYS), "fitted": pd.DataFrame(fitted)}
-    tidy = {name: ordered(frame, "loss", LOSSES) for name, frame in found.items()}
+    tidy = frames_of(runs, KEYS, LOSSES, ["last"])
     metrics = ["ece", "adaptive_ece", "classwise_ece", "smce"]
     as_trained = tidy["judged"].query("stage == 'before'")
     return {
@@ -77,12 +66,12 @@ def frames(results: Mapping[str, Any]) -> Frames:
             ["focal, γ = 1", "focal, γ = 2"],
             ["metric"],
         ),
-        "cost": relative(as_trained, ["data", "seed"], "error", "cross-entropy"),
+        "cost": relative(as_trained, ["data", "seed"], "error"),
     }
 
 
 def tables(found: Frames) -> Tables:
-    """ECE beside the printed one on the page; the rest for whoever asks."""
+    """ECE beside the printed one, errors and temperatures."""
     ece = found["errors"].query("metric == 'ECE'")
     parts = {}
     for data, paper in ROWS.items():
@@ -90,13 +79,9 @@ def tables(found: Frames) -> Tables:
         short = ours.assign(paper=printed(*paper)["ECE pre"])
         parts[f"{data},"] = short[["as trained", "paper", "with T"]]
     short = pd.concat(parts, axis=1).reindex(list(LOSSES.values())).fillna("–").rename_axis("loss")
-    judged = found["judged"].melt(
-        [*KEYS, "stage"], ["error", "nll", "ece", "classwise_ece", "smce"], "metric"
-    )
-    fitted = found["fitted"].melt(KEYS, ["temperature", "ece_temperature", "gamma", "last"], "of")
+    as_trained = found["judged"].query("stage == 'before'")
     return {
         "short": short.drop(index=list(HIDDEN)),
-        "errors": pivot(found["errors"], ["data", "loss"], ["metric", "stage"], "value"),
-        "judged": pivot(judged, ["data", "loss"], ["metric", "stage"], "value"),
-        "fitted": pivot(fitted, ["data", "loss"], ["of"], "value", scale=1),
+        "error": pivot(as_trained, ["data", "loss"], [], "error"),
+        "T": pivot(found["fitted"], ["data", "loss"], [], "temperature", scale=1),
     }

@@ -10,7 +10,6 @@ study of losses, and those that Mukhoti et al. (2020) printed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from calibrant._math.errors import InputError
 from calibrant_lab.sweep.published import FOLDER
-from papers.analysis import Frames, Tables, content, flat_runs, mean_ci, pivot
+from papers.analysis import Frames, Tables, content, flat_runs, pivot, reaching
 from papers.losses.run import key_of
+from papers.prediction_files import data_folder
 from papers.theory_on_data.measure import GAMMAS, theory_on_files
 
 PRINTED = FOLDER / "mukhoti-2020-focal-loss-calibration.csv"
@@ -35,10 +34,7 @@ SPANS = {"about 1": (2.0, 2.5), "nearer to 1": (1.5, 3.0)}
 
 def measure(_folder: Path) -> dict[str, Any]:
     """What the map does to the files in the folder that CALIBRANT_DATA names."""
-    data = os.environ.get("CALIBRANT_DATA")
-    if not data:
-        raise InputError("CALIBRANT_DATA must name the folder of the prediction files.")
-    return {"files": theory_on_files(Path(data))}
+    return {"files": theory_on_files(data_folder())}
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
@@ -50,21 +46,16 @@ def frames(results: Mapping[str, Any]) -> Frames:
     )
     needed = pd.concat([_own(), _printed()], ignore_index=True)
     mean = needed.groupby(["source", "seed", "loss"], sort=False)["T"].mean().unstack()
-    plain, focal = mean[CE], mean[[loss for loss in LOSSES.values() if loss != CE]]
+    focal = mean[[loss for loss in LOSSES.values() if loss != CE]]
     far = np.log(needed["T"]).abs().groupby([needed.source, needed.seed, needed.loss]).mean().unstack()
     nearer = far[focal.columns].mean(axis=1) - far[CE]
     frames = {
         "about 1": focal.stack().dropna().rename("value").reset_index(),
         "nearer to 1": nearer.rename("value").reset_index(),
     }
-    for name, (low, high) in SPANS.items():
-        ends = {source: mean_ci(of) for source, of in plain.groupby("source")}
-        asked = [
-            source
-            for source, (centre, half) in ends.items()
-            if source != SOURCES["long-tailed"] and centre + half >= low and centre - half <= high
-        ]
-        frames[name] = frames[name].assign(asked=frames[name].source.isin(asked))
+    for name, span in SPANS.items():
+        asked = reaching(mean, "source", CE, span) | {SOURCES["long-tailed"]: False}
+        frames[name] = frames[name].assign(asked=frames[name].source.map(asked))
     return {"files": files, "needed": needed, **frames}
 
 
@@ -94,26 +85,17 @@ def _printed() -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """The map of γ = 1 on files of more than two classes on the page; the rest for whoever asks."""
-    files = found["files"]
-    whole = files.assign(file=files.file.str.split("/").str[-1].str.removesuffix(".npz"))
-    whole = pd.DataFrame(
+    """The map of γ = 1 on files of more than two classes, and temperatures by source."""
+    files = found["files"].query("gamma == 1 and classes > 2")
+    short = pd.DataFrame(
         {
-            "file": whole.file,
-            "γ": whole.gamma.map("{:g}".format),
-            "classes": whole.classes,
-            "lowered %": (100 * whole.lowered).map("{:.2f}".format),
-            "by at most": whole.largest_fall.map("{:.4f}".format),
-            "map is like T": whole.temperature.map("{:.3f}".format),
-            "closest T": whole.closest.map("{:.3f}".format),
+            "file": files.file.str.split("/").str[-1].str.removesuffix(".npz"),
+            "classes": files.classes,
+            "lowered %": (100 * files.lowered).map("{:.2f}".format),
+            "by at most": files.largest_fall.map("{:.4f}".format),
+            "map is like T": files.temperature.map("{:.3f}".format),
+            "closest T": files.closest.map("{:.3f}".format),
         }
     ).set_index("file")
-    number = {"digits": 2, "scale": 1}
-    needed = found["needed"]
-    means = needed.groupby(["source", "seed", "loss"], sort=False)["T"].mean().reset_index()
-    return {
-        "short": whole[(whole["γ"] == "1") & (whole.classes > 2)].drop(columns="γ"),
-        "files": whole,
-        "temperatures": pivot(means, ["source"], ["loss"], "T", **number),
-        "networks": pivot(needed, ["source", "seed", "network"], ["loss"], "T", **number),
-    }
+    means = found["needed"].groupby(["source", "seed", "loss"], sort=False)["T"].mean().reset_index()
+    return {"short": short, "temperatures": pivot(means, ["source"], ["loss"], "T", scale=1)}
