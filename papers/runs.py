@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
@@ -17,8 +17,6 @@ from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.store.places import RUNS
 from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.sweep import Watcher, sweep
-
-Record: TypeAlias = Mapping[str, Any]
 
 
 def finished_runs(grid: Grid, out: Path, *, engine: str = "pool") -> list[RunResult]:
@@ -78,7 +76,7 @@ class Records:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, Mapping[str, Any]] = {}
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         for number, line in enumerate(lines, 1):
             try:
@@ -89,11 +87,7 @@ class Records:
                     raise InputError(f"{path}, line {number}, is not a record of a study.") from error
                 write_text(path, "".join(f"{kept}\n" for kept in lines[:-1]))
 
-    def all(self) -> list[Record]:
-        """Every record, in the order in which they were made."""
-        return list(self._records.values())
-
-    def get(self, key: str, compute: Callable[[], Mapping[str, Any]]) -> Record:
+    def get(self, key: str, compute: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """The record of that key, computed and written if there is none yet."""
         if key not in self._records:
             record = {"key": key, **compute()}

@@ -4,7 +4,7 @@
 
 - ``frames(results)``: data frames of the results, by name;
 - ``tables(frames)``: the tables of the page, frames of text, by name;
-- ``figures(frames)``: Matplotlib figures by file name, if the page has some;
+- ``figure(frames)``: a Matplotlib figure, if the page has one; it is saved as ``NAME.svg``;
 - ``packaged(results)``: by file of the package, what it holds of the results, if it holds something;
 - ``keep(result)``: what the results hold of a run of ``grid.toml``, or None (default: all that it found);
 - ``also()``: what they hold beside the runs, if something;
@@ -95,9 +95,9 @@ def rows_of(name: str, results: Any = None) -> pd.DataFrame:
     return verdicts(name, study(name).frames(content(name) if results is None else results))
 
 
-def page_text(name: str, results: Any = None) -> str:
+def page_text(name: str) -> str:
     """The page of a study, filled from its results."""
-    return _page(name, study(name).frames(content(name) if results is None else results))
+    return _page(name, study(name).frames(content(name)))
 
 
 def _page(name: str, frames: Frames) -> str:
@@ -118,13 +118,12 @@ def write(name: str, folder: Path, results: Mapping[str, Any] | None = None) -> 
         for path, told in module.packaged(found).items():
             write_text(path, json.dumps(told, indent=1) + "\n")
             written.append(path)
-    if hasattr(module, "figures"):
+    if hasattr(module, "figure"):
         from calibrant.reports.figures.drawing import drawing_style, save_figure
 
+        written.append(folder / f"{name.replace('_', '-')}.svg")
         with drawing_style():
-            for file, figure in module.figures(frames).items():
-                save_figure(figure, folder / file)
-                written.append(folder / file)
+            save_figure(module.figure(frames), written[-1])
     return written
 
 

@@ -145,11 +145,11 @@ def tables(found: Frames) -> Tables:
     return {"short": pd.DataFrame(rows).T.rename_axis("calibrator")}
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """ECE of every file as it came, with its interval, beside what chance alone gives."""
     judged = found["judged"].sort_values("ece").reset_index(drop=True)
-    figure = Figure(figsize=(8.4, 6.4), layout="constrained")
-    ax = figure.subplots()
+    whole = Figure(figsize=(8.4, 6.4), layout="constrained")
+    ax = whole.subplots()
     colours = judged.value.lt(0).map({True: VERMILLION, False: BLUE})
     for colour, name in (
         (VERMILLION, "over-confident (slope below 1)"),
@@ -162,4 +162,4 @@ def figures(found: Frames) -> dict[str, Figure]:
     ax.set_yticks(judged.index, [PurePath(each).stem.rpartition("__")[2] for each in judged.file], fontsize=7)
     ax.set(xlabel="ECE in % as it came", xlim=(0, None))
     ax.legend(loc="lower right")
-    return {"calibrators.svg": figure}
+    return whole

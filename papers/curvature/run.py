@@ -105,23 +105,21 @@ def tables(found: Frames) -> Tables:
     }
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """ECE against the trace, of the loss that is trained and of cross-entropy; a column for each setting."""
     runs = found["runs"].query("family in ['focal', 'trace penalty', 'SAM']")
-    figure = Figure(figsize=(8.6, 4.6), layout="constrained")
-    panels = figure.subplots(2, len(SETTINGS), sharey=True)
+    whole = Figure(figsize=(8.6, 4.6), layout="constrained")
+    panels = whole.subplots(2, len(SETTINGS), sharey=True)
     for column, (setting, of) in enumerate(runs.groupby("setting", observed=True)):
         for ax, loss in zip(panels[:, column], ("own loss", PLAIN), strict=True):
             for place, (arm, points) in enumerate(of[of.family == "focal"].groupby("arm", observed=True)):
                 colour, mark, _ = series(place)
-                ax.plot(
-                    points[f"trace, {loss}"], 100 * points.ece, mark, color=colour, markersize=4, label=arm
-                )
+                x, y = points[f"trace, {loss}"], 100 * points.ece
+                ax.plot(x, y, mark, color=colour, markersize=4, label=arm)
             for family, mark in (("trace penalty", "x"), ("SAM", "+")):
                 points = of[of.family == family]
-                ax.plot(
-                    points[f"trace, {loss}"], 100 * points.ece, mark, color=GREY, markersize=5, label=family
-                )
+                x, y = points[f"trace, {loss}"], 100 * points.ece
+                ax.plot(x, y, mark, color=GREY, markersize=5, label=family)
             ax.set(xscale="log", xlabel=f"trace, {loss}")
             low, high = ax.get_xlim()
             ticks = [tick for tick in (2, 5, 10, 20, 50, 100, 200) if low < tick < high]
@@ -130,11 +128,11 @@ def figures(found: Frames) -> dict[str, Figure]:
         panels[0, column].set_title(setting, fontsize="medium")
     for ax in panels[:, 0]:
         ax.set_ylabel("test ECE in %")
-    figure.legend(
+    whole.legend(
         *panels[0, 0].get_legend_handles_labels(),
         ncols=7,
         fontsize="small",
         columnspacing=1,
         loc="outside lower center",
     )
-    return {"curvature.svg": figure}
+    return whole

@@ -17,13 +17,10 @@ from matplotlib.figure import Figure
 from calibrant.reports.figures import GREY, series
 from calibrant_lab.sweep.result import RunResult
 from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, ordered, pivot, relative
+from papers.loss_rows import called
 
 CE = "cross-entropy"
-LOSSES = {
-    CE: CE,
-    **{f"focal(gamma={gamma})": f"focal, γ = {gamma}" for gamma in (1, 2, 3)},
-    "sample-focal": "FLSD-53",
-}
+LOSSES = called(CE, *(f"focal, γ = {gamma}" for gamma in (1, 2, 3)), "FLSD-53")
 DROP, SECOND, LAST = 9, 15, 21
 """The last epochs at each learning rate."""
 START = 12
@@ -132,24 +129,23 @@ def _found(at: Mapping[tuple[str, int], pd.Series]) -> dict[str, pd.Series]:
 
 def tables(of: Frames) -> Tables:
     """Rises and ends."""
-    found = ordered(of["found"], "way", {"sum": "sum", "mean": "mean"})
+    found, nats = ordered(of["found"], "way", {"sum": "sum", "mean": "mean"}), {"digits": 3, "scale": 1}
+    parts = (
+        ({"nll_incorrect, rise": "NLL, wrong: rise"}, nats),
+        ({"ece, rise": "ECE: rise", "ece": "ECE"}, {}),
+        ({"entropy_incorrect": "entropy, wrong", BEFORE: BEFORE, END: END}, nats),
+    )
+    columns = [
+        pivot(ordered(found, "what", names), ["way", "loss"], ["what"], "value", **form)
+        for names, form in parts
+    ]
+    return {"short": pd.concat(columns, axis=1)}
 
-    def table(names: Mapping[str, str], **form: Any) -> pd.DataFrame:
-        named = ordered(found, "what", names)
-        return pivot(named, ["way", "loss"], ["what"], "value", **form)
 
-    nats = {"digits": 3, "scale": 1}
-    rise = table({"nll_incorrect, rise": "NLL, wrong: rise"}, **nats)
-    ece = table({"ece, rise": "ECE: rise", "ece": "ECE"})
-    ends = table({"entropy_incorrect": "entropy, wrong"}, **nats)
-    norms = table({BEFORE: BEFORE, END: END}, **nats)
-    return {"short": pd.concat([rise, ece, ends, norms], axis=1)}
-
-
-def figures(of: Frames) -> dict[str, Figure]:
+def figure(of: Frames) -> Figure:
     """The courses with the sum, as in the paper's figure 3: means over seeds with 95% intervals."""
-    figure = Figure(figsize=(10.4, 5.2), layout="constrained")
-    axes = figure.subplots(2, 4, sharex=True)
+    whole = Figure(figsize=(10.4, 5.2), layout="constrained")
+    axes = whole.subplots(2, 4, sharex=True)
     courses = of["courses"].query("way == 'sum' and loss != 'FLSD-53'")
     for ax, (name, title) in zip(axes.flat, PANELS.items(), strict=True):
         part = courses[courses.name == name]
@@ -163,5 +159,5 @@ def figures(of: Frames) -> dict[str, Figure]:
         ax.set_title(title, fontsize="medium")
     for ax in axes[-1]:
         ax.set_xlabel("epoch")
-    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    return {"dynamics.svg": figure}
+    whole.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    return whole

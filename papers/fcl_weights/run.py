@@ -110,10 +110,10 @@ def tables(of: Frames) -> Tables:
     return {"short": ece.rename(columns="ECE, {}".format).join(temperature.rename(columns="T, {}".format))}
 
 
-def figures(of: Frames) -> dict[str, Figure]:
+def figure(of: Frames) -> Figure:
     """ECE against λ, a line for each γ, as trained and with a temperature."""
-    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
-    axes = figure.subplots(1, 2, sharey=True)
+    whole = Figure(figsize=(8.4, 3.4), layout="constrained")
+    axes = whole.subplots(1, 2, sharey=True)
     for ax, stage in zip(axes, STAGES, strict=True):
         part = of["errors"].query("metric == 'ECE' and stage == @stage")
         for place, gamma in enumerate(GAMMAS):
@@ -125,4 +125,4 @@ def figures(of: Frames) -> dict[str, Figure]:
         ax.set(title=stage, xlabel="λ, weight of the squared distance", xticks=WEIGHTS)
     axes[0].set(ylabel="ECE in %", ylim=(0, None))
     axes[1].legend(loc="best")
-    return {"fcl-weights.svg": figure}
+    return whole

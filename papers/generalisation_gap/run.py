@@ -79,27 +79,22 @@ def tables(found: Frames) -> Tables:
     return {"short": proper.set_axis(["T of cross-entropy"], axis=1).join([over, exponent])}
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """Overconfidence by loss, and the exponent that needs no temperature, against features per sample."""
-    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    whole = Figure(figsize=(8.4, 3.4), layout="constrained")
+    (left, right), look = whole.subplots(1, 2), {"markersize": 4, "capsize": 2}
     left.axhline(0, color=GREY, linewidth=0.8)
     shown = found["fits"].query("samples == 800")
     for place, (loss, of) in enumerate(shown.groupby("loss", observed=True)):
         colour, mark, _ = series(place)
         means = [(load, *mean_ci(100 * rows.test_overconfidence)) for load, rows in of.groupby("load")]
-        left.errorbar(
-            *zip(*means, strict=True), color=colour, marker=mark, markersize=4, label=loss, capsize=2
-        )
+        left.errorbar(*zip(*means, strict=True), color=colour, marker=mark, label=loss, **look)
     left.set(xlabel="features per sample (800 samples)", ylabel="overconfidence on new samples, points")
     left.legend(fontsize="x-small", ncols=2, loc="lower right")
     for ax in (left, right):
         ax.set_xticks([0, 0.05, 0.1, 0.15, 0.2])
-    means = [
-        (load, *mean_ci(rows.value)) for (load, _), rows in found["exponents"].groupby(["load", "samples"])
-    ]
-    right.errorbar(
-        *zip(*means, strict=True), color=series(0)[0], marker="o", markersize=4, linestyle="none", capsize=2
-    )
+    every = found["exponents"].groupby(["load", "samples"]).value
+    means = [(load, *mean_ci(values)) for (load, _), values in every]
+    right.errorbar(*zip(*means, strict=True), color=series(0)[0], marker="o", linestyle="none", **look)
     right.set(xlabel="features per sample (every number of samples)", ylabel="γ that needs no temperature")
-    return {"generalisation-gap.svg": figure}
+    return whole

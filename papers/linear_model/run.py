@@ -53,10 +53,10 @@ def tables(found: Frames) -> Tables:
     return {"short": pivot(ordered(found["models"], "metric", titles), ["loss"], ["metric"], "value")}
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """Norm of the weights along training, and how confident the mistakes are."""
-    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    whole = Figure(figsize=(8.4, 3.4), layout="constrained")
+    left, right = whole.subplots(1, 2)
     for place, (loss, of) in enumerate(found["paths"].groupby("loss", observed=True)):
         means = of.groupby("steps").norms.mean()
         left.plot(means.index, means, color=series(place)[0], label=loss)
@@ -72,4 +72,4 @@ def figures(found: Frames) -> dict[str, Figure]:
     right.set(
         xlabel="confidence of the mistakes in % (dotted: true probability)", ylabel="share of them in %"
     )
-    return {"linear-model.svg": figure}
+    return whole

@@ -101,31 +101,28 @@ def measured(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str
     }
 
 
-def by_adaptive_ece(predictions: Predictions) -> tuple[dict[str, float], float]:
-    """The metrics of test samples after the temperature that held-out ones choose by adaptive ECE, and it."""
-    fitted = fit_quietly(build(BY_ADAPTIVE_ECE), Labelled.of(predictions.calibration))
-    test = Labelled.of(predictions.test)
-    found = measured(fitted.predict_proba(test.scores.double()).double(), test.labels)
-    return {name: found[name] for name in METRICS}, fitted_number(fitted.fit_result_, "temperature")
-
-
 def stages_of(result: RunResult) -> dict[str, Any] | None:
     """Metrics and fits of a run by stage; None if it was evaluated with fewer calibrators."""
     fitted = result.parameters
     if "classes" not in result.more or not {BY_ECE, *CALIBRATED} <= fitted.keys():
         return None
     stages = {"before": "uncalibrated", **{name: name for name in CALIBRATED}, "by-ece": BY_ECE}
-    adaptive, temperature = by_adaptive_ece(load_predictions(result.file("predictions.npz")))
+    given = load_predictions(result.file("predictions.npz"))
+    adaptive, test = (
+        fit_quietly(build(BY_ADAPTIVE_ECE), Labelled.of(given.calibration)),
+        Labelled.of(given.test),
+    )
+    repaired = measured(adaptive.predict_proba(test.scores.double()).double(), test.labels)
     return {
         "train_accuracy": result.rows[-1]["train_accuracy"],
         "stages": {
             name: {key: result.metrics[stage][_KEYS.get(key, key)] for key in METRICS}
             for name, stage in stages.items()
         }
-        | {"by-adaptive-ece": adaptive},
+        | {"by-adaptive-ece": {name: repaired[name] for name in METRICS}},
         "parameters": {
             "ece_temperature": fitted[BY_ECE]["temperature"],
-            "adaptive_ece_temperature": temperature,
+            "adaptive_ece_temperature": fitted_number(adaptive.fit_result_, "temperature"),
             "temperature": fitted["temperature"]["temperature"],
             "focal_temperature": fitted["focal-temperature"]["temperature"],
             "gamma": fitted["focal-temperature"]["gamma"],

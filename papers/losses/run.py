@@ -17,26 +17,15 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.result import RunResult
-from papers.analysis import Frames, Tables, draw_means, flat_runs, less, pivot, relative
+from papers.analysis import Frames, Tables, draw_means, flat_runs, pivot, relative
+from papers.loss_rows import called, gamma_3, scheduled
+from papers.losses.measure import stages_of
 
 LOSSES = {
-    "cross-entropy": "cross-entropy",
-    "focal(gamma=1)": "focal, γ = 1",
-    "focal(gamma=2)": "focal, γ = 2",
-    "focal(gamma=3)": "focal, γ = 3",
-    "sample-focal": "FLSD-53",
-    "focal-calibration(gamma=3, calibration_weight=0.5)": "FCL",
-    "label-smoothing(smoothing=0.05)": "label smoothing",
-    "margin-label-smoothing": "margin smoothing",
-    "brier": "Brier",
-    "adafocal": "AdaFocal",
-    "dual-focal(gamma=5)": "dual focal",
-    "mmce": "MMCE",
-    "mmce(as_published=False)": "MMCE, normalised once",
-    "mdca": "MDCA",
-    "sample-focal(thresholds=(0.2, 0.5, 1.0), gammas=(5, 3, 2))": "FLSD-532",
-    "scheduled-focal(gammas=(5, 3, 1), milestones=(6, 15))": "FLSc-531",
-    "scheduled-focal(gammas=(5, 3, 2), milestones=(6, 15))": "FLSc-532",
+    **called("cross-entropy", *(f"focal, γ = {gamma}" for gamma in (1, 2, 3)), "FLSD-53", "FCL"),
+    **called("label smoothing", "margin smoothing", "Brier", "AdaFocal", "dual focal", "MMCE"),
+    **called("MMCE, normalised once", "MDCA", "FLSD-532"),
+    **scheduled(6, 15),
 }
 """Losses as grids spell them; the last three are those of the study of sum and mean."""
 SHORT = tuple(LOSSES.values())[:12]
@@ -53,8 +42,6 @@ GRID_STEP = 0.1
 
 def keep(result: RunResult) -> dict[str, Any] | None:
     """Metrics and fits by stage, the classes, and the norm of the last layer after each epoch."""
-    from papers.losses.measure import stages_of
-
     found = stages_of(result)
     return found and {**found, "classes": result.more["classes"]}
 
@@ -96,7 +83,6 @@ def of_runs(
             **key(run),
             "T": run["parameters"]["temperature"],
             "T by ECE": run["parameters"]["ece_temperature"],
-            "training accuracy": run["train_accuracy"],
             "first norm": fmean(norm for epoch, norm in run["norms"].items() if int(epoch) <= DROP),
             "last norm": run["norms"][max(run["norms"], key=int)],
         }
@@ -109,7 +95,7 @@ def of_runs(
         "errors": errors,
         "fitted": fitted,
         "cost": relative(plain.query("metric == 'error'"), [*by, "seed"]),
-        "exponents": less(plain, "focal, γ = 3", ["focal, γ = 1", "focal, γ = 2"], [*by, "metric"]),
+        "exponents": gamma_3(plain, [*by, "metric"]),
     }
 
 
@@ -143,14 +129,14 @@ def tables(found: Frames) -> Tables:
     return {"short": wide.loc[list(SHORT), list(heads)].set_axis(list(heads.values()), axis=1)}
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """ECE by loss as trained and after temperature scaling, with intervals."""
-    figure = Figure(figsize=(8.4, 3.6), layout="constrained")
+    whole = Figure(figsize=(8.4, 3.6), layout="constrained")
     part = found["errors"].query("metric == 'ece' and loss in @SHORT")
-    for ax, images in zip(figure.subplots(1, 2, sharey=True), IMAGES.values(), strict=True):
+    for ax, images in zip(whole.subplots(1, 2, sharey=True), IMAGES.values(), strict=True):
         for stage, look in STAGES.items():
             rows = part[(part.images == images) & (part.stage == stage)]
             draw_means(ax, rows, "loss", SHORT, *look)
         ax.set(title=f"{images} images", xlabel="ECE in %", xlim=(0, None))
     ax.legend(loc="lower right")
-    return {"losses.svg": figure}
+    return whole

@@ -16,18 +16,12 @@ from matplotlib.figure import Figure
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
 from calibrant_lab.sweep.result import RunResult
 from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, ordered, pivot
+from papers.loss_rows import called
 from papers.shift.measure import SEVERITIES, STAGES, by_severity
 
-LOSSES = {
-    "cross-entropy": "cross-entropy",
-    "focal(gamma=3)": "focal, γ = 3",
-    "sample-focal": "FLSD-53",
-    "focal-calibration(gamma=3, calibration_weight=0.5)": "FCL",
-    "label-smoothing(smoothing=0.05)": "label smoothing",
-    "brier": "Brier",
-    "mmce": "MMCE",
-    "dual-focal(gamma=5)": "dual focal",
-}
+LOSSES = called(
+    *("cross-entropy", "focal, γ = 3", "FLSD-53", "FCL", "label smoothing", "Brier", "MMCE", "dual focal")
+)
 KEPT = ("train_accuracy", "temperature", "clean", "clean_shown", "foreign")
 
 
@@ -70,8 +64,7 @@ def frames(results: Mapping[str, Any]) -> Frames:
             foreign += [{**key, "set": name, **of[stage]} for name, of in run["foreign"].items()]
     found = {"judged": judged, "corrupted": corrupted, "foreign": foreign}
     tidy = {name: ordered(pd.DataFrame(rows), "loss", LOSSES) for name, rows in found.items()}
-    tidy["above_clean"] = _above_clean(tidy)
-    return tidy
+    return {**tidy, "above_clean": _above_clean(tidy)}
 
 
 def _above_clean(found: Frames) -> pd.DataFrame:
@@ -97,11 +90,11 @@ def tables(found: Frames) -> Tables:
     }
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """ECE against severity, as trained and after temperature scaling; a line for each loss."""
-    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
+    whole = Figure(figsize=(8.4, 3.4), layout="constrained")
     places = ["clean_shown", *(f"severity {severity}" for severity in SEVERITIES)]
-    left, right = figure.subplots(1, 2, sharey=True)
+    left, right = whole.subplots(1, 2, sharey=True)
     colours = {"cross-entropy": VERMILLION, "focal, γ = 3": BLUE}
     for ax, stage in ((left, "as-trained"), (right, "temperature")):
         part = found["judged"][found["judged"].stage == stage]
@@ -109,8 +102,8 @@ def figures(found: Frames) -> dict[str, Figure]:
             means = [100 * mean_ci(of[of.place == place].ece)[0] for place in places]
             colour, width = colours.get(str(loss), GREY), 2 if loss in colours else 0.8
             ax.plot(range(6), means, color=colour, linewidth=width, label=loss if loss in colours else None)
-        ax.set(title=STAGES[stage], xlabel="severity of the corruption (0: clean)")
+        ax.set(title=stage.replace("-", " "), xlabel="severity of the corruption (0: clean)")
     left.set(ylabel="ECE in %", ylim=(0, None))
     left.plot([], [], color=GREY, linewidth=0.8, label="six other losses")
     left.legend(loc="best")
-    return {"shift.svg": figure}
+    return whole

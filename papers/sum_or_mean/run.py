@@ -18,6 +18,7 @@ from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.result import RunResult
 from papers.analysis import Frames, Tables, draw_means, flat_runs, ordered, pivot
 from papers.losses import run as losses
+from papers.losses.measure import stages_of
 
 WAYS = (
     "sum",
@@ -34,8 +35,6 @@ SHOWN = {"cross-entropy": (VERMILLION, "o"), "focal, γ = 3": (BLUE, "s")}
 
 def keep(result: RunResult) -> dict[str, Any] | None:
     """What the study of losses keeps, but for the classes."""
-    from papers.losses.measure import stages_of
-
     found = stages_of(result)
     return found and {"cpu_seconds": result.cpu_seconds, **found}
 
@@ -81,19 +80,19 @@ def tables(found: Frames) -> Tables:
     return {"short": pd.concat(short, axis=1, keys=["T,", "ECE %,"])}
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """T and ECE by way after cross-entropy and focal loss, with intervals."""
-    figure = Figure(figsize=(8.4, 2.8), layout="constrained")
+    whole = Figure(figsize=(8.4, 2.8), layout="constrained")
     plain = found["errors"].query("stage == 'before' and metric == 'ece'")
     drawn = {
         "temperature": (found["fitted"], "T", 1),
         "ECE in %, as trained": (plain, "value", 100),
     }
-    axes = figure.subplots(1, 2, sharey=True)
+    axes = whole.subplots(1, 2, sharey=True)
     for ax, (label, (frame, value, scale)) in zip(axes, drawn.items(), strict=True):
         for loss, look in SHOWN.items():
             rows = frame.query("images == 'balanced' and loss == @loss")
             draw_means(ax, rows, "way", WAYS, loss, *look, value=value, scale=scale)
         ax.set(xlabel=label, xlim=(0, None))
     axes[1].legend(loc="upper right")
-    return {"sum-or-mean.svg": figure}
+    return whole

@@ -52,7 +52,6 @@ def _curve(subject: str, seed: int, arm: Mapping[str, Any]) -> dict[str, Any]:
     held_out = {by: found["full"] - found["line"] for by, found in arm["held_out"].items()}
     two = "two" if arm["num_classes"] == 2 else "more"
     return {
-        "name": arm["name"],
         "unit": f"{subject}, seed {seed}" if network else subject,
         "kind": "networks" if network else "files",
         "group": subject if network else f"files, {two} classes",
@@ -62,8 +61,6 @@ def _curve(subject: str, seed: int, arm: Mapping[str, Any]) -> dict[str, Any]:
         **line,
         "off inverse": inverse["off"],
         "off less inverse": line["off"] - inverse["off"],
-        "R² by ECE": by_ece["R²"],
-        "off by ECE": by_ece["off"],
         "off by ECE less NLL": by_ece["off"] - line["off"],
         "gain": arm["nll"]["plain"] - arm["nll"]["range"],
         "lost": arm["nll"]["line"] - arm["nll"]["range"],
@@ -118,10 +115,10 @@ def tables(found: Frames) -> Tables:
     return {"short": pd.concat(columns, axis=1).set_axis(list(heads), axis=1)}
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """T over its value at exponent 0 for files, and T of the networks on Fashion-MNIST by loss."""
-    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    whole = Figure(figsize=(8.4, 3.4), layout="constrained")
+    left, right = whole.subplots(1, 2)
     curves = found["curves"]
     for group, colour in (("files, two classes", VERMILLION), ("files, more classes", BLUE)):
         for place, values in enumerate(curves[curves.group == group].temperatures):
@@ -136,4 +133,4 @@ def figures(found: Frames) -> dict[str, Figure]:
     right.set(xlabel="exponent γ of the calibrator", ylabel="best T on Fashion-MNIST, mean")
     for ax in (left, right):
         ax.legend(fontsize="small")
-    return {"temperature-line.svg": figure}
+    return whole

@@ -29,44 +29,30 @@ from calibrant_lab.training.neutral import conventions_of
 from few_points import few_points
 from papers import studies
 from papers.analysis import HERE, content
-from papers.chest_x_rays import measure as chest
+from papers.chest_x_rays import run as chest
 from papers.curvature.measure import ARMS, SETTINGS, trained_and_measured
 from papers.dynamics.measure import shape_of, train_side
 from papers.gammas import run as gammas
-from papers.gammas.measure import fits
+from papers.gammas.run import fits
 from papers.generalisation_gap.measure import GeneralisationGap
-from papers.human_posteriors.measure import (
-    JUDGEMENTS,
-    Judged,
-    Tried,
-    focal_answer,
-    focal_map,
-    read,
-)
+from papers.human_posteriors.measure import JUDGEMENTS, Judged, Tried, focal_answer, focal_map, read
 from papers.linear_model import measure as linear_model
 from papers.losses import run as losses
 from papers.losses.measure import BY_ECE, CALIBRATED, by_class
-from papers.properness.measure import every_loss, row_of
+from papers.properness.run import every_loss, row_of
 from papers.repeats.run import compared, sample_of
 from papers.runs import finished_runs
-from papers.shift.measure import recipe_of
-from papers.sst.measure import RENORMALISED, STRUCK, judged
+from papers.sst.run import RENORMALISED, STRUCK, judged
 from papers.sum_or_mean import run as sum_or_mean
 from papers.temperature_line import measure as temperature_line
 from papers.temperature_line.run import straight
-from papers.theory_on_data.measure import like_the_map, theory_on_files
+from papers.theory_on_data.run import like_the_map, theory_on_files
 
 
 def test_every_grid_is_read() -> None:
     """Each study's grid names a task that exists, with settings it takes."""
     for name in filter(studies.has_grid, studies.names()):
         assert studies.grid_of(name, seeds=1).points
-
-
-def test_shift_recipe() -> None:
-    """The recipe of the study of losses, with another loss and size."""
-    recipe = recipe_of({"loss": "brier", "seed": 1, "train": 500, "epochs": 2, "images": 10})
-    assert (recipe.training.epochs, recipe.data.train, recipe.seed) == (2, 500, 1)
 
 
 @pytest.mark.parametrize(("name", "runs"), [("losses", 115), ("sum_or_mean", 520)])

@@ -15,23 +15,10 @@ from calibrant.evaluation.monitoring.evidence import log_mean_wealth, over_start
 from calibrant.predictions import Predictions
 from papers import studies
 from papers.calibrators import measure as calibrators
-from papers.calibrators.measure import Division
-from papers.calibrators.resamples import Resamples
+from papers.calibrators.measure import Division, Resamples
 from papers.coverage import measure as coverage
-from papers.coverage.populations import (
-    Normal,
-    coarser,
-    event_errors,
-    normal_truth,
-    smoothed,
-    softmax,
-)
-from papers.coverage.streams import (
-    FULL_STREAMS,
-    Change,
-    evidence_at_looks,
-    samples_of_fixed_test,
-)
+from papers.coverage.populations import Normal, coarser, event_errors, normal_truth, smoothed, softmax
+from papers.coverage.streams import FULL_STREAMS, Change, evidence_at_looks, samples_of_fixed_test
 
 
 def over_confident(num_samples: int = 300) -> Predictions:
