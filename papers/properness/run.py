@@ -18,7 +18,7 @@ from calibrant import losses
 from calibrant._math.text_form import parse_call
 from calibrant.losses._module import BatchLossModule, MultilabelLossModule
 from calibrant.theory import classification_calibration, convexity, properness
-from papers.analysis import Frames, Tables
+from papers.analysis import Frames, Tables, content
 
 LOSSES = (
     "cross-entropy",
@@ -114,9 +114,10 @@ def _rounded(probs: Tensor) -> list[float]:
     return [round(p, 6) for p in probs.tolist()]
 
 
-def measure(_folder: Path) -> dict[str, Any]:
-    """Every loss, in a few minutes."""
-    return {"losses": [row_of(name) for name in every_loss()]}
+def measure(_folder: Path, which: str = "all") -> dict[str, Any]:
+    """Every loss, in a few minutes; with ``which`` as ``new`` only those that have no row yet."""
+    known = {row["loss"]: row for row in content("properness")["losses"]} if which == "new" else {}
+    return {"losses": [known.get(name) or row_of(name) for name in every_loss()]}
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
