@@ -1,6 +1,6 @@
 """How often the intervals of a weighted calibration slope and intercept contain the truth.
 
-Run ``python benchmarks/weighted_slope_coverage.py``: calibrated and over-confident models under five patterns of
+Run ``python benchmarks/weighted_slope_coverage.py``: calibrated and over-confident models, five patterns of
 weights, in about a minute. Sets whose effective size is too small have no interval; their share is shown.
 """
 
@@ -25,10 +25,10 @@ def one_large(rng: np.random.Generator, scores: Vector) -> Vector:
 
 
 PATTERNS: dict[str, Callable[[np.random.Generator, Vector], Vector]] = {
-    "equal": lambda rng, scores: np.ones(len(scores)),
+    "equal": lambda _, scores: np.ones(len(scores)),
     "log-normal (1)": lambda rng, scores: rng.lognormal(0, 1, len(scores)),
     "1 / Beta(0.5, 2)": lambda rng, scores: 1 / rng.beta(0.5, 2, len(scores)),
-    "by the score": lambda rng, scores: np.exp(np.abs(scores)),
+    "by the score": lambda _, scores: np.exp(np.abs(scores)),
     "one of half the total": one_large,
 }
 QUANTITIES = ("slope", "intercept", "in_the_large")
