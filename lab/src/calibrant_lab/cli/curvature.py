@@ -20,7 +20,7 @@ from calibrant.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from calibrant_lab.training.curvature_subject import Subject
+    from calibrant_lab.training.curvature import Subject
 
 
 def curvature(
@@ -79,7 +79,7 @@ def curvature(
 
     subject = _subject(run, given, weights, data, loss, setting or [])
     from calibrant._math.files import write_text
-    from calibrant_lab.training.curvature_measurement import (
+    from calibrant_lab.training.curvature import (
         Effort,
         add_to_run,
         curvature_text,
@@ -105,7 +105,7 @@ def curvature(
     if subject.run is not None:
         add_to_run(subject.run, subject.dataset, found)
         folder = subject.run.folder
-        places = [("numbers", folder.path / "curvature.json"), *places, ("report", folder.report)]
+        places = [("numbers", folder.curvature), *places, ("report", folder.report)]
     _show(found)
     if figure is not None:
         write_unless_other(figure, lambda path: _draw(found, path), option="--figure", force=force)
@@ -128,7 +128,7 @@ def _subject(
     if is_run and not path.is_dir():
         what = f"{run} is a file" if path.exists() else f"there is no run {run}"
         raise InputError(f"{what}; name the directory of a run, or module:factory.")
-    from calibrant_lab.training.curvature_subject import subject_of_factory, subject_of_run  # seconds
+    from calibrant_lab.training.curvature import subject_of_factory, subject_of_run  # seconds
 
     if is_run:
         said = [option for option, value in given.items() if value is not None]

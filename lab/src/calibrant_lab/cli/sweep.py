@@ -74,7 +74,7 @@ def sweep(
         calibrant sweep grid.toml --dry-run
         calibrant sweep grid.toml --store store --where "loss=focal*" --jobs 4
     """
-    from calibrant_lab.training.recipe_shelf import file_on_shelf
+    from calibrant_lab.training.recipe_files import file_on_shelf
 
     check_inputs(file_on_shelf(grid, "grid"), *(known or ()))
 
@@ -145,7 +145,7 @@ def _said_size(grid: Grid) -> str:
 def _said_budget(grid: Grid) -> str:
     """What a small budget replaced, of which the first point tells."""
     from calibrant_lab.sweep.tasks.training import recipe_of
-    from calibrant_lab.training.budget import budget_note
+    from calibrant_lab.training.recipe import budget_note
 
     settings = grid.points[0].settings
     scaled = any(key.startswith("full.") for key in settings)

@@ -74,7 +74,7 @@ def train(
     from calibrant_lab.training import at_budget, load_recipe
 
     if listed:
-        from calibrant_lab.training.recipe_shelf import names_on_shelf
+        from calibrant_lab.training.recipe_files import names_on_shelf
 
         typer.echo("\n".join(names_on_shelf()))
         return
@@ -107,7 +107,7 @@ def train(
     from calibrant_lab.training import Run, TrainingInterrupted
     from calibrant_lab.training import select as select_loss
     from calibrant_lab.training import train as carry_out
-    from calibrant_lab.training.display import Display
+    from calibrant_lab.training.listener import Display
     from calibrant_lab.training.loss_selection import file_name
 
     what = file_name(wanted.loss) if candidates is None else "select"
@@ -135,7 +135,7 @@ def _show(run: Run) -> None:
     from rich.console import Console
 
     from calibrant.reports import render
-    from calibrant_lab.training.budget import budget_note
+    from calibrant_lab.training.recipe import budget_note
     from calibrant_lab.training.step_cost import cost_facts
 
     if run.evaluation is not None:

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
-from calibrant_lab.models._initial import normal
-from calibrant_lab.models._settings import image_shape, one_of, positive, share
+from calibrant_lab.models._settings import image_shape, normal, one_of, positive, share
 
 
 class _Size(NamedTuple):

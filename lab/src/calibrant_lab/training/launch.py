@@ -13,24 +13,30 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from calibrant._math.errors import ConvergenceError, InputError, clause, users_frame
-from calibrant_lab.data import build_augmentation
+from calibrant.calibrators import build as build_calibrator
+from calibrant_lab.data import Dataset, build_augmentation
 from calibrant_lab.models import build as build_model
 from calibrant_lab.training import seeds
+from calibrant_lab.training.batches import check_batches
 from calibrant_lab.training.data import TrainingData, preparation, read_training_data
 from calibrant_lab.training.engine import Engine
 from calibrant_lab.training.initial import begin_with
-from calibrant_lab.training.interruption import Interruption
 from calibrant_lab.training.job import Job
 from calibrant_lab.training.listener import Listener
-from calibrant_lab.training.loss import build_loss, warn_of_dying_gradients
-from calibrant_lab.training.multilabel import check_task
+from calibrant_lab.training.loss import (
+    LabelsParts,
+    build_loss,
+    build_regularizer,
+    check_task,
+    warn_of_dying_gradients,
+)
 from calibrant_lab.training.neutral import check_convention
+from calibrant_lab.training.processes import Interruption
 from calibrant_lab.training.recipe import Recipe
 from calibrant_lab.training.recipe_sections import HardwareSection
-from calibrant_lab.training.regularizer import build_regularizer
-from calibrant_lab.training.rehearsal import rehearse
 from calibrant_lab.training.results import is_complete, write_results
 from calibrant_lab.training.run import Run, RunFolder, load_run
 from calibrant_lab.training.run_report import run_facts
@@ -256,3 +262,76 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     if first:
         job.listener.stop()
     return finished
+
+
+def rehearse(
+    recipe: Recipe, dataset: Dataset, model: nn.Module, loss: nn.Module, input_shape: tuple[int, ...]
+) -> None:
+    """Count processes, build the calibrators, and try a network and a loss that are not calibrant's own."""
+    _check_processes(recipe.hardware)
+    check_batches(recipe, len(dataset.train), model)
+    for text in recipe.evaluation.calibrators:
+        build_calibrator(text)
+    if ":" in recipe.model:
+        _check_answers(recipe.model, dataset, model, input_shape)
+    if ":" in recipe.loss.partition("(")[0]:
+        _check_loss(recipe, dataset, model, loss)
+
+
+def _check_processes(hardware: HardwareSection) -> None:
+    """Refuse more processes than a CPU has cores for; GPUs are counted by Fabric."""
+    elsewhere = torch.cuda.is_available() or torch.backends.mps.is_available()
+    cores = max(2, os.cpu_count() or 1)
+    if (hardware.accelerator == "cpu" or not elsewhere) and hardware.devices > cores:
+        raise InputError(
+            f"`hardware.devices` must be at most {cores}, a process for each core; got {hardware.devices}."
+        )
+
+
+def _check_answers(name: str, dataset: Dataset, model: nn.Module, input_shape: tuple[int, ...]) -> None:
+    rows = dataset.train.inputs[torch.arange(2)]
+    inputs = rows if rows.dtype == torch.int32 else torch.zeros((2, *input_shape))
+    training = model.training
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            logits = model.eval()(inputs)
+    except Exception as error:
+        raise InputError(
+            f"{name} must take samples of shape {input_shape}; it fails: {clause(error)}."
+        ) from error
+    finally:
+        model.train(training)
+    shape = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+    if shape != (2, dataset.num_classes):
+        raise InputError(
+            f"{name} must give logits of shape (N, {dataset.num_classes}), one for each class of "
+            f"{dataset.name}; for 2 samples it gives {shape}."
+        )
+
+
+def _check_loss(recipe: Recipe, dataset: Dataset, model: nn.Module, loss: nn.Module) -> None:
+    name, classes = recipe.loss, dataset.num_classes
+    trained = [key for key, each in loss.named_parameters() if each.requires_grad]
+    if trained:
+        raise InputError(
+            f"{name} has parameters that no optimiser trains ({', '.join(trained)}); put them into the "
+            "network, or make them buffers with register_buffer."
+        )
+    if isinstance(model, LabelsParts):  # only a training shows what its logits are of
+        return
+    size = min(recipe.training.batch_size, len(dataset.train))
+    size -= size == classes  # (C, C) and (C,) would broadcast
+    logits = torch.randn(size, classes, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    labels = "(N, C)" if dataset.multilabel else "(N,)"
+    task = f"must map logits (N, {classes}) and labels {labels} to their loss"
+    try:
+        with torch.random.fork_rng(devices=[]):
+            value = copy.deepcopy(loss)(logits, dataset.train.labels[:size])
+    except Exception as error:
+        raise InputError(f"{name} {task}; it fails: {clause(error)}.") from error
+    if not isinstance(value, torch.Tensor) or value.shape != () or not value.requires_grad:
+        shape = f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+        raise InputError(
+            f"{name} {task}, one number (a tensor of shape ()) with a gradient: its mean over the samples; "
+            f"it gives {shape}{'' if getattr(value, 'requires_grad', True) else ' without a gradient'}."
+        )

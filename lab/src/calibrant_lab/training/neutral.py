@@ -35,12 +35,7 @@ def strikes_neutral(model: nn.Module) -> bool:
 
 
 def check_convention(recipe: Recipe, model: nn.Module) -> None:
-    """Refuse settings that do not go with the network.
-
-    Raises:
-        InputError: If the neutral class is to be struck where there is none, or classes are to be balanced
-            where parts of the samples are learned.
-    """
+    """Refuse settings that do not go with the network."""
     if recipe.evaluation.sst_binary == "struck" and not strikes_neutral(model):
         raise InputError(
             f"evaluation.sst_binary must be renormalised: {recipe.model} learns no neutral class."

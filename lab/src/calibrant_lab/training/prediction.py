@@ -85,10 +85,6 @@ def predict(
         precision: Precision of the network's arithmetic; logits are float32 in any case.
         progress: Called with a few words and the share that is done.
 
-    Raises:
-        InputError: If there are no such samples, the network gives something else than logits for the classes
-            of the data, or the device is not there.
-
     Example:
         >>> from calibrant_lab.data import load
         >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
@@ -176,11 +172,7 @@ def _said(logits: object) -> str:
 
 
 def _device(name: str) -> torch.device:
-    """The device; the first GPU there is for ``auto``.
-
-    Raises:
-        InputError: If there is no such device.
-    """
+    """The device; the first GPU there is for ``auto``."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:

@@ -1,4 +1,4 @@
-"""What to train, as validated data; read from TOML, written back in full."""
+"""What to train, as validated data; read from TOML, written back in full, scaled to a small budget."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest, parse_call
 from calibrant_lab.training import recipe_sections as sections
-from calibrant_lab.training.recipe_files import flat, merged, read_content
-from calibrant_lab.training.recipe_shelf import file_on_shelf
+from calibrant_lab.training.recipe_files import file_on_shelf, flat, merged, read_content
+
+NUMBERS = 1
+"""Raised by one whenever the same recipe gives other numbers than before.
+
+Stores of runs know a run by its recipe, its data and this number: raising it makes every stored run one of an
+older version, which is kept but no longer counts as done. ``tests/training/test_version.py`` compares the
+numbers of small recipes with committed ones, so that no change goes unnoticed.
+"""
+
 
 WITHOUT_EFFECT = frozenset({"hardware", "evaluation", "shift", "foreign"})
 """Tables that do not change what is trained."""
@@ -241,3 +249,60 @@ def _settings(section: type[BaseModel]) -> dict[str, list[str]]:
         tables = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, sections.Section)]
         inside[name] = list(tables[0].model_fields) if tables else []
     return inside
+
+
+Budget: TypeAlias = Literal["full", "small"]
+
+
+def at_budget(recipe: Recipe, budget: Budget) -> Recipe:
+    """The recipe as it is, or with the settings of its table ``small``; ``full`` keeps what they replace.
+
+    Raises:
+        InputError: If the recipe does not say what a small budget replaces.
+
+    Example:
+        >>> recipe = Recipe.read({"training": {"epochs": 350}, "small": {"training": {"epochs": 4}}})
+        >>> budget_note(at_budget(recipe, "small"))
+        'small budget: training.epochs 350 → 4'
+    """
+    if budget == "full" or recipe.full is not None:
+        return recipe
+    if recipe.small is None:
+        raise InputError(
+            "a small budget needs a recipe that says what it replaces: a table [small] with settings such as "
+            "training.epochs = 4, or an empty one if the recipe is small already."
+        )
+    content = recipe.model_dump(mode="json", exclude={"small", "full"})
+    return Recipe.read({**merged(content, recipe.small), "full": _replaced(content, recipe.small)})
+
+
+def settings_at(recipe: Recipe, budget: Budget) -> dict[str, Any]:
+    """The settings at a budget by their full names, and below ``full`` those that it replaced.
+
+    Example:
+        >>> recipe = Recipe.read({"training": {"epochs": 350}, "small": {"training": {"epochs": 4}}})
+        >>> settings = settings_at(recipe, "small")
+        >>> settings["training.epochs"], settings["full.training.epochs"]
+        (4, 350)
+    """
+    scaled = at_budget(recipe, budget)
+    return {**scaled.settings(), **flat({"full": scaled.full or {}})}
+
+
+def budget_note(recipe: Recipe) -> str | None:
+    """What a small budget replaced, in a few words; None where the recipe is carried out in full."""
+    if recipe.full is None:
+        return None
+    now = recipe.settings()
+    changes = [
+        f"{key} {before!r} → {now[key]!r}" for key, before in flat(recipe.full).items() if before != now[key]
+    ]
+    return f"small budget: {', '.join(changes)}" if changes else None
+
+
+def _replaced(content: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of ``content`` in whose place others come."""
+    return {
+        name: _replaced(content[name], value) if isinstance(value, dict) else content[name]
+        for name, value in changes.items()
+    }

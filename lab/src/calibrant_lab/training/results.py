@@ -14,11 +14,11 @@ from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import write_report
 from calibrant.reports.commands import with_commands
 from calibrant.reports.sections import Section
-from calibrant_lab.training.budget import budget_note
-from calibrant_lab.training.heat_map_section import heat_map_facts
+from calibrant_lab.training.heat_maps import heat_map_facts
 from calibrant_lab.training.job import Job
 from calibrant_lab.training.label_table import label_table
 from calibrant_lab.training.neutral import conventions_of, strikes_neutral, struck_predictions
+from calibrant_lab.training.recipe import budget_note
 from calibrant_lab.training.run import load_run
 from calibrant_lab.training.run_report import detection_of, run_sections, run_title
 from calibrant_lab.training.shift import Shifted, ShiftResults, shift_section

@@ -43,6 +43,7 @@ class RunFolder:
         self.foreign_predictions = self.path / "out_of_distribution.npz"
         self.detection = self.path / "out_of_distribution.json"
         self.cost = self.path / "cost.json"
+        self.curvature = self.path / "curvature.json"
         self.shift = self.path / "shift"
         self.shift_numbers = self.path / "shift.json"
         self.conventions = self.path / "conventions.json"

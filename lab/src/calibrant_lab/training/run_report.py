@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from torch import nn
@@ -18,17 +17,15 @@ from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.words import number
 from calibrant_lab.data import Dataset, Part
 from calibrant_lab.reports.dynamics import compared_dynamics, dynamics_sections
+from calibrant_lab.reports.run_panel import panel
 from calibrant_lab.training.batches import batch_facts
-from calibrant_lab.training.budget import budget_note
-from calibrant_lab.training.data import read_data
-from calibrant_lab.training.heat_map_section import heat_map_section
+from calibrant_lab.training.data import data_of
+from calibrant_lab.training.heat_maps import heat_map_section
 from calibrant_lab.training.label_table import label_section
-from calibrant_lab.training.loss import build_loss
+from calibrant_lab.training.loss import build_loss, regularizer_facts
 from calibrant_lab.training.neutral import convention_section
-from calibrant_lab.training.recipe import WITHOUT_EFFECT, Recipe
-from calibrant_lab.training.regularizer import regularizer_facts
+from calibrant_lab.training.recipe import WITHOUT_EFFECT, Recipe, budget_note
 from calibrant_lab.training.run import Run, json_of
-from calibrant_lab.training.sample_images import panel
 from calibrant_lab.training.shift import shift_section
 from calibrant_lab.training.step_cost import cost_facts
 
@@ -82,11 +79,7 @@ def run_title(recipe: Recipe) -> str:
 
 
 def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) -> None:
-    """Rewrite the report of a finished run, with further sections at its end.
-
-    Raises:
-        InputError: If the run is not finished.
-    """
+    """Rewrite the report of a finished run, with further sections at its end."""
     folder = run.folder
     if run.evaluation is None:
         raise InputError(f"{folder.path} is not finished, so it has no report.")
@@ -225,17 +218,11 @@ def _differences(runs: Mapping[str, Run]) -> Section | None:
 
 def _common_panel(runs: Mapping[str, Run]) -> Section | None:
     """The same images under every run, where all share the same data and these can still be read."""
-    fingerprints = [run.data_sha256 for run in runs.values()]
-    if any(one != other for one, other in pairwise(fingerprints)):
+    first, *others = runs.values()
+    if any(each.data_sha256 != first.data_sha256 for each in others):
         return None
-    data = _data_of(next(iter(runs.values())))
-    if data is None or data.sha256() != fingerprints[0]:
-        return None
-    return panel({name: run.predictions for name, run in runs.items()}, data.test, data.class_names)
-
-
-def _data_of(run: Run) -> Dataset | None:
     try:
-        return read_data(run.recipe.data)
+        data = data_of(first)
     except (InputError, OSError):
         return None  # the data are gone; a comparison of logits does not need them
+    return panel({name: run.predictions for name, run in runs.items()}, data.test, data.class_names)

@@ -20,10 +20,9 @@ from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.words import AS_TRAINED, number, with_interval
 from calibrant_lab.data import Dataset, Part, load
 from calibrant_lab.data.images.corruptions import CORRUPTIONS, CorruptedImages
-from calibrant_lab.training.inference import Inference
 from calibrant_lab.training.job import Job
 from calibrant_lab.training.recipe import Recipe
-from calibrant_lab.training.samples import Samples
+from calibrant_lab.training.samples import Inference, Samples
 
 EVERY = "all"
 _DRAWS = 400  # enough for intervals in a table
@@ -44,11 +43,7 @@ class Shift:
 
 
 def shifts(recipe: Recipe) -> list[Shift]:
-    """What the recipe asks for, in the order of the authors.
-
-    Raises:
-        InputError: If it names a corruption that there is not.
-    """
+    """What the recipe asks for, in the order of the authors."""
     asked = recipe.shift.corruption
     names = [asked] if isinstance(asked, str) else list(asked)
     if names == [EVERY]:
@@ -65,11 +60,7 @@ def shifts(recipe: Recipe) -> list[Shift]:
 
 
 def shifted(recipe: Recipe, dataset: Dataset, shift: Shift) -> Part:
-    """The test samples under a corruption: computed, or those of a published set of corrupted images.
-
-    Raises:
-        InputError: If the samples are not images, or the published set does not go with them.
-    """
+    """The test samples under a corruption: computed, or those of a published set of corrupted images."""
     settings = recipe.shift
     if settings.name:
         raw = load(f"{settings.name}(corruption={shift.corruption!r}, severity={shift.severity})")
@@ -90,11 +81,7 @@ def shifted(recipe: Recipe, dataset: Dataset, shift: Shift) -> Part:
 
 
 def check_shift(recipe: Recipe, dataset: Dataset) -> None:
-    """Refuse, before anything is trained, shifts that cannot be made.
-
-    Raises:
-        InputError: If there is one.
-    """
+    """Refuse, before anything is trained, shifts that cannot be made."""
     found = shifts(recipe)
     if found:
         shifted(recipe, dataset, found[0])
