@@ -7,9 +7,9 @@ import gc
 import json
 import os
 import shlex
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -123,7 +123,7 @@ def train(
     build_regularizer(recipe, model, loss)
     build_optimiser(recipe.optimiser, model)
     check_convention(recipe, model)
-    rehearse(recipe, dataset, model, loss, input_shape)
+    _rehearse(recipe, dataset, model, loss, input_shape)
     fabric = _fabric(recipe)
     run_folder.claim(recipe)
     job = Job(
@@ -144,8 +144,8 @@ def train(
         waiting = Interruption() if recipe.hardware.devices > 1 else nullcontext()
         alone = nullcontext() if _is_one_of_many(recipe.hardware) else run_folder.locked()
         with alone, torch.random.fork_rng(devices=generators), waiting:
-            launch: Callable[..., bool | Exception] = fabric.launch
-            outcome = launch(_work, _Sealed(job))
+            # As an argument Fabric would look into the job, and fails on frozen data classes.
+            outcome: bool | Exception = fabric.launch(partial(_work, job=job))
     finally:
         listener.stop()
     if isinstance(outcome, Exception):
@@ -199,16 +199,8 @@ def _is_one_of_many(hardware: HardwareSection) -> bool:
     return launched or hardware.strategy == "ddp"
 
 
-class _Sealed:
-    """Wraps a job for its way to other processes: Fabric looks into data classes and fails on frozen ones."""
-
-    def __init__(self, job: Job) -> None:
-        self.job = job
-
-
-def _work(fabric: Fabric, sealed: _Sealed) -> bool | Exception:
+def _work(fabric: Fabric, *, job: Job) -> bool | Exception:
     """One process's part; errors meant for the user are returned, so that they cross processes."""
-    job = sealed.job
     if fabric.world_size > 1:  # what was passed on lies in memory that all processes share
         job = replace(job, model=copy.deepcopy(job.model), loss=copy.deepcopy(job.loss))
     threads = torch.get_num_threads()
@@ -240,11 +232,9 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     facts = run_facts(job.recipe, job.dataset, job.model, device=device, processes=processes)
     first = engine.processes.first
     if first:
-        job.folder.note_session(  # comes first: with it, the folder holds a run, whatever is missing
-            command=job.command,
-            device=device,
-            processes=processes,
-            data_sha256=job.data_sha256,
+        # This comes first: with it, the folder holds a run, whatever is missing.
+        job.folder.note_session(
+            command=job.command, device=device, processes=processes, data_sha256=job.data_sha256
         )
         job.folder.write_rows(engine.state.history)
         job.listener.start(epoch=engine.state.epoch, epochs=job.recipe.training.epochs, facts=facts)
@@ -264,11 +254,17 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     return finished
 
 
-def rehearse(
+def _rehearse(
     recipe: Recipe, dataset: Dataset, model: nn.Module, loss: nn.Module, input_shape: tuple[int, ...]
 ) -> None:
     """Count processes, build the calibrators, and try a network and a loss that are not calibrant's own."""
-    _check_processes(recipe.hardware)
+    hardware = recipe.hardware
+    elsewhere = torch.cuda.is_available() or torch.backends.mps.is_available()  # Fabric counts these
+    cores = max(2, os.cpu_count() or 1)
+    if (hardware.accelerator == "cpu" or not elsewhere) and hardware.devices > cores:
+        raise InputError(
+            f"`hardware.devices` must be at most {cores}, a process for each core; got {hardware.devices}."
+        )
     check_batches(recipe, len(dataset.train), model)
     for text in recipe.evaluation.calibrators:
         build_calibrator(text)
@@ -276,16 +272,6 @@ def rehearse(
         _check_answers(recipe.model, dataset, model, input_shape)
     if ":" in recipe.loss.partition("(")[0]:
         _check_loss(recipe, dataset, model, loss)
-
-
-def _check_processes(hardware: HardwareSection) -> None:
-    """Refuse more processes than a CPU has cores for; GPUs are counted by Fabric."""
-    elsewhere = torch.cuda.is_available() or torch.backends.mps.is_available()
-    cores = max(2, os.cpu_count() or 1)
-    if (hardware.accelerator == "cpu" or not elsewhere) and hardware.devices > cores:
-        raise InputError(
-            f"`hardware.devices` must be at most {cores}, a process for each core; got {hardware.devices}."
-        )
 
 
 def _check_answers(name: str, dataset: Dataset, model: nn.Module, input_shape: tuple[int, ...]) -> None:
