@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import json
 import os
 import shlex
 from contextlib import nullcontext
@@ -247,7 +246,7 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
         if first:
             cost = engine.learner.cost(engine.batches(0)[0])
             if cost is not None:
-                job.folder.write(job.folder.cost, json.dumps(cost, indent=2) + "\n")
+                job.folder.write_json(job.folder.cost, cost)
             write_results(job, logits, facts, shifted)
     if first:
         job.listener.stop()

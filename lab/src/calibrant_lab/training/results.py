@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,17 +10,15 @@ import torch
 from calibrant.evaluation import evaluate
 from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.predictions import Predictions, load_predictions
-from calibrant.reports import write_report
 from calibrant.reports.commands import with_commands
-from calibrant.reports.sections import Section
 from calibrant_lab.training.heat_maps import heat_map_facts
 from calibrant_lab.training.job import Job
 from calibrant_lab.training.label_table import label_table
 from calibrant_lab.training.neutral import conventions_of, strikes_neutral, struck_predictions
 from calibrant_lab.training.recipe import budget_note
 from calibrant_lab.training.run import load_run
-from calibrant_lab.training.run_report import detection_of, run_sections, run_title
-from calibrant_lab.training.shift import Shifted, ShiftResults, shift_section
+from calibrant_lab.training.run_report import detection_of, write_run_report
+from calibrant_lab.training.shift import Shifted, judge_shifted
 
 OVER_IMAGES = (
     "Intervals and chance are over images; images of one patient resemble each other, so they may be too "
@@ -47,29 +44,27 @@ def write_results(
     foreign = _write_foreign(job, logits)
     _write_conventions(job, logits)
     _write_predictions(job, logits)
-    predictions, detection = load_predictions(folder.predictions), None
-    shift = _write_shifted(job, predictions, shifted)
+    predictions = load_predictions(folder.predictions)
+    if shifted:
+        judge_shifted(job, predictions, shifted)
     if not job.report:
         return
     if foreign is not None:
-        detection = detection_of(predictions, foreign, name=job.recipe.foreign_name)
-        folder.write(folder.detection, json.dumps(detection, indent=2) + "\n")
-    labels = label_table(
-        predictions,
-        num_bins=settings.num_bins,
-        num_resamples=min(settings.bootstrap, 500),
-        seed=job.recipe.seed,
-    )
+        found = detection_of(predictions, foreign, name=job.recipe.foreign_name)
+        folder.write_json(folder.detection, found)
+    num_bins, seed = settings.num_bins, job.recipe.seed
+    num_resamples = min(settings.bootstrap, 500)
+    labels = label_table(predictions, num_bins=num_bins, num_resamples=num_resamples, seed=seed)
     if labels is not None:
-        folder.write(folder.labels, json.dumps(labels, indent=2) + "\n")
+        folder.write_json(folder.labels, labels)
         predictions = predictions.without_groups()  # hundreds of patients make no table of groups
     evaluation = evaluate(
         predictions,
         calibrators=settings.calibrators or None,
-        num_bins=settings.num_bins,
+        num_bins=num_bins,
         bootstrap=settings.bootstrap,
         ood=foreign,
-        seed=job.recipe.seed,
+        seed=seed,
         command=job.command,
         progress=job.listener.stage,
     )
@@ -80,28 +75,9 @@ def write_results(
     if any(warning.startswith(NO_BETTER) for warning in evaluation.verdict.warnings):
         evaluation = replace(evaluation, notes=(COLLAPSED, *evaluation.notes))
     run = load_run(folder.path)
-    sections = run_sections(
-        run,
-        facts={**facts, **heat_map_facts(run, job.dataset)},
-        predictions=predictions,
-        test=job.dataset.test,
-        class_names=job.dataset.class_names,
-        detection=detection,
-        shift=shift,
-    )
-    write_report(evaluation, folder.report, title=run_title(job.recipe), after=sections)
+    facts = {**facts, **heat_map_facts(run, job.dataset)}
+    write_run_report(run, evaluation, job.dataset, facts=facts)
     folder.write(folder.evaluation, with_commands(evaluation).to_json() + "\n")
-
-
-def _write_shifted(job: Job, clean: Predictions, shifted: Sequence[Shifted]) -> Section | None:
-    """Predictions and numbers of the shifted sets, if the recipe has any."""
-    if not shifted:
-        return None
-    results = ShiftResults(job, clean)
-    for place, each in enumerate(shifted):
-        job.listener.stage(f"evaluating {each.shift.corruption} {each.shift.severity}", place / len(shifted))
-        results.add(each)
-    return shift_section(results.write())
 
 
 def _write_predictions(job: Job, logits: dict[str, torch.Tensor]) -> None:
@@ -131,7 +107,7 @@ def _write_conventions(job: Job, logits: dict[str, torch.Tensor]) -> None:
             {name: job.dataset.parts[name].labels for name in ("calibration", "test")},
             num_bins=job.recipe.evaluation.num_bins,
         )
-        job.folder.write(job.folder.conventions, json.dumps(found, indent=2) + "\n")
+        job.folder.write_json(job.folder.conventions, found)
 
 
 def _write_foreign(job: Job, logits: dict[str, torch.Tensor]) -> Predictions | None:

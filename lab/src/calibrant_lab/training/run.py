@@ -111,6 +111,10 @@ class RunFolder:
         """Replace a text file."""
         write_text(path, text)
 
+    def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
+        """Replace a file of numbers."""
+        self.write(path, json.dumps(content, indent=2) + "\n")
+
     def write_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Replace ``metrics.jsonl``."""
         self.write(self.metrics, "".join(_json_line(row) for row in rows))
@@ -163,7 +167,7 @@ class RunFolder:
                 "data_sha256": data_sha256,
             }
         )
-        self.write(self.environment, json.dumps({"sessions": sessions}, indent=2) + "\n")
+        self.write_json(self.environment, {"sessions": sessions})
 
     def load_checkpoint(self) -> dict[str, Any] | None:
         """The last checkpoint, on the CPU, or None.

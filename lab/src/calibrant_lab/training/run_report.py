@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
 from calibrant._math.errors import InputError
 from calibrant.calibrators import TemperatureScaling
+from calibrant.evaluation import Evaluation
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.metrics import out_of_distribution_detection, out_of_distribution_scores
 from calibrant.predictions import Predictions
 from calibrant.reports import write_report
 from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.words import number
-from calibrant_lab.data import Dataset, Part
+from calibrant_lab.data import Dataset
 from calibrant_lab.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant_lab.reports.run_panel import panel
 from calibrant_lab.training.batches import batch_facts
@@ -43,11 +44,12 @@ def run_facts(
     averaged = "summed over" if recipe.reduction == "sum" else "averaged over"
     note, loss = budget_note(recipe), build_loss(recipe, dataset)
     batches = batch_facts(recipe, len(dataset.train), model, loss, processes=processes)
+    begun = f", beginning with {recipe.initial.weights}" if recipe.initial.weights else ""
     size = sum(parameter.numel() for parameter in model.parameters())
     return {
         **({} if note is None else {"budget": note}),
         "data": dataset.summary(),
-        "model": f"{recipe.model}, {size:,} parameters{_begun(recipe)}",
+        "model": f"{recipe.model}, {size:,} parameters{begun}",
         "loss": f"{recipe.loss}, {averaged} batches of {training.batch_size}{batches}",
         "optimiser": f"{rate}, weight decay {optimiser.weight_decay:g}{clip}",
         **regularizer_facts(recipe),
@@ -63,12 +65,8 @@ def _course(recipe: Recipe) -> str:
     return f"{schedule.name}{after}"
 
 
-def _begun(recipe: Recipe) -> str:
-    return f", beginning with {recipe.initial.weights}" if recipe.initial.weights else ""
-
-
 def run_title(recipe: Recipe) -> str:
-    """What the report of a run is headed by.
+    """The title of a run's report.
 
     Example:
         >>> from calibrant_lab.training import Recipe
@@ -80,52 +78,41 @@ def run_title(recipe: Recipe) -> str:
 
 def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) -> None:
     """Rewrite the report of a finished run, with further sections at its end."""
-    folder = run.folder
     if run.evaluation is None:
-        raise InputError(f"{folder.path} is not finished, so it has no report.")
-    session, shifts = folder.sessions[-1], json_of(folder.shift_numbers)
-    sections = run_sections(
-        run,
-        facts=run_facts(
-            run.recipe,
-            dataset,
-            run.model(),
-            device=session["device"],
-            processes=session["processes"],
-        ),
-        predictions=run.predictions,
-        test=dataset.test,
-        class_names=dataset.class_names,
-        detection=json_of(folder.detection),
-        shift=shift_section(shifts) if shifts is not None else None,
-    )
-    write_report(run.evaluation, folder.report, title=run_title(run.recipe), after=[*sections, *further])
+        raise InputError(f"{run.folder.path} is not finished, so it has no report.")
+    session = run.folder.sessions[-1]
+    device, processes = session["device"], session["processes"]
+    facts = run_facts(run.recipe, dataset, run.model(), device=device, processes=processes)
+    write_run_report(run, run.evaluation, dataset, facts=facts, further=further)
 
 
-def run_sections(
+def write_run_report(
     run: Run,
+    evaluation: Evaluation,
+    dataset: Dataset,
     *,
     facts: Mapping[str, str],
-    predictions: Predictions,
-    test: Part,
-    class_names: tuple[str, ...],
-    detection: Mapping[str, Any] | None,
-    shift: Section | None = None,
-) -> tuple[Section, ...]:
+    further: Sequence[Section] = (),
+) -> None:
+    """Write the report of a run, whose other results are in its directory already."""
+    after = [*_run_sections(run, dataset, facts), *further]
+    write_report(evaluation, run.folder.report, title=run_title(run.recipe), after=after)
+
+
+def _run_sections(run: Run, dataset: Dataset, facts: Mapping[str, str]) -> Iterator[Section]:
     """How it was trained, some images with its answers, shifted and foreign samples, and how it learned."""
-    found = [
-        Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)}),
-        panel({"Answer": predictions}, test, class_names),
-        heat_map_section(run.folder.path),
-        shift,
-    ]
-    if run.labels is not None:
-        found.insert(1, label_section(run.labels))
+    yield Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)})
     if run.conventions is not None:
-        found.insert(1, convention_section(run.conventions, run.recipe.evaluation.sst_binary))
-    if detection is not None:
-        found.append(_foreign_section(detection))
-    return (*(each for each in found if each is not None), *dynamics_sections(run.rows, run.snapshots))
+        yield convention_section(run.conventions, run.recipe.evaluation.sst_binary)
+    if run.labels is not None:
+        yield label_section(run.labels)
+    images = panel({"Answer": run.predictions}, dataset.test, dataset.class_names)
+    yield from (each for each in (images, heat_map_section(run.folder.path)) if each is not None)
+    if (shifts := json_of(run.folder.shift_numbers)) is not None:
+        yield shift_section(shifts)
+    if (detection := json_of(run.folder.detection)) is not None:
+        yield _foreign_section(detection)
+    yield from dynamics_sections(run.rows, run.snapshots)
 
 
 def detection_of(predictions: Predictions, foreign: Predictions, *, name: str) -> dict[str, Any]:
