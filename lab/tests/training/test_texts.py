@@ -184,15 +184,7 @@ def sections_of(run: Run) -> list[str]:
     """The first sections that the report of a run would have."""
     from calibrant_lab.training.run_report import run_sections
 
-    data = read_data(run.recipe.data)
-    found = run_sections(
-        run,
-        facts={},
-        predictions=run.predictions,
-        test=data.test,
-        class_names=data.class_names,
-        detection=None,
-    )
+    found = list(run_sections(run, read_data(run.recipe.data), {}))
     assert found[1].table is not None
     assert [row[0] for row in found[1].table.rows] == ["renormalised", "struck"]
     return [section.title for section in found][:2]

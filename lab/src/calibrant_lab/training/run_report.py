@@ -30,8 +30,7 @@ from calibrant_lab.training.run import Run, json_of
 from calibrant_lab.training.shift import shift_section
 from calibrant_lab.training.step_cost import cost_facts
 
-SCORES = ("entropy", "max_probability")
-_NAMES = {"entropy": "entropy", "max_probability": "maximum probability"}
+SCORES = {"entropy": "entropy", "max_probability": "maximum probability"}
 
 
 def run_facts(
@@ -95,11 +94,11 @@ def write_run_report(
     further: Sequence[Section] = (),
 ) -> None:
     """Write the report of a run, whose other results are in its directory already."""
-    after = [*_run_sections(run, dataset, facts), *further]
+    after = [*run_sections(run, dataset, facts), *further]
     write_report(evaluation, run.folder.report, title=run_title(run.recipe), after=after)
 
 
-def _run_sections(run: Run, dataset: Dataset, facts: Mapping[str, str]) -> Iterator[Section]:
+def run_sections(run: Run, dataset: Dataset, facts: Mapping[str, str]) -> Iterator[Section]:
     """How it was trained, some images with its answers, shifted and foreign samples, and how it learned."""
     yield Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)})
     if run.conventions is not None:
@@ -135,20 +134,17 @@ def detection_of(predictions: Predictions, foreign: Predictions, *, name: str) -
                 for each in (test, foreign)
             )
             seen = out_of_distribution_detection(inside, outside)
-            found.setdefault(state, {})[score] = {
-                "auroc": seen.auroc,
-                "aupr": seen.aupr,
-                "fpr_at_95_tpr": seen.fpr_at_tpr,
-            }
+            numbers = {"auroc": seen.auroc, "aupr": seen.aupr, "fpr_at_95_tpr": seen.fpr_at_tpr}
+            found.setdefault(state, {})[score] = numbers
     return found
 
 
 def _foreign_section(found: Mapping[str, Any]) -> Section:
     states = {"uncalibrated": "as trained", "temperature": "after temperature scaling"}
     rows = tuple(
-        (f"{_NAMES[score]}, {said}", *(number(value) for value in found[state][score].values()))
+        (f"{name}, {said}", *(number(value) for value in found[state][score].values()))
         for state, said in states.items()
-        for score in SCORES
+        for score, name in SCORES.items()
     )
     return Section(
         title="Samples of another kind",
