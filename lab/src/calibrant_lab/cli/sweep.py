@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from calibrant._math.decimals import plural
 from calibrant.cli.manner import Quiet
 from calibrant.cli.reading import check_inputs
 from calibrant.cli.terminal import errors
@@ -96,7 +97,7 @@ def sweep(
         wanted = len(found.points)
         found = found.without([run.settings for run in read_runs(file)], str(file))
         if not quiet:
-            typer.echo(f"{file} has {wanted - len(found.points)} of {_count(wanted)}.")
+            typer.echo(f"{file} has {wanted - len(found.points)} of {plural(wanted, 'run')}.")
         if not found.points:
             if not quiet:
                 typer.echo("nothing to do")
@@ -139,7 +140,7 @@ def _is_there(store: str) -> bool:
 def _said_size(grid: Grid) -> str:
     merged = f", of which {grid.num_merged} came twice and count once" if grid.num_merged else ""
     excluded = f"; {grid.num_excluded} more are excluded" if grid.num_excluded else ""
-    return f"{_count(len(grid.points) + grid.num_merged)}{merged}{excluded}"
+    return f"{plural(len(grid.points) + grid.num_merged, 'run')}{merged}{excluded}"
 
 
 def _said_budget(grid: Grid) -> str:
@@ -151,10 +152,6 @@ def _said_budget(grid: Grid) -> str:
     scaled = any(key.startswith("full.") for key in settings)
     note = budget_note(recipe_of(settings)) if scaled else None
     return f"; {note}" if note else ""
-
-
-def _count(number: int) -> str:
-    return f"{number} run{'s' * (number != 1)}"
 
 
 def _forget(store: Store, items: Sequence[Item], retry: str) -> None:

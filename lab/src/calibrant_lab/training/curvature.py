@@ -133,7 +133,7 @@ def measure_curvature(
     *,
     split: Split = "train",
     effort: Effort | None = None,
-    device: str = "cpu",
+    device: torch.device | str = "cpu",
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
     """Eigenvalues, trace and density of the Hessian by the training loss and by cross-entropy, as plain data.

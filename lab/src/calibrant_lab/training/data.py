@@ -95,3 +95,15 @@ def preparation(settings: DataSection, dataset: Dataset) -> Preparation:
     if settings.normalise == "given":
         return Preparation.given(list(settings.mean), list(settings.std), channels)
     return Preparation.fitted(dataset.train.inputs)
+
+
+def usable_device(name: str) -> torch.device:
+    """The device; the first GPU there is for ``auto``."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise InputError(f"the device {name!r} cannot be used: {str(error).splitlines()[0]}") from error
+    return device

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
@@ -14,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest, parse_call
 from calibrant_lab.training import recipe_sections as sections
-from calibrant_lab.training.recipe_files import file_on_shelf, flat, merged, read_content
+from calibrant_lab.training.recipe_files import file_on_shelf, flat, merged, read_content, toml_value
 
 NUMBERS = 1
 """Raised by one whenever the same recipe gives other numbers than before.
@@ -154,7 +153,7 @@ class Recipe(sections.Section):
                         f"--set {setting}: there is no table {section!r}{nearest(section, known)}"
                     )
                 table = table[section]
-            table[last] = _value(value.strip())
+            table[last] = toml_value(value.strip())
         return Recipe.read(content, source="--set" if settings else "recipe")
 
     def to_toml(self) -> str:
@@ -205,14 +204,6 @@ def load_recipe(path: str | os.PathLike[str]) -> Recipe:
             f"{path} sets nothing; a recipe must at least say what to train on, such as `data.name`."
         )
     return Recipe.read(content, source=str(path))
-
-
-def _value(text: str) -> Any:
-    """A TOML value, or, where it is none, the text itself."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 def _line(name: str, value: object) -> str:

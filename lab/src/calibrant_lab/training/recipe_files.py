@@ -96,6 +96,14 @@ def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     return content
 
 
+def toml_value(text: str) -> Any:
+    """A TOML value, or, where it is none, the text itself."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
 def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
