@@ -88,17 +88,8 @@ def train(
         file, out = load_run(recipe).folder.recipe, recipe
     else:
         file = recipe
-    changes = [
-        f"{key}={json.dumps(value)}"
-        for key, value in {
-            "loss": loss,
-            "model": model,
-            "data.name": data,
-            "seed": seed,
-            "training.epochs": epochs,
-        }.items()
-        if value is not None
-    ]
+    given = {"loss": loss, "model": model, "data.name": data, "seed": seed, "training.epochs": epochs}
+    changes = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
     wanted = at_budget(load_recipe(file), budget).with_settings([*changes, *(setting or [])])
     if candidates is not None and loss is not None:
         raise InputError("--loss and --select exclude each other; name all losses in --select.")
@@ -162,14 +153,11 @@ def _show_selection(selection: Selection, folder: Path) -> None:
 
     table = Table("loss", "validation NLL", "after temperature scaling", "")
     for each in selection.candidates:
-        mark = "chosen" if each is selection.chosen else ""
-        table.add_row(Name(each.loss), _number(each.nll_before), _number(each.nll_after), mark)
+        values = (each.nll_before, each.nll_after)
+        shown = ("not finite" if value is None else f"{value:.4f}" for value in values)
+        table.add_row(Name(each.loss), *shown, "chosen" if each is selection.chosen else "")
     Console().print(table)
     typer.echo(f"chosen by validation NLL {selection.by} temperature scaling: {selection.chosen.loss}")
     typer.echo(f"run:       {selection.chosen.run.folder.path}")
     typer.echo(f"selection: {folder / 'selection.json'}")
     typer.echo(f"report:    {folder / 'report.html'}")
-
-
-def _number(value: float | None) -> str:
-    return "not finite" if value is None else f"{value:.4f}"

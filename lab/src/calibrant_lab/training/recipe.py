@@ -6,9 +6,9 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest, parse_call
@@ -75,28 +75,15 @@ class Recipe(sections.Section):
         return loss
 
     @model_validator(mode="after")
-    def _one_foreign_set(self) -> Recipe:
+    def _settings_go_together(self) -> Recipe:
         one, other = self.foreign.name, self.evaluation.out_of_distribution
+        penalised, precision = self.curvature.weight > 0, self.training.precision
         if one and other and one != other:
             raise ValueError(
                 f"`foreign.name` and `evaluation.out_of_distribution` must agree; got {one!r} and {other!r}"
             )
-        return self
-
-    @property
-    def foreign_name(self) -> str:
-        """The name of the samples of another kind; empty where there are none."""
-        return self.foreign.name or self.evaluation.out_of_distribution
-
-    @model_validator(mode="after")
-    def _views_are_cut_out(self) -> Recipe:
         if self.evaluation.views != "one" and not self.data.crop:
             raise ValueError("`evaluation.views` ten-crop needs `data.crop`, the side of the squares")
-        return self
-
-    @model_validator(mode="after")
-    def _curvature_can_be_differentiated(self) -> Recipe:
-        penalised, precision = self.curvature.weight > 0, self.training.precision
         if penalised and self.sam.rho > 0:
             raise ValueError("`curvature.weight` and `sam.rho` exclude each other; set one of them to 0")
         if penalised and self.hardware.compile:
@@ -106,6 +93,11 @@ class Recipe(sections.Section):
         if self.sam.rho > 0 and precision == "16-mixed":
             raise ValueError(f"`training.precision` {precision} does not go with `sam.rho` above 0")
         return self
+
+    @property
+    def foreign_name(self) -> str:
+        """The name of the samples of another kind; empty where there are none."""
+        return self.foreign.name or self.evaluation.out_of_distribution
 
     @model_validator(mode="after")
     def _small_is_a_recipe_too(self) -> Recipe:
@@ -146,13 +138,11 @@ class Recipe(sections.Section):
                 raise InputError(f"--set must have the form section.key=value; got {setting!r}.")
             *tables, last = key.strip().split(".")
             table: Any = content
-            for section in tables:
-                if not isinstance(table.get(section), dict):
-                    known = sorted(tables_of)
-                    raise InputError(
-                        f"--set {setting}: there is no table {section!r}{nearest(section, known)}"
-                    )
-                table = table[section]
+            for name in tables:
+                if not isinstance(table.get(name), dict):
+                    remedy = nearest(name, sorted(tables_of))
+                    raise InputError(f"--set {setting}: there is no table {name!r}{remedy}")
+                table = table[name]
             table[last] = toml_value(value.strip())
         return Recipe.read(content, source="--set" if settings else "recipe")
 
@@ -215,12 +205,15 @@ def _sentence(error: ValidationError, content: Mapping[str, Any]) -> str:
     """The first thing wrong, in one sentence; unknown settings come first."""
     errors = error.errors(include_url=False)
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
-    # A union's branches and a list's positions are pydantic's affair.
-    known = _settings(Recipe)
+    known = {
+        name: list(getattr(field.annotation, "model_fields", ()))
+        for name, field in Recipe.model_fields.items()
+    }
     path = [str(part) for part in first["loc"]]
     if first["type"] == "extra_forbidden":
         names = known.get(path[0], list(known)) if len(path) > 1 else list(known)
         return f"there is no setting {'.'.join(path)}{nearest(path[-1], names or list(known))}"
+    # A union's branches and a list's positions are pydantic's affair.
     path = path[: 2 if known.get(path[0] if path else "") else 1] if path else []
     reason = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
@@ -230,16 +223,6 @@ def _sentence(error: ValidationError, content: Mapping[str, Any]) -> str:
     for key in path:
         given = given[key] if isinstance(given, Mapping) and key in given else None
     return f"{'.'.join(path) or 'it'} is {given!r}, but {reason[:1].lower()}{reason[1:]}."
-
-
-def _settings(section: type[BaseModel]) -> dict[str, list[str]]:
-    """The settings of a recipe, with those inside each table."""
-    inside: dict[str, list[str]] = {}
-    for name, field in section.model_fields.items():
-        kinds = [field.annotation, *get_args(field.annotation)]
-        tables = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, sections.Section)]
-        inside[name] = list(tables[0].model_fields) if tables else []
-    return inside
 
 
 Budget: TypeAlias = Literal["full", "small"]
