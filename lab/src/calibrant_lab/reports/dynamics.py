@@ -187,8 +187,8 @@ class _Line(NamedTuple):
 def _errors_and_weights(rows: Rows, split: Split) -> Iterator[Picture]:
     """Errors on training samples and a held-out split, and what was measured on the calibration samples."""
     errors = [
-        _Line(rows, each, "error", f"error, {label} samples", colour, dashes)
-        for each, (label, colour, dashes) in ((each, _SPLITS[each]) for each in ("train", split))
+        _Line(rows, each, "error", f"error, {_SPLITS[each][0]} samples", *_SPLITS[each][1:])
+        for each in ("train", split)
     ]
     calibration = _Line(rows, split, "ece", f"ECE, {_SPLITS[split][0]} samples", VERMILLION, ":")
     found = [("errors", [*errors, calibration], "share")]

@@ -133,7 +133,9 @@ def warn_of_dying_gradients(loss: str) -> None:
     if ":" in loss.partition("(")[0]:
         return
     name, settings = parse_call(loss)
-    given = [settings.get("gamma"), settings.get("initial_gamma"), *_several(settings.get("gammas"))]
+    several = settings.get("gammas")
+    given = [settings.get("gamma"), settings.get("initial_gamma")]
+    given += several if isinstance(several, tuple | list) else []
     gammas = [gamma for gamma in given if isinstance(gamma, int | float)]
     if "focal" in name and max(gammas, default=0) >= DYING_GRADIENTS:
         warnings.warn(
@@ -142,10 +144,6 @@ def warn_of_dying_gradients(loss: str) -> None:
             CalibrantWarning,
             stacklevel=3,
         )
-
-
-def _several(gammas: object) -> tuple[object, ...]:
-    return tuple(gammas) if isinstance(gammas, tuple | list) else ()
 
 
 def class_weights(part: Part, num_classes: int) -> Float[Tensor, " C"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -27,9 +27,7 @@ class Interruption:
                 self._before[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._restore()
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:

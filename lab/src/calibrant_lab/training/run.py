@@ -67,18 +67,15 @@ class RunFolder:
         from filelock import FileLock, Timeout
 
         self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / ".calibrant-lock", timeout=0)
         try:
-            lock.acquire()
+            lock = FileLock(self.path / ".calibrant-lock", timeout=0).acquire()
         except Timeout:
             raise InputError(
                 f"{self.path} is in use: another process is training there; wait for it, or choose another "
                 "--out."
             ) from None
-        try:
+        with lock:
             yield
-        finally:
-            lock.release()
 
     def claim(self, recipe: Recipe) -> None:
         """Create the directory, or take over one that the same recipe made.

@@ -12,6 +12,7 @@ from calibrant.calibrators import TemperatureScaling
 from calibrant.evaluation import Evaluation
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.metrics import out_of_distribution_detection, out_of_distribution_scores
+from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Predictions
 from calibrant.reports import write_report
 from calibrant.reports.sections import Section, SectionTable
@@ -30,7 +31,7 @@ from calibrant_lab.training.run import Run, json_of
 from calibrant_lab.training.shift import shift_section
 from calibrant_lab.training.step_cost import cost_facts
 
-SCORES = {"entropy": "entropy", "max_probability": "maximum probability"}
+SCORES: dict[OutOfDistributionScore, str] = {"entropy": "entropy", "max_probability": "maximum probability"}
 
 
 def run_facts(
