@@ -144,7 +144,7 @@ def _said_size(grid: Grid) -> str:
 
 
 def _said_budget(grid: Grid) -> str:
-    """What a small budget replaced, of which the first point tells."""
+    """What a small budget replaced in the recipe; it is the same at every point of the grid."""
     from calibrant_lab.sweep.tasks.training import recipe_of
     from calibrant_lab.training.recipe import budget_note
 
@@ -155,7 +155,7 @@ def _said_budget(grid: Grid) -> str:
 
 
 def _forget(store: Store, items: Sequence[Item], retry: str) -> None:
-    """Remove the results that are to be had again."""
+    """Remove results, so that their runs are carried out again."""
     wanted = {"failed", "diverged"} if retry == "all" else {retry}
     runs = {item.run for item in items}
     again = [each.run for each in store.results(status=None) if each.status in wanted and each.run in runs]

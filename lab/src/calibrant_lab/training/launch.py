@@ -36,9 +36,8 @@ from calibrant_lab.training.neutral import check_convention
 from calibrant_lab.training.processes import Interruption
 from calibrant_lab.training.recipe import Recipe
 from calibrant_lab.training.recipe_sections import HardwareSection
-from calibrant_lab.training.results import is_complete, write_results
 from calibrant_lab.training.run import Run, RunFolder, load_run
-from calibrant_lab.training.run_report import run_facts
+from calibrant_lab.training.run_report import is_complete, run_facts, write_results
 from calibrant_lab.training.schedule import build_optimiser
 from calibrant_lab.training.shift import check_shift, shifted_logits
 from calibrant_lab.training.views import network_shape

@@ -275,7 +275,7 @@ def budget_note(recipe: Recipe) -> str | None:
 
 
 def _replaced(content: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of ``content`` in whose place others come."""
+    """The entries of ``content`` that ``changes`` replaces."""
     return {
         name: _replaced(content[name], value) if isinstance(value, dict) else content[name]
         for name, value in changes.items()

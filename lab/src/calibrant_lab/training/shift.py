@@ -210,7 +210,7 @@ def _mean(rows: list[Mapping[str, Any]], severity: int, names: list[str]) -> tup
 
 
 def _evenly(total: int, wanted: int) -> torch.Tensor:
-    """All rows, or so many that are evenly spaced."""
+    """``wanted`` of ``total`` rows, evenly spaced; all where it is 0."""
     if not 0 < wanted < total:
         return torch.arange(total)
     return torch.linspace(0, total - 1, wanted).long()
