@@ -11,6 +11,7 @@ import typer
 
 from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
+from calibrant_lab.cli.sweep import Where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,12 +23,7 @@ _MOST = 40  # rows of the table
 
 def runs(
     store: Annotated[str, typer.Argument(help="Folder or address of the runs.")],
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--where", metavar="CONDITION", help='Select runs: "loss=focal*" or "seed=0|1" (repeatable).'
-        ),
-    ] = None,
+    where: Where = None,
     failed: Annotated[bool, typer.Option("--failed", help="List failed runs and the reasons.")] = False,
     diverged: Annotated[bool, typer.Option("--diverged", help="List diverged runs and the reasons.")] = False,
     prune: Annotated[

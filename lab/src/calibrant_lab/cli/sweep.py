@@ -22,12 +22,16 @@ if TYPE_CHECKING:
     from calibrant_lab.sweep.item import Item
     from calibrant_lab.sweep.store import Store
 
-STORE = typer.Option(
-    "--store",
-    metavar="STORE",
-    help="Folder or address (s3://bucket/store) of the runs.",
-    envvar="CALIBRANT_STORE",
-)
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", metavar="CONDITION", help='Select runs: "loss=focal*" or "seed=0|1" (repeatable).'
+    ),
+]
+Budget = Annotated[
+    Literal["full", "small"],
+    typer.Option(metavar="BUDGET", help="full, or small: the recipe's settings for a few CPU cores."),
+]
 
 
 def sweep(
@@ -35,7 +39,14 @@ def sweep(
         Path,
         typer.Argument(help="Grid (.toml): a recipe and the settings to vary; or the name of a bundled one."),
     ],
-    store: Annotated[str, STORE] = "store",
+    store: Annotated[
+        str,
+        typer.Option(
+            metavar="STORE",
+            help="Folder or address (s3://bucket/store) of the runs.",
+            envvar="CALIBRANT_STORE",
+        ),
+    ] = "store",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print the number of runs and the time they need.")
     ] = False,
@@ -43,12 +54,7 @@ def sweep(
         int | None,
         typer.Option("--jobs", "-j", min=1, metavar="N", help="Parallel runs (default: fill the cores)."),
     ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--where", metavar="CONDITION", help='Select runs: "loss=focal*" or "seed=0|1" (repeatable).'
-        ),
-    ] = None,
+    only: Where = None,
     known: Annotated[
         list[Path] | None,
         typer.Option(help="Skip runs in this results file of a study (repeatable)."),
@@ -61,10 +67,7 @@ def sweep(
         str,
         typer.Option(metavar="ENGINE", help='Backend: pool, serial, ray or submitit, e.g. "ray(gpus=0.5)".'),
     ] = "pool",
-    budget: Annotated[
-        Literal["full", "small"],
-        typer.Option(metavar="BUDGET", help="full, or small: the recipe's settings for a few CPU cores."),
-    ] = "full",
+    budget: Budget = "full",
     quiet: Quiet = False,
 ) -> None:
     """Run a grid of trainings. Interrupt and resume at any time.

@@ -9,6 +9,7 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.terminal import Force, check_output, write_unless_other
+from calibrant_lab.cli.sweep import Where
 
 if TYPE_CHECKING:
     from calibrant_lab.sweep.matching import Wanted
@@ -41,10 +42,7 @@ def table(
         str | None,
         typer.Option(metavar="ARM", help="Compare all others with this one, e.g. cross-entropy."),
     ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CONDITION", help='Select runs: "loss=focal*" or "seed=0|1" (repeatable).'),
-    ] = None,
+    where: Where = None,
     grid: Annotated[Path | None, typer.Option(help="Grid (.toml) of the runs, to list missing ones.")] = None,
     test: Annotated[
         str, typer.Option(metavar="TEST", help="Paired test: t, or sign-flip (exact; needs 6 seeds).")

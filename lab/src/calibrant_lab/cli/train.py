@@ -11,6 +11,7 @@ import typer
 from calibrant._math.errors import InputError
 from calibrant.cli.manner import Quiet
 from calibrant.cli.terminal import command_line, errors
+from calibrant_lab.cli.sweep import Budget
 
 if TYPE_CHECKING:
     from calibrant_lab.training import Run, Selection
@@ -39,10 +40,7 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Number of epochs.")] = None,
-    budget: Annotated[
-        Literal["full", "small"],
-        typer.Option(metavar="BUDGET", help="full, or small: the recipe's settings for a few CPU cores."),
-    ] = "full",
+    budget: Budget = "full",
     setting: Annotated[
         list[str] | None,
         typer.Option(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 
 class Listener:
@@ -40,7 +40,6 @@ class Display(Listener):
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
         self._bar: Progress | None = None
-        self._task: TaskID | None = None
         self._epochs = 0
 
     def start(self, *, epoch: int, epochs: int, facts: Mapping[str, str]) -> None:
@@ -65,38 +64,34 @@ class Display(Listener):
             disable=not console.is_terminal,
         )
         self._bar.start()
-        self._task = self._bar.add_task(
+        self._bar.add_task(
             "training", total=epochs, completed=epoch, epoch=epoch, epochs=epochs, loss="-", found=""
         )
 
     def batch(self, *, epoch: int, fraction: float, loss: float) -> None:
         """Move the bar."""
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=epoch - 1 + fraction, epoch=epoch, loss=f"{loss:.4f}")
+        self._update(completed=epoch - 1 + fraction, epoch=epoch, loss=f"{loss:.4f}")
 
     def epoch(self, row: Mapping[str, Any]) -> None:
-        """Show what the calibration split says."""
-        if self._bar is None or self._task is None:
-            return
-        found = f"accuracy {_shown(row['calibration_accuracy'])}  ECE {_shown(row['calibration_ece'])}"
-        loss = f"{row['train_loss']:.4f}"
-        self._bar.update(self._task, completed=row["epoch"], epoch=row["epoch"], loss=loss, found=found)
-        if not self._bar.console.is_terminal:
-            self._bar.console.print(
-                f"epoch {row['epoch']}/{self._epochs}  loss {loss}  {found}", markup=False, highlight=False
-            )
+        """Show the accuracy and the ECE of the calibration samples."""
+        values = (row["calibration_accuracy"], row["calibration_ece"])
+        accuracy, ece = ("-" if value is None else f"{value:.4f}" for value in values)
+        loss, found = f"{row['train_loss']:.4f}", f"accuracy {accuracy}  ECE {ece}"
+        self._update(completed=row["epoch"], epoch=row["epoch"], loss=loss, found=found)
+        if self._bar is not None and not self._bar.console.is_terminal:
+            text = f"epoch {row['epoch']}/{self._epochs}  loss {loss}  {found}"
+            self._bar.console.print(text, markup=False, highlight=False)
 
     def stage(self, text: str, fraction: float) -> None:
-        """Say how far the judgement is."""
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, found=f"{text} ({fraction:.0%})")
+        """Show how far the evaluation is."""
+        self._update(found=f"{text} ({fraction:.0%})")
 
     def stop(self) -> None:
         """Take the bar away."""
         if self._bar is not None:
             self._bar.stop()
-        self._bar = self._task = None
+        self._bar = None
 
-
-def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    def _update(self, **fields: Any) -> None:
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], **fields)
