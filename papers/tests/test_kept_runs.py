@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from calibrant_lab.sweep.engines.serial import Serial
+from calibrant_lab.sweep.engines.engine import Serial
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.kept_runs import KeptRun, content_of, keep, made_by, runs_in, united
 from calibrant_lab.sweep.store import Store

@@ -79,7 +79,7 @@ def sweep(
     check_inputs(file_on_shelf(grid, "grid"), *(known or ()))
 
     from calibrant_lab.sweep.display import SweepDisplay
-    from calibrant_lab.sweep.engines.roster import build_engine
+    from calibrant_lab.sweep.engines import build_engine
     from calibrant_lab.sweep.estimates import Estimates
     from calibrant_lab.sweep.grid import load_grid
     from calibrant_lab.sweep.kept_runs import read_runs
