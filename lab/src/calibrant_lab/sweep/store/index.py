@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from calibrant._math.errors import CalibrantWarning, InputError
-from calibrant_lab.sweep.store.places import INDEX, RESULT_FILE, RUNS, StorePlace
+from calibrant_lab.sweep.store.places import INDEX, RESULT_FILE, RUNS, Place
 from calibrant_lab.sweep.store.result import FORMAT, DamagedResultError, summary_of
 
 Summary: TypeAlias = dict[str, Any]
@@ -18,7 +18,7 @@ Summary: TypeAlias = dict[str, Any]
 class Index:
     """The summaries of a store's results, read again only where a result is new or has changed."""
 
-    def __init__(self, place: StorePlace) -> None:
+    def __init__(self, place: Place) -> None:
         self._place = place
         self._known: dict[str, tuple[str, Summary]] = {}
         self._damaged: dict[str, str] = {}
