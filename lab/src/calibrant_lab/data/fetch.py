@@ -4,21 +4,49 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator, Sequence
+import tomllib
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from calibrant._math.errors import InputError
-from calibrant_lab.data.sources import SOURCES, Remote
 
 Folder = str | os.PathLike[str] | None
 
 _NO_NETWORK = ContextVar("_NO_NETWORK", default=False)
 _BLOCK = 2**16  # bytes; of a broken connection the last block is lost
 _PATIENCE = 30  # seconds without a byte
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file on the net."""
+
+    url: str
+    checksum: str
+    """As ``algorithm:digest``."""
+
+    @property
+    def file(self) -> str:
+        """Its name."""
+        return self.url.partition("?")[0].rpartition("/")[2]
+
+
+@cache
+def published() -> Mapping[str, Mapping[str, Any]]:
+    """The sets that are known by name, as ``sets.toml`` describes them."""
+    return tomllib.loads(Path(__file__).with_name("sets.toml").read_text(encoding="utf-8"))
+
+
+def remotes(name: str, *, extra: bool = False) -> list[Remote]:
+    """The files that are published of a set, and perhaps the extra ones."""
+    about = published().get(name, {})
+    files = {**about.get("downloads", {}), **(about["extra"] if extra else {})}
+    return [Remote(about["address"].format(file), checksum) for file, checksum in files.items()]
 
 
 @contextmanager
@@ -33,12 +61,8 @@ def offline(wanted: bool = True) -> Generator[None]:
 
 def is_offline() -> bool:
     """Whether nothing may be downloaded."""
-    return _NO_NETWORK.get() or os.environ.get("CALIBRANT_OFFLINE", "").lower() not in {
-        "",
-        "0",
-        "false",
-        "no",
-    }
+    said = os.environ.get("CALIBRANT_OFFLINE", "").lower()
+    return _NO_NETWORK.get() or said not in {"", "0", "false", "no"}
 
 
 def cache_folder() -> Path:
@@ -49,38 +73,40 @@ def cache_folder() -> Path:
     return Path(_pooch().os_cache("calibrant"))
 
 
-def located(name: str, folder: Folder, forms: Sequence[str], *, more: Sequence[Remote] = ()) -> Path:
+def located(name: str, folder: Folder, *, files: Sequence[str] = (), extra: bool = False) -> Path:
     """The path of a named set, which is downloaded if need be and may be.
 
     Args:
         name: Its name, which is that of its folder too.
         folder: The folder of data sets; without it the environment variable ``CALIBRANT_DATA`` names it.
-        forms: Files or folders, any one of which is the set; the first that is there is taken.
-        more: Files that are needed besides.
+        files: Files or folders, any one of which is the set; the first that is there is taken. ``./FILE``
+            stands for the folder that holds the file. By default those of ``sets.toml``.
+        extra: Whether its extra files are needed besides.
 
     Raises:
         InputError: If it is nowhere.
     """
     root = folder or os.environ.get("CALIBRANT_DATA")
-    if root:
-        for form in forms:
-            if (Path(root) / name / form).exists():
-                return Path(root) / name / form
-    place = f"{Path(root) / name / forms[0]}" if root else f"{name}/{forms[0]} in a folder of data sets"
+    files = files or published()[name]["files"]
+    for file in files if root else ():
+        if (found := Path(root or "", name, file)).exists():
+            return found.parent if file.startswith("./") else found
+    first = files[0].removeprefix("./")
+    place = f"{Path(root) / name / first}" if root else f"{name}/{first} in a folder of data sets"
     remedy = (
         f"{name} should be at {place}, where there is no such file; set CALIBRANT_DATA to the folder of data "
         "sets"
     )
-    remotes = (*SOURCES.get(name, ()), *more)
-    if not remotes:
+    needed = remotes(name, extra=extra)
+    if not needed:
         raise InputError(f"{remedy}, or give the path of a file.")
-    cache = cache_folder() / name
-    missing = [remote for remote in remotes if not (cache / remote.file).is_file()]
+    kept = cache_folder() / name
+    missing = [remote for remote in needed if not (kept / remote.file).is_file()]
     if missing and is_offline():
         raise InputError(f"{remedy}. It can be downloaded from {missing[0].url}, but not while offline.")
     for remote in missing:
-        download(remote, cache)
-    return cache / remotes[0].file
+        download(remote, kept)
+    return kept if len(needed) > 1 else kept / needed[0].file
 
 
 def download(remote: Remote, folder: Path) -> Path:

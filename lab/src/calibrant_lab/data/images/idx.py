@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant_lab.data.files import read_npz
 from calibrant_lab.data.images.archives import LARGEST, damaged
 from calibrant_lab.data.table import RawData, RawPart
 
@@ -22,11 +23,13 @@ _SPLITS = {"train": "train", "test": "t10k"}
 
 
 def read_idx(path: Path, *, name: str | None = None, class_names: Sequence[str] | None = None) -> RawData:
-    """Read ``train-images-idx3-ubyte`` and its like (``.gz`` or not) from a folder.
+    """Read ``train-images-idx3-ubyte`` and its like (``.gz`` or not) from a folder, or an ``.npz`` file.
 
     Raises:
         InputError: If a file is missing or damaged, or images and labels do not fit together.
     """
+    if path.suffix == ".npz":
+        return read_npz(path, name=name, class_names=class_names)
     parts: dict[str, RawPart] = {}
     for split, word in _SPLITS.items():
         pixels = _array(_file(path, f"{word}-images", 3), 3)
@@ -41,8 +44,6 @@ def read_idx(path: Path, *, name: str | None = None, class_names: Sequence[str] 
         )
     highest = max(int(part.labels.max()) for part in parts.values())
     names = tuple(class_names or (str(number) for number in range(highest + 1)))
-    if highest >= len(names):
-        raise InputError(f"{path}: labels must lie in 0 … {len(names) - 1}; got {highest}.")
     return RawData(name=name or path.name, class_names=names, **parts)
 
 

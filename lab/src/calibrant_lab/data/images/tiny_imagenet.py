@@ -10,14 +10,14 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant_lab.data.images.archives import Files, opened
-from calibrant_lab.data.images.encoded import EncodedImages
+from calibrant_lab.data.images.encoded import EncodedImages, read_jpeg_archive
 from calibrant_lab.data.table import RawData, RawPart
 
 __all__ = ["read_tiny_imagenet"]
 
 
 def read_tiny_imagenet(path: Path, *, name: str = "tiny_imagenet") -> RawData:
-    """Read ``tiny-imagenet-200.zip``, or the folder that it unpacks to.
+    """Read ``tiny-imagenet-200.zip``, the folder that it unpacks to, or an ``.npz`` file of its JPEG bytes.
 
     Its validation images become the test split, as usual: the labels of its test images were never published.
     The JPEG bytes (some 240 MB) are kept in memory, and decoded when an image is chosen.
@@ -29,6 +29,8 @@ def read_tiny_imagenet(path: Path, *, name: str = "tiny_imagenet") -> RawData:
     Raises:
         InputError: If a file is missing or damaged, or an image has no label.
     """
+    if path.suffix == ".npz":
+        return read_jpeg_archive(path, name=name, splits=("train", "val"))
     with opened(path) as files:
         wnids = files.content("wnids.txt", what="the list of classes").decode().split()
         words = dict(
