@@ -1,8 +1,9 @@
-"""Reading arrays of samples from ``.npz`` files."""
+"""Reading ``.npz`` files of samples, and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
+from calibrant._math.text_form import nearest
 from calibrant_lab.data.check import numbered_classes
 from calibrant_lab.data.table import RawData, RawPart
 
@@ -66,6 +68,24 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
         what = "it holds no named arrays" if isinstance(error, TypeError) else reason(error)
         what = "it holds Python objects" if "pickle" in what else what
         raise InputError(f"{path} cannot be read as .npz ({what}); save it again by numpy.savez.") from error
+
+
+def table_rows(path: Path, needed: Sequence[str]) -> Iterator[Mapping[str, str | None]]:
+    """The rows of a CSV file with a header.
+
+    Raises:
+        InputError: If the file cannot be read, or its header lacks a column.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", errors="strict", newline="") as file:
+            reader = csv.DictReader(file)
+            header = reader.fieldnames or []
+            for name in needed:
+                if name not in header:
+                    raise InputError(f"{path} has no column {name!r}{nearest(name, header)}")
+            yield from reader
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read as CSV ({reason(error)}); save it as UTF-8.") from error
 
 
 def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> RawPart:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import io
-import tarfile
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant._math.files import DAMAGE, reason
-from calibrant_lab.data.images.archives import refuse_tricks
+from calibrant_lab.data.images.archives import Files, opened
 from calibrant_lab.data.table import RawData, RawPart
 
 __all__ = ["read_corrupted_cifar"]
@@ -42,14 +39,13 @@ def read_corrupted_cifar(
     """
     if type(severity) is not int or severity not in range(1, SEVERITIES + 1):
         raise InputError(f"`severity` must be 1, 2, 3, 4 or 5; got {severity!r}.")
-    images = _rows(path, f"{corruption.replace('-', '_')}.npy", severity)
-    labels = _rows(path, "labels.npy", severity)
+    with opened(path) as files:
+        images = _rows(files, f"{corruption.replace('-', '_')}.npy", severity)
+        labels = _rows(files, "labels.npy", severity)
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != (32, 32, 3):
         raise InputError(f"{path}: the images of {corruption} must be bytes of shape (N, 32, 32, 3).")
     if labels.shape != (len(images),) or labels.dtype.kind not in "iu":
         raise InputError(f"{path}: labels.npy must hold one whole number for each image.")
-    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < len(class_names):
-        raise InputError(f"{path}: labels must lie in 0 … {len(class_names) - 1}.")
     part = RawPart(
         inputs=torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2))),
         labels=torch.from_numpy(labels.astype(np.int64)),
@@ -59,16 +55,18 @@ def read_corrupted_cifar(
     )
 
 
-def _rows(path: Path, file: str, severity: int) -> Array:
+def _rows(files: Files, file: str, severity: int) -> Array:
     """One fifth of an array."""
+    name = files.find(file)
+    if name is None:
+        arrays = sorted(each for each in map(PurePosixPath, files.names()) if each.suffix == ".npy")
+        there = ", ".join(each.stem.replace("_", "-") for each in arrays)
+        raise InputError(f"{files.path} has no {file}; it has {there or 'no .npy files'}.")
     try:
-        with _opened(path, file) as stream:
+        with files.open(name) as stream:
             return _fifth(stream, severity)
-    except InputError:
-        raise
-    except (*DAMAGE, tarfile.TarError) as error:
-        what = "it is empty" if path.is_file() and not path.stat().st_size else f"{file}: {reason(error)}"
-        raise InputError(f"{path} is damaged or cut off ({what}); get it again.") from error
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{file}: {error}") from error
 
 
 def _fifth(stream: IO[bytes], severity: int) -> Array:
@@ -84,25 +82,3 @@ def _fifth(stream: IO[bytes], severity: int) -> Array:
     if len(content) != size:
         raise EOFError("it ends too early")
     return np.frombuffer(bytearray(content), dtype=dtype).reshape(count, *shape[1:])
-
-
-@contextmanager
-def _opened(path: Path, file: str) -> Generator[IO[bytes]]:
-    """A file of a folder, or of an archive that is not unpacked."""
-    if path.is_dir():
-        if not (path / file).is_file():
-            there = ", ".join(sorted(each.stem.replace("_", "-") for each in path.glob("*.npy")))
-            raise InputError(f"{path} has no {file}; it has {there or 'no .npy files'}.")
-        with (path / file).open("rb") as stream:
-            yield stream
-        return
-    with tarfile.open(path) as archive:
-        refuse_tricks(path, archive.getnames())
-        member = next((each for each in archive.getmembers() if Path(each.name).name == file), None)
-        if member is not None and (member.issym() or member.islnk()):
-            raise InputError(f"{path} is refused: {member.name!r} in it is a link, not a file.")
-        stream = None if member is None else archive.extractfile(member)
-        if stream is None:
-            raise InputError(f"{path} has no {file}; get it again.")
-        with stream:
-            yield stream

@@ -95,10 +95,6 @@ class EncodedImages(LazyImages):
         except OSError as error:  # Pillow's own words name an object in memory
             raise InputError(f"{self.name(row)} cannot be decoded: its bytes are not an image.") from error
 
-    def name(self, row: int) -> str:
-        """Its number."""
-        return f"image {row}"
-
     def digest(self, digest: Digest) -> None:
         """The bytes as they are."""
         digest.update(self.content.numpy().data)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import reason
-from calibrant._math.text_form import nearest
 from calibrant_lab.data.table import RawPart, RawTexts
 from calibrant_lab.data.text.words import by_frequency, numbered, words_of
 
@@ -70,24 +68,6 @@ def _record(line: str, needed: Sequence[str], place: str) -> Record:
     if missing:
         raise InputError(f"{place} has no {missing[0]!r}; every line needs {', '.join(needed)}.")
     return found
-
-
-def table_rows(path: Path, needed: Sequence[str]) -> Iterator[Record]:
-    """The rows of a CSV file with a header.
-
-    Raises:
-        InputError: If the file cannot be read, or its header lacks a column.
-    """
-    try:
-        with path.open(encoding="utf-8-sig", errors="strict", newline="") as file:
-            reader = csv.DictReader(file)
-            header = reader.fieldnames or []
-            for name in needed:
-                if name not in header:
-                    raise InputError(f"{path} has no column {name!r}{nearest(name, header)}")
-            yield from reader
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read as CSV ({reason(error)}); save it as UTF-8.") from error
 
 
 def texts_of(records: Sequence[Record], path: Path) -> list[str]:

@@ -10,12 +10,12 @@ import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant_lab.data.check import numbered_classes
+from calibrant_lab.data.files import table_rows
 from calibrant_lab.data.table import RawTexts
 from calibrant_lab.data.text.records import (
     files_of_splits,
     labels_of,
     lines_of,
-    table_rows,
     text_data,
     texts_of,
 )

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import reason
+from calibrant_lab.data.files import table_rows
 from calibrant_lab.data.images.folders import ImageFiles
 from calibrant_lab.data.table import RawData, RawPart
 
 __all__ = ["FINDINGS", "read_chestxray14"]
 
-FINDINGS = (
-    "Atelectasis",
-    "Cardiomegaly",
-    "Consolidation",
-    "Edema",
-    "Effusion",
-    "Emphysema",
-    "Fibrosis",
-    "Hernia",
-    "Infiltration",
-    "Mass",
-    "Nodule",
-    "Pleural_Thickening",
-    "Pneumonia",
-    "Pneumothorax",
-)
+_FINDINGS = """
+Atelectasis Cardiomegaly Consolidation Edema Effusion Emphysema Fibrosis Hernia Infiltration Mass Nodule
+Pleural_Thickening Pneumonia Pneumothorax
+"""
+FINDINGS = tuple(_FINDINGS.split())
 """The fourteen findings; label j of an image is 1 where finding j was reported."""
 
 _LISTS = ("train_val_list.txt", "test_list.txt")
@@ -94,15 +82,6 @@ def _listed(place: Path) -> list[str]:
     return names
 
 
-def _rows(table: Path) -> Iterator[Mapping[str, str | None]]:
-    """The rows of the table."""
-    try:
-        with table.open(encoding="utf-8-sig", newline="") as stream:
-            yield from csv.DictReader(stream)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{table} cannot be read as CSV ({reason(error)}); get it again.") from error
-
-
 def _table(path: Path) -> tuple[dict[str, frozenset[str]], dict[str, str]]:
     """Findings and patient of each image."""
     tables = sorted(path.glob("Data_Entry_2017*.csv"))
@@ -110,11 +89,9 @@ def _table(path: Path) -> tuple[dict[str, frozenset[str]], dict[str, str]]:
         raise InputError(f"{path} has no Data_Entry_2017.csv, so the labels are missing.")
     findings: dict[str, frozenset[str]] = {}
     patients: dict[str, str] = {}
-    for row in _rows(tables[0]):
-        try:
-            file, said, patient = row["Image Index"], row["Finding Labels"], row["Patient ID"]
-        except KeyError as error:
-            raise InputError(f"{tables[0]} has no column {error}.") from None
+    columns = ("Image Index", "Finding Labels", "Patient ID")
+    for row in table_rows(tables[0], columns):
+        file, said, patient = (row[column] for column in columns)
         found = frozenset((said or "").split("|")) - {"No Finding"}
         if not file or not patient or not found <= set(FINDINGS):
             raise InputError(
