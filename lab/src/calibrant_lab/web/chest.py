@@ -7,8 +7,8 @@ from calibrant_lab.data.xrays.chestxray14 import FINDINGS
 NOTICE = "Not for clinical use: nobody has tested whether this network is right about your patients."
 
 _CHEXNET = """
-Atelectasis Cardiomegaly Effusion Infiltration Mass Nodule Pneumonia Pneumothorax Consolidation Edema Emphysema
-Fibrosis Pleural_Thickening Hernia
+Atelectasis Cardiomegaly Effusion Infiltration Mass Nodule Pneumonia Pneumothorax Consolidation Edema
+Emphysema Fibrosis Pleural_Thickening Hernia
 """
 _TORCHXRAYVISION = """
 Atelectasis Consolidation Infiltration Pneumothorax Edema Emphysema Fibrosis Effusion Pneumonia

@@ -25,7 +25,7 @@ def gaussian_noise(image: Pixels, deviation: float, rng: np.random.Generator) ->
 
 
 def shot_noise(image: Pixels, photons: float, rng: np.random.Generator) -> Pixels:
-    """Poisson counts of so many photons for white."""
+    """Poisson counts, this number of photons being white."""
     return rng.poisson(image * photons) / photons
 
 

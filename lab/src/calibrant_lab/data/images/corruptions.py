@@ -35,7 +35,7 @@ def published_constants() -> Mapping[int, Mapping[str, Any]]:
 
 
 def constants(corruption: str, severity: int, *, side: int) -> Any:
-    """The constants for images whose shorter side has so many pixels: those of the nearest size, in ratio.
+    """The constants for images whose shorter side has this number of pixels: those of the nearest size, in ratio.
 
     Example:
         >>> constants("gaussian-noise", 5, side=28), constants("gaussian-noise", 5, side=128)
