@@ -35,7 +35,7 @@ def published_constants() -> Mapping[int, Mapping[str, Any]]:
 
 
 def constants(corruption: str, severity: int, *, side: int) -> Any:
-    """The constants for images whose shorter side has this number of pixels: those of the nearest size, in ratio.
+    """The constants of the size that is nearest, in ratio, to the shorter side of the images.
 
     Example:
         >>> constants("gaussian-noise", 5, side=28), constants("gaussian-noise", 5, side=128)
