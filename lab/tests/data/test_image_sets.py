@@ -19,7 +19,7 @@ from scipy.io import savemat
 
 from calibrant._math.errors import InputError
 from calibrant_lab import data
-from calibrant_lab.data.images.pickles import read_pickle
+from calibrant_lab.data.images.cifar import read_pickle
 
 Files = dict[str, bytes]
 EVERY = torch.arange

@@ -195,7 +195,7 @@ def _show_plan(grid: Grid, store: Store, engine: Engine) -> None:
 def _show_end(store: Store, items: Sequence[Item]) -> None:
     from rich.console import Console
 
-    from calibrant_lab.sweep.summary import summary_table
+    from calibrant_lab.sweep.display import summary_table
 
     found = {each.run: each for each in store.results(status=None)}
     results = [found[item.run] for item in items if item.run in found]

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 SPLITS: dict[str, tuple[str, ...]] = {
     "train": ("train", "training"),
-    "calibration": ("val", "valid", "validation", "calibration"),
+    "calibration": ("val", "valid", "validation", "calibration", "dev"),
     "test": ("test",),
 }
 """What the splits are called in files and folders."""

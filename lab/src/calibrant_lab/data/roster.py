@@ -18,19 +18,15 @@ from calibrant_lab.data.check import check
 from calibrant_lab.data.fetch import Folder, located, published
 from calibrant_lab.data.files import read_npz
 from calibrant_lab.data.images.archives import ARCHIVES
-from calibrant_lab.data.images.cifar import read_cifar
-from calibrant_lab.data.images.corrupted_cifar import read_corrupted_cifar
-from calibrant_lab.data.images.encoded import read_jpeg_archive
+from calibrant_lab.data.images.cifar import read_cifar, read_corrupted_cifar
+from calibrant_lab.data.images.digits import read_idx, read_svhn
+from calibrant_lab.data.images.encoded import read_jpeg_archive, read_tiny_imagenet
 from calibrant_lab.data.images.folders import ImageFiles, read_folder
-from calibrant_lab.data.images.idx import read_idx
-from calibrant_lab.data.images.svhn import read_svhn
-from calibrant_lab.data.images.tiny_imagenet import read_tiny_imagenet
 from calibrant_lab.data.lazy import Geometry, LazyImages, StoredImages
 from calibrant_lab.data.table import RawData, RawPart
 from calibrant_lab.data.text.sets import read_finsen, read_newsgroups, read_texts
 from calibrant_lab.data.text.trees import read_trees
-from calibrant_lab.data.xrays.chestxray14 import read_chestxray14
-from calibrant_lab.data.xrays.covid import read_chest_xray_covid
+from calibrant_lab.data.xray_sets import read_chest_xray_covid, read_chestxray14
 
 
 def load(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant_lab.data.xrays.chestxray14 import FINDINGS
+from calibrant_lab.data.xray_sets import FINDINGS
 
 NOTICE = "Not for clinical use: nobody has tested whether this network is right about your patients."
 

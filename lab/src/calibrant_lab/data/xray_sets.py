@@ -1,18 +1,21 @@
-"""ChestX-ray14 (NIH): a folder of images, a table of findings, and the official lists of images."""
+"""Chest X-rays, with the patient of each image: ChestX-ray14 (NIH), and a set of three classes."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import reason
-from calibrant_lab.data.files import table_rows
+from calibrant_lab.data.check import whole_numbers
+from calibrant_lab.data.files import read_arrays, table_rows
 from calibrant_lab.data.images.folders import ImageFiles
 from calibrant_lab.data.table import RawData, RawPart
 
-__all__ = ["FINDINGS", "read_chestxray14"]
+__all__ = ["FINDINGS", "read_chest_xray_covid", "read_chestxray14"]
 
 _FINDINGS = """
 Atelectasis Cardiomegaly Consolidation Edema Effusion Emphysema Fibrosis Hernia Infiltration Mass Nodule
@@ -114,3 +117,41 @@ def _refuse_common_patients(path: Path, *parts: RawPart) -> None:
             f"{path}: {common} patients are in both {_LISTS[0]} and {_LISTS[1]}; "
             "the lists must be patient-wise."
         )
+
+
+def read_chest_xray_covid(path: Path, *, name: str = "chest_xray_covid") -> RawData:
+    """Read ``chest_xray_224.npz``: images ``x``, labels ``y``, ``classes``, and ``name`` (of the files).
+
+    All images are training images, from which splits are cut by patients: in the split that the file proposes
+    (``split``) some patients are in two parts. The patients of the COVID-19 images are not known; each image
+    counts as one.
+
+    Raises:
+        InputError: If the file cannot be read or lacks an array.
+    """
+    arrays = read_arrays(path)
+    missing = [key for key in ("x", "y", "classes", "name") if key not in arrays]
+    if missing:
+        raise InputError(f"{path.name} has no {missing[0]!r}; it holds {', '.join(arrays)}.")
+    if arrays["x"].dtype != np.uint8 or arrays["x"].ndim != 3:
+        raise InputError(
+            f"{path.name}: 'x' must hold grey images of bytes (N, H, W); "
+            f"got shape {arrays['x'].shape} of {arrays['x'].dtype}."
+        )
+    patients = [_patient(str(each)) for each in arrays["name"].tolist()]
+    part = RawPart(
+        inputs=torch.from_numpy(arrays["x"])[:, None],
+        labels=torch.from_numpy(whole_numbers(arrays["y"], what=f"{path.name}: 'y'")),
+        groups=torch.from_numpy(np.unique(patients, return_inverse=True)[1].astype(np.int64)),
+    )
+    return RawData(
+        name=name,
+        train=part,
+        class_names=tuple(str(each) for each in np.atleast_1d(arrays["classes"]).tolist()),
+    )
+
+
+def _patient(file: str) -> str:
+    """The patient of ``00001280_004.png``, or the file where it does not tell."""
+    match = re.match(r"(\d{8})_\d{3}\.png", file)
+    return match.group(1) if match else file
