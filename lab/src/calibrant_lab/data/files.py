@@ -128,7 +128,6 @@ def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> RawPa
 
 
 def _class_names(arrays: Mapping[str, Array], found: Mapping[str, RawPart], path: Path) -> tuple[str, ...]:
-    """The names in the file, or numbers."""
     if "class_names" in arrays:
         return tuple(str(name) for name in np.atleast_1d(arrays["class_names"]).tolist())
     labels = found["train"].labels

@@ -226,15 +226,12 @@ class _Chosen(LazyImages):
         self._size = (of.shape[2], of.shape[3])
 
     def open(self, row: int) -> Image:
-        """One image as it is stored."""
         return self._of.open(int(self._rows[row]))
 
     def one(self, row: int) -> Array:
-        """One image, as the whole has it."""
         return self._of.one(int(self._rows[row]))
 
     def name(self, row: int) -> str:
-        """What one image is called in messages."""
         return self._of.name(int(self._rows[row]))
 
     def digest(self, digest: Digest) -> None:

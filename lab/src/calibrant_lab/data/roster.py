@@ -128,7 +128,6 @@ def _recognised(path: Path) -> RawData:
 
 
 def _shaped(inputs: object, geometry: Geometry) -> LazyImages:
-    """Images with another geometry."""
     if isinstance(inputs, LazyImages):
         return inputs.with_geometry(geometry)
     if not isinstance(inputs, torch.Tensor) or inputs.ndim != 4 or inputs.dtype != torch.uint8:
@@ -150,8 +149,6 @@ def _classes(name: str) -> dict[str, Any]:
 
 
 def _plain(read: Callable[..., RawData], **how: object) -> Load:
-    """A set without settings."""
-
     def load_it(name: str, folder: Folder) -> RawData:
         return read(located(name, folder), name=name, **_classes(name), **how)
 

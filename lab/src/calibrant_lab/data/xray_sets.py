@@ -75,7 +75,6 @@ def read_chestxray14(path: Path, *, name: str = "chestxray14") -> RawData:
 
 
 def _listed(place: Path) -> list[str]:
-    """The images of one of the lists."""
     try:
         names = place.read_text(encoding="utf-8").split()
     except (OSError, UnicodeDecodeError) as error:
@@ -86,7 +85,6 @@ def _listed(place: Path) -> list[str]:
 
 
 def _table(path: Path) -> tuple[dict[str, frozenset[str]], dict[str, str]]:
-    """Findings and patient of each image."""
     tables = sorted(path.glob("Data_Entry_2017*.csv"))
     if not tables:
         raise InputError(f"{path} has no Data_Entry_2017.csv, so the labels are missing.")

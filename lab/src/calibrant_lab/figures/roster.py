@@ -55,7 +55,6 @@ class BoundaryFigure:
 
 
 def _by_gamma(panel: Callable[..., None], *gammas: float) -> tuple[Callable[..., None], ...]:
-    """The same panel for several exponents."""
     return tuple(functools.partial(panel, gamma=gamma) for gamma in gammas)
 
 

@@ -182,7 +182,6 @@ def _numbers(content: Mapping[str, Any], before: str = "") -> dict[str, float]:
 
 
 def _label(result: RunResult) -> str:
-    """What tells it from the others, for people."""
     return " ".join(f"{key}={value}" for key, value in result.axes.items()) or result.run
 
 

@@ -146,7 +146,6 @@ def _numbers_below(ax: Axes, numbers: Sequence[float]) -> None:
 
 
 def _step(places: Sequence[float], *, logarithmic: bool) -> float:
-    """The smallest distance of two places; a ratio on a logarithmic scale."""
     steps = [after / before if logarithmic else after - before for before, after in pairwise(places)]
     return min(steps, default=1.0)
 

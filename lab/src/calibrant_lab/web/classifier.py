@@ -164,7 +164,6 @@ class Classifier:
         return 0
 
     def _judged(self, images: Tensor) -> list[list[dict[str, Any]]]:
-        """One row for each class of each image."""
         try:
             logits = self.seen.logits(images)
         except RuntimeError as error:
@@ -197,12 +196,10 @@ class Classifier:
 
 
 def _rows(part: Tensor | None, count: int, classes: int) -> list[list[float | None]]:
-    """Numbers of each image."""
     return [[None] * classes] * count if part is None else part[:count].tolist()
 
 
 def _of_one_shape(inputs: Sequence[tuple[int, Tensor]]) -> list[list[tuple[int, Tensor]]]:
-    """Images of one shape together."""
     shapes: dict[tuple[int, ...], list[tuple[int, Tensor]]] = {}
     for place, pixels in inputs:
         shapes.setdefault(tuple(pixels.shape), []).append((place, pixels))

@@ -93,7 +93,6 @@ def _try(classifier: Classifier) -> None:
 
 
 def _calibration_rows(settings: ModelSettings, of_run: Predictions | None) -> Predictions | None:
-    """The samples that the calibrator is fitted on."""
     if settings.predictions is not None:
         given = load_predictions(settings.predictions)
     elif of_run is not None:

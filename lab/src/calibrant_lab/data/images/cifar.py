@@ -159,7 +159,6 @@ _KNOWN: dict[tuple[str, str], object] = {
 
 class _Restricted(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """One of the known names."""
         if (module, name) not in _KNOWN:
             raise pickle.UnpicklingError(f"it names {module}.{name}, which a batch of images does not need")
         return _KNOWN[module, name]

@@ -46,7 +46,6 @@ def read_svhn(path: Path, *, name: str = "svhn", extra: bool = False) -> RawData
 
 
 def _samples(file: Path) -> tuple[torch.Tensor, ...]:
-    """Images and labels."""
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 

@@ -135,7 +135,6 @@ def read_tiny_imagenet(path: Path, *, name: str = "tiny_imagenet") -> RawData:
 
 
 def _train(files: Files, number: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Images of ``train/WNID/images``."""
     found: list[tuple[str, int]] = []
     for name in files.names():
         parts = PurePosixPath(name).parts

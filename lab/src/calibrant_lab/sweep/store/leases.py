@@ -112,7 +112,6 @@ class Leases:
         return [number for each, number in self._all() if each == run]
 
     def _all(self) -> list[tuple[str, int]]:
-        """Runs and numbers of all leases."""
         found = [name.split(".") for name in self._place.names(LEASES)]
         return [(parts[0], int(parts[1])) for parts in found if len(parts) == 3]
 

@@ -308,7 +308,6 @@ class RemotePlace(Place):
 
 
 def _archive(run: str) -> str:
-    """Where an object store has what was done of a run."""
     return f"{WORK}/{run}.tar"
 
 

@@ -262,7 +262,6 @@ def _as_text(content: Mapping[str, Any]) -> str:
 
 
 def _readme(task: Task, status: str, label: str, folder: Path) -> str:
-    """What the files of a run are."""
     known = {RESULT_FILE: _RESULT_SAYS, **task.files}
     there = {name: said for name, said in known.items() if name == RESULT_FILE or (folder / name).exists()}
     width = max(map(len, there))
