@@ -14,6 +14,8 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import named
 from calibrant_lab.sweep.result import RunResult
 
+__all__ = ["SINKS", "export"]
+
 _PROJECT = "calibrant"
 _TAG = "calibrant.run"
 _LONGEST = 500
