@@ -239,15 +239,6 @@ def all_of(parts: pd.DataFrame) -> dict[str, Any]:
     return {**found, "p": parts.p.max(skipna=False), "verdict": "holds" if holds else "undecided"}
 
 
-def adjusted(p: pd.Series, method: str = "bh") -> pd.Series:
-    """p-values adjusted by Benjamini and Hochberg, or Yekutieli (``"by"``); NaN stays NaN."""
-    known = p.dropna()
-    found = pd.Series(math.nan, index=p.index)
-    if len(known):
-        found[known.index] = stats.false_discovery_control(known.clip(upper=1), method=method)
-    return found
-
-
 def read_claims(study: str) -> list[dict[str, Any]]:
     """The claims of a study's ``claims.toml``, each checked for what it must have.
 

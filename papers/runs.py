@@ -9,8 +9,8 @@ from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
+from calibrant_lab.sweep.engines import build_engine
 from calibrant_lab.sweep.engines.engine import Ended, Event
-from calibrant_lab.sweep.engines.roster import build_engine
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.item import Item, run_name
 from calibrant_lab.sweep.result import RunResult

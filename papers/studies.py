@@ -29,7 +29,8 @@ from calibrant._math.text_form import named
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.kept_runs import content_of, keep, runs_in, united
 from calibrant_lab.sweep.result import RunResult
-from papers.analysis import HERE, Frames, adjusted, content, filled, verdicts
+from calibrant_lab.tables.comparisons import adjusted
+from papers.analysis import HERE, Frames, content, filled, verdicts
 
 DIGITS = 6
 """Digits of the numbers in ``results.json`` that count."""
@@ -135,7 +136,7 @@ def every_row() -> pd.DataFrame:
     rows = pd.concat([rows_of(name) for name in names()], ignore_index=True)
     test = ["paper", "estimate", "low", "n"]
     counted = rows[rows.open.eq("")].drop_duplicates(test)
-    for method, column in (("bh", "q"), ("by", "q_any_dependence")):
+    for method, column in (("benjamini-hochberg", "q"), ("benjamini-yekutieli", "q_any_dependence")):
         found = counted.groupby("paper", group_keys=False).p.apply(adjusted, method)
         known = counted[test].assign(**{column: found})
         rows = rows.merge(known, how="left", on=test)

@@ -16,7 +16,7 @@ from torch.nn import functional
 from calibrant._math.errors import InputError
 from calibrant.losses import focal_loss
 from calibrant.metrics import expected_calibration_error
-from calibrant_lab.data.text.roster import TEXTS
+from calibrant_lab.data.fetch import published
 from calibrant_lab.models.tree_lstm import TreeLSTM
 from calibrant_lab.training import Recipe, at_budget, load_recipe, train
 from calibrant_lab.training.data import read_data
@@ -25,6 +25,12 @@ from calibrant_lab.training.neutral import conventions_of, probs_of, top_label_e
 from calibrant_lab.training.recipe_sections import OptimiserSection
 from calibrant_lab.training.run import Run
 from calibrant_lab.training.schedule import JointOptimiser, build_optimiser
+
+TEXTS = {
+    name
+    for name, about in published().items()
+    if any(file.startswith(("./train.jsonl", "FinSen")) for file in about["files"])
+}
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 OF_TEXTS = [

@@ -83,7 +83,7 @@ def sweep(
     check_inputs(file_on_shelf(grid, "grid"), *(known or ()))
 
     from calibrant_lab.sweep.display import SweepDisplay
-    from calibrant_lab.sweep.engines.roster import build_engine
+    from calibrant_lab.sweep.engines import build_engine
     from calibrant_lab.sweep.estimates import Estimates
     from calibrant_lab.sweep.grid import load_grid
     from calibrant_lab.sweep.kept_runs import read_runs
@@ -195,7 +195,7 @@ def _show_plan(grid: Grid, store: Store, engine: Engine) -> None:
 def _show_end(store: Store, items: Sequence[Item]) -> None:
     from rich.console import Console
 
-    from calibrant_lab.sweep.summary import summary_table
+    from calibrant_lab.sweep.display import summary_table
 
     found = {each.run: each for each in store.results(status=None)}
     results = [found[item.run] for item in items if item.run in found]

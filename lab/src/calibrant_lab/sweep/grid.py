@@ -226,7 +226,6 @@ def _name(task: Task, settings: Settings) -> str:
 
 
 def _base(content: Mapping[str, Any], *, source: str, folder: Path, budget: Budget) -> dict[str, Any]:
-    """The settings that all points share, as far as they are given."""
     found = _given(content, source=source, folder=folder)
     if budget == "small":
         return settings_at(Recipe.read(found, source=source), budget)

@@ -1,4 +1,4 @@
-"""Focal loss against focal calibration loss on two classes that overlap: a small network's probabilities.
+"""Focal loss against focal calibration loss on two classes that overlap: what a small network learns.
 
 The experiment of the focal calibration paper (2025), appendix A.11 and figure 7.
 """
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.contour import QuadContourSet
+from matplotlib.figure import Figure
 from numpy import ndarray
 from torch import nn
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.losses import focal_calibration_loss
-from calibrant_lab.figures.fcl_boundaries.settings import (
-    EPOCHS,
-    LEARNING_RATE,
-    NOISE,
-    NUM_POINTS,
-    WIDTH,
-)
+from calibrant.reports.figures.drawing import BLUE, VERMILLION, drawing_style
 
+_NOISE, _WIDTH, _EPOCHS = 0.2, 10, 500
+_NUM_POINTS, _LEARNING_RATE = 500, 0.01  # not said in the reference
+_GAMMA, _CALIBRATION_WEIGHT = 10.0, 1.5  # of the figure
 _STEPS = 61
 _APART = 0.1
 
@@ -67,15 +67,15 @@ def train_boundary(gamma: float, calibration_weight: float, *, seed: int = 0) ->
             "pip install 'calibrant[sklearn]'."
         ) from error
 
-    points, labels = map(np.asarray, make_moons(NUM_POINTS, noise=NOISE, random_state=seed))
+    points, labels = map(np.asarray, make_moons(_NUM_POINTS, noise=_NOISE, random_state=seed))
     inputs, targets = torch.from_numpy(points).float(), torch.from_numpy(labels)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = nn.Sequential(
-            nn.Linear(2, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 2)
+            nn.Linear(2, _WIDTH), nn.ReLU(), nn.Linear(_WIDTH, _WIDTH), nn.ReLU(), nn.Linear(_WIDTH, 2)
         )
-    optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
-    for _ in range(EPOCHS):
+    optimiser = torch.optim.Adam(network.parameters(), lr=_LEARNING_RATE)
+    for _ in range(_EPOCHS):
         optimiser.zero_grad()
         loss = focal_calibration_loss(
             network(inputs), targets, gamma=gamma, calibration_weight=calibration_weight
@@ -102,13 +102,8 @@ def boundary_numbers(gamma: float, calibration_weight: float, *, seed: int) -> d
     """Length and turning of the boundary that a network learns, its mean confidence and its accuracy."""
     found = train_boundary(gamma, calibration_weight, seed=seed)
     length, turning = shape_of(found)
-    return {
-        "seed": seed,
-        "length": length,
-        "turning": turning,
-        "confidence": found.confidence,
-        "accuracy": found.accuracy,
-    }
+    kept = {"confidence": found.confidence, "accuracy": found.accuracy}
+    return {"seed": seed, "length": length, "turning": turning, **kept}
 
 
 def shape_of(found: Boundary) -> tuple[float, float]:
@@ -129,3 +124,28 @@ def _turning(line: Float[ndarray, "N 2"], along: Float[ndarray, " M"]) -> float:
     places, starts = np.arange(0, along[-1], _APART), np.concatenate([[0.0], along])
     steps = np.diff(np.stack([np.interp(places, starts, each) for each in line.T], axis=1), axis=0)
     return float(np.abs(np.diff(np.unwrap(np.arctan2(steps[:, 1], steps[:, 0])))).sum())
+
+
+def boundary_figure() -> Figure:
+    """Focal loss on the left, focal calibration loss on the right; probabilities, even odds, points."""
+    with drawing_style():
+        figure = Figure(figsize=(8.4, 3.6), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        _draw(train_boundary(_GAMMA, 0.0), f"focal, γ = {_GAMMA:g}", left)
+        name = f"FCL, λ = {_CALIBRATION_WEIGHT:g}, γ = {_GAMMA:g}"
+        drawn = _draw(train_boundary(_GAMMA, _CALIBRATION_WEIGHT), name, right)
+        figure.colorbar(drawn, ax=figure.axes, label="probability of class 1")
+    return figure
+
+
+def _draw(found: Boundary, name: str, ax: Axes) -> QuadContourSet:
+    plane = (found.across, found.up, found.probs)
+    drawn = ax.contourf(*plane, levels=np.linspace(0, 1, 11), cmap="RdBu", alpha=0.75)
+    ax.contour(*plane, levels=[0.5], colors="black", linewidths=1.2)
+    for label, mark, colour in ((0, "o", VERMILLION), (1, "^", BLUE)):
+        x, y = found.points[found.labels == label][::2].T  # every other one
+        ax.plot(x, y, mark, color=colour, markersize=2.8, markeredgecolor="white", markeredgewidth=0.3)
+    ax.set(xlabel="x1", ylabel="x2")
+    how_sure = f"confidence {found.confidence:.2f}, accuracy {found.accuracy:.2f}"
+    ax.set_title(f"{name}: {how_sure}", fontsize="medium")
+    return drawn

@@ -1,8 +1,11 @@
-"""Corrupting images, a batch at a time, or as they are chosen."""
+"""The common corruptions of Hendrycks and Dietterich (2019), on any images, decided by a seed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,35 +13,37 @@ from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import named
-from calibrant_lab.data.images.corruptions import blur, digital, noise, weather
-from calibrant_lab.data.images.corruptions.constants import constants
+from calibrant_lab.data.images.corruption_functions import CORRUPTIONS
 from calibrant_lab.data.lazy import Digest, LazyImages, feed
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Pixels = np.ndarray[Any, np.dtype[np.float64]]
-
-CORRUPTIONS: dict[str, Callable[[Pixels, Any, np.random.Generator], Pixels]] = {
-    "gaussian-noise": noise.gaussian_noise,
-    "shot-noise": noise.shot_noise,
-    "impulse-noise": noise.impulse_noise,
-    "defocus-blur": blur.defocus_blur,
-    "glass-blur": blur.glass_blur,
-    "motion-blur": blur.motion_blur,
-    "zoom-blur": blur.zoom_blur,
-    "snow": weather.snow,
-    "frost": weather.frost,
-    "fog": weather.fog,
-    "brightness": noise.brightness,
-    "contrast": noise.contrast,
-    "elastic-transform": digital.elastic_transform,
-    "pixelate": digital.pixelate,
-    "jpeg-compression": digital.jpeg_compression,
-}
-"""By name, in the authors' order, which decides their random numbers."""
+__all__ = ["CORRUPTIONS", "CorruptedImages", "corrupt"]
 
 SEVERITIES = (1, 2, 3, 4, 5)
+
+
+@cache
+def published_constants() -> Mapping[int, Mapping[str, Any]]:
+    """How strong each corruption is at severities 1 to 5, by the side of the images that it is meant for."""
+    content = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    wide = 244 / 224  # the authors wrote 244 for the side of 224
+    elastic = [[wide * share for share in level] for level in content["224"]["elastic-transform"]]
+    content["224"]["elastic-transform"] = elastic
+    return {int(side): table for side, table in content.items()}
+
+
+def constants(corruption: str, severity: int, *, side: int) -> Any:
+    """The constants of the size that is nearest, in ratio, to the shorter side of the images.
+
+    Example:
+        >>> constants("gaussian-noise", 5, side=28), constants("gaussian-noise", 5, side=128)
+        (0.1, 0.38)
+    """
+    known = published_constants()
+    nearest = min(known, key=lambda size: max(size / side, side / size))
+    return known[nearest][corruption][severity - 1]
 
 
 def corrupt(images: Tensor, corruption: str, *, severity: int, seed: int = 0) -> Tensor:
@@ -107,10 +112,6 @@ class CorruptedImages(LazyImages):
         from PIL import Image
 
         return Image.fromarray(self.one(row).transpose(1, 2, 0).squeeze())
-
-    def name(self, row: int) -> str:
-        """Its number."""
-        return f"image {row}"
 
     def digest(self, digest: Digest) -> None:
         """The images, and what is done to them."""

@@ -1,36 +1,27 @@
-"""ChestX-ray14 (NIH): a folder of images, a table of findings, and the official lists of images."""
+"""Chest X-rays, with the patient of each image: ChestX-ray14 (NIH), and a set of three classes."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping
+import re
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import reason
+from calibrant_lab.data.check import whole_numbers
+from calibrant_lab.data.files import read_arrays, table_rows
 from calibrant_lab.data.images.folders import ImageFiles
 from calibrant_lab.data.table import RawData, RawPart
 
-__all__ = ["FINDINGS", "read_chestxray14"]
+__all__ = ["FINDINGS", "read_chest_xray_covid", "read_chestxray14"]
 
-FINDINGS = (
-    "Atelectasis",
-    "Cardiomegaly",
-    "Consolidation",
-    "Edema",
-    "Effusion",
-    "Emphysema",
-    "Fibrosis",
-    "Hernia",
-    "Infiltration",
-    "Mass",
-    "Nodule",
-    "Pleural_Thickening",
-    "Pneumonia",
-    "Pneumothorax",
-)
+_FINDINGS = """
+Atelectasis Cardiomegaly Consolidation Edema Effusion Emphysema Fibrosis Hernia Infiltration Mass Nodule
+Pleural_Thickening Pneumonia Pneumothorax
+"""
+FINDINGS = tuple(_FINDINGS.split())
 """The fourteen findings; label j of an image is 1 where finding j was reported."""
 
 _LISTS = ("train_val_list.txt", "test_list.txt")
@@ -84,7 +75,6 @@ def read_chestxray14(path: Path, *, name: str = "chestxray14") -> RawData:
 
 
 def _listed(place: Path) -> list[str]:
-    """The images of one of the lists."""
     try:
         names = place.read_text(encoding="utf-8").split()
     except (OSError, UnicodeDecodeError) as error:
@@ -94,27 +84,15 @@ def _listed(place: Path) -> list[str]:
     return names
 
 
-def _rows(table: Path) -> Iterator[Mapping[str, str | None]]:
-    """The rows of the table."""
-    try:
-        with table.open(encoding="utf-8-sig", newline="") as stream:
-            yield from csv.DictReader(stream)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{table} cannot be read as CSV ({reason(error)}); get it again.") from error
-
-
 def _table(path: Path) -> tuple[dict[str, frozenset[str]], dict[str, str]]:
-    """Findings and patient of each image."""
     tables = sorted(path.glob("Data_Entry_2017*.csv"))
     if not tables:
         raise InputError(f"{path} has no Data_Entry_2017.csv, so the labels are missing.")
     findings: dict[str, frozenset[str]] = {}
     patients: dict[str, str] = {}
-    for row in _rows(tables[0]):
-        try:
-            file, said, patient = row["Image Index"], row["Finding Labels"], row["Patient ID"]
-        except KeyError as error:
-            raise InputError(f"{tables[0]} has no column {error}.") from None
+    columns = ("Image Index", "Finding Labels", "Patient ID")
+    for row in table_rows(tables[0], columns):
+        file, said, patient = (row[column] for column in columns)
         found = frozenset((said or "").split("|")) - {"No Finding"}
         if not file or not patient or not found <= set(FINDINGS):
             raise InputError(
@@ -137,3 +115,41 @@ def _refuse_common_patients(path: Path, *parts: RawPart) -> None:
             f"{path}: {common} patients are in both {_LISTS[0]} and {_LISTS[1]}; "
             "the lists must be patient-wise."
         )
+
+
+def read_chest_xray_covid(path: Path, *, name: str = "chest_xray_covid") -> RawData:
+    """Read ``chest_xray_224.npz``: images ``x``, labels ``y``, ``classes``, and ``name`` (of the files).
+
+    All images are training images, from which splits are cut by patients: in the split that the file proposes
+    (``split``) some patients are in two parts. The patients of the COVID-19 images are not known; each image
+    counts as one.
+
+    Raises:
+        InputError: If the file cannot be read or lacks an array.
+    """
+    arrays = read_arrays(path)
+    missing = [key for key in ("x", "y", "classes", "name") if key not in arrays]
+    if missing:
+        raise InputError(f"{path.name} has no {missing[0]!r}; it holds {', '.join(arrays)}.")
+    if arrays["x"].dtype != np.uint8 or arrays["x"].ndim != 3:
+        raise InputError(
+            f"{path.name}: 'x' must hold grey images of bytes (N, H, W); "
+            f"got shape {arrays['x'].shape} of {arrays['x'].dtype}."
+        )
+    patients = [_patient(str(each)) for each in arrays["name"].tolist()]
+    part = RawPart(
+        inputs=torch.from_numpy(arrays["x"])[:, None],
+        labels=torch.from_numpy(whole_numbers(arrays["y"], what=f"{path.name}: 'y'")),
+        groups=torch.from_numpy(np.unique(patients, return_inverse=True)[1].astype(np.int64)),
+    )
+    return RawData(
+        name=name,
+        train=part,
+        class_names=tuple(str(each) for each in np.atleast_1d(arrays["classes"]).tolist()),
+    )
+
+
+def _patient(file: str) -> str:
+    """The patient of ``00001280_004.png``, or the file where it does not tell."""
+    match = re.match(r"(\d{8})_\d{3}\.png", file)
+    return match.group(1) if match else file
