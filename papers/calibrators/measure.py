@@ -29,7 +29,7 @@ from calibrant.calibrators import Calibrator, available, build
 from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, fit_quietly
-from calibrant.evaluation.versions import versions
+from calibrant.evaluation.procedure import versions
 from calibrant.predictions import Predictions
 from papers.calibrators.resamples import Resamples, losses_of
 from papers.prediction_files import ENDINGS, prediction_files

@@ -14,8 +14,7 @@ from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.measured_coverage import coverage_of
 from calibrant.evaluation.pairing import refuse_other_classes, same_repaired
 from calibrant.evaluation.phrases import clearly, number, with_interval
-from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.progress import Progress
+from calibrant.evaluation.procedure import Procedure, Progress, versions
 from calibrant.evaluation.quantities import ACCURACY, ECE, NLL, check_metrics
 from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.at_limit import draw_at_limit
@@ -23,7 +22,6 @@ from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Compariso
 from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.subject import DEALT_OTHERWISE, Judgeable, Subject, in_same_clusters
 from calibrant.evaluation.thresholds import beyond_chance
-from calibrant.evaluation.versions import versions
 from calibrant.predictions.formats.mark import mark_in
 
 ROUNDING = 1e-9  # relative; two forms of the same predictions differ by less

@@ -9,12 +9,11 @@ from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.judge import Judged
 from calibrant.evaluation.measured_coverage import coverage_of
 from calibrant.evaluation.prepare import Prepared
+from calibrant.evaluation.procedure import versions
 from calibrant.evaluation.result import SCHEMA_VERSION, Arm, ClassRow, Evaluation, Repair, Verdict
 from calibrant.evaluation.thresholds import WIDE
-from calibrant.evaluation.verdict.case import Case
-from calibrant.evaluation.verdict.group_sentence import with_groups
+from calibrant.evaluation.verdict.case import Case, with_groups
 from calibrant.evaluation.verdict.verdict import reach_verdict
-from calibrant.evaluation.versions import versions
 
 MOST_LISTED = 200  # classes, of very many
 

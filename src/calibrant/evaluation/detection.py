@@ -18,8 +18,7 @@ from calibrant.evaluation.resampling.event_cells import Cells
 from calibrant.evaluation.resampling.events import Indices, Vector, width_bins
 from calibrant.evaluation.resampling.inversion import invert
 from calibrant.evaluation.resampling.null import ROUNDING
-from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
-from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Stream, block_bounds, stream_seed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from calibrant.evaluation.judge import judge
 from calibrant.evaluation.parts.judge import judge_parts, prepare_parts, sampled_parts
 from calibrant.evaluation.parts.others import in_that_form, sampled_to_fit, with_drawn
 from calibrant.evaluation.prepare import Request, prepare
-from calibrant.evaluation.progress import Progress
+from calibrant.evaluation.procedure import Progress
 from calibrant.evaluation.result import Evaluation, Intervals
 from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.subject import Judgeable

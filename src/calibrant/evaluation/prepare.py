@@ -20,8 +20,7 @@ from calibrant.evaluation.fitting.split import (
     judged_kind,
 )
 from calibrant.evaluation.fitting.templates import Template, anything_to_fit, templates
-from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.progress import Progress, Steps
+from calibrant.evaluation.procedure import Procedure, Progress, Steps
 from calibrant.evaluation.quantities import check_metrics
 from calibrant.evaluation.result import Intervals
 from calibrant.evaluation.thresholds import significance

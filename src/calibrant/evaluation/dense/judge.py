@@ -17,7 +17,7 @@ from calibrant.evaluation.judge import Judged, judged_arms
 from calibrant.evaluation.prepare import Prepared, Request, prepare
 from calibrant.evaluation.resampling.clusters import FEW_CLUSTERS
 from calibrant.evaluation.resampling.events import Indices
-from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.spread import Spread
 from calibrant.predictions import DensePredictions, Predictions
 

@@ -12,10 +12,9 @@ import torch
 from calibrant._math.binning import BinSums, width_edges
 from calibrant._math.debias import PairSums
 from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, NUMBER, SQUARES, STATED
-from calibrant.evaluation.dense.cells import edges_of_cells, within_cells
-from calibrant.evaluation.dense.states import Sums
-from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
+from calibrant.evaluation.dense.states import Sums, edges_of_cells, within_cells
 from calibrant.evaluation.judging.reduce import WHY_MISSING, Mask, Reduced, ratios_of, values_of
+from calibrant.evaluation.judging.scan import OFFSETS, Agreement
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import EVENT, ClassErrors, ClassRanks, EventError, Samples
 from calibrant.evaluation.resampling.clustered_noise import SignedSums

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -18,18 +20,56 @@ from calibrant._math.dense_sums import (
     CLASSES,
     EVENT,
     add_positions,
+    cell_edges,
 )
 from calibrant._math.errors import InputError
 from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.cells import edges_of_cells, num_cells
 from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.quantity import HIGH_CONFIDENCE
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.evaluation.spread import Spread
 from calibrant.predictions import DensePredictions
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.dense import Image
 from calibrant.predictions.pieces import columns_of_odds
+
+LEAST_CELLS, MOST_CELLS = 256, 1200
+
+
+def num_even(num_bins: int) -> int:
+    """Even cells of confidence that divide both the bins and hundredths, where these are not too many."""
+    shared = math.lcm(num_bins, 100)
+    return (
+        shared
+        if LEAST_CELLS <= shared <= MOST_CELLS
+        else num_bins * 2 * math.ceil(LEAST_CELLS / num_bins / 2)
+    )
+
+
+@cache
+def edges_of_cells(num_bins: int) -> Vector:
+    """Edges of these; the edges of bins and the least high confidence have cells to themselves."""
+    bins = np.arange(1, num_bins) / num_bins
+    sure = round(1 - HIGH_CONFIDENCE, 9), HIGH_CONFIDENCE  # of an event, cells mirror each other
+    return cell_edges(num_even(num_bins), np.append(bins, sure))
+
+
+def num_cells(num_bins: int) -> int:
+    """Number of cells."""
+    return len(edges_of_cells(num_bins)) - 1
+
+
+def within_cells(means: Vector, places: Indices, edges: Vector) -> Vector:
+    """Means as they are without rounding: above the lower edges of their cells (but for the first's).
+
+    Example:
+        >>> within_cells(np.array([0.7999999999999999, 0.8]), np.array([1, 0]), np.array([0, 0.8, 1.0]))
+        array([0.8, 0.8])
+    """
+    lower = np.where(places > 0, np.nextafter(edges[places], 1.0), edges[0])
+    return means.clip(lower, edges[places + 1])
+
 
 POSITIONS = 1 << 15  # of a block
 GROUP_SUMS = 4

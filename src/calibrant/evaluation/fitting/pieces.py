@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant.evaluation.fitting.split import Split, is_wide
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions import Predictions
 

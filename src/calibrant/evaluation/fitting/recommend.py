@@ -14,7 +14,7 @@ from calibrant.calibrators.choice.usual import usual_candidates
 from calibrant.evaluation.fitting.templates import Labelled, Template, templates
 from calibrant.evaluation.fitting.top_k import judged_on_rows
 from calibrant.evaluation.resampling.events import Indices
-from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.result import Choice, ChoiceRow
 from calibrant.predictions import Predictions
 from calibrant.predictions.top_k import has_row_temperature

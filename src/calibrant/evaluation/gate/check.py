@@ -12,11 +12,10 @@ from calibrant.evaluation.gate.by_group import check_groups
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
 from calibrant.evaluation.pairing import refuse_other_classes
-from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.procedure import Procedure, versions
 from calibrant.evaluation.quantities import check_metrics, with_gate
 from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.subject import DEALT_OTHERWISE, Judgeable, Subject
-from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 
 

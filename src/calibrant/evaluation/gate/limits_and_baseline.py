@@ -24,7 +24,7 @@ from calibrant.evaluation.resampling.at_limit import AtLimit, at_limit_of, draw_
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import highest_share, too_few
 from calibrant.evaluation.resampling.null import ROUNDING
-from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import Stream, stream_seed
 from calibrant.evaluation.subject import Subject
 from calibrant.evaluation.thresholds import beyond_chance
 

@@ -19,7 +19,7 @@ from calibrant.evaluation.resampling.at_limit import (
 from calibrant.evaluation.resampling.events import Events, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.null import ROUNDING
-from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import Stream, stream_seed
 from calibrant.evaluation.thresholds import TOLERABLE_GAP
 
 PLENTY = 1600  # samples for each bin: chance gives an error of 0.4 / sqrt(samples per bin) at most, 0.01

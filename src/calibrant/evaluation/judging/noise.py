@@ -26,7 +26,7 @@ from calibrant.evaluation.resampling.null import (
     null_error,
     num_noise,
 )
-from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import Stream, stream_seed
 from calibrant.evaluation.result import NullError
 from calibrant.evaluation.thresholds import beyond_chance
 

@@ -14,7 +14,7 @@ from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of, furthest_range
 from calibrant.evaluation.resampling.drawn_labels import ClassNull, joint_p_value
 from calibrant.evaluation.resampling.events import Events, Vector
-from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import Stream, stream_seed
 from calibrant.evaluation.result import ClassRow, Kind, Part, PartName
 from calibrant.evaluation.thresholds import beyond_chance, holm
 

@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from calibrant.evaluation.judging.agreement import Agreement
 from calibrant.evaluation.judging.class_table import ClassTable
 from calibrant.evaluation.judging.labelled_probs import Calibrate, LabelledProbs
-from calibrant.evaluation.judging.scan import class_rows, classwise_errors, rank_columns, scan_rows
+from calibrant.evaluation.judging.scan import Agreement, class_rows, classwise_errors, rank_columns, scan_rows
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import (
     EVENT,

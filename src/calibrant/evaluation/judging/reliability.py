@@ -16,7 +16,7 @@ from calibrant.evaluation.resampling.clusters import effective_share_number
 from calibrant.evaluation.resampling.event_cells import bin_matrix, weights_by_place
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 from calibrant.evaluation.resampling.intervals import wilson_interval
-from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.result import Band, Curve
 from calibrant.metrics import smooth_reliability_curve
 

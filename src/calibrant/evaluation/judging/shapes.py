@@ -11,12 +11,11 @@ from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import indicator
-from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
 from calibrant.evaluation.resampling.events import Events, Vector, pool
 from calibrant.evaluation.resampling.intervals import normal_interval
+from calibrant.evaluation.resampling.null import DrawnCounts, group_starts
 from calibrant.evaluation.resampling.ranking import standard_error
-from calibrant.evaluation.resampling.resamples import block_bounds
-from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.resampling.resamples import Stream, block_bounds, generator
 from calibrant.evaluation.result import Band, Estimate, SelectiveRisk, Shapes, Witness
 from calibrant.metrics import (
     RiskCoverageCurve,

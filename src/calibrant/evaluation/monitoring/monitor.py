@@ -16,7 +16,6 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, in_clusters, no_labels
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.monitoring.events import stated_probs
 from calibrant.evaluation.monitoring.hanging_together import (
     CLUSTERS_NOTE,
     one_of_each,
@@ -30,12 +29,11 @@ from calibrant.evaluation.monitoring.questions import (
     drift_tests,
 )
 from calibrant.evaluation.monitoring.result import MONITOR_SCHEMA_VERSION, Against, Monitoring, Window
-from calibrant.evaluation.monitoring.windows import Windows, ripe, windows_of
+from calibrant.evaluation.monitoring.windows import Windows, ripe, stated_probs, windows_of
 from calibrant.evaluation.pairing import refuse_other_classes
-from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.procedure import Procedure, versions
 from calibrant.evaluation.quantities import MEAN_CONFIDENCE, MEAN_PROBABILITY
 from calibrant.evaluation.result import Estimate
-from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 
 NULL_DRAWS = 1000  # as in an evaluation, so that the numbers are the same

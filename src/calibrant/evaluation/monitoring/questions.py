@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.evaluation.monitoring.events import Event, events_of, stated_classes, stated_probs
 from calibrant.evaluation.monitoring.evidence import (
     likeliest_start,
     log_change,
@@ -20,7 +19,7 @@ from calibrant.evaluation.monitoring.evidence import (
     over_starts,
 )
 from calibrant.evaluation.monitoring.result import SequentialTest, TestKey
-from calibrant.evaluation.monitoring.windows import Windows
+from calibrant.evaluation.monitoring.windows import Event, Windows, events_of, stated_classes, stated_probs
 from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.predictions import Predictions
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import groups_note
-from calibrant.evaluation.dense.cells import within_cells
+from calibrant.evaluation.dense.states import within_cells
 from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.split import marked_split
 from calibrant.evaluation.fitting.templates import anything_to_fit

@@ -10,8 +10,7 @@ import numpy as np
 from calibrant._math.dense_sums import AGREEMENT, CELL_SUMS, COUNT
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.cells import num_cells
-from calibrant.evaluation.dense.states import GROUP_SUMS, POSITIONS, add_scores
+from calibrant.evaluation.dense.states import GROUP_SUMS, POSITIONS, add_scores, num_cells
 from calibrant.evaluation.judging.reduce import Reduced
 from calibrant.evaluation.parts.dealing import fingerprint
 from calibrant.evaluation.parts.ranked import Kept, Ranks, Top, ranks_of, refined, top_of

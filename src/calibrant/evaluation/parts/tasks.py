@@ -19,7 +19,7 @@ from calibrant.evaluation.fitting.pieces import MOST_FITTED
 from calibrant.evaluation.parts.dealing import Deal, Half
 from calibrant.evaluation.parts.kinds import AnySums, added, no_sums
 from calibrant.evaluation.resampling.events import Indices
-from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import Part, PartitionedPredictions

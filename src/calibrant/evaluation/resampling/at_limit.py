@@ -12,8 +12,7 @@ from calibrant.evaluation.resampling.clustered_noise import clustered_sums
 from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel, bin_matrix
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
 from calibrant.evaluation.resampling.null import ROUNDING, draw_null, noise_of
-from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
-from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Stream, block_bounds, stream_seed
 
 CLUSTER_STEPS = 40  # of the bisection where samples come in clusters
 MOST_GAPS = 64.0  # times the gaps found: clipping can take from them

@@ -11,15 +11,50 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.evaluation.resampling.clustered_noise import EventSigns
 from calibrant.evaluation.resampling.clusters import Clustered, signs
-from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
 from calibrant.evaluation.resampling.event_cells import BIN_KINDS, BinKind, Cells, EventCells, Kernel, joined
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.result import NullError
 from calibrant.evaluation.thresholds import draws_for
+
+MOST_TOGETHER = 256  # events of one table; more are several groups, whose numbers add up
+
+
+def group_starts(first_of_group: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """First places of groups of at most 256 ``(G + 1,)``, the end included."""
+    num_events = len(first_of_group)
+    starts = np.append(np.flatnonzero(first_of_group), num_events)
+    pieces = -(-np.diff(starts) // MOST_TOGETHER)  # of each group
+    place = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)  # within its group
+    return np.append(np.repeat(starts[:-1], pieces) + MOST_TOGETHER * place, num_events)
+
+
+class DrawnCounts:
+    """Draws how many events of each group occur.
+
+    Args:
+        probs: Probabilities of the events ``(N,)``, the groups one after the other.
+        starts: Where the groups begin, and the end ``(G + 1,)``.
+    """
+
+    def __init__(self, probs: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
+        from calibrant.evaluation.resampling.kernels import count_tables  # compiled
+
+        self._starts = starts
+        self._tables = count_tables(probs, starts)
+
+    def draw(self, rng: np.random.Generator, num_draws: int) -> NDArray[np.float64]:
+        """Numbers ``(G, num_draws)``."""
+        from calibrant.evaluation.resampling.kernels import drawn_counts  # compiled
+
+        # Single precision halves the time of drawing; it resolves probabilities to 6e-8.
+        uniform = rng.random((len(self._starts) - 1, num_draws), dtype=np.float32)
+        return drawn_counts(uniform, self._tables, self._starts)
+
 
 ROUNDING = 1e-12  # an error that is equal but for rounding counts as at least as large
 _FEWEST_DRAWS, MOST_SUMS = 400, 1 << 14  # draws are left out where there are more noisy sums than that
