@@ -19,8 +19,8 @@ from calibrant.evaluation.quantities import ACCURACY, ECE, NLL, check_metrics
 from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.at_limit import draw_at_limit
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
+from calibrant.evaluation.source import DEALT_OTHERWISE, Judgeable, ModelSamples, in_same_clusters, samples_of
 from calibrant.evaluation.spread import Spread, here
-from calibrant.evaluation.subject import DEALT_OTHERWISE, Judgeable, Subject, in_same_clusters
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.predictions.formats.mark import mark_in
 
@@ -89,7 +89,7 @@ def compare(
     check_pairs(models)
     _check_names([name for name, _ in models])
     subjects = [
-        Subject.of(given, num_bins, name=name, positive_class=positive_class, spread=spread)
+        samples_of(given, num_bins, name=name, positive_class=positive_class, spread=spread)
         for name, given in models
     ]
     names = [name for name, _ in models]
@@ -107,8 +107,8 @@ def compare(
     notes = _notes(names, subjects)
     paired = all(subjects[0].same_as(other) for other in subjects[1:])
     if paired:
-        subjects = in_same_clusters(subjects)
-    procedure = replace(procedure, clusters=subjects[0].clusters)
+        subjects = in_same_clusters(subjects, num_bins)
+    procedure = replace(procedure, clusters=subjects[0].samples.num_clusters)
     judged: list[Measured] = []
     seen: list[Reduced] = []
     found: list[ComparedModel] = []
@@ -116,7 +116,7 @@ def compare(
     for place, (name, subject) in enumerate(zip(names, subjects, strict=True)):
         if progress is not None:
             progress(f"evaluating {name}", place / len(models))
-        reduced = subject.reduced(num_bins, procedure.metrics)
+        reduced = subject.reduced(procedure.metrics)
         judged.append(measure(reduced, procedure, part=0 if paired else place))
         seen.append(reduced)
         warnings += [(name, warning) for warning in subject.warnings(reduced)]
@@ -125,7 +125,7 @@ def compare(
             ComparedModel(
                 name=name,
                 source=subject.source,
-                num_test=subject.num_samples,
+                num_test=subject.samples.num_tested,
                 metrics=judged[-1].metrics,
                 difference=change(judged[-1], judged[0], level, paired=paired) if place else {},
                 null=chance.null,
@@ -162,7 +162,7 @@ def _check_names(names: list[str]) -> None:
         )
 
 
-def _check(names: list[str], subjects: list[Subject]) -> None:
+def _check(names: list[str], subjects: list[ModelSamples]) -> None:
     kinds = {subject.kind: name for name, subject in reversed([*zip(names, subjects, strict=True)])}
     if len(kinds) > 1:
         said = " and ".join(f"{name!r} is {kind}" for kind, name in kinds.items())
@@ -187,7 +187,7 @@ def _listed(names: list[str], num_models: int) -> str:
     return "all models" if len(names) == num_models else ", ".join(names)
 
 
-def _notes(names: list[str], subjects: list[Subject]) -> tuple[str, ...]:
+def _notes(names: list[str], subjects: list[ModelSamples]) -> tuple[str, ...]:
     named = [*zip(names, subjects, strict=True)]
     said = [(name, note) for name, subject in named for note in subject.notes]
     said += [(name, note) for name, subject in named for note in subject.clusters_note]
@@ -206,7 +206,7 @@ def _notes(names: list[str], subjects: list[Subject]) -> tuple[str, ...]:
             "`evaluate` fits calibrators on one half of such a file and tests the other, so its numbers "
             "differ."
         )
-    if any(subjects[0].dealt_otherwise(other) for other in subjects[1:]):
+    if any(subjects[0].same_rows_other_batches(other) for other in subjects[1:]):
         notes.append(DEALT_OTHERWISE)
     if len({subject.num_classes for subject in subjects}) > 1:
         sizes = ", ".join(f"{name} {subject.num_classes}" for name, subject in named)

@@ -21,8 +21,7 @@ MOST_LISTED = 200  # classes, of very many
 def conclude(judged: Judged) -> Evaluation:
     """The verdict, and everything that a reader needs to trust it."""
     fitted, prepared = judged.fitted, judged.fitted.prepared
-    request, split, procedure = prepared.request, prepared.split, prepared.procedure
-    predictions = request.predictions
+    split, procedure = prepared.split, prepared.procedure
     arms, names, notes = _listed(judged.arms, split.test.class_names)
     return Evaluation(
         schema_version=SCHEMA_VERSION,
@@ -31,13 +30,13 @@ def conclude(judged: Judged) -> Evaluation:
         class_names=names,
         num_calibration=split.num_calibration,
         num_test=judged.num_test,
-        source=predictions.source,
+        source=split.test_as_given.source,
         settings=procedure.settings(split.words, tuple(template.name for template in fitted.templates)),
         arms=arms,
         verdict=_verdict(judged),
         notes=(*prepared.notes, *fitted.failures, *notes),
         versions=versions(),
-        command=request.command,
+        command=prepared.request.command,
         out_of_distribution=judged.out_of_distribution,
         coverage=coverage_of(procedure, judged.arms[0].metrics),
         choice=None if fitted.recommendation is None else fitted.recommendation.choice,
@@ -96,14 +95,16 @@ def _verdict(judged: Judged) -> Verdict:
 
 def _repair(prepared: Prepared, method: str) -> Repair:
     """The repair to recommend, with its file; all rows if the file has no split."""
-    predictions, calibration = prepared.request.predictions, prepared.request.calibration
-    source = (predictions if calibration is None else calibration).source
-    split = prepared.split
-    marked = not split.announce if calibration is None else split.marked or has_both_parts(calibration)
+    split, calibration = prepared.split, prepared.request.calibration
+    given = split.test_as_given
+    source = (given if calibration is None else calibration).source
+    marked = not (split.announce or split.drawn)
+    if calibration is not None:
+        marked = split.marked or has_both_parts(calibration)
     return Repair(
         method=method,
         file=None if source is None else source.path or source.name,
         all_rows=not marked,
-        format="npz" if predictions.source is None else predictions.source.format,
-        space=predictions.space,
+        format="npz" if given.source is None else given.source.format,
+        space=given.space,
     )

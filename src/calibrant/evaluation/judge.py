@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -12,16 +12,14 @@ from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.fit import Fitted
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.fitting.templates import FittedCalibrator, fit_summary
-from calibrant.evaluation.judging.groups import group_rows, with_groups
+from calibrant.evaluation.judging.groups import with_groups
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
-from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.judging.shapes import shapes_of_arm
 from calibrant.evaluation.out_of_distribution import NEED_LOGITS, detect
-from calibrant.evaluation.prepare import Prepared
+from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import BRIER, NLL
-from calibrant.evaluation.result import Arm, Estimate, GroupRow, OutOfDistribution
-from calibrant.predictions import Predictions
-from calibrant.predictions.to_event import repaired, to_repair
+from calibrant.evaluation.result import Arm, Estimate, OutOfDistribution
+from calibrant.evaluation.source import Source
 
 OF_OPTIMISM, MOST = 2.0, 1.8
 
@@ -37,67 +35,59 @@ class Judged:
     out_of_distribution: OutOfDistribution | None
 
 
-def judge(fitted: Fitted) -> Judged:
-    """Judge every arm on the same resamples, and how well samples of another kind are told apart."""
-    prepared = fitted.prepared
-    request, test = prepared.request, prepared.split.test
-    told = prepared.steps.watching(test)
-    prepared.steps.next("evaluating the predictions")
-    reduced = _reduce(None, prepared)
-    uncalibrated = measure(reduced, prepared.procedure, told)
-    arms = [arm_of(None, uncalibrated, None, prepared)]
-    for each in fitted.calibrators:
-        prepared.steps.next(f"evaluating {each.name}")
-        reduced = _reduce(each, prepared)
-        arms.append(arm_of(each, measure(reduced, prepared.procedure, told), uncalibrated, prepared))
+def judge(fitted: Fitted, source: Source) -> Judged:
+    """Evaluate every arm on the same resamples, and the detection of out-of-distribution samples."""
+    prepared, arms = fitted.prepared, (None, *fitted.calibrators)
+    steps, split, request = prepared.steps, prepared.split, prepared.request
+    if source.reads:
+        steps.next(f"reading the {source.reads}")
+    tests, notes = source.read(arms, split, steps.within)
+    procedure = replace(prepared.procedure, clusters=tests[0].num_clusters)
+    names = tuple(str(name) for name in split.test.class_names or range(split.test.num_classes or 0))
+    tell = steps.watching(split.test)
+    made: list[Arm] = []
+    first: list[Measured] = []
+    for each, test in zip(arms, tests, strict=True):
+        steps.next(f"evaluating {'the predictions' if each is None else each.name}")
+        reduced = test.reduced(names, procedure.metrics)
+        measured = measure(reduced, procedure, tell)
+        arm = arm_of(each, measured, first[0] if first else None, names, procedure)
+        made.append(with_groups(arm, test.group_rows(reduced, procedure), procedure.level))
+        first = first or [measured]
     detected = None
     if request.ood is not None:
-        prepared.steps.next("detecting out-of-distribution samples")
-        detected = detect(*_told_apart(prepared), request.ood_score, fitted.calibrators, prepared.procedure)
-    prepared.steps.finish()
+        steps.next("detecting out-of-distribution samples")
+        given, test, said = source.familiar(split)
+        notes += said
+        pair = test, as_judged(request.ood, request.positive_class)
+        if request.ood_score in NEED_LOGITS and request.ood.kind == given.kind:
+            pair = given, request.ood
+        detected = detect(*pair, request.ood_score, fitted.calibrators, procedure)
+    steps.finish()
+    prepared = replace(prepared, procedure=procedure, notes=(*prepared.notes, *notes))
     return Judged(
-        fitted=fitted,
-        arms=tuple(arms),
-        uncalibrated=uncalibrated,
-        num_test=test.num_samples,
+        fitted=replace(fitted, prepared=prepared),
+        arms=tuple(made),
+        uncalibrated=first[0],
+        num_test=tests[0].num_tested,
         out_of_distribution=detected,
     )
 
 
-def _told_apart(prepared: Prepared) -> tuple[Predictions, Predictions]:
-    """Test and OOD samples; as given if logits count."""
-    request, given = prepared.request, prepared.test_as_given
-    foreign = given if request.ood is None else request.ood
-    if request.ood_score in NEED_LOGITS and foreign.kind == given.kind:
-        return given, foreign
-    return prepared.split.test, as_judged(foreign, request.positive_class)
-
-
-def _reduce(fitted: FittedCalibrator | None, prepared: Prepared) -> Reduced:
-    """The test samples as they came, after a calibrator, or as judged by those that were fitted on others."""
-    samples, calibrate = prepared.split.test, None
-    if fitted is not None and fitted.in_turn is not None:
-        samples = fitted.in_turn
-    elif fitted is not None and samples.kind == "top_label":
-        samples = repaired(samples, fitted.calibrator.predict_proba(to_repair(samples).scores))
-    elif fitted is not None:
-        calibrate = fitted.calibrator.predict_proba
-    procedure = prepared.procedure
-    return reduce_predictions(samples, procedure.num_bins, calibrate, metrics=procedure.metrics)
-
-
 def arm_of(
-    fitted: FittedCalibrator | None, measured: Measured, uncalibrated: Measured | None, prepared: Prepared
+    fitted: FittedCalibrator | None,
+    measured: Measured,
+    uncalibrated: Measured | None,
+    names: tuple[str, ...],
+    procedure: Procedure,
 ) -> Arm:
     """One arm; without a calibrator the first, against which the others change."""
-    procedure, test = prepared.procedure, prepared.split.test
-    names = tuple(str(name) for name in test.class_names or range(test.num_classes or 0))
     chance = against_chance(measured.noise, names)
     changes = {} if uncalibrated is None else change(measured, uncalibrated, procedure.level)
-    if fitted is not None and fitted.in_turn is not None:
+    if fitted is not None and fitted.cross_fitted is not None:
         number, result = measured.reduced.effective_samples, fitted.calibrator.fit_result_
         changes = widened(changes, measured.metrics, result, number, procedure.level)
-    arm = Arm(
+    return Arm(
         name=UNCALIBRATED if fitted is None else fitted.name,
         title="Uncalibrated" if fitted is None else fitted.title,
         parameters={} if fitted is None else dict(fitted.calibrator.fit_result_.parameters),
@@ -110,7 +100,6 @@ def arm_of(
         shapes=shapes_of_arm(measured.reduced, procedure),
         parts=chance.parts,
     )
-    return with_groups(arm, group_rows(measured.reduced, test.groups, procedure), procedure.level)
 
 
 def widened(
@@ -157,29 +146,3 @@ def _wider(estimate: Estimate, factor: float) -> Estimate:
     if value is None or low is None or high is None:
         return estimate
     return replace(estimate, low=value - factor * (value - low), high=value + factor * (high - value))
-
-
-def judged_arms(
-    fitted: Fitted,
-    reduced: Iterable[Reduced],
-    num_test: int,
-    groups: Sequence[tuple[GroupRow, ...]] = (),
-) -> Judged:
-    """Reduced predictions with intervals and noise floors, without a calibrator and with each in turn.
-
-    ``groups`` are the rows of each arm, where there are any.
-    """
-    prepared = fitted.prepared
-    arms: list[Arm] = []
-    first: list[Measured] = []
-    calibrators = (None, *fitted.calibrators)
-    for each, by_group, arm in zip(reduced, groups or [()] * len(calibrators), calibrators, strict=True):
-        prepared.steps.next(f"evaluating {UNCALIBRATED if arm is None else arm.name}")
-        measured = measure(each, prepared.procedure, prepared.steps.within)
-        made = arm_of(arm, measured, first[0] if first else None, prepared)
-        arms.append(with_groups(made, by_group, prepared.procedure.level))
-        first = first or [measured]
-    prepared.steps.finish()
-    return Judged(
-        fitted=fitted, arms=tuple(arms), uncalibrated=first[0], num_test=num_test, out_of_distribution=None
-    )

@@ -65,7 +65,7 @@ def detect(
     arms = [(UNCALIBRATED, "Uncalibrated", _scores(test, score), _scores(foreign, score))]
     if score in {"entropy", "max_probability"}:  # a calibrator gives probabilities: they have no logits
         for each in repaired:
-            turn = each.in_turn
+            turn = each.cross_fitted
             inside = _scores(test, score, each.calibrator) if turn is None else _scores(turn, score)
             arms.append((each.name, each.title, inside, _scores(foreign, score, each.calibrator)))
     masses = (_masses(test), _masses(foreign))

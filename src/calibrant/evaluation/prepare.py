@@ -9,20 +9,26 @@ from dataclasses import dataclass, replace
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.alarms import other_notes
-from calibrant.evaluation.arguments import check_predictions, clusters_note, few_resamples_note
+from calibrant.evaluation.arguments import (
+    check_predictions,
+    clusters_note,
+    dropped_note,
+    few_resamples_note,
+)
 from calibrant.evaluation.fitting import pieces
 from calibrant.evaluation.fitting.recommend import missing_classes
 from calibrant.evaluation.fitting.split import (
     NOTHING_FITTED,
     Split,
-    choose_split,
     has_both_parts,
     judged_kind,
 )
-from calibrant.evaluation.fitting.templates import Template, anything_to_fit, templates
+from calibrant.evaluation.fitting.templates import Template, templates
+from calibrant.evaluation.parts.source import Drawn
 from calibrant.evaluation.procedure import Procedure, Progress, Steps
 from calibrant.evaluation.quantities import check_metrics
 from calibrant.evaluation.result import Intervals
+from calibrant.evaluation.source import Source
 from calibrant.evaluation.thresholds import significance
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Predictions
@@ -32,8 +38,9 @@ from calibrant.predictions import Predictions
 class Request:
     """The arguments of :func:`calibrant.evaluate`."""
 
-    predictions: Predictions
     calibration: Predictions | None
+    drawn: Drawn | None
+    """What the samples to fit on are, if they were drawn from a table."""
     calibrators: Sequence[str | Calibrator] | None
     positive_class: int | str | None
     num_bins: int
@@ -58,7 +65,6 @@ class Prepared:
     procedure: Procedure
     split: Split
     """In the form that is judged: two classes as one event."""
-    test_as_given: Predictions
     templates: tuple[Template, ...]  # the calibrators to try
     notes: tuple[str, ...]  # what a reader must know of the data beside the numbers
     steps: Steps
@@ -69,17 +75,15 @@ class Prepared:
         return self.split.calibration is not None and one_class_only(self.split.calibration)
 
 
-def prepare(request: Request) -> Prepared:
+def prepare(request: Request, source: Source) -> Prepared:
     """Check the request, and choose the samples to fit and to judge on and the calibrators to try.
 
     Raises:
         TypeError: If something else than predictions is given.
         InputError: If a value is out of range, or the predictions do not fit together.
     """
-    predictions, calibration = request.predictions, request.calibration
-    check_predictions(predictions, "predictions")
-    if calibration is not None:
-        check_predictions(calibration, "calibration")
+    if request.calibration is not None:
+        check_predictions(request.calibration, "calibration")
     if request.ood is not None:
         check_predictions(request.ood, "ood")
     elif request.ood_score is not None:
@@ -90,7 +94,7 @@ def prepare(request: Request) -> Prepared:
             f"got {request.tolerance:g}."
         )
     procedure = Procedure(
-        kind=judged_kind(predictions),
+        kind=judged_kind(source.given),
         num_bins=request.num_bins,
         num_resamples=request.bootstrap,
         num_draws=request.null_draws,
@@ -100,12 +104,10 @@ def prepare(request: Request) -> Prepared:
         metrics=check_metrics(request.metrics),
     )
     wanted = templates(request.calibrators, procedure.kind)
-    given = choose_split(predictions, calibration, request.seed, fits=anything_to_fit(request.calibrators))
-    given = pieces.with_calibration_in_memory(given, request.seed)
-    split = given.judged(request.positive_class)
-    if split.test.clusters is not None:
-        procedure = replace(procedure, clusters=len(set(split.test.clusters)))
-    procedure = pieces.with_fewer_resamples(procedure, given)
+    split = source.split()
+    if request.drawn is not None and split.calibration is not None:
+        split = replace(split, words=request.drawn.words, marked=request.drawn.marked)
+    procedure = pieces.with_fewer_resamples(procedure, split)
     if split.calibration is None:
         wanted = []
     arms = len(wanted) + (request.calibrators is None)  # one more if another calibrator is chosen
@@ -113,7 +115,6 @@ def prepare(request: Request) -> Prepared:
         request=request,
         procedure=procedure,
         split=split,
-        test_as_given=given.test,
         templates=tuple(wanted),
         notes=_notes(request, split, procedure),
         steps=Steps(request.progress, 2 * arms + 2 + (request.ood is not None)),
@@ -121,11 +122,11 @@ def prepare(request: Request) -> Prepared:
 
 
 def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, ...]:
-    predictions, calibration = request.predictions, request.calibration
+    calibration = request.calibration
     notes = other_notes(split.test)
     if calibration is not None:
         notes += [f"Calibration samples: {note}" for note in calibration.notes]
-    if split.calibration is None and split.words != NOTHING_FITTED:
+    if split.calibration is None and split.words.startswith("none: ") and split.words != NOTHING_FITTED:
         notes.append(f"No calibrator was fitted: {split.words.removeprefix('none: ')}.")
     elif split.calibration is not None and (
         split.announce or (calibration is not None and has_both_parts(calibration))
@@ -142,13 +143,10 @@ def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, .
             f"{which} {shown} {do} not occur among the calibration samples: calibrators with numbers for "
             "each class are tried only where they are named."
         )
-    if calibration is not None and has_both_parts(predictions):
-        dropped = predictions.num_samples - split.test.num_samples
-        notes.append(
-            f"The {dropped:,} samples marked as calibration split are not used: `calibration` takes their "
-            "place."
-        )
-    notes += clusters_note(split.test)
+    if split.dropped:
+        notes.append(dropped_note(split.dropped))
+    if not split.sampled:
+        notes += clusters_note(split.test)
     if procedure.num_bins > split.test.num_samples:
         notes.append(
             f"There are more bins, {procedure.num_bins:,}, than test samples: most are empty, and what the "
@@ -162,7 +160,10 @@ def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, .
             f"With {procedure.num_draws} draws under calibration no error can count as real at this level; "
             f"take {math.floor(1 / threshold)} or more."
         )
-    return (*notes, *pieces.notes(split, procedure, request.bootstrap))
+    notes += pieces.notes(split, procedure, request.bootstrap)
+    if request.drawn is not None and request.drawn.announce and split.calibration is not None:
+        notes.append(f"Calibrators were fitted on {request.drawn.words}.")
+    return (*notes, *split.notes)
 
 
 def one_class_only(predictions: Predictions) -> bool:

@@ -25,7 +25,7 @@ from calibrant.evaluation.resampling.event_cells import BIN_KINDS, EventCells
 from calibrant.evaluation.resampling.events import Events, binned_error
 from calibrant.evaluation.resampling.ranking import error_of_totals
 from calibrant.evaluation.resampling.statistics import EventErrors
-from calibrant.evaluation.subject import Subject
+from calibrant.evaluation.source import samples_of
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -161,14 +161,14 @@ def test_cells_of_a_table_are_those_of_its_parts(tmp_path, none_kept) -> None:
             found = {item: pickle.dumps(task(item)) for item in reversed(items)}
             return (pickle.loads(found[item]) for item in items)
 
-        there = Subject.of(table, 15, name="predictions", positive_class=None, spread=sent).sums
-        here = Subject.of(table, 15, name="predictions", positive_class=None)
+        there = samples_of(table, 15, spread=sent).samples
+        here = samples_of(table, 15)
         assert isinstance(there.top, Celled)
-        for one, other in ((there.top, here.sums.top), (there.ranks, here.sums.ranks)):
+        for one, other in ((there.top, here.samples.top), (there.ranks, here.samples.ranks)):
             assert np.array_equal(one.cells, other.cells)
-        assert np.array_equal(there.ranks.of_groups, here.sums.ranks.of_groups)
+        assert np.array_equal(there.ranks.of_groups, here.samples.ranks.of_groups)
         known = reduce_predictions(held if num_classes > 2 else held.as_binary(), 15, metrics=optional_keys())
-        for key, value in here.reduced(15, optional_keys()).values.items():
+        for key, value in here.reduced(optional_keys()).values.items():
             within = 5e-3 if "adaptive" in key else 3e-5  # of 600 samples, which weigh one or two
             assert value == pytest.approx(known.values[key], abs=within), key
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from calibrant._math.dense_sums import BRIER, COUNT, NLL, STATED
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.states import ImageSums, edges_of_cells, sums_of, within_cells
+from calibrant.evaluation.dense.reduce import edges_of_cells, within_cells
+from calibrant.evaluation.dense.states import ImageSums, sums_of
 from calibrant.evaluation.resampling.events import Vector, width_bins
 from calibrant.predictions import DensePredictions
 

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import torch
 
 from calibrant._math.binning import BinSums, width_edges
 from calibrant._math.debias import PairSums
-from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, NUMBER, SQUARES, STATED
-from calibrant.evaluation.dense.states import Sums, edges_of_cells, within_cells
+from calibrant._math.dense_sums import (
+    AGREEMENT,
+    BRIER,
+    COUNT,
+    ENTROPY,
+    INFINITE,
+    NLL,
+    NUMBER,
+    SQUARES,
+    STATED,
+    cell_edges,
+)
 from calibrant.evaluation.judging.reduce import WHY_MISSING, Mask, Reduced, ratios_of, values_of
 from calibrant.evaluation.judging.scan import OFFSETS, Agreement
+from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ECE, quantities
-from calibrant.evaluation.quantity import EVENT, ClassErrors, ClassRanks, EventError, Samples
+from calibrant.evaluation.quantity import EVENT, HIGH_CONFIDENCE, ClassErrors, ClassRanks, EventError, Samples
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import Clustered
 from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores, class_tilts
@@ -25,10 +39,124 @@ from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vect
 from calibrant.evaluation.resampling.null import num_noise
 from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.resampling.statistics import divide
-from calibrant.evaluation.result import ClassRow
+from calibrant.evaluation.result import ClassRow, GroupRow, Kind
+
+LEAST_CELLS, MOST_CELLS = 256, 1200
+
+
+def num_even(num_bins: int) -> int:
+    """Even cells of confidence that divide both the bins and hundredths, where these are not too many."""
+    shared = math.lcm(num_bins, 100)
+    return (
+        shared
+        if LEAST_CELLS <= shared <= MOST_CELLS
+        else num_bins * 2 * math.ceil(LEAST_CELLS / num_bins / 2)
+    )
+
+
+@cache
+def edges_of_cells(num_bins: int) -> Vector:
+    """Edges of these; the edges of bins and the least high confidence have cells to themselves."""
+    bins = np.arange(1, num_bins) / num_bins
+    sure = round(1 - HIGH_CONFIDENCE, 9), HIGH_CONFIDENCE  # of an event, cells mirror each other
+    return cell_edges(num_even(num_bins), np.append(bins, sure))
+
+
+def num_cells(num_bins: int) -> int:
+    """Number of cells."""
+    return len(edges_of_cells(num_bins)) - 1
+
+
+def within_cells(means: Vector, places: Indices, edges: Vector) -> Vector:
+    """Means as they are without rounding: above the lower edges of their cells (but for the first's).
+
+    Example:
+        >>> within_cells(np.array([0.7999999999999999, 0.8]), np.array([1, 0]), np.array([0, 0.8, 1.0]))
+        array([0.8, 0.8])
+    """
+    lower = np.where(places > 0, np.nextafter(edges[places], 1.0), edges[0])
+    return means.clip(lower, edges[places + 1])
+
 
 SEVERAL = 4
 """Samples of a row, on average, from which on its mean says more of what happened than of its place."""
+
+
+@dataclass(kw_only=True)
+class Sums(ABC):
+    """Sums of images or of batches of samples, from which an evaluation is made."""
+
+    kind: Kind
+    num_classes: int
+    num_bins: int
+    agreement: Matrix = field(init=False)
+
+    unit: ClassVar[str]
+    no_ranks: ClassVar[str]
+    """Why there is no AUROC."""
+
+    def __post_init__(self) -> None:
+        self.agreement = np.zeros((self.num_classes + 3, AGREEMENT))
+
+    @property
+    def predictions(self) -> None:
+        """No samples in memory."""
+        return None
+
+    @property
+    def event(self) -> bool:
+        """True if two classes are evaluated as one event, or confidences: right and wrong."""
+        return self.num_classes == 2
+
+    @property
+    def num_tested(self) -> int:
+        """Number of positions or samples."""
+        return int(self.agreement[: self.num_classes, 4].sum())
+
+    @property
+    @abstractmethod
+    def num_clusters(self) -> int:
+        """Number of images, or of batches with samples in them."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> tuple[object, object]:
+        """Equal for the same samples and labels; and then, for the same batches."""
+
+    @property
+    def telling(self) -> bool:
+        """True if equal fingerprints mean the same samples."""
+        return True
+
+    @property
+    @abstractmethod
+    def confidences(self) -> Matrix:
+        """Sums of the probabilities ``(C, B)``."""
+
+    @property
+    @abstractmethod
+    def outcomes(self) -> Matrix:
+        """Sums of the outcomes ``(C, B)``."""
+
+    @abstractmethod
+    def rows(self) -> tuple[Indices, Indices, Matrix]:
+        """The image or batch of each row, whether it is right (or occurs), and its sums ``(n, 8)``."""
+
+    @abstractmethod
+    def cells(self) -> Indices:
+        """The cell of each row."""
+
+    @abstractmethod
+    def of_classes(self) -> tuple[Matrix, Matrix]:
+        """Residuals and counts of each image or batch in the bins of all classes ``(G, C, B)``."""
+
+    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
+        """What an evaluation keeps of these samples."""
+        return reduced_sums(self, class_names, metrics)
+
+    def group_rows(self, reduced: Reduced, procedure: Procedure) -> tuple[GroupRow, ...]:  # noqa: ARG002
+        """A row for each group of samples, if there are any."""
+        return ()
 
 
 def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
@@ -72,7 +200,7 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
         elif each.computed.kernel == "mass l1":
             (event,) = events[each.prefix]
             values[each.key] = EventCells(event, sums.num_bins).cells("mass l1").observed
-    found = Reduced(
+    return Reduced(
         quantities=wanted,
         weights=weights,
         ratios=ratios,
@@ -86,7 +214,6 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
         classes=() if kind == "top_label" else classes.rows(class_names),
         clusters=images,
     )
-    return sums.refined(found)
 
 
 def _events_of(sums: Sums, images: Indices, hits: Indices, cells: Matrix) -> dict[str, tuple[Events, ...]]:

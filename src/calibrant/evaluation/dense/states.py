@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from calibrant._math.dense_sums import (
-    AGREEMENT,
     ANSWER,
     CELL_SUMS,
     CLASSES,
     EVENT,
     add_positions,
-    cell_edges,
 )
 from calibrant._math.errors import InputError
 from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.judging.reduce import Reduced
-from calibrant.evaluation.quantity import HIGH_CONFIDENCE
+from calibrant.evaluation.dense.reduce import Sums, edges_of_cells, num_cells
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.evaluation.spread import Spread
 from calibrant.predictions import DensePredictions
@@ -34,120 +29,24 @@ from calibrant.predictions.checks import Kind
 from calibrant.predictions.dense import Image
 from calibrant.predictions.pieces import columns_of_odds
 
-LEAST_CELLS, MOST_CELLS = 256, 1200
-
-
-def num_even(num_bins: int) -> int:
-    """Even cells of confidence that divide both the bins and hundredths, where these are not too many."""
-    shared = math.lcm(num_bins, 100)
-    return (
-        shared
-        if LEAST_CELLS <= shared <= MOST_CELLS
-        else num_bins * 2 * math.ceil(LEAST_CELLS / num_bins / 2)
-    )
-
-
-@cache
-def edges_of_cells(num_bins: int) -> Vector:
-    """Edges of these; the edges of bins and the least high confidence have cells to themselves."""
-    bins = np.arange(1, num_bins) / num_bins
-    sure = round(1 - HIGH_CONFIDENCE, 9), HIGH_CONFIDENCE  # of an event, cells mirror each other
-    return cell_edges(num_even(num_bins), np.append(bins, sure))
-
-
-def num_cells(num_bins: int) -> int:
-    """Number of cells."""
-    return len(edges_of_cells(num_bins)) - 1
-
-
-def within_cells(means: Vector, places: Indices, edges: Vector) -> Vector:
-    """Means as they are without rounding: above the lower edges of their cells (but for the first's).
-
-    Example:
-        >>> within_cells(np.array([0.7999999999999999, 0.8]), np.array([1, 0]), np.array([0, 0.8, 1.0]))
-        array([0.8, 0.8])
-    """
-    lower = np.where(places > 0, np.nextafter(edges[places], 1.0), edges[0])
-    return means.clip(lower, edges[places + 1])
-
-
 POSITIONS = 1 << 15  # of a block
 GROUP_SUMS = 4
 NOT_READ: tuple[Matrix, Matrix] = np.empty((0, 0)), np.empty((0, 2))
 NO_GROUPS: tuple[Indices, Matrix] = np.empty(0, np.int64), np.empty((0, 0, 0, 2, GROUP_SUMS))
 
 
-class Sums(Protocol):
-    """Sums of images or of batches of samples, from which an evaluation is made."""
-
-    num_classes: int
-    num_bins: int
-    unit: ClassVar[str]
-    no_ranks: ClassVar[str]
-    """Why there is no AUROC."""
-    agreement: Matrix
-
-    @property
-    def fingerprint(self) -> object:
-        """Alike where samples and labels are the same."""
-        ...
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of the predictions."""
-        ...
-
-    @property
-    def event(self) -> bool:
-        """True if two classes are judged as one event."""
-        ...
-
-    @property
-    def num_positions(self) -> int:
-        """Number of positions or samples."""
-        ...
-
-    @property
-    def confidences(self) -> Matrix:
-        """Sums of the probabilities ``(C, B)``."""
-        ...
-
-    @property
-    def outcomes(self) -> Matrix:
-        """Sums of the outcomes ``(C, B)``."""
-        ...
-
-    def rows(self) -> tuple[Indices, Indices, Matrix]:
-        """The image or batch of each row, whether it is right (or occurs), and its sums ``(n, 8)``."""
-        ...
-
-    def cells(self) -> Indices:
-        """The cell of each row."""
-        ...
-
-    def of_classes(self) -> tuple[Matrix, Matrix]:
-        """Residuals and counts of each image or batch in the bins of all classes ``(G, C, B)``."""
-        ...
-
-    def refined(self, reduced: Reduced) -> Reduced:
-        """With what is known beyond these."""
-        ...
-
-
 @dataclass(kw_only=True)
-class ImageSums:
+class ImageSums(Sums):
     """Sums of the images of one arm.
 
     For each image: the filled cells ``(n, 8)``, by confidence and whether the prediction is right (of an
     event: whether it occurs), and residuals and counts in the bins of all classes ``(C, B)``.
     """
 
-    num_classes: int
-    num_bins: int
+    kind: Kind = field(init=False)
     names: list[str] = field(default_factory=list[str])
     labels: list[int] = field(default_factory=list[int])
     """A checksum of those of each image."""
-    agreement: Matrix = field(init=False)
     _cells: list[Matrix] = field(default_factory=list[Matrix])
     _places: list[Indices] = field(default_factory=list[Indices])
     _masses: list[Matrix] = field(default_factory=list[Matrix])
@@ -159,24 +58,20 @@ class ImageSums:
     no_ranks: ClassVar[str] = "not computed for images read one by one: it needs all positions in order"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        self.kind = "binary" if self.event else "multiclass"
         shape = (self.num_classes, self.num_bins)
-        self.agreement = np.zeros((self.num_classes + 3, AGREEMENT))
         self._confidences, self._outcomes = np.zeros(shape), np.zeros(shape)
 
     @property
-    def fingerprint(self) -> object:
-        """Alike where images and labels are the same."""
-        return tuple(zip(self.names, self.labels, strict=True))
+    def fingerprint(self) -> tuple[object, object]:
+        """Equal for the same images and labels."""
+        return tuple(zip(self.names, self.labels, strict=True)), None
 
     @property
-    def event(self) -> bool:
-        """True if two classes are judged as one event."""
-        return self.num_classes == 2
-
-    @property
-    def kind(self) -> Kind:
-        """Two classes are one event."""
-        return "binary" if self.event else "multiclass"
+    def num_clusters(self) -> int:
+        """Number of images."""
+        return len(self.names)
 
     def add(self, image: Image, *, logits: bool, calibrator: Calibrator | None) -> None:
         """Add an image, as its scores are or after a calibrator."""
@@ -221,11 +116,6 @@ class ImageSums:
         self._outcomes += other._outcomes
 
     @property
-    def num_positions(self) -> int:
-        """Number of positions."""
-        return int(self.agreement[: self.num_classes, 4].sum())
-
-    @property
     def confidences(self) -> Matrix:
         """Sums of the probabilities ``(C, B)``."""
         return self._confidences
@@ -247,10 +137,6 @@ class ImageSums:
     def of_classes(self) -> tuple[Matrix, Matrix]:
         """Residuals and counts of each image in the bins of all classes ``(G, C, B)``."""
         return np.stack(self._residuals), np.stack(self._masses)
-
-    def refined(self, reduced: Reduced) -> Reduced:
-        """As it is."""
-        return reduced
 
 
 def sums_of(

@@ -67,7 +67,7 @@ class FittedCalibrator:
 
     template: Template
     calibrator: Calibrator
-    in_turn: Predictions | None
+    cross_fitted: Predictions | None
     """With cross-fitting: the test samples, each as judged by a calibrator that was fitted on others."""
 
     @property
@@ -122,7 +122,7 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
     ]
 
 
-def anything_to_fit(calibrators: Sequence[str | Calibrator] | None) -> bool:
+def wants_calibrators(calibrators: Sequence[str | Calibrator] | None) -> bool:
     """True if there are calibrators to try: by default the usual ones, with an empty list none."""
     return calibrators is None or isinstance(calibrators, (str, Calibrator)) or len(calibrators) > 0
 

@@ -25,7 +25,7 @@ from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import highest_share, too_few
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.resamples import Stream, stream_seed
-from calibrant.evaluation.subject import Subject
+from calibrant.evaluation.source import ModelSamples
 from calibrant.evaluation.thresholds import beyond_chance
 
 NO_BOUND = "no interval can be computed"
@@ -35,12 +35,12 @@ MOST_GAPS = 64.0  # times the gaps found: clipping at zero can take from them
 class CheckedSamples:
     """The samples that are checked; what takes long is done when it is first needed."""
 
-    def __init__(self, subject: Subject, procedure: Procedure, confidence: float, strict: bool) -> None:
+    def __init__(self, subject: ModelSamples, procedure: Procedure, confidence: float, strict: bool) -> None:
         self._subject = subject
         self._procedure = procedure
         self._confidence = confidence
         self._strict = strict
-        self._reduced = subject.reduced(procedure.num_bins, procedure.metrics)
+        self._reduced = subject.reduced(procedure.metrics)
         self._judged: Measured | None = None
         self.warnings = subject.warnings(self._reduced)
 
@@ -101,9 +101,9 @@ class CheckedSamples:
             missed=None if beyond else self._missed(asked, limit),
         )
 
-    def against(self, other: Subject, metrics: Sequence[str], *, paired: bool) -> Iterator[Check]:
+    def against(self, other: ModelSamples, metrics: Sequence[str], *, paired: bool) -> Iterator[Check]:
         """The checks of values against those of the baseline."""
-        reduced = other.reduced(self._procedure.num_bins, self._procedure.metrics)
+        reduced = other.reduced(self._procedure.metrics)
         judged = measure(reduced, self._procedure, part=0 if paired else 1)
         changes = change(self._judge(), judged, self._procedure.level, paired=paired)
         few = too_few(min(each.effective_samples for each in (self._reduced, reduced)), self._procedure.level)
@@ -206,7 +206,7 @@ class CheckedSamples:
 
     def _caveat(self, asked: Question, missed: Missed, limit: float | None) -> str:
         """Why the check is weak evidence, and a model that it would not fail."""
-        told = f"{self._subject.num_samples:,} samples are too few"
+        told = f"{self._subject.samples.num_tested:,} samples are too few"
         draws = self._procedure.num_draws
         if limit is not None and self._drawn(asked, limit):  # a baseline's is not a test by draws
             if (1 + draws) * (1 - self._confidence) < 1 - ROUNDING:
@@ -296,7 +296,7 @@ class CheckedSamples:
         sign = "≤" if drawn.p_value <= 1 / (1 + drawn.num_draws) else "="
         return (
             f"a model with a true error of {limit:.4g} stays below {number(drawn.upper)} on "
-            f"{self._subject.num_samples:,} samples in {100 * self._confidence:g}% of cases "
+            f"{self._subject.samples.num_tested:,} samples in {100 * self._confidence:g}% of cases "
             f"(p {sign} {drawn.p_value:.2g})"
         )
 

@@ -292,7 +292,9 @@ def ranks_of(num_columns: int, num_samples: int, num_batches: int, *, clusters: 
     return CelledRanks(num_columns=num_columns, num_batches=num_batches, clusters=clusters)
 
 
-def refined(reduced: Reduced, top: Top, ranks: Ranks | None, filled: Indices, num_bins: int) -> Reduced:
+def with_rank_statistics(
+    reduced: Reduced, top: Top, ranks: Ranks | None, filled: Indices, num_bins: int
+) -> Reduced:
     """Values of what bins of equal width do not know, and areas under ROC curves; ``filled`` are batches."""
     columns = {prefix: top.column(top=not prefix and EVENT in reduced.events) for prefix in reduced.events}
     values, reasons, influences = {**reduced.values}, {**reduced.reasons}, {**reduced.influences}

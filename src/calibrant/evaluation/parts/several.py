@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -12,10 +12,10 @@ import torch
 from calibrant._math.decimals import plural
 from calibrant._math.dense_sums import COUNT, INFINITE
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.judging.reduce import Ratios, Reduced, mean_error
 from calibrant.evaluation.parts.ranked import MOST_KEPT, Celled, CelledRanks, Top
 from calibrant.evaluation.parts.states import BatchSums
+from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import (
     EVENT,
@@ -28,6 +28,7 @@ from calibrant.evaluation.quantity import (
 from calibrant.evaluation.resampling.clusters import cluster_totals
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.evaluation.resampling.ranking import influence_totals
+from calibrant.evaluation.result import GroupRow
 from calibrant.predictions.pieces import Piece
 
 BITS = 10
@@ -42,16 +43,17 @@ class LabelSums:
     num_bins: int
     num_batches: int
     num_samples: int
-    """How many there may be to judge."""
+    """Upper bound on the number of test samples."""
     labels: tuple[BatchSums, ...] = field(init=False)
 
     groups: ClassVar[dict[str, Matrix]] = {}
-    """Groups are judged in memory."""
+    """Groups are evaluated in memory."""
 
     def __post_init__(self) -> None:
         size = {"num_bins": self.num_bins, "num_batches": self.num_batches, "num_samples": self.num_samples}
         self.labels = tuple(
-            BatchSums(kind="binary", num_classes=2, clusters=False, **size) for _ in range(self.num_classes)
+            BatchSums(kind="binary", num_classes=2, clusters=False, has_labels=True, **size)
+            for _ in range(self.num_classes)
         )
         if self.num_samples * self.num_classes > MOST_KEPT:  # as of classes
             for each in self.labels:
@@ -66,29 +68,28 @@ class LabelSums:
         return self.labels[0].top
 
     @property
-    def samples(self) -> tuple[int, ...]:
-        """Alike where rows and labels are the same."""
-        return tuple(each.samples for each in self.labels)
+    def predictions(self) -> None:
+        """No samples in memory."""
 
     @property
-    def dealing(self) -> int:
-        """Alike where the rows are in the same batches."""
-        return self.labels[0].dealing
+    def telling(self) -> bool:
+        """True if equal fingerprints mean the same samples."""
+        return True
 
     @property
-    def fingerprint(self) -> object:
-        """Alike where samples, labels and batches are the same."""
-        return self.samples, self.dealing
+    def fingerprint(self) -> tuple[object, object]:
+        """Equal for the same samples and labels; and then, for the same batches."""
+        return tuple(each.samples for each in self.labels), self.labels[0].dealing
 
     @property
-    def num_positions(self) -> int:
+    def num_tested(self) -> int:
         """Number of samples."""
-        return self.labels[0].num_positions
+        return self.labels[0].num_tested
 
     @property
-    def filled(self) -> Indices:
-        """The batches with samples in them."""
-        return self.labels[0].filled
+    def num_clusters(self) -> int:
+        """Number of batches with samples in them."""
+        return self.labels[0].num_clusters
 
     def add(
         self, piece: Piece, rows: Indices, batches: Indices, *, logits: bool, calibrator: Calibrator | None
@@ -105,39 +106,47 @@ class LabelSums:
         for mine, theirs in zip(self.labels, other.labels, strict=True):
             mine.merge(theirs)
 
+    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
+        """What an evaluation keeps of these samples; a row is a batch.
+
+        The events of each label have rows of their own, each of a batch.
+        """
+        metrics = tuple(metrics)
+        labels = [each.reduced(("", ""), metrics) for each in self.labels]
+        batches, _, cells = self.labels[0].rows()
+        weights = cluster_totals(cells[:, COUNT], batches)
+        found = Reduced(
+            quantities=quantities("multilabel", metrics),
+            weights=weights,
+            ratios=_ratios(labels),
+            events={"": tuple(each.events[EVENT][0] for each in labels)},
+            values={},
+            reasons={},
+            influences={},
+            classes=tuple(
+                replace(each.classes[1], name=name) for name, each in zip(class_names, labels, strict=True)
+            ),
+            clusters=np.arange(len(weights)),
+            rows_are_clusters=True,
+        )
+        denied = int(sum(each.rows()[2][:, INFINITE].sum() for each in self.labels))
+        for each in found.quantities:
+            _add_value(found, each, labels, self.num_bins, denied)
+        return found
+
+    def group_rows(self, reduced: Reduced, procedure: Procedure) -> tuple[GroupRow, ...]:  # noqa: ARG002
+        """No groups."""
+        return ()
+
+
+AnySums: TypeAlias = BatchSums | LabelSums
+
 
 def _calibrated(piece: Piece, calibrator: Calibrator, *, logits: bool) -> Matrix:
     """Log-odds ``(n, L)`` after a calibrator."""
     given = torch.from_numpy(piece.scores.astype(np.float64))
     with torch.no_grad():
         return calibrator(given if logits else given.logit()).numpy()
-
-
-def reduced_labels(sums: LabelSums, names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
-    """:func:`~calibrant.evaluation.judging.reduce.reduce_predictions`, from the sums of labels.
-
-    A row stands for a batch; the events of each label have rows of their own, each of a batch.
-    """
-    metrics = tuple(metrics)
-    labels = [reduced_sums(each, ("", ""), metrics) for each in sums.labels]
-    batches, _, cells = sums.labels[0].rows()
-    weights = cluster_totals(cells[:, COUNT], batches)
-    found = Reduced(
-        quantities=quantities("multilabel", metrics),
-        weights=weights,
-        ratios=_ratios(labels),
-        events={"": tuple(each.events[EVENT][0] for each in labels)},
-        values={},
-        reasons={},
-        influences={},
-        classes=tuple(replace(each.classes[1], name=name) for name, each in zip(names, labels, strict=True)),
-        clusters=np.arange(len(weights)),
-        rows_are_clusters=True,
-    )
-    denied = int(sum(each.rows()[2][:, INFINITE].sum() for each in sums.labels))
-    for each in found.quantities:
-        _add_value(found, each, labels, sums.num_bins, denied)
-    return found
 
 
 def _ratios(labels: Sequence[Reduced]) -> Ratios:
@@ -187,3 +196,14 @@ def _of_batches(label: Reduced, key: str, weights: Vector) -> Vector:
     """Influence of each batch, from those of its rows."""
     totals = influence_totals(label.influences[key], label.weights, label.codes)
     return totals * weights.sum() / weights
+
+
+def added(sums: AnySums, others: AnySums) -> None:
+    """Add the sums of another part."""
+    match sums, others:
+        case LabelSums(), LabelSums():
+            sums.merge(others)
+        case BatchSums(), BatchSums():
+            sums.merge(others)
+        case _:
+            raise TypeError("sums of different kinds cannot be added")

@@ -17,7 +17,8 @@ from calibrant._math.top_k import TopK, joined
 from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.evaluation.fitting.pieces import MOST_FITTED
 from calibrant.evaluation.parts.dealing import Deal, Half
-from calibrant.evaluation.parts.kinds import AnySums, added, no_sums
+from calibrant.evaluation.parts.several import AnySums, LabelSums, added
+from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.spread import Spread, here
@@ -49,15 +50,16 @@ class SumPart:
         """The sums of no rows."""
         table, deal = self.table, self.deal
         number = table.num_samples - (table.num_fit if deal.rule == "split" else 0)
+        size = {
+            "num_classes": table.num_classes,
+            "num_bins": self.num_bins,
+            "num_batches": deal.num_batches,
+            "num_samples": number,
+        }
+        if table.kind == "multilabel":
+            return tuple(LabelSums(**size) for _ in self.calibrators)
         return tuple(
-            no_sums(
-                table.kind,
-                table.num_classes,
-                self.num_bins,
-                deal.num_batches,
-                number,
-                clusters=table.has_clusters,
-            )
+            BatchSums(kind=table.kind, clusters=table.has_clusters, has_labels=table.has_labels, **size)
             for _ in self.calibrators
         )
 
