@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
-from calibrant.evaluation.gate.question import Question
+from calibrant.evaluation.gate.question import GatedQuantity
 from calibrant.evaluation.gate.result import Check
 from calibrant.evaluation.judging.groups import pooled_names
 from calibrant.evaluation.phrases import percent
@@ -52,7 +52,9 @@ def check_groups(
     grouped = subject.origin.has_groups
     if groups is not None and not grouped:
         raise InputError("`groups` were named, but the predictions have none; name their column.")
-    wanted = {metric: limit for metric, limit in limits.items() if Question.of(metric, subject.kind).is_error}
+    wanted = {
+        metric: limit for metric, limit in limits.items() if GatedQuantity.of(metric, subject.kind).is_error
+    }
     if groups is not None and not wanted:
         raise InputError(
             "`groups` need a limit of a calibration error; "

@@ -30,7 +30,7 @@ TENTHS = tuple(k / 10 for k in range(1, 10))
 
 
 @dataclass(frozen=True)
-class Missed:
+class UndetectedError:
     """The value of a much worse model that passes more often than not; ``always`` if it cannot fail."""
 
     value: float
@@ -51,7 +51,7 @@ def missed_error(
     num_draws: int,
     confidence: float,
     seed: int,
-) -> Missed | None:
+) -> UndetectedError | None:
     """The worst model that the test of :func:`draw_at_limit` would not tell from one at the limit.
 
     Looked at are errors of :func:`much_worse` and of further tenths. What is stated stays; what happens moves
@@ -80,7 +80,9 @@ def missed_error(
     return _missed(draws, greatest, limit, num_draws=num_draws, confidence=confidence, plenty=plenty)
 
 
-def missed_clustered_error(clustered: ClusteredError, limit: float, *, confidence: float) -> Missed | None:
+def missed_clustered_error(
+    clustered: ClusteredError, limit: float, *, confidence: float
+) -> UndetectedError | None:
     """As :func:`missed_error`, where samples come in clusters."""
     greatest, away = max(((clustered.of(each), each) for each in clustered.directions), key=lambda it: it[0])
 
@@ -93,7 +95,7 @@ def missed_clustered_error(clustered: ClusteredError, limit: float, *, confidenc
 
 def missed_classwise_error(
     classes: ClassTable, limit: float, *, num_draws: int, confidence: float, seed: int
-) -> Missed | None:
+) -> UndetectedError | None:
     """As :func:`missed_error`, of the class-wise error: more and more of what happens is stated least."""
     clustered = classes.clustered(num_draws, stream_seed(seed, Stream.NULL), confidence)
     if clustered is not None:
@@ -120,26 +122,26 @@ def _missed(
     num_draws: int,
     confidence: float,
     plenty: bool,
-) -> Missed | None:
+) -> UndetectedError | None:
     """Largest of some errors that passes half the draws."""
     above = _above(num_draws, confidence)
     if above < 0 or greatest <= limit + ROUNDING:
-        return Missed(greatest, always=True)
+        return UndetectedError(greatest, always=True)
     if plenty:
         return None
     at_limit = np.sort(draws(limit, num_draws))
     needed = at_limit[-1 - above]
     if greatest <= needed + ROUNDING:
-        return Missed(greatest, always=True)
+        return UndetectedError(greatest, always=True)
     found = None
     for wrong in _rungs(limit, greatest):
         if np.mean(draws(wrong, min(num_draws, FEW_DRAWS)) > needed + ROUNDING) >= 0.5:
             break
-        found = Missed(wrong, always=False)
+        found = UndetectedError(wrong, always=False)
     return found
 
 
-def missed_accuracy(least: float, num_samples: float, *, confidence: float) -> Missed | None:
+def missed_accuracy(least: float, num_samples: float, *, confidence: float) -> UndetectedError | None:
     """The lowest accuracy that a binomial test would not tell from the least that is allowed.
 
     As :func:`missed_error`, of the share that is wrong.
@@ -150,14 +152,14 @@ def missed_accuracy(least: float, num_samples: float, *, confidence: float) -> M
     hits = np.arange(trials + 1.0)
     failing = int((bdtr(hits, trials, least) <= 1 - confidence).sum())  # as many counts of hits
     if failing == 0:
-        return Missed(0.0, always=True)
+        return UndetectedError(0.0, always=True)
     if trials >= MOST_RIGHT:
         return None
     found = None
     for wrong in _rungs(1 - least, 1.0):
         if bdtr(failing - 1.0, trials, 1 - wrong) >= 0.5:
             break
-        found = Missed(round(1 - wrong, 12), always=False)
+        found = UndetectedError(round(1 - wrong, 12), always=False)
     return found
 
 
