@@ -16,7 +16,7 @@ from calibrant.cli.reading import FREQUENCY, Reading, is_pipe
 from calibrant.cli.terminal import errors
 
 if TYPE_CHECKING:
-    from calibrant.evaluation.source import Judgeable
+    from calibrant.evaluation.samples import Judgeable
     from calibrant.evaluation.spread import Spread
     from calibrant.predictions import DensePredictions, Predictions
     from calibrant.predictions.partitioned import PartitionedPredictions

@@ -8,15 +8,12 @@ from typing import ParamSpec
 
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.arguments import Cluster, check_predictions, refuse_with_sums
-from calibrant.evaluation.conclude import conclude
-from calibrant.evaluation.fit import fit
 from calibrant.evaluation.fitting.templates import wants_calibrators
-from calibrant.evaluation.judge import judge
-from calibrant.evaluation.prepare import Request, prepare
 from calibrant.evaluation.procedure import Progress
 from calibrant.evaluation.result import Evaluation, Intervals
 from calibrant.evaluation.source import Judgeable, calibration_in_memory, source_of
 from calibrant.evaluation.spread import Spread, here
+from calibrant.evaluation.stages import Request, conclude, fit, judge, prepare
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions

@@ -1,13 +1,12 @@
 """Predictions to evaluate, wherever they are stored: in memory, as images, or as a table in parts.
 
-Evaluation, comparison and gate are written over :class:`Source`, and know none of the three.
+Evaluation, comparison and gate are written over sources, and know none of the three.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, TypeAlias
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.alarms import alarms, other_notes
@@ -20,9 +19,10 @@ from calibrant.evaluation.judging.groups import group_rows
 from calibrant.evaluation.judging.labelled_probs import Calibrate
 from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
 from calibrant.evaluation.pairing import same_samples, test_of
-from calibrant.evaluation.parts.source import Drawn, TableSource, sampled_to_fit
+from calibrant.evaluation.parts.source import TableSource, sampled_to_fit
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import GroupRow, Kind
+from calibrant.evaluation.samples import ArmSamples, Drawn, Judgeable, Source
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.contents import Source as File
@@ -30,96 +30,14 @@ from calibrant.predictions.formats.mark import Mark, mark_in
 from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.predictions.to_event import repaired, to_repair
 
-Judgeable: TypeAlias = Predictions | DensePredictions | PartitionedPredictions
 DEALT_OTHERWISE = (
     "The samples are the same, but split into other batches, because the tables have other clusters or "
     "numbers of classes. So differences are unpaired, and their intervals are too wide."
 )
 
 
-class ArmSamples(Protocol):
-    """The test samples with the probabilities of one arm: in memory, or their sums."""
-
-    @property
-    def predictions(self) -> Predictions | None:
-        """The samples, if they are in memory."""
-        ...
-
-    @property
-    def num_tested(self) -> int:
-        """Number of samples, or of positions of images."""
-        ...
-
-    @property
-    def num_clusters(self) -> int | None:
-        """Number of clusters, images or batches; None if samples are resampled."""
-        ...
-
-    @property
-    def fingerprint(self) -> tuple[object, object] | None:
-        """Equal for the same samples and labels; and then, for the same batches. None in memory."""
-        ...
-
-    @property
-    def telling(self) -> bool:
-        """True if equal fingerprints mean the same samples."""
-        ...
-
-    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str], /) -> Reduced:
-        """What an evaluation keeps of these samples."""
-        ...
-
-    def group_rows(self, reduced: Reduced, procedure: Procedure, /) -> tuple[GroupRow, ...]:
-        """A row for each group of samples, if there are any."""
-        ...
-
-
-class Source(Protocol):
-    """Predictions to evaluate, of which some samples may be fitted on."""
-
-    reads: ClassVar[str]
-    """What is read in one pass for all arms; empty for samples in memory."""
-
-    @property
-    def given(self) -> Judgeable:
-        """The predictions."""
-        ...
-
-    @property
-    def has_groups(self) -> bool:
-        """Whether the samples name their groups."""
-        ...
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes of the predictions as they are."""
-        ...
-
-    def split(self) -> Split:
-        """Samples to fit on and samples to test on, or a few that show what is odd about them."""
-        ...
-
-    def read(
-        self,
-        calibrators: Sequence[FittedCalibrator | None],
-        split: Split | None = None,
-        tell: Callable[[float], None] = ...,
-        /,
-    ) -> tuple[Sequence[ArmSamples], tuple[str, ...]]:
-        """The test samples for each calibrator, and notes on them."""
-        ...
-
-    def familiar(self, split: Split, /) -> tuple[Predictions, Predictions, tuple[str, ...]]:
-        """Test samples to compare others with, as given and with two classes as one event; and notes."""
-        ...
-
-    def with_groups(self) -> tuple[Predictions, tuple[str, ...]]:
-        """Test samples with their groups, and a note if these are not all."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
-class SamplesInMemory:
+class SamplesInMemory(ArmSamples):
     """The test samples with the probabilities of one arm."""
 
     predictions: Predictions
@@ -127,13 +45,9 @@ class SamplesInMemory:
     calibrate: Calibrate | None = None
 
     @property
-    def fingerprint(self) -> None:
-        """None: the samples themselves are compared."""
-
-    @property
-    def telling(self) -> bool:
-        """True if equal fingerprints mean the same samples."""
-        return False
+    def in_memory(self) -> Predictions:
+        """The samples."""
+        return self.predictions
 
     @property
     def num_tested(self) -> int:
@@ -146,7 +60,7 @@ class SamplesInMemory:
         names = self.predictions.clusters
         return None if names is None else len(set(names))
 
-    def reduced(self, _class_names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
+    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:  # noqa: ARG002
         """What an evaluation keeps of these samples."""
         return reduce_predictions(self.predictions, self.num_bins, self.calibrate, metrics=metrics)
 
@@ -156,17 +70,11 @@ class SamplesInMemory:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemorySource:
+class MemorySource(Source):
     """Predictions in memory, or of which only the scores stay in their file."""
 
     given: Predictions
-    calibration: Predictions | None
     positive_class: int | str | None
-    num_bins: int
-    seed: int
-    fits: bool
-
-    reads: ClassVar[str] = ""
 
     @property
     def has_groups(self) -> bool:
@@ -187,8 +95,7 @@ class MemorySource:
         self,
         calibrators: Sequence[FittedCalibrator | None],
         split: Split | None = None,
-        _tell: Callable[[float], None] = lambda _: None,
-        /,
+        tell: Callable[[float], None] = lambda _: None,  # noqa: ARG002
     ) -> tuple[Sequence[SamplesInMemory], tuple[str, ...]]:
         """The test samples for each calibrator: nothing is computed yet."""
         test = self._test if split is None else split.test
@@ -208,10 +115,6 @@ class MemorySource:
         if test.kind == "top_label":
             return replace(samples, predictions=repaired(test, calibrate(to_repair(test).scores)))
         return replace(samples, calibrate=calibrate)
-
-    def familiar(self, split: Split) -> tuple[Predictions, Predictions, tuple[str, ...]]:
-        """The test samples."""
-        return split.test_as_given, split.test, ()
 
     def with_groups(self) -> tuple[Predictions, tuple[str, ...]]:
         """The test samples."""
@@ -293,7 +196,7 @@ class ModelSamples:
     @property
     def test(self) -> Predictions | None:
         """The samples, if they are in memory."""
-        return self.samples.predictions
+        return self.samples.in_memory
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -363,7 +266,7 @@ def samples_of(
     )
     (samples,), notes = source.read((None,))
     whole = source.given
-    form = whole if samples.predictions is None else samples.predictions
+    form = whole if samples.in_memory is None else samples.in_memory
     return ModelSamples(
         kind=form.kind,
         num_classes=None if form.kind == "top_label" else form.num_classes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,7 +28,6 @@ from calibrant._math.dense_sums import (
 )
 from calibrant.evaluation.judging.reduce import WHY_MISSING, Mask, Reduced, ratios_of, values_of
 from calibrant.evaluation.judging.scan import OFFSETS, Agreement
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import EVENT, HIGH_CONFIDENCE, ClassErrors, ClassRanks, EventError, Samples
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
@@ -39,7 +38,8 @@ from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vect
 from calibrant.evaluation.resampling.null import num_noise
 from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.resampling.statistics import divide
-from calibrant.evaluation.result import ClassRow, GroupRow, Kind
+from calibrant.evaluation.result import ClassRow, Kind
+from calibrant.evaluation.samples import ArmSamples
 
 LEAST_CELLS, MOST_CELLS = 256, 1200
 
@@ -83,7 +83,7 @@ SEVERAL = 4
 
 
 @dataclass(kw_only=True)
-class Sums(ABC):
+class Sums(ArmSamples):
     """Sums of images or of batches of samples, from which an evaluation is made."""
 
     kind: Kind
@@ -99,11 +99,6 @@ class Sums(ABC):
         self.agreement = np.zeros((self.num_classes + 3, AGREEMENT))
 
     @property
-    def predictions(self) -> None:
-        """No samples in memory."""
-        return None
-
-    @property
     def event(self) -> bool:
         """True if two classes are evaluated as one event, or confidences: right and wrong."""
         return self.num_classes == 2
@@ -112,21 +107,6 @@ class Sums(ABC):
     def num_tested(self) -> int:
         """Number of positions or samples."""
         return int(self.agreement[: self.num_classes, 4].sum())
-
-    @property
-    @abstractmethod
-    def num_clusters(self) -> int:
-        """Number of images, or of batches with samples in them."""
-
-    @property
-    @abstractmethod
-    def fingerprint(self) -> tuple[object, object]:
-        """Equal for the same samples and labels; and then, for the same batches."""
-
-    @property
-    def telling(self) -> bool:
-        """True if equal fingerprints mean the same samples."""
-        return True
 
     @property
     @abstractmethod
@@ -153,10 +133,6 @@ class Sums(ABC):
     def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
         """What an evaluation keeps of these samples."""
         return reduced_sums(self, class_names, metrics)
-
-    def group_rows(self, reduced: Reduced, procedure: Procedure) -> tuple[GroupRow, ...]:  # noqa: ARG002
-        """A row for each group of samples, if there are any."""
-        return ()
 
 
 def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:

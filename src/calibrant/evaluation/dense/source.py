@@ -16,34 +16,22 @@ from calibrant.evaluation.fitting.templates import FittedCalibrator
 from calibrant.evaluation.resampling.clusters import FEW_CLUSTERS
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.resamples import Stream, generator
+from calibrant.evaluation.samples import Source
 from calibrant.evaluation.spread import Spread
-from calibrant.predictions import DensePredictions, Predictions
+from calibrant.predictions import DensePredictions
 
 MOST_OF_AN_IMAGE = 2000  # positions
 LOOKED_AT = 20  # positions of each test image, to find what is odd about the scores
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageSource:
+class ImageSource(Source):
     """Images of which some positions are fitted on, and all are tested one image at a time."""
 
     given: DensePredictions
-    num_bins: int
-    seed: int
-    fits: bool
     spread: Spread
 
     reads: ClassVar[str] = "images"
-
-    @property
-    def has_groups(self) -> bool:
-        """Whether the samples name their groups."""
-        return False
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """No notes."""
-        return ()
 
     def split(self) -> Split:
         """Positions to fit on, and a few of the test images.
@@ -77,9 +65,8 @@ class ImageSource:
     def read(
         self,
         calibrators: Sequence[FittedCalibrator | None],
-        _split: Split | None = None,
+        split: Split | None = None,  # noqa: ARG002
         tell: Callable[[float], None] = lambda _: None,
-        /,
     ) -> tuple[Sequence[ImageSums], tuple[str, ...]]:
         """The sums of the test images for each calibrator, and a note; each image is read once."""
         test = self._halves()[1].tolist()
@@ -87,14 +74,6 @@ class ImageSource:
         sums = summed_images(self.given, test, self.num_bins, arms, spread=self.spread, tell=tell)
         number = sums[0].num_clusters
         return sums, (_note(number, len(test) - number),)
-
-    def familiar(self, split: Split) -> tuple[Predictions, Predictions, tuple[str, ...]]:
-        """Some positions of each image."""
-        return split.test_as_given, split.test, ()
-
-    def with_groups(self) -> tuple[Predictions, tuple[str, ...]]:
-        """Refused: images have no groups."""
-        raise InputError("images have no groups.")
 
     def _halves(self) -> tuple[Indices, Indices]:
         """The images to fit on, if anything fits, and those to test on: as marked, or random halves."""

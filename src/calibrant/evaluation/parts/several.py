@@ -15,7 +15,6 @@ from calibrant.calibrators import Calibrator
 from calibrant.evaluation.judging.reduce import Ratios, Reduced, mean_error
 from calibrant.evaluation.parts.ranked import MOST_KEPT, Celled, CelledRanks, Top
 from calibrant.evaluation.parts.states import BatchSums
-from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import (
     EVENT,
@@ -28,7 +27,7 @@ from calibrant.evaluation.quantity import (
 from calibrant.evaluation.resampling.clusters import cluster_totals
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.evaluation.resampling.ranking import influence_totals
-from calibrant.evaluation.result import GroupRow
+from calibrant.evaluation.samples import ArmSamples
 from calibrant.predictions.pieces import Piece
 
 BITS = 10
@@ -36,7 +35,7 @@ BITS = 10
 
 
 @dataclass(kw_only=True)
-class LabelSums:
+class LabelSums(ArmSamples):
     """Sums of every label of one arm, each as an event."""
 
     num_classes: int
@@ -66,15 +65,6 @@ class LabelSums:
     def top(self) -> Top:
         """Order of the first label."""
         return self.labels[0].top
-
-    @property
-    def predictions(self) -> None:
-        """No samples in memory."""
-
-    @property
-    def telling(self) -> bool:
-        """True if equal fingerprints mean the same samples."""
-        return True
 
     @property
     def fingerprint(self) -> tuple[object, object]:
@@ -133,10 +123,6 @@ class LabelSums:
         for each in found.quantities:
             _add_value(found, each, labels, self.num_bins, denied)
         return found
-
-    def group_rows(self, reduced: Reduced, procedure: Procedure) -> tuple[GroupRow, ...]:  # noqa: ARG002
-        """No groups."""
-        return ()
 
 
 AnySums: TypeAlias = BatchSums | LabelSums

@@ -19,8 +19,10 @@ from calibrant.evaluation.parts.several import AnySums
 from calibrant.evaluation.parts.states import MAX_GROUPS
 from calibrant.evaluation.parts.tasks import MOST_FITTED, rows_to_fit, sample, summed, weightless
 from calibrant.evaluation.resampling.clusters import few_note
+from calibrant.evaluation.samples import Drawn, Source
 from calibrant.evaluation.spread import Spread
-from calibrant.predictions import Predictions, Source
+from calibrant.predictions import Predictions
+from calibrant.predictions.contents import Source as File
 from calibrant.predictions.formats.parquet_files import is_address
 from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -30,15 +32,10 @@ TOO_MANY = f"Groups were not tested: there are more than {MAX_GROUPS}, whose sum
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableSource:
+class TableSource(Source):
     """A table of which random rows are fitted on, and all rows are tested part by part."""
 
     given: PartitionedPredictions
-    calibration: Predictions | None
-    """Samples to fit on, if they are not rows of the table."""
-    num_bins: int
-    seed: int
-    fits: bool
     spread: Spread
 
     reads: ClassVar[str] = "table"
@@ -100,9 +97,8 @@ class TableSource:
     def read(
         self,
         calibrators: Sequence[FittedCalibrator | None],
-        _split: Split | None = None,
+        split: Split | None = None,  # noqa: ARG002
         tell: Callable[[float], None] = lambda _: None,
-        /,
     ) -> tuple[Sequence[AnySums], tuple[str, ...]]:
         """The sums of the test rows for each calibrator, in one pass, and notes on them."""
         arms = tuple(None if each is None else each.calibrator for each in calibrators)
@@ -137,7 +133,7 @@ class TableSource:
             note += f" {number} batches hold test samples."
         return note + few_note(number)
 
-    def familiar(self, _split: Split) -> tuple[Predictions, Predictions, tuple[str, ...]]:
+    def familiar(self, split: Split) -> tuple[Predictions, Predictions, tuple[str, ...]]:  # noqa: ARG002
         """Random test rows, with a note if these are not all.
 
         Raises:
@@ -171,21 +167,7 @@ class TableSource:
         return self.given.num_samples - (self.given.num_fit if self._deal.rule == "split" else 0)
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Rows of a table to fit on."""
-
-    predictions: Predictions
-    words: str
-    marked: bool
-    """Whether the table marks rows to fit on."""
-    announce: bool
-    """Whether the reader must be told which were taken."""
-
-
-def sampled_to_fit(
-    table: PartitionedPredictions, judged: Source | None, seed: int, *, spread: Spread
-) -> Drawn:
+def sampled_to_fit(table: PartitionedPredictions, judged: File | None, seed: int, *, spread: Spread) -> Drawn:
     """Random rows of the calibration split, or of all if there is no split.
 
     Raises:
@@ -208,7 +190,7 @@ def sampled_to_fit(
     return Drawn(some, words, marked=marked, announce=marked or some.num_samples < held)
 
 
-def _is_same(one: Source, other: Source) -> bool:
+def _is_same(one: File, other: File) -> bool:
     """True if both are one table, however their addresses are spelt."""
     places = [
         each.path if each.path is None or is_address(each.path) else os.path.realpath(each.path)

@@ -149,7 +149,7 @@ def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> s
     return f"{said}."
 
 
-def with_groups(
+def with_group_sentence(
     verdict: Verdict, rows: tuple[GroupRow, ...], groups: Sequence[str] | None, level: float
 ) -> Verdict:
     """The verdict with the sentence on the groups, before the one that says what to do next."""
