@@ -10,7 +10,7 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import check_pairs, few_draws_note, few_resamples_note
 from calibrant.evaluation.fitting.split import is_cross_fitted
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.measured_coverage import coverage_of
 from calibrant.evaluation.pairing import refuse_other_classes, same_repaired
 from calibrant.evaluation.phrases import clearly, number, with_interval
@@ -110,7 +110,7 @@ def compare(
         subjects = in_same_clusters(subjects, num_bins)
     procedure = replace(procedure, clusters=subjects[0].samples.num_clusters)
     judged: list[Measured] = []
-    seen: list[Reduced] = []
+    seen: list[ArmStatistics] = []
     found: list[ComparedModel] = []
     warnings: list[tuple[str, str]] = []
     for place, (name, subject) in enumerate(zip(names, subjects, strict=True)):
@@ -219,7 +219,7 @@ def _verdict(
     judged: list[Measured],
     kind: Kind,
     level: float,
-    apart: tuple[list[Reduced], Procedure] | None,
+    apart: tuple[list[ArmStatistics], Procedure] | None,
 ) -> tuple[str, str]:
     """The verdict, in full and in short: the smallest errors, and whether noise could explain them.
 
@@ -285,7 +285,7 @@ def _less_accurate(found: list[ComparedModel], best: int, lower: list[int]) -> l
 
 
 def _by_chance(
-    apart: tuple[list[Reduced], Procedure], metric: str, place: int, best: float, value: float
+    apart: tuple[list[ArmStatistics], Procedure], metric: str, place: int, best: float, value: float
 ) -> bool:
     """Noise as an explanation of one model's error, if its true error is that of the best."""
     seen, procedure = apart

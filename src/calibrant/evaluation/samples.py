@@ -9,7 +9,7 @@ from typing import ClassVar, TypeAlias
 
 from calibrant.evaluation.fitting.split import Split
 from calibrant.evaluation.fitting.templates import FittedCalibrator
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import GroupRow
 from calibrant.predictions import DensePredictions, Predictions
@@ -47,10 +47,10 @@ class ArmSamples(ABC):
         return self.fingerprint is not None
 
     @abstractmethod
-    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
+    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
         """What an evaluation keeps of these samples."""
 
-    def group_rows(self, reduced: Reduced, procedure: Procedure) -> tuple[GroupRow, ...]:  # noqa: ARG002
+    def group_rows(self, reduced: ArmStatistics, procedure: Procedure) -> tuple[GroupRow, ...]:  # noqa: ARG002
         """A row for each group of samples, if there are any."""
         return ()
 

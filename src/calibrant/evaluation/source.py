@@ -17,7 +17,7 @@ from calibrant.evaluation.fitting.split import Split, has_both_parts
 from calibrant.evaluation.fitting.templates import FittedCalibrator
 from calibrant.evaluation.judging.groups import group_rows
 from calibrant.evaluation.judging.labelled_probs import Calibrate
-from calibrant.evaluation.judging.reduce import Reduced, reduce_predictions
+from calibrant.evaluation.judging.reduce import ArmStatistics, reduce_predictions
 from calibrant.evaluation.pairing import same_samples, test_of
 from calibrant.evaluation.parts.source import TableSource, sampled_to_fit
 from calibrant.evaluation.procedure import Procedure
@@ -46,26 +46,21 @@ class SamplesInMemory(ArmSamples):
 
     @property
     def in_memory(self) -> Predictions:
-        """The samples."""
         return self.predictions
 
     @property
     def num_tested(self) -> int:
-        """Number of samples."""
         return self.predictions.num_samples
 
     @property
     def num_clusters(self) -> int | None:
-        """Number of clusters; None if samples are resampled."""
         names = self.predictions.clusters
         return None if names is None else len(set(names))
 
-    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:  # noqa: ARG002
-        """What an evaluation keeps of these samples."""
+    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:  # noqa: ARG002
         return reduce_predictions(self.predictions, self.num_bins, self.calibrate, metrics=metrics)
 
-    def group_rows(self, reduced: Reduced, procedure: Procedure) -> tuple[GroupRow, ...]:
-        """A row for each group of samples, if there are any."""
+    def group_rows(self, reduced: ArmStatistics, procedure: Procedure) -> tuple[GroupRow, ...]:
         return group_rows(reduced, self.predictions.groups, procedure)
 
 
@@ -78,16 +73,13 @@ class MemorySource(Source):
 
     @property
     def has_groups(self) -> bool:
-        """Whether the samples name their groups."""
         return self.given.groups is not None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes of the predictions as they are."""
         return tuple(other_notes(as_judged(self.given, self.positive_class)))
 
     def split(self) -> Split:
-        """Samples to fit on and samples to test on."""
         split = split_in_memory(self.given, self.calibration, self.seed, fits=self.fits)
         return split.judged(self.positive_class)
 
@@ -117,7 +109,6 @@ class MemorySource(Source):
         return replace(samples, calibrate=calibrate)
 
     def with_groups(self) -> tuple[Predictions, tuple[str, ...]]:
-        """The test samples."""
         return self._test, ()
 
 
@@ -195,7 +186,6 @@ class ModelSamples:
 
     @property
     def test(self) -> Predictions | None:
-        """The samples, if they are in memory."""
         return self.samples.in_memory
 
     @property
@@ -205,20 +195,16 @@ class ModelSamples:
 
     @property
     def mark(self) -> Mark | None:
-        """Which calibrator was applied to the predictions, if one was."""
         return mark_in(self.notes if self.test is None else self.test.notes)
 
     @property
     def clusters_note(self) -> tuple[str, ...]:
-        """Notes on groups and clusters."""
         return () if self.test is None else clusters_note(self.test)
 
-    def reduced(self, metrics: Iterable[str]) -> Reduced:
-        """The reduced predictions."""
+    def reduced(self, metrics: Iterable[str]) -> ArmStatistics:
         return self.samples.reduced(self.labels, metrics)
 
-    def warnings(self, reduced: Reduced) -> tuple[str, ...]:
-        """Warnings of the data."""
+    def warnings(self, reduced: ArmStatistics) -> tuple[str, ...]:
         return alarms(self.test, reduced)
 
     def same_as(self, other: ModelSamples) -> bool:

@@ -26,14 +26,14 @@ from calibrant._math.dense_sums import (
     STATED,
     cell_edges,
 )
-from calibrant.evaluation.judging.reduce import WHY_MISSING, Mask, Reduced, ratios_of, values_of
+from calibrant.evaluation.judging.reduce import WHY_MISSING, ArmStatistics, Mask, ratios_of, values_of
 from calibrant.evaluation.judging.scan import OFFSETS, Agreement
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import EVENT, HIGH_CONFIDENCE, ClassErrors, ClassRanks, EventError, Samples
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import Clustered
 from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores, class_tilts
-from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel
+from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel, ResidualSums
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 from calibrant.evaluation.resampling.null import num_noise
 from calibrant.evaluation.resampling.resamples import Counts
@@ -63,7 +63,6 @@ def edges_of_cells(num_bins: int) -> Vector:
 
 
 def num_cells(num_bins: int) -> int:
-    """Number of cells."""
     return len(edges_of_cells(num_bins)) - 1
 
 
@@ -105,7 +104,6 @@ class Sums(ArmSamples):
 
     @property
     def num_tested(self) -> int:
-        """Number of positions or samples."""
         return int(self.agreement[: self.num_classes, 4].sum())
 
     @property
@@ -130,12 +128,11 @@ class Sums(ArmSamples):
     def of_classes(self) -> tuple[Matrix, Matrix]:
         """Residuals and counts of each image or batch in the bins of all classes ``(G, C, B)``."""
 
-    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
-        """What an evaluation keeps of these samples."""
+    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
         return reduced_sums(self, class_names, metrics)
 
 
-def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
+def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> ArmStatistics:
     """:func:`~calibrant.evaluation.judging.reduce.reduce_predictions`, from the sums of positions."""
     kind = sums.kind
     wanted = quantities(kind, metrics)
@@ -175,8 +172,8 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
             values[each.key] = _without_chance(event, each.computed.estimates, sums.num_bins)
         elif each.computed.kernel == "mass l1":
             (event,) = events[each.prefix]
-            values[each.key] = EventCells(event, sums.num_bins).cells("mass l1").observed
-    return Reduced(
+            values[each.key] = BinnedEvents(event, sums.num_bins).cells("mass l1").observed
+    return ArmStatistics(
         quantities=wanted,
         weights=weights,
         ratios=ratios,
@@ -243,7 +240,6 @@ class _Classes:
 
     @property
     def total(self) -> float:
-        """Number of positions, by weight."""
         return float(self.sums.agreement[: self.sums.num_classes, 1].sum())
 
     @property
@@ -254,11 +250,9 @@ class _Classes:
 
     @property
     def errors(self) -> Vector:
-        """The calibration error of each class ``(C,)``."""
         return self._bins.calibration_error("l1").numpy()
 
     def rows(self, names: tuple[str, ...]) -> tuple[ClassRow, ...]:
-        """The table of the classes."""
         sums, total, errors = self.sums, self.total, self.errors.tolist()
         right, numbers = sums.agreement[:, 3], sums.agreement[:, 4]
         occurs = sums.outcomes.sum(axis=1)
@@ -312,7 +306,7 @@ class _Classes:
         kept = num_noise(len(counts), num_draws, level)
         place = np.arange(len(counts))
         num_classes = self.sums.num_classes
-        places = Cells(
+        places = ResidualSums(
             cell=place,
             bin=place,
             mass=counts / total,

@@ -90,7 +90,6 @@ class ImageSource(Source):
 
 
 def _note(number: int, empty: int) -> str:
-    """A note on the images and on those without a position that counts."""
     if number < 2:
         raise InputError(
             f"there must be two images or more with positions that count, as positions of one image are not "

@@ -65,16 +65,13 @@ class ImageSums(Sums):
 
     @property
     def fingerprint(self) -> tuple[object, object]:
-        """Equal for the same images and labels."""
         return tuple(zip(self.names, self.labels, strict=True)), None
 
     @property
     def num_clusters(self) -> int:
-        """Number of images."""
         return len(self.names)
 
     def add(self, image: Image, *, logits: bool, calibrator: Calibrator | None) -> None:
-        """Add an image, as its scores are or after a calibrator."""
         cells = np.zeros((1, num_cells(self.num_bins), 2, CELL_SUMS))
         classes = np.zeros((1, self.num_classes, self.num_bins, 3))
         one = np.zeros(POSITIONS, np.int64)  # the image is a batch
@@ -104,7 +101,6 @@ class ImageSums(Sums):
         self._outcomes += classes[0, :, :, 2]
 
     def merge(self, other: ImageSums) -> None:
-        """Add other images behind these."""
         self.agreement += other.agreement
         self.names += other.names
         self.labels += other.labels
@@ -117,25 +113,20 @@ class ImageSums(Sums):
 
     @property
     def confidences(self) -> Matrix:
-        """Sums of the probabilities ``(C, B)``."""
         return self._confidences
 
     @property
     def outcomes(self) -> Matrix:
-        """Sums of the outcomes ``(C, B)``."""
         return self._outcomes
 
     def rows(self) -> tuple[Indices, Indices, Matrix]:
-        """The image of each row, whether it is right (or occurs), and its sums ``(n, 8)``."""
         images = np.repeat(np.arange(len(self._cells)), [len(each) for each in self._cells])
         return images, np.concatenate(self._places) % 2, np.concatenate(self._cells)
 
     def cells(self) -> Indices:
-        """The cell of each row."""
         return np.concatenate(self._places) // 2
 
     def of_classes(self) -> tuple[Matrix, Matrix]:
-        """Residuals and counts of each image in the bins of all classes ``(G, C, B)``."""
         return np.stack(self._residuals), np.stack(self._masses)
 
 
@@ -223,13 +214,11 @@ class SumImage:
     calibrators: tuple[Calibrator | None, ...]
 
     def nothing(self) -> tuple[ImageSums, ...]:
-        """The sums of no images."""
         return tuple(
             ImageSums(num_classes=self.dense.num_classes, num_bins=self.num_bins) for _ in self.calibrators
         )
 
     def __call__(self, place: int) -> tuple[ImageSums, ...]:
-        """The sums of one image, or none where no position counts."""
         arms = self.nothing()
         with one_thread():
             sums_of(self.dense.images([place]), arms, self.calibrators, logits=self.dense.space == "logits")

@@ -86,7 +86,6 @@ def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
 
 
 def notes(split: Split, procedure: Procedure, asked: int) -> list[str]:
-    """Notes on an evaluation in pieces."""
     said = [NOTE] if split.test.streamed else [WIDE_NOTE.format(WIDE)] if is_wide(split.test) else []
     if procedure.num_resamples < asked:
         said.append(

@@ -39,7 +39,6 @@ class Recommendation:
 
     @property
     def name(self) -> str:
-        """The arm."""
         return self.choice.chosen
 
 
@@ -111,7 +110,6 @@ def _wrong(calibration: Predictions) -> int:
 
 
 def missing_classes(calibration: Predictions) -> list[int]:
-    """The classes that no calibration sample has."""
     if calibration.kind != "multiclass" or calibration.labels is None:
         return []
     counts = np.bincount(calibration.labels.numpy(), minlength=calibration.num_classes or 0)

@@ -52,7 +52,6 @@ class Split:
 
     @property
     def num_calibration(self) -> int:
-        """How many samples calibrators are fitted on."""
         given = self.in_pieces or self.calibration
         return 0 if given is None else given.num_samples
 
@@ -213,7 +212,6 @@ def _strata(predictions: Predictions) -> Indices:
 
 
 def _check_other_file(predictions: Predictions, calibration: Predictions) -> None:
-    """Refuse to fit on the samples that are judged."""
     mine, theirs = predictions.source, calibration.source
     same_file = mine is not None and theirs is not None and mine.sha256 == theirs.sha256
     # Two parts of one file, taken apart by the caller, have no split left and hold other samples.
@@ -228,7 +226,6 @@ def _check_other_file(predictions: Predictions, calibration: Predictions) -> Non
 
 
 def _check_same_problem(predictions: Predictions, calibration: Predictions) -> None:
-    """Refuse to fit on predictions of another kind."""
     if calibration.labels is None and calibration.kind != "top_label":
         raise InputError("`calibration` must have labels to fit on; got none.")
     mine, theirs = (_described(each) for each in (predictions, calibration))
@@ -247,6 +244,5 @@ def _described(predictions: Predictions) -> str:
 
 
 def judged_kind(predictions: Predictions | DensePredictions | PartitionedPredictions) -> Kind:
-    """Two columns and one are the same problem."""
     two_classes = predictions.kind == "multiclass" and predictions.num_classes == 2
     return "binary" if two_classes else predictions.kind

@@ -30,13 +30,11 @@ class Labelled:
 
     @classmethod
     def of(cls, predictions: Predictions) -> Labelled:
-        """The scores of predictions that have labels."""
         if predictions.labels is None:
             raise InputError("`labels` must be given to fit a calibrator; got none.")
         return cls(predictions.scores, predictions.labels, predictions.weights)
 
     def rows(self, index: Tensor) -> Labelled:
-        """The samples at these rows."""
         weights = None if self.weights is None else self.weights[index]
         return Labelled(self.scores[index], self.labels[index], weights)
 
@@ -50,11 +48,9 @@ class Template:
     calibrator: Calibrator
 
     def fit(self, data: Labelled) -> Calibrator:
-        """A fitted copy."""
         return fit_quietly(copy.deepcopy(self.calibrator), data)
 
     def fit_in_pieces(self, predictions: Predictions) -> Calibrator:
-        """A fit that reads the scores in pieces."""
         if predictions.labels is None:
             raise InputError("`labels` must be given to fit a calibrator; got none.")
         calibrator = copy.deepcopy(self.calibrator)
@@ -72,12 +68,10 @@ class FittedCalibrator:
 
     @property
     def name(self) -> str:
-        """The name of its arm."""
         return self.template.name
 
     @property
     def title(self) -> str:
-        """The title of its arm."""
         return self.template.title
 
 
@@ -156,7 +150,6 @@ def probs_in_turn(on_others: Mapping[int, Calibrator], data: Labelled, folds: In
 
 
 def fit_summary(calibrator: Calibrator) -> Fit:
-    """Summary of a fit for the evaluation."""
     result = calibrator.fit_result_
     return Fit(
         converged=result.converged,

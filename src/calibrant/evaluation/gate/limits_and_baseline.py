@@ -51,16 +51,13 @@ class CheckedSamples:
 
     @property
     def main_events(self) -> tuple[Events, ...]:
-        """The events that are judged first."""
         return main_events(self._reduced)
 
     def limit(self, metric: str, limit: float) -> Check:
-        """The check of a value against its limit."""
         asked = GatedQuantity.with_limit(metric, self._subject.kind, limit)
         return self._worded(self._against_limit(asked, limit))
 
     def against(self, other: ModelSamples, metrics: Sequence[str], *, paired: bool) -> Iterator[Check]:
-        """The checks of values against those of the baseline."""
         reduced = other.reduced(self._procedure.metrics)
         judged = measure(reduced, self._procedure, part=0 if paired else 1)
         changes = change(self._judge(), judged, self._procedure.level, paired=paired)

@@ -73,7 +73,6 @@ class GatedQuantity:
 
     @property
     def prefix(self) -> str:
-        """Which events it is about."""
         if self._classwise and self.kind == "binary":
             return EVENT  # both classes are off by as much as the positive one
         return self.form.prefix

@@ -79,7 +79,6 @@ class Sentences:
         return f"{facts}, worse than {other}. {self._why(found, 'the difference')}."
 
     def _why(self, found: Decision, what: str) -> str:
-        """Whether noise could explain the value, and why."""
         judgement = "This is more than noise"
         if found.outcome != "fail":
             judgement = "This could be noise, " + (

@@ -25,7 +25,7 @@ from calibrant.evaluation.resampling.drawn_labels import (
     draw_labels,
     farthest_scores,
 )
-from calibrant.evaluation.resampling.event_cells import Cells
+from calibrant.evaluation.resampling.event_cells import ResidualSums
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.null import NullDraws, num_noise
 
@@ -49,7 +49,6 @@ class ClassTable:
 
     @property
     def num_classes(self) -> int:
-        """Number of columns."""
         return self.table.num_classes
 
     def rows(self, num_bins: int, truth: Truth | None = None) -> Iterator[ClassRowsBlock]:
@@ -140,7 +139,7 @@ class ClassTable:
         """First filled bin of each class among all filled ones ``(C,)``."""
         return np.append(0, np.cumsum(self._filled.sum(axis=1))[:-1])
 
-    def _cells(self) -> Cells:
+    def _cells(self) -> ResidualSums:
         """The bins of all classes that are not empty."""
         num_classes, total, weights = self.num_classes, self.sums.total, self.table.weights
         sums = (self.sums.counts, self.sums.confidences, self.sums.outcomes)
@@ -150,7 +149,7 @@ class ClassTable:
         share = 1.0 if weights is None else float((weights**2).sum() / weights.sum())  # per unit of weight
         squares = share * mass / total**2
         place = np.arange(len(mass))
-        return Cells(
+        return ResidualSums(
             cell=place,
             bin=place,
             mass=mass / total,

@@ -13,7 +13,7 @@ from calibrant._math.threads import in_threads, threads_for
 from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.judging.parts import against_noise, parts_of
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.judging.reliability import is_uneven, reliability_curve
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ECE
@@ -56,7 +56,7 @@ FOR_CORRELATIONS = 200
 class Measured:
     """An arm's metrics, and the resampled ones that differences between arms are made of."""
 
-    reduced: Reduced
+    reduced: ArmStatistics
     replicates: Mapping[str, Vector]  # of what has no inverted interval
     deleted: Mapping[str, Vector]  # the values without single samples, where BCa intervals are wanted
     noise: Noise
@@ -103,7 +103,7 @@ class Measured:
 
 
 def measure(
-    reduced: Reduced,
+    reduced: ArmStatistics,
     procedure: Procedure,
     progress: Callable[[float], None] = lambda _: None,
     *,
@@ -150,7 +150,9 @@ def measure(
     return Measured(reduced, replicates, deleted, noise, metrics, part)
 
 
-def _at_ends_of_the_scale(quantity: Quantity, estimate: Estimate, reduced: Reduced, level: float) -> Estimate:
+def _at_ends_of_the_scale(
+    quantity: Quantity, estimate: Estimate, reduced: ArmStatistics, level: float
+) -> Estimate:
     """The estimate with an interval for a share of 0 or 1, where all resamples are alike."""
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return estimate
@@ -268,7 +270,7 @@ def _resampled_estimate(
 
 
 def _influence_estimate(
-    value: float, error: float, level: float, bounds: Bounds, reduced: Reduced
+    value: float, error: float, level: float, bounds: Bounds, reduced: ArmStatistics
 ) -> Estimate:
     """With the normal quantile; with weights by their effective size, and none if that is very small."""
     effective = reduced.effective_samples
@@ -283,7 +285,7 @@ def _influence_estimate(
     return Estimate(value=value, low=max(bounds[0], value - reach), high=min(bounds[1], value + reach))
 
 
-def _error_of_change(name: str, after: Reduced, before: Reduced, *, paired: bool) -> float:
+def _error_of_change(name: str, after: ArmStatistics, before: ArmStatistics, *, paired: bool) -> float:
     if paired and after.clusters is not None and before.clusters is not None:
         return error_of_totals(
             influence_totals(after.influences[name], after.weights, after.clusters)
@@ -361,7 +363,7 @@ def _curves_of(
 
 
 def replicate(
-    reduced: Reduced,
+    reduced: ArmStatistics,
     num_bins: int,
     resamples: Resamples | Deletions,
     progress: Callable[[float], None] = lambda _: None,
@@ -403,7 +405,7 @@ def replicate(
 
 
 class _Engine:
-    def __init__(self, reduced: Reduced, num_bins: int, wanted: Sequence[Quantity]) -> None:
+    def __init__(self, reduced: ArmStatistics, num_bins: int, wanted: Sequence[Quantity]) -> None:
         ratios = {each.key: reduced.ratios[each.key] for each in wanted if each.key in reduced.ratios}
         self._means = Means(ratios) if ratios else None
         self._errors = [(each, each.computed) for each in wanted if isinstance(each.computed, EventError)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import CLASSWISE_ECE
 from calibrant.evaluation.quantity import EVENT
@@ -22,13 +22,13 @@ MAIN_PART: dict[Kind, PartName] = {"binary": "positive class", "multilabel": "la
 """What is judged first; of other kinds the top label."""
 
 
-def main_events(reduced: Reduced) -> tuple[Events, ...]:
+def main_events(reduced: ArmStatistics) -> tuple[Events, ...]:
     """The events that are judged first: of two classes the positive one, else the top label or the labels."""
     return reduced.events[EVENT if EVENT in reduced.events else ""]
 
 
 def parts_of(
-    reduced: Reduced, procedure: Procedure, errors: Mapping[str, Vector], of_classes: ClassNull | None
+    reduced: ArmStatistics, procedure: Procedure, errors: Mapping[str, Vector], of_classes: ClassNull | None
 ) -> tuple[Part, ...]:
     """Tests of calibration, each with its p-value.
 

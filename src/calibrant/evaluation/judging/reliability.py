@@ -108,7 +108,6 @@ def _mass_edges(stated: Vector, matrix: Any) -> tuple[float, ...]:
 
 
 def _counts(events: Events, matrix: Any) -> list[int]:
-    """Number of samples in each bin, fractions included."""
     weights = events.mass
     per_weight = np.divide(events.counts, weights, out=np.zeros_like(weights), where=weights > 0)
     return np.rint(matrix @ per_weight).astype(np.int64).tolist()

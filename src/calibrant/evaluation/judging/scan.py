@@ -43,7 +43,6 @@ class Agreement:
     def add(
         self, probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"], weights: Float[Tensor, " n"] | None
     ) -> None:
-        """Count some samples."""
         predicted = probs.argmax(dim=1)
         mass = torch.ones(len(labels), dtype=torch.float64) if weights is None else weights
         self.total += float(mass.sum())
@@ -81,7 +80,6 @@ class Scan:
 
 
 def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
-    """Go through the rows block by block."""
     # Nothing small is kept from block to block: between large ones it would leave the memory in pieces.
     columns: list[Tensor] = []
     sums: BinSums | None = None
@@ -178,7 +176,7 @@ def classwise_errors(table: LabelledProbs, scan: Scan, num_bins: int) -> Classwi
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ranks:
+class ClassScores:
     """Ranking of all samples by the probability of each class."""
 
     areas: tuple[float | None, ...]
@@ -186,10 +184,11 @@ class Ranks:
     events: tuple[Events, ...]  # the event of a binary table, or one per label
 
 
-def rank_columns(table: LabelledProbs) -> Ranks:
-    """Go through the classes one after the other."""
+def rank_columns(table: LabelledProbs) -> ClassScores:
     if table.one_pass:  # each class would need a pass through the rows
-        return Ranks(areas=(None,) * table.num_classes, influence=np.zeros(table.num_samples), events=())
+        return ClassScores(
+            areas=(None,) * table.num_classes, influence=np.zeros(table.num_samples), events=()
+        )
     areas: list[float | None] = []
     influences: Vector = np.zeros(table.num_samples)
     events: list[Events] = []
@@ -204,13 +203,12 @@ def rank_columns(table: LabelledProbs) -> Ranks:
     defined = len(areas) - areas.count(None)
     if table.kind == "binary":
         areas = areas * 2  # class 0 is ranked as well as class 1
-    return Ranks(areas=tuple(areas), influence=influences / max(1, defined), events=tuple(events))
+    return ClassScores(areas=tuple(areas), influence=influences / max(1, defined), events=tuple(events))
 
 
 def class_rows(
     table: LabelledProbs, scan: Scan, errors: list[float], areas: tuple[float | None, ...]
 ) -> tuple[ClassRow, ...]:
-    """One row per class or label."""
     labels = table.labels.numpy()
     mass = table.mass
     if labels.ndim == 1:

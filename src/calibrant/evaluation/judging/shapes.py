@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import indicator
@@ -34,7 +34,7 @@ MOST_GROUPS = 2_000  # of neighbouring samples, regressed as one
 STRAIGHT = 1e-9
 
 
-def shapes_of_arm(reduced: Reduced, procedure: Procedure) -> tuple[Shapes, ...]:
+def shapes_of_arm(reduced: ArmStatistics, procedure: Procedure) -> tuple[Shapes, ...]:
     """The diagrams of all samples: of the positive class and the top label, or of all labels together."""
     kind, level, seed = procedure.kind, procedure.level, procedure.seed
     draws = min(BAND_DRAWS, procedure.num_draws)

@@ -16,10 +16,10 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, in_clusters, no_labels
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.monitoring.hanging_together import (
+from calibrant.evaluation.monitoring.clusters import (
     CLUSTERS_NOTE,
-    one_of_each,
-    single_of_each,
+    one_per_cluster,
+    sample_per_cluster,
     whole_clusters,
 )
 from calibrant.evaluation.monitoring.questions import (
@@ -152,7 +152,7 @@ def monitor(
     index = windows.index[known] if are_known else windows.index
     watched = Watched(stream, told, windows, index, false_alarms)
     if told.clusters is not None:
-        watched, single = whole_clusters(watched), one_of_each(watched, seed)
+        watched, single = whole_clusters(watched), one_per_cluster(watched, seed)
         notes = (*notes, CLUSTERS_NOTE)
     else:
         single = watched
@@ -164,7 +164,7 @@ def monitor(
         baseline = _as_baseline(
             _in_clusters_too(baseline, cluster), stream, positive_class, labelled=are_known
         )
-        before = single_of_each(baseline, seed)
+        before = sample_per_cluster(baseline, seed)
         tests += [change_test(single, before, decides=against == "baseline")] if are_known else []
         tests += drift_tests(single, before, labelled=are_known, decides=against == "drift")
     procedure = Procedure(
@@ -206,7 +206,6 @@ def _times(times: ArrayLike, num_samples: int) -> NDArray[np.generic]:
 
 
 def _known(stream: Predictions, labelled: ArrayLike | None) -> NDArray[np.bool_]:
-    """Mask of the samples with labels."""
     if not stream.has_labels:
         return np.zeros(stream.num_samples, dtype=bool)
     known = np.ones(stream.num_samples, dtype=bool) if labelled is None else np.asarray(labelled)
@@ -239,7 +238,6 @@ def _missing_note(windows: Windows, known: NDArray[np.bool_], awaited: NDArray[n
 
 
 def _in_clusters_too(baseline: Predictions, cluster: Cluster) -> Predictions:
-    """Baseline with the clusters of its column `cluster`."""
     if isinstance(cluster, str) and baseline.groups is not None:
         return in_clusters(baseline, cluster)
     if cluster is None or baseline.clusters is not None:

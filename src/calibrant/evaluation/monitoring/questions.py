@@ -89,7 +89,6 @@ _TRUE = _Question(
 
 
 def calibration_test(watched: Watched, *, decides: bool) -> SequentialTest:
-    """Tests the predicted probabilities against outcomes."""
     parts = (Evidence(each.name, each.share, _wealth(each, watched)) for each in events_of(watched.told))
     return _answer(_CALIBRATION, parts, watched, watched.false_alarms, decides=decides)
 
@@ -107,7 +106,6 @@ def _wealth(event: Event, watched: Watched) -> Matrix:
 
 
 def change_test(watched: Watched, baseline: Predictions, *, decides: bool) -> SequentialTest:
-    """Test of calibration against the baseline."""
     return _answer(_CHANGE, _changed(watched, baseline), watched, watched.false_alarms, decides=decides)
 
 
@@ -154,7 +152,6 @@ def _changed(watched: Watched, baseline: Predictions) -> Iterator[Evidence]:
 
 
 def _moved(watched: Watched, baseline: Predictions) -> list[Evidence]:
-    """Evidence that the distribution of predictions changed."""
     found: list[Evidence] = []
     pairs = list(zip(stated_probs(watched.stream), stated_probs(baseline), strict=True))
     for (name, stated), (_, before) in pairs:
@@ -169,7 +166,6 @@ def _moved(watched: Watched, baseline: Predictions) -> list[Evidence]:
 def _other_classes(
     stream: Predictions, index: NDArray[np.int64], windows: Windows, baseline: Predictions, *, stated: bool
 ) -> list[Evidence]:
-    """Evidence that class shares changed, label by label."""
     if stream.kind == "top_label" or (stated and stream.kind == "multilabel"):
         return []
     old, new = (stated_classes(each) if stated else each.labels for each in (baseline, stream))

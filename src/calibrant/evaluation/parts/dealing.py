@@ -72,7 +72,6 @@ class Deal:
         return cls(number, few, "split" if table.has_split else "halves" if fits else "all")
 
     def batches(self, piece: Piece) -> Indices:
-        """The batch of each row of a piece."""
         if piece.clusters is not None:
             names, which = np.unique(np.array(piece.clusters), return_inverse=True)
             codes = np.array([zlib.crc32(str(name).encode()) for name in names], np.int64)
@@ -102,13 +101,11 @@ class Deal:
 
 
 def bytes_of_a_label(num_bins: int) -> int:
-    """Memory of a batch."""
     return 8 * (num_cells(num_bins) * 2 * CELL_SUMS + 2 * num_bins * 3)
 
 
 @lru_cache(maxsize=4)
 def _places(number: int) -> Indices:
-    """The place of each row in a random order."""
     places = np.empty(number, np.int64)
     places[np.argsort(hashed(np.arange(number)))] = np.arange(number)
     return places

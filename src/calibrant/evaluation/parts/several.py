@@ -12,8 +12,8 @@ import torch
 from calibrant._math.decimals import plural
 from calibrant._math.dense_sums import COUNT, INFINITE
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.judging.reduce import Ratios, Reduced, mean_error
-from calibrant.evaluation.parts.ranked import MOST_KEPT, Celled, CelledRanks, Top
+from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, mean_error
+from calibrant.evaluation.parts.ranked import MOST_KEPT, BinnedClassScores, BinnedScores, TopLabelScores
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import (
@@ -56,35 +56,30 @@ class LabelSums(ArmSamples):
         )
         if self.num_samples * self.num_classes > MOST_KEPT:  # as of classes
             for each in self.labels:
-                each.top = Celled(bits=BITS)
-                each.ranks = CelledRanks(
+                each.top = BinnedScores(bits=BITS)
+                each.ranks = BinnedClassScores(
                     num_columns=1, num_batches=self.num_batches, clusters=True, of_event=BITS
                 )
 
     @property
-    def top(self) -> Top:
-        """Order of the first label."""
+    def top(self) -> TopLabelScores:
         return self.labels[0].top
 
     @property
     def fingerprint(self) -> tuple[object, object]:
-        """Equal for the same samples and labels; and then, for the same batches."""
         return tuple(each.samples for each in self.labels), self.labels[0].dealing
 
     @property
     def num_tested(self) -> int:
-        """Number of samples."""
         return self.labels[0].num_tested
 
     @property
     def num_clusters(self) -> int:
-        """Number of batches with samples in them."""
         return self.labels[0].num_clusters
 
     def add(
         self, piece: Piece, rows: Indices, batches: Indices, *, logits: bool, calibrator: Calibrator | None
     ) -> None:
-        """Add some rows, as their scores are or after a calibrator."""
         if calibrator is not None:
             piece = replace(piece, scores=_calibrated(piece, calibrator, logits=logits))
             logits = True
@@ -92,11 +87,10 @@ class LabelSums(ArmSamples):
             each.add(piece.label(place, logits=logits), rows, batches, logits=logits, calibrator=None)
 
     def merge(self, other: LabelSums) -> None:
-        """Add the sums of another part."""
         for mine, theirs in zip(self.labels, other.labels, strict=True):
             mine.merge(theirs)
 
-    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
+    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
         """What an evaluation keeps of these samples; a row is a batch.
 
         The events of each label have rows of their own, each of a batch.
@@ -105,7 +99,7 @@ class LabelSums(ArmSamples):
         labels = [each.reduced(("", ""), metrics) for each in self.labels]
         batches, _, cells = self.labels[0].rows()
         weights = cluster_totals(cells[:, COUNT], batches)
-        found = Reduced(
+        found = ArmStatistics(
             quantities=quantities("multilabel", metrics),
             weights=weights,
             ratios=_ratios(labels),
@@ -135,7 +129,7 @@ def _calibrated(piece: Piece, calibrator: Calibrator, *, logits: bool) -> Matrix
         return calibrator(given if logits else given.logit()).numpy()
 
 
-def _ratios(labels: Sequence[Reduced]) -> Ratios:
+def _ratios(labels: Sequence[ArmStatistics]) -> Ratios:
     """Sums above and below of each batch, over all labels."""
     totals: Ratios = {}
     for each in labels:
@@ -149,7 +143,7 @@ def _ratios(labels: Sequence[Reduced]) -> Ratios:
 
 
 def _add_value(
-    found: Reduced, quantity: Quantity, labels: Sequence[Reduced], num_bins: int, denied: int
+    found: ArmStatistics, quantity: Quantity, labels: Sequence[ArmStatistics], num_bins: int, denied: int
 ) -> None:
     """Add a quantity, or the reason why it is undefined; errors, slopes and areas are means over labels."""
     key, computed = quantity.key, quantity.computed
@@ -178,14 +172,12 @@ def _add_value(
         found.influences[key] = np.mean(moved, axis=0)
 
 
-def _of_batches(label: Reduced, key: str, weights: Vector) -> Vector:
-    """Influence of each batch, from those of its rows."""
+def _of_batches(label: ArmStatistics, key: str, weights: Vector) -> Vector:
     totals = influence_totals(label.influences[key], label.weights, label.codes)
     return totals * weights.sum() / weights
 
 
 def added(sums: AnySums, others: AnySums) -> None:
-    """Add the sums of another part."""
     match sums, others:
         case LabelSums(), LabelSums():
             sums.merge(others)

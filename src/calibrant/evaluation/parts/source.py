@@ -14,7 +14,7 @@ from calibrant.evaluation.fitting.pieces import split_in_memory
 from calibrant.evaluation.fitting.split import Split, marked_split
 from calibrant.evaluation.fitting.templates import FittedCalibrator
 from calibrant.evaluation.parts.dealing import Deal, Half
-from calibrant.evaluation.parts.ranked import Celled
+from calibrant.evaluation.parts.ranked import BinnedScores
 from calibrant.evaluation.parts.several import AnySums
 from calibrant.evaluation.parts.states import MAX_GROUPS
 from calibrant.evaluation.parts.tasks import MOST_FITTED, rows_to_fit, sample, summed, weightless
@@ -42,7 +42,6 @@ class TableSource(Source):
 
     @property
     def has_groups(self) -> bool:
-        """Whether rows name their groups."""
         return self.given.has_groups
 
     @property
@@ -124,7 +123,7 @@ class TableSource(Source):
             f"The table was read part by part. Its samples were split into {deal.num_batches} batches, whose "
             "sums are resampled."
         )
-        if isinstance(sums.top, Celled):
+        if isinstance(sums.top, BinnedScores):
             cells = f"{len(sums.top.cells):,}"
             note += f" Adaptive ECE, smCE, slope and intercept use mean confidences of {cells} cells."
         if table.has_clusters:
@@ -163,7 +162,6 @@ class TableSource(Source):
 
     @property
     def _held(self) -> int:
-        """Number of test rows."""
         return self.given.num_samples - (self.given.num_fit if self._deal.rule == "split" else 0)
 
 

@@ -14,10 +14,17 @@ from calibrant.calibrators import Calibrator
 from calibrant.evaluation.dense.reduce import Sums, num_cells, within_cells
 from calibrant.evaluation.dense.states import GROUP_SUMS, POSITIONS, add_scores
 from calibrant.evaluation.judging.groups import MEANS, Group, large_groups, ratios_of_event, rows_of_groups
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.pairing import are_telling
 from calibrant.evaluation.parts.dealing import fingerprint
-from calibrant.evaluation.parts.ranked import Kept, Ranks, Top, ranks_of, top_of, with_rank_statistics
+from calibrant.evaluation.parts.ranked import (
+    ClassScores,
+    ExactScores,
+    TopLabelScores,
+    ranks_of,
+    top_of,
+    with_rank_statistics,
+)
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix
 from calibrant.evaluation.result import GroupRow
@@ -48,9 +55,9 @@ class BatchSums(Sums):
     """Equal for the same rows in the same batches."""
     groups: dict[str, Matrix] | None = field(default_factory=dict[str, Matrix], init=False)
     """Sums of the top label in each group ``(G, B, 2, 4)``; None where there are too many groups."""
-    top: Top = field(init=False)
+    top: TopLabelScores = field(init=False)
     """Confidences; of two classes, the probability of class 1."""
-    ranks: Ranks | None = field(init=False)
+    ranks: ClassScores | None = field(init=False)
     """All classes, or of two the event; None of very many, and of confidences alone."""
     _cells: Matrix = field(init=False)
     _classes: Matrix = field(init=False)
@@ -65,30 +72,26 @@ class BatchSums(Sums):
         self.top = top_of(self.num_samples, self.num_batches)
         self.ranks = None
         columns = {"binary": 1, "multiclass": self.num_classes}.get(self.kind, WIDE + 1)
-        if columns == 1 and isinstance(self.top, Kept):
+        if columns == 1 and isinstance(self.top, ExactScores):
             self.ranks = self.top
         elif columns <= WIDE:
             self.ranks = ranks_of(columns, self.num_samples, self.num_batches, clusters=self.clusters)
 
     @property
     def fingerprint(self) -> tuple[object, object]:
-        """Equal for the same samples and labels; and then, for the same batches."""
         return self.samples, self.dealing
 
     @property
     def telling(self) -> bool:
-        """True if equal fingerprints mean the same samples."""
         return self.has_labels or are_telling(self.num_tested, int(self.agreement[1, 4]))
 
     @property
     def num_clusters(self) -> int:
-        """Number of batches with samples in them."""
         return len(self.filled)
 
     def add(
         self, piece: Piece, rows: Indices, batches: Indices, *, logits: bool, calibrator: Calibrator | None
     ) -> None:
-        """Add some rows, as their scores are or after a calibrator."""
         places = piece.first_row + rows
         self.samples ^= fingerprint(places, piece.truth[rows])
         if piece.weights is not None:
@@ -152,7 +155,6 @@ class BatchSums(Sums):
             self.groups = None
 
     def merge(self, other: BatchSums) -> None:
-        """Add the sums of another part."""
         self._add_groups(other.groups)
         self.agreement += other.agreement
         self.samples ^= other.samples
@@ -165,36 +167,31 @@ class BatchSums(Sums):
 
     @property
     def confidences(self) -> Matrix:
-        """Sums of the probabilities ``(C, B)``."""
         return self._classes[..., 1].sum(axis=0)
 
     @property
     def outcomes(self) -> Matrix:
-        """Sums of the outcomes ``(C, B)``."""
         return self._classes[..., 2].sum(axis=0)
 
     @property
     def filled(self) -> Indices:
-        """The batches with samples in them."""
         return np.flatnonzero(self._cells[..., COUNT].any(axis=(1, 2)))
 
     def rows(self) -> tuple[Indices, Indices, Matrix]:
-        """The batch of each row, whether it is right (or occurs), and its sums ``(n, 8)``."""
         cells = self._cells[self.filled]
         batch, place = np.nonzero(cells[..., COUNT].reshape(len(cells), -1))
         return batch, place % 2, cells.reshape(len(cells), -1, CELL_SUMS)[batch, place]
 
     def cells(self) -> Indices:
-        """The cell of each row."""
         counts = self._cells[self.filled][..., COUNT]
         return np.nonzero(counts.reshape(len(counts), -1))[1] // 2
 
-    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
+    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
         """What an evaluation keeps of these samples, with what their order adds."""
         reduced = super().reduced(class_names, metrics)
         return with_rank_statistics(reduced, self.top, self.ranks, self.filled, self.num_bins)
 
-    def group_rows(self, reduced: Reduced, procedure: Procedure) -> tuple[GroupRow, ...]:  # noqa: ARG002
+    def group_rows(self, reduced: ArmStatistics, procedure: Procedure) -> tuple[GroupRow, ...]:  # noqa: ARG002
         """A row for each group, and one for all that are too small."""
         given = {name: each for name, each in (self.groups or {}).items() if each[..., 0].any()}
         large, other = large_groups({name: int(each[..., 2].sum()) for name, each in given.items()})
@@ -205,7 +202,6 @@ class BatchSums(Sums):
         return rows_of_groups([_group(name, each) for name, each in sorted(found.items())], procedure)
 
     def of_classes(self) -> tuple[Matrix, Matrix]:
-        """Residuals and counts of each batch in the bins of all classes ``(G, C, B)``."""
         classes = self._classes[self.filled]
         return classes[..., 2] - classes[..., 1], classes[..., 0]
 
@@ -220,7 +216,7 @@ def _group(name: str, sums: Matrix) -> Group:
     means = within_cells(stated / mass, place, edges)
     event = Events(means, right, mass, clusters, squares, numbers)
     ratios = ratios_of_event(event)
-    reduced = Reduced(
+    reduced = ArmStatistics(
         quantities=MEANS,
         weights=mass,
         ratios=ratios,

@@ -47,7 +47,6 @@ class SumPart:
     calibrators: tuple[Calibrator | None, ...]
 
     def nothing(self) -> tuple[AnySums, ...]:
-        """The sums of no rows."""
         table, deal = self.table, self.deal
         number = table.num_samples - (table.num_fit if deal.rule == "split" else 0)
         size = {
@@ -64,7 +63,6 @@ class SumPart:
         )
 
     def __call__(self, part: Part) -> Summed:
-        """The sums of the rows to judge."""
         table, arms = self.table, self.nothing()
         repairs: list[str] = []
         with one_thread():
@@ -121,7 +119,6 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(cls, piece: Piece, chosen: Indices, *, groups: bool) -> Rows:
-        """Rows of a piece."""
         clusters, of_groups = (
             () if names is None else tuple(names[k] for k in chosen.tolist())
             for names in (piece.clusters, piece.groups if groups else None)

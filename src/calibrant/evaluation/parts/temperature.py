@@ -39,14 +39,10 @@ class ToFit(Protocol[Item]):
         ...
 
     @property
-    def class_names(self) -> tuple[str, ...] | None:
-        """One name per class."""
-        ...
+    def class_names(self) -> tuple[str, ...] | None: ...
 
     @property
-    def source(self) -> Source:
-        """Source of the rows."""
-        ...
+    def source(self) -> Source: ...
 
     def pieces(self, part: Item) -> Iterator[Piece]:
         """The rows of a part, some at a time."""
@@ -62,7 +58,6 @@ class SumsOfPart(Generic[Item]):
     points: Sequence[Point]
 
     def __call__(self, part: Item) -> Matrix:
-        """The sums."""
         sums = nothing(self.points)
         with one_thread():
             for piece in self.table.pieces(part):
@@ -125,7 +120,6 @@ def fit_in_passes(
 
 
 def _samples(piece: Piece, rows: Indices, *, logits: bool) -> Samples:
-    """The rows as calibrators are fitted on them."""
     scores = torch.from_numpy(piece.scores[rows])
     if not logits:
         scores = scores.to(torch.float64).log()
@@ -144,22 +138,18 @@ class Positions:
 
     @property
     def parts(self) -> Sequence[int]:
-        """The images."""
         return range(self.dense.num_images)
 
     @property
     def space(self) -> str:
-        """Which numbers are given."""
         return self.dense.space
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """One name per class."""
         return self.dense.class_names
 
     @property
     def source(self) -> Source:
-        """Source of the images."""
         return self.dense.source or Source(name="images", sha256="", format="dense", path=None)
 
     def pieces(self, part: int) -> Iterator[Piece]:

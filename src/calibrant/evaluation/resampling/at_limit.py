@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from calibrant.evaluation.resampling.clustered_noise import clustered_sums
-from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel, bin_matrix
+from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel, ResidualSums, bin_matrix
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
 from calibrant.evaluation.resampling.null import ROUNDING, draw_null, noise_of
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Stream, block_bounds, stream_seed
@@ -22,7 +22,7 @@ STEPS = 60  # of the bisection
 class ClusteredError:
     """An error over bins or cells, and the noise ``(R, M)`` of clusters in it."""
 
-    def __init__(self, cells: Cells, noise: Matrix, seed: int) -> None:
+    def __init__(self, cells: ResidualSums, noise: Matrix, seed: int) -> None:
         self._cells, self._noise = cells, noise
         rng = np.random.default_rng((seed, 5))
         self._extra = rng.standard_normal(noise.shape, dtype=np.float32)
@@ -32,7 +32,7 @@ class ClusteredError:
         cls, kernel: Kernel, events: Sequence[Events], *, num_bins: int, num_draws: int, seed: int
     ) -> ClusteredError:
         """The error of events, averaged over them."""
-        places = [EventCells(event, num_bins) for event in events]
+        places = [BinnedEvents(event, num_bins) for event in events]
         seeds = [stream_seed(seed, Stream.NULL, part) for part in range(len(events))]
         drawn = [
             draw_null(each, num_bins, num_draws, of, num_kept=num_draws)
@@ -47,7 +47,6 @@ class ClusteredError:
 
     @property
     def observed(self) -> float:
-        """The error found."""
         return self._cells.observed
 
     @property

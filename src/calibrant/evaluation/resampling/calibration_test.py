@@ -201,12 +201,10 @@ class _Neighbours:
 
     @cached_property
     def mass(self) -> Vector:
-        """Weights in order."""
         return self.events.mass[self.order]
 
     @cached_property
     def stated(self) -> Vector:
-        """Probabilities in order."""
         return self.events.confidences[self.order]
 
     def total(self, values: Matrix) -> Matrix:
@@ -220,7 +218,6 @@ class _Neighbours:
 
     @cached_property
     def variance(self) -> Vector:
-        """Its variance under calibration."""
         return self.total(self.events.squared_mass[self.order] * self.stated * (1 - self.stated))
 
     def bases(self) -> tuple[Matrix, Matrix, Matrix, Matrix]:

@@ -46,7 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.evaluation.resampling.clustered_noise import clustered_sums
-from calibrant.evaluation.resampling.event_cells import Cells
+from calibrant.evaluation.resampling.event_cells import ResidualSums
 from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.sparse_noise import SparseNoise
@@ -93,7 +93,9 @@ class Inverted:
         )
 
 
-def invert(cells: Cells, noise: Matrix, level: float, *, real: bool | None = None, seed: int = 0) -> Inverted:
+def invert(
+    cells: ResidualSums, noise: Matrix, level: float, *, real: bool | None = None, seed: int = 0
+) -> Inverted:
     """The interval of an error from the noise ``(R, M)`` of its residual sums under calibration.
 
     ``real`` says whether the error lies beyond chance, where that is known from more draws.
@@ -102,7 +104,7 @@ def invert(cells: Cells, noise: Matrix, level: float, *, real: bool | None = Non
 
 
 class _Search:
-    def __init__(self, cells: Cells, noise: Matrix, level: float, seed: int) -> None:
+    def __init__(self, cells: ResidualSums, noise: Matrix, level: float, seed: int) -> None:
         self._cells = cells
         self._noise = noise
         self._level = level
@@ -123,7 +125,6 @@ class _Search:
         self._p_value = self._without_gaps[0]
 
     def result(self, real: bool | None) -> Inverted:
-        """All three."""
         if real is None:
             real = beyond_chance(self._p_value, self._level)
         middle = self._middle() if self._p_value < 0.5 else 0.0
@@ -231,7 +232,6 @@ class _Search:
         return np.clip(gaps, -self._cells.stated, 1 - self._cells.stated)
 
     def _error(self, gaps: Vector) -> float:
-        """Error of these gaps without noise."""
         return float(self._cells.error(self._cells.sums(gaps)[None])[0])
 
     def _surprise_below(self, gaps: Vector) -> float:
@@ -389,7 +389,7 @@ def _tails(level: float) -> tuple[float, ...]:
     return tuple(tails)
 
 
-def widest_gaps(cells: Cells, level: float) -> Vector:
+def widest_gaps(cells: ResidualSums, level: float) -> Vector:
     """The largest gap of each bin ``(F,)`` that its samples do not exclude; 0 where it holds none.
 
     The mean outcome of a bin lies in Clopper and Pearson's interval at the stated level, for samples that
@@ -414,7 +414,7 @@ def widest_gaps(cells: Cells, level: float) -> Vector:
     return np.where(held, widest, 0.0)
 
 
-def _counts(cells: Cells) -> Vector:
+def _counts(cells: ResidualSums) -> Vector:
     """Effective number of independent samples in each bin."""
     mass = cells.bin_mass
     squares = np.bincount(cells.bin, cells.squares, cells.num_bins)

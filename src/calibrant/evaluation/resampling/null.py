@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from calibrant.evaluation.resampling.clustered_noise import EventSigns
 from calibrant.evaluation.resampling.clusters import Clustered, signs
-from calibrant.evaluation.resampling.event_cells import BIN_KINDS, BinKind, Cells, EventCells, Kernel, joined
+from calibrant.evaluation.resampling.event_cells import (
+    BIN_KINDS,
+    BinKind,
+    BinnedEvents,
+    Kernel,
+    ResidualSums,
+    joined,
+)
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.result import NullError
@@ -67,7 +74,9 @@ class NullDraws:
     errors: dict[Kernel, Vector]  # over bins of equal width and of equal mass, and the smooth one
     outcomes: Matrix  # weighted sums, not yet divided by the weight of the bin
     outcomes_by_mass: Matrix  # the same in the bins of equal mass
-    sums: Matrix  # residual sums ``(R', 2B + K)`` of the first draws, over the bins and cells of `EventCells`
+    sums: (
+        Matrix  # residual sums ``(R', 2B + K)`` of the first draws, over the bins and cells of `BinnedEvents`
+    )
     clustered: Mapping[BinKind, Clustered] | None = None
     """What the clusters say of the noise; ``None`` where the samples are independent."""
 
@@ -83,14 +92,14 @@ def num_noise(num_cells: int, num_draws: int, level: float) -> int:
 
 
 def draw_null(
-    events: Events | EventCells, num_bins: int, num_draws: int, seed: tuple[int, ...], *, num_kept: int = 0
+    events: Events | BinnedEvents, num_bins: int, num_draws: int, seed: tuple[int, ...], *, num_kept: int = 0
 ) -> NullDraws:
     """Draw every outcome from its stated probability, independently, ``num_draws`` times.
 
     Samples that come in clusters have the noise of these instead. The residual sums of the first ``num_kept``
     draws are returned too.
     """
-    cells = events if isinstance(events, EventCells) else EventCells(events, num_bins)
+    cells = events if isinstance(events, BinnedEvents) else BinnedEvents(events, num_bins)
     rng = np.random.Generator(np.random.SFC64(seed))  # the fastest that numpy has
     independent = _Counted(cells) if cells.events.counted else _OneByOne(cells)
     expected = independent.expected
@@ -121,7 +130,7 @@ def draw_null(
 class _OneByOne:
     """Residual sums ``(M, r)`` of outcomes that are drawn one by one."""
 
-    def __init__(self, cells: EventCells) -> None:
+    def __init__(self, cells: BinnedEvents) -> None:
         order, starts = _alike(cells.events, cells.matrix)
         ranked = cells.events.confidences[order]
         self._counts = DrawnCounts(ranked, starts)
@@ -136,7 +145,7 @@ class _OneByOne:
 class _Counted:
     """Draws for rows that stand for many samples: normal, with the variance of independent ones."""
 
-    def __init__(self, cells: EventCells) -> None:
+    def __init__(self, cells: BinnedEvents) -> None:
         stated = cells.events.confidences
         self.expected: Matrix = (cells.matrix @ stated)[:, None]
         self._spread = np.sqrt(cells.squares(cells.matrix) @ (stated * (1 - stated)))[:, None]
@@ -188,22 +197,21 @@ def _alike(events: Events, matrix: Any) -> tuple[Indices, Indices]:
 
 
 def noise_of(
-    places: Sequence[EventCells], drawn: Sequence[NullDraws], kernel: Kernel
-) -> tuple[Cells, Matrix]:
+    places: Sequence[BinnedEvents], drawn: Sequence[NullDraws], kernel: Kernel
+) -> tuple[ResidualSums, Matrix]:
     """What an error of these events is computed from, and the residual sums ``(R', M)`` that were kept."""
     parts = [draws.sums[:, each.rows(BIN_KINDS[kernel])] for each, draws in zip(places, drawn, strict=True)]
     cells = joined([cells_of(each, draws, kernel) for each, draws in zip(places, drawn, strict=True)])
     return cells, np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
-def cells_of(place: EventCells, draws: NullDraws, kernel: Kernel) -> Cells:
+def cells_of(place: BinnedEvents, draws: NullDraws, kernel: Kernel) -> ResidualSums:
     """What an error is computed from, with what the draws know of clusters."""
     cells = place.cells(kernel)
     return cells if draws.clustered is None else replace(cells, clustered=draws.clustered[BIN_KINDS[kernel]])
 
 
 def null_error(metric: str, observed: float, draws: Vector, level: float) -> NullError:
-    """Position of the observed error among those of calibrated models."""
     at_least = int((draws >= observed - ROUNDING).sum())
     return NullError(
         metric=metric,

@@ -29,12 +29,10 @@ class Stream(IntEnum):
 
 
 def stream_seed(seed: int, stream: Stream, part: int = 0) -> tuple[int, int, int]:
-    """Seed of one stream, or of one part of it."""
     return (seed, int(stream), part)
 
 
 def generator(seed: int, stream: Stream, part: int = 0) -> np.random.Generator:
-    """Generator of one stream, or of one part of it."""
     return np.random.default_rng(stream_seed(seed, stream, part))
 
 
@@ -94,7 +92,6 @@ class Deletions:
 
     @property
     def num_resamples(self) -> int:
-        """Number of resamples."""
         return min(num_units(self.num_samples, self.clusters), MOST_DELETIONS)
 
     def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:

@@ -35,7 +35,6 @@ class Case:
 
     @property
     def first(self) -> Arm:
-        """The predictions as they came."""
         return self.arms[0]
 
     @property
@@ -68,7 +67,6 @@ class Case:
 
     @property
     def chosen(self) -> Arm:
-        """The recommended arm."""
         return self.first if self.refuted else self.picked
 
     def tolerated(self, metric: str) -> float:
@@ -105,7 +103,6 @@ class Case:
 
     @property
     def repaired(self) -> bool:
-        """True if a calibrator is recommended."""
         return self.chosen is not self.first
 
 

@@ -47,17 +47,14 @@ class Finding:
 
     @property
     def real(self) -> bool:
-        """True if any test fails."""
         return bool(self.failing)
 
     @property
     def failing(self) -> tuple[PartName, ...]:
-        """Names of the failing tests."""
         return () if self.within else tuple(part.name for part in self.parts if not part.holds)
 
     @property
     def holding(self) -> tuple[PartName, ...]:
-        """Names of the passing tests."""
         return tuple(part.name for part in self.parts if part.holds)
 
 
