@@ -12,7 +12,7 @@ from calibrant.evaluation.fitting.split import is_cross_fitted
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.measured_coverage import coverage_of
-from calibrant.evaluation.pairing import refuse_other_classes, same_repaired
+from calibrant.evaluation.pairing import refuse_other_classes
 from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure, Progress, versions
 from calibrant.evaluation.quantities import ACCURACY, ECE, NLL, check_metrics
@@ -22,7 +22,7 @@ from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Compariso
 from calibrant.evaluation.source import DEALT_OTHERWISE, Judgeable, ModelSamples, in_same_clusters, samples_of
 from calibrant.evaluation.spread import Spread, here
 from calibrant.evaluation.thresholds import beyond_chance
-from calibrant.predictions.formats.mark import mark_in
+from calibrant.predictions.formats.mark import Mark, mark_in
 
 ROUNDING = 1e-9  # relative; two forms of the same predictions differ by less
 
@@ -167,7 +167,7 @@ def _check(names: list[str], subjects: list[ModelSamples]) -> None:
     if len(kinds) > 1:
         said = " and ".join(f"{name!r} is {kind}" for kind, name in kinds.items())
         raise InputError(f"`models` must all be of one kind; {said}.")
-    refuse_other_classes([*zip(names, subjects, strict=True)])
+    refuse_other_classes([(name, each.class_names) for name, each in zip(names, subjects, strict=True)])
 
 
 def said_once(said: Sequence[tuple[str, str]], num_models: int) -> tuple[str, ...]:
@@ -191,7 +191,7 @@ def _notes(names: list[str], subjects: list[ModelSamples]) -> tuple[str, ...]:
     named = [*zip(names, subjects, strict=True)]
     said = [(name, note) for name, subject in named for note in subject.notes]
     said += [(name, note) for name, subject in named for note in subject.clusters_note]
-    alike = same_repaired(named)
+    alike = _same_repaired(named)
     if alike:  # they say by what each is calibrated
         said = [(name, note) for name, note in said if mark_in([note]) is None]
     notes = [*said_once(said, len(names)), *alike]
@@ -212,6 +212,21 @@ def _notes(names: list[str], subjects: list[ModelSamples]) -> tuple[str, ...]:
         sizes = ", ".join(f"{name} {subject.num_classes}" for name, subject in named)
         notes.append(f"Models with different numbers of classes are compared ({sizes}).")
     return tuple(notes)
+
+
+def _same_repaired(models: Sequence[tuple[str, ModelSamples]]) -> list[str]:
+    """Which models are the same predictions, as they were or after a calibrator."""
+    files: dict[str, list[str]] = {each.mark.file: [] for _, each in models if each.mark and each.mark.file}
+    for name, each in models:
+        sha256 = "" if each.source is None else each.source.sha256
+        mark = each.mark or Mark.of("as it was", sha256)
+        if mark.file in files:
+            files[mark.file].append(f"{name} ({mark.method})")
+    return [
+        f"The same model, before or after calibration: {', '.join(names)}."
+        for names in files.values()
+        if len(names) > 1
+    ]
 
 
 def _verdict(

@@ -8,8 +8,10 @@ from typing import ParamSpec
 
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.arguments import Cluster, check_predictions, refuse_with_sums
+from calibrant.evaluation.fitting.split import judged_kind
 from calibrant.evaluation.fitting.templates import wants_calibrators
-from calibrant.evaluation.procedure import Progress
+from calibrant.evaluation.procedure import Procedure, Progress
+from calibrant.evaluation.quantities import check_metrics
 from calibrant.evaluation.result import Evaluation, Intervals
 from calibrant.evaluation.source import Judgeable, calibration_in_memory, source_of
 from calibrant.evaluation.spread import Spread, here
@@ -206,21 +208,25 @@ def evaluate(
         fits=wants_calibrators(calibrators),
         spread=spread,
     )
+    procedure = Procedure(
+        kind=judged_kind(source.given),
+        num_bins=num_bins,
+        num_resamples=bootstrap,
+        num_draws=null_draws,
+        level=level,
+        seed=seed,
+        intervals=intervals,
+        metrics=check_metrics(metrics),
+    )
     request = Request(
         calibration=calibration,
         drawn=drawn,
         calibrators=calibrators,
         positive_class=positive_class,
-        num_bins=num_bins,
-        bootstrap=bootstrap,
-        null_draws=null_draws,
-        level=level,
-        intervals=intervals,
+        procedure=procedure,
         tolerance=tolerance,
-        metrics=metrics,
         ood=ood,
         ood_score=ood_score,
-        seed=seed,
         command=command,
         progress=progress,
     )

@@ -91,25 +91,27 @@ class MemorySource(Source):
     ) -> tuple[Sequence[SamplesInMemory], tuple[str, ...]]:
         """The test samples for each calibrator: nothing is computed yet."""
         test = self._test if split is None else split.test
-        return [self._samples(test, each) for each in calibrators], ()
+        return [samples_after(test, self.num_bins, each) for each in calibrators], ()
 
     @property
     def _test(self) -> Predictions:
         return test_of(as_judged(self.given, self.positive_class))
 
-    def _samples(self, test: Predictions, fitted: FittedCalibrator | None) -> SamplesInMemory:
-        samples = SamplesInMemory(predictions=test, num_bins=self.num_bins)
-        if fitted is None:
-            return samples
-        if fitted.cross_fitted is not None:
-            return replace(samples, predictions=fitted.cross_fitted)
-        calibrate = fitted.calibrator.predict_proba
-        if test.kind == "top_label":
-            return replace(samples, predictions=repaired(test, calibrate(to_repair(test).scores)))
-        return replace(samples, calibrate=calibrate)
-
     def with_groups(self) -> tuple[Predictions, tuple[str, ...]]:
         return self._test, ()
+
+
+def samples_after(test: Predictions, num_bins: int, fitted: FittedCalibrator | None) -> SamplesInMemory:
+    """The test samples after a calibrator, or by those that were fitted on others in turn."""
+    samples = SamplesInMemory(predictions=test, num_bins=num_bins)
+    if fitted is None:
+        return samples
+    if fitted.cross_fitted is not None:
+        return replace(samples, predictions=fitted.cross_fitted)
+    calibrate = fitted.calibrator.predict_proba
+    if test.kind == "top_label":
+        return replace(samples, predictions=repaired(test, calibrate(to_repair(test).scores)))
+    return replace(samples, calibrate=calibrate)
 
 
 def source_of(

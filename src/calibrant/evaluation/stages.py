@@ -30,7 +30,6 @@ from calibrant.evaluation.fitting.split import (
     NOTHING_FITTED,
     Split,
     has_both_parts,
-    judged_kind,
 )
 from calibrant.evaluation.fitting.templates import (
     FIT_FAILURES,
@@ -49,14 +48,13 @@ from calibrant.evaluation.judging.shapes import shapes_of_arm
 from calibrant.evaluation.measured_coverage import coverage_of
 from calibrant.evaluation.out_of_distribution import NEED_LOGITS, detect
 from calibrant.evaluation.procedure import Procedure, Progress, Steps, versions
-from calibrant.evaluation.quantities import BRIER, NLL, check_metrics
+from calibrant.evaluation.quantities import BRIER, NLL
 from calibrant.evaluation.result import (
     SCHEMA_VERSION,
     Arm,
     ClassRow,
     Estimate,
     Evaluation,
-    Intervals,
     OutOfDistribution,
     Repair,
     Verdict,
@@ -83,16 +81,10 @@ class Request:
     """What the samples to fit on are, if they were drawn from a table."""
     calibrators: Sequence[str | Calibrator] | None
     positive_class: int | str | None
-    num_bins: int
-    bootstrap: int
-    null_draws: int
-    level: float
-    intervals: Intervals
+    procedure: Procedure
     tolerance: float | None
-    metrics: Sequence[str]
     ood: Predictions | None
     ood_score: OutOfDistributionScore | None
-    seed: int
     command: str | None
     progress: Progress | None
 
@@ -133,21 +125,11 @@ def prepare(request: Request, source: Source) -> Prepared:
             "`tolerance` must be a fraction from 0 to 1, as in 0.005 for half a point; "
             f"got {request.tolerance:g}."
         )
-    procedure = Procedure(
-        kind=judged_kind(source.given),
-        num_bins=request.num_bins,
-        num_resamples=request.bootstrap,
-        num_draws=request.null_draws,
-        level=request.level,
-        seed=request.seed,
-        intervals=request.intervals,
-        metrics=check_metrics(request.metrics),
-    )
-    wanted = templates(request.calibrators, procedure.kind)
+    wanted = templates(request.calibrators, request.procedure.kind)
     split = source.split()
     if request.drawn is not None and split.calibration is not None:
         split = replace(split, words=request.drawn.words, marked=request.drawn.marked)
-    procedure = pieces.with_fewer_resamples(procedure, split)
+    procedure = pieces.with_fewer_resamples(request.procedure, split)
     if split.calibration is None:
         wanted = []
     arms = len(wanted) + (request.calibrators is None)  # one more if another calibrator is chosen
@@ -200,7 +182,7 @@ def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, .
             f"With {procedure.num_draws} draws under calibration no error can count as real at this level; "
             f"take {math.floor(1 / threshold)} or more."
         )
-    notes += pieces.notes(split, procedure, request.bootstrap)
+    notes += pieces.notes(split, procedure, request.procedure.num_resamples)
     if request.drawn is not None and request.drawn.announce and split.calibration is not None:
         notes.append(f"Calibrators were fitted on {request.drawn.words}.")
     return (*notes, *split.notes)
@@ -233,7 +215,7 @@ def fit(prepared: Prepared) -> Fitted:
     enough = split.effective_calibration >= LEAST_TO_CHOOSE and not prepared.one_class
     if split.calibration is not None and wanted and enough:
         others = [] if request.calibrators is not None else further(split.calibration, wanted)
-        recommendation = recommend([*wanted, *others], split.calibration, request.seed)
+        recommendation = recommend([*wanted, *others], split.calibration, request.procedure.seed)
         wanted += [template for template in others if template.name == recommendation.name]
     if split.in_pieces is not None:
         split.in_pieces.watch(prepared.steps.within)  # once for each pass

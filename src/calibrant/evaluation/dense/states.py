@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,7 +23,7 @@ from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.dense.reduce import Sums, edges_of_cells, num_cells
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
-from calibrant.evaluation.spread import Spread
+from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.dense import Image
@@ -130,20 +130,6 @@ class ImageSums(Sums):
         return np.stack(self._residuals), np.stack(self._masses)
 
 
-def sums_of(
-    images: Iterable[Image],
-    sums: Sequence[ImageSums],
-    calibrators: Sequence[Calibrator | None],
-    *,
-    logits: bool,
-) -> None:
-    """Read each image once, and add it to every arm."""
-    for image in images:
-        if len(image.labels):
-            for each, calibrator in zip(sums, calibrators, strict=True):
-                each.add(image, logits=logits, calibrator=calibrator)
-
-
 class Wrong(NamedTuple):
     """A position with scores that cannot be added."""
 
@@ -221,7 +207,10 @@ class SumImage:
     def __call__(self, place: int) -> tuple[ImageSums, ...]:
         arms = self.nothing()
         with one_thread():
-            sums_of(self.dense.images([place]), arms, self.calibrators, logits=self.dense.space == "logits")
+            for image in self.dense.images([place]):
+                if len(image.labels):
+                    for each, calibrator in zip(arms, self.calibrators, strict=True):
+                        each.add(image, logits=self.dense.space == "logits", calibrator=calibrator)
         return arms
 
 
@@ -231,7 +220,7 @@ def summed_images(
     num_bins: int,
     calibrators: tuple[Calibrator | None, ...],
     *,
-    spread: Spread,
+    spread: Spread = here,
     tell: Callable[[float], None] = lambda _: None,
 ) -> tuple[ImageSums, ...]:
     """The sums of some images, added in their order."""

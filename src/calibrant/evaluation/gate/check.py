@@ -148,7 +148,7 @@ def check(
         other = samples_of(baseline, num_bins, name="baseline", positive_class=positive_class, spread=spread)
         if other.kind != subject.kind:
             raise InputError(f"`baseline` must be {subject.kind}, like the predictions; got {other.kind}.")
-        refuse_other_classes([("the predictions", subject), ("the baseline", other)])
+        refuse_other_classes([("the predictions", subject.class_names), ("the baseline", other.class_names)])
         if other.num_classes != subject.num_classes:
             raise InputError(
                 f"`baseline` must have the same number of classes; got {other.num_classes} and "

@@ -256,7 +256,7 @@ def _as_baseline(
         raise InputError(f"`baseline` must be {stream.kind}, like the stream; got {judged.kind}.")
     if labelled and not judged.has_labels:
         raise no_labels(judged)
-    refuse_other_classes([("the stream", stream), ("the baseline", judged)])
+    refuse_other_classes([("the stream", stream.class_names), ("the baseline", judged.class_names)])
     return judged
 
 

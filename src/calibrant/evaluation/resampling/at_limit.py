@@ -15,7 +15,7 @@ from calibrant.evaluation.resampling.null import ROUNDING, draw_null, noise_of
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Stream, block_bounds, stream_seed
 
 CLUSTER_STEPS = 40  # of the bisection where samples come in clusters
-MOST_GAPS = 64.0  # times the gaps found: clipping can take from them
+MOST_GAPS = 64.0  # times the gaps found: clipping at 0 and 1 can take from them
 STEPS = 60  # of the bisection
 
 
@@ -75,13 +75,7 @@ class ClusteredError:
         def shifted(t: float) -> Vector:
             return np.clip(t * direction, -self._cells.stated, 1 - self._cells.stated)
 
-        low, high = 0.0, 1.0
-        while self.of(shifted(high)) < error and high < MOST_GAPS:
-            high *= 2
-        for _ in range(CLUSTER_STEPS if error > 0 else 0):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.of(shifted(middle)) < error else (low, middle)
-        return shifted(low)
+        return shifted(_reaching(lambda t: self.of(shifted(t)), error, CLUSTER_STEPS))
 
 
 AtLimitKernel: TypeAlias = Literal["width l1", "mass l1", "smooth"]
@@ -205,10 +199,15 @@ def probabilities_at(measures: Sequence[OutcomeError], gaps: Sequence[Vector], l
         each = [float(m(probs[:, None])[0]) for m, probs in zip(measures, shifted(t), strict=True)]
         return float(np.mean(each))
 
+    return shifted(_reaching(error, limit, STEPS))
+
+
+def _reaching(error: Callable[[float], float], wanted: float, steps: int) -> float:
+    """How far to go for an error that rises from 0, by bisection; as far as ``MOST_GAPS``."""
     low, high = 0.0, 1.0
-    while error(high) < limit and high < 64:  # clipping at 0 and 1 can take from the gaps
+    while error(high) < wanted and high < MOST_GAPS:
         high *= 2
-    for _ in range(STEPS if limit > 0 else 0):
+    for _ in range(steps if wanted > 0 else 0):
         middle = (low + high) / 2
-        low, high = (middle, high) if error(middle) < limit else (low, middle)
-    return shifted(low)
+        low, high = (middle, high) if error(middle) < wanted else (low, middle)
+    return low
