@@ -63,6 +63,28 @@ class DrawnCounts:
         return drawn_counts(uniform, self._tables, self._starts)
 
 
+class DrawnSums:
+    """Draws the weighted sums of independent outcomes over groups of neighbours.
+
+    Args:
+        probs: Probabilities of the outcomes ``(N,)``, group by group.
+        mass: Their weights ``(N,)``.
+        starts: Where the groups begin ``(G,)``.
+    """
+
+    def __init__(self, probs: Vector, mass: Vector, starts: Indices) -> None:
+        alike = np.append(True, np.diff(mass) != 0)  # within a group only equal weights are counted together
+        alike[starts] = True
+        pieces = group_starts(alike)
+        self._counts, self._mass = DrawnCounts(probs, pieces), mass[pieces[:-1], None]
+        self._places = np.searchsorted(pieces, starts)
+        self.size = len(self._mass)
+
+    def draw(self, rng: np.random.Generator, num_draws: int) -> Matrix:
+        """Sums ``(G, num_draws)``."""
+        return np.add.reduceat(self._mass * self._counts.draw(rng, num_draws), self._places, axis=0)
+
+
 ROUNDING = 1e-12  # an error that is equal but for rounding counts as at least as large
 _FEWEST_DRAWS, MOST_SUMS = 400, 1 << 14  # draws are left out where there are more noisy sums than that
 
