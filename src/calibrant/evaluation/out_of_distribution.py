@@ -141,7 +141,7 @@ def _masses(predictions: Predictions) -> Vector:
 
 @dataclass(frozen=True)
 class _Sample:
-    """Scores of both kinds, in the orders that either question needs; only their weights change."""
+    """Scores of both kinds, sorted once for all resamples."""
 
     foreign: Ranking
     familiar: Ranking

@@ -78,7 +78,7 @@ def within_cells(means: Vector, places: Indices, edges: Vector) -> Vector:
 
 
 SEVERAL = 4
-"""Samples of a row, on average, from which on its mean says more of what happened than of its place."""
+"""Samples per row, on average, from which the mean of a cell places its rows better than their own."""
 
 
 @dataclass(kw_only=True)
@@ -204,7 +204,7 @@ def _events_of(sums: Sums, images: Indices, hits: Indices, cells: Matrix) -> dic
 
 
 def _cell_means(places: Indices, stated: Vector, weights: Vector, numbers: Vector) -> Vector:
-    """The mean of what is stated in the cell of each row, where its rows are of several samples."""
+    """The mean probability of the cell of each row if its rows are of several samples, else of the row."""
     totals, masses, samples, rows = (
         np.bincount(places, each)[places]
         for each in (weights * stated, weights, numbers, np.ones(len(places)))
@@ -213,7 +213,7 @@ def _cell_means(places: Indices, stated: Vector, weights: Vector, numbers: Vecto
 
 
 def _without_chance(event: Events, estimated: Kernel, num_bins: int) -> float:
-    """The error less what chance adds, which goes by the squared weights of the positions, not of rows."""
+    """The debiased error; noise depends on the squared weights of positions, and not of rows."""
     bins, gaps = width_bins(event.confidences, num_bins), event.confidences - event.outcomes
     sums = (event.mass, event.mass * gaps, event.squared_mass, event.squared_mass * gaps**2)
     pairs = PairSums(*(torch.from_numpy(np.bincount(bins, each, num_bins)) for each in sums))

@@ -1,4 +1,4 @@
-"""Sums of each image, of which an evaluation is made: some kilobytes an image, whatever its size."""
+"""Sums over the positions of each image: some kilobytes per image, whatever its size."""
 
 from __future__ import annotations
 

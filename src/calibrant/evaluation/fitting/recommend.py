@@ -91,7 +91,7 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
 
 
 def further(calibration: Predictions, tried: Sequence[Template]) -> list[Template]:
-    """Further candidates, which are evaluated only if they are chosen."""
+    """More candidates, which are evaluated only if they are chosen."""
     names = {template.name for template in tried}
     task = "binary" if calibration.kind == "top_label" else calibration.kind
     texts = usual_candidates(

@@ -57,7 +57,7 @@ class Split:
 
     @property
     def effective_calibration(self) -> float:
-        """As how many equally weighted ones these are."""
+        """Effective number of calibration samples, given their weights."""
         given = self.in_pieces or self.calibration
         if given is None or given.weights is None:
             return self.num_calibration

@@ -110,7 +110,7 @@ def missed_classwise_error(
 
 
 def _above(num_draws: int, confidence: float) -> int:
-    """Number of draws at the limit above the error of a sample that fails, less one."""
+    """The largest number of draws at the limit that may exceed a failing error, less one."""
     return math.ceil((1 - confidence) * (1 + num_draws) - ROUNDING) - 2
 
 
@@ -173,7 +173,7 @@ def _greatest(
 
 
 def _rungs(limit: float, greatest: float) -> list[float]:
-    """Errors to look at, from the smallest."""
+    """Errors to try, from the smallest."""
     first = much_worse(limit, greatest)
     return [first, *(tenth for tenth in TENTHS if first < tenth < greatest)]
 

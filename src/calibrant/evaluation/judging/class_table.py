@@ -1,4 +1,4 @@
-"""All classes of a table at once: what chance does to them, and what a model at a limit would show."""
+"""All classes of a table at once: draws under calibration, and from a model at a limit."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def ratios_of_event(event: Events) -> Ratios:
 
 
 def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> GroupRow:
-    """A group on its own; ``adjusted_p`` is not adjusted yet."""
+    """The row of one group; ``adjusted_p`` is not adjusted yet."""
     part = group.reduced
     events, level = part.events[""], procedure.level
     values, estimates = part.values, _intervals(part, procedure, place)
@@ -182,7 +182,7 @@ def _intervals(part: ArmStatistics, procedure: Procedure, place: int) -> dict[st
 def _error_and_null(
     events: tuple[Events, ...], observed: float, procedure: Procedure, num_draws: int, place: int
 ) -> tuple[NullError, Estimate]:
-    """The error of the group if its probabilities were true, and what the true one may be."""
+    """The noise floor of the group's error, and the error with its interval."""
     places = [BinnedEvents(event, procedure.num_bins) for event in events]
     num_kept = fewest_draws(procedure.level)
     drawn: list[NullDraws] = []

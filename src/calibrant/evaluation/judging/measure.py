@@ -1,4 +1,4 @@
-"""One arm judged: metrics with intervals, what chance would give, diagrams, classes."""
+"""One arm measured: metrics with intervals, noise floors, diagrams and classes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from calibrant.evaluation.result import ClassRow, Curve, Estimate, Intervals, Nu
 from calibrant.evaluation.thresholds import beyond_chance
 
 FOR_CORRELATIONS = 200
-"""Resamples of errors whose intervals are inverted: what is asked of them is how two errors hang together."""
+"""Resamples of errors with inverted intervals; used only for the correlation of two errors."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Measured:
     _errors: dict[str, Vector] = field(default_factory=dict[str, Vector], init=False, repr=False)
 
     def replicates_of(self, name: str) -> Vector:
-        """Those of an error with an inverted interval too: fewer, and made when they are asked for."""
+        """Resampled values of a metric; fewer for inverted intervals, and made on demand."""
         if name in self.replicates:
             return self.replicates[name]
         if name not in self._errors:
@@ -272,7 +272,7 @@ def _resampled_estimate(
 def _influence_estimate(
     value: float, error: float, level: float, bounds: Bounds, reduced: ArmStatistics
 ) -> Estimate:
-    """With the normal quantile; with weights by their effective size, and none if that is very small."""
+    """A normal interval; weighted samples count by their effective number, and very few get none."""
     effective = reduced.effective_samples
     even = reduced.weights is None or np.isclose(effective, np.count_nonzero(reduced.weights), rtol=1e-9)
     if even or reduced.clusters is not None:
@@ -316,7 +316,7 @@ class Chance:
 
 
 def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
-    """Errors, diagrams, classes and the parts of the verdict, beside what chance would give."""
+    """Noise floors of errors, diagrams, classes and the parts of the verdict."""
     reduced, procedure = noise.reduced, noise.procedure
     curves: list[Curve] = []
     of_classes = noise.classes
@@ -348,7 +348,7 @@ def _set_against_chance(quantity: Quantity, noise: Noise) -> bool:
 def _curves_of(
     events: tuple[Events, ...], drawn: Sequence[NullDraws], names: tuple[str, ...], procedure: Procedure
 ) -> list[Curve]:
-    """A diagram of each event; of several also one of all."""
+    """A diagram of each event, and one of all if there are several."""
     num_bins, level = procedure.num_bins, procedure.level
     pooled: Matrix = np.zeros((num_bins, procedure.num_draws))
     curves: list[Curve] = []

@@ -130,7 +130,7 @@ class Noise:
         return EVENT if EVENT in self.places else "", "width l1"
 
     def target(self, key: tuple[str, Kernel | None]) -> tuple[ResidualSums, Matrix]:
-        """What an error is computed from, and the noise ``(R', M)`` in it; no kernel: of all classes."""
+        """The residual sums of an error and their noise ``(R', M)``; no kernel means all classes."""
         prefix, kernel = key
         if kernel is None:
             if self.classes is None or self.classes.cells is None or self.classes.noise is None:
@@ -142,7 +142,7 @@ class Noise:
 
 
 def draw_noise(reduced: ArmStatistics, procedure: Procedure) -> Noise:
-    """Draw what happens from what is stated."""
+    """Draw outcomes of all events, and labels of classes, from the predicted probabilities."""
     pairs = [(event, part) for events in reduced.events.values() for part, event in enumerate(events)]
     least, room = fewest_draws(procedure.level), MOST_KEPT // (SUMS_OF_AN_EVENT * max(1, len(pairs)))
     num_kept = min(procedure.num_draws, max(least, room))

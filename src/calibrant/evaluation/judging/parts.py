@@ -1,4 +1,4 @@
-"""The parts of being calibrated: the event or top label, and the classes, each against chance."""
+"""Tests of the parts of calibration: the event or top label, and the classes."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def _added(one: BinSums, other: BinSums) -> BinSums:
 
 
 def classwise_errors(table: LabelledProbs, scan: Scan, num_bins: int) -> ClasswiseErrors | None:
-    """For resampling; not needed where every class is an event of its own."""
+    """The resampled class-wise error; None if every class is an event of its own."""
     if not scan.cells:
         return None
     rows, cells, residuals = (np.concatenate(part) for part in zip(*scan.cells, strict=True))

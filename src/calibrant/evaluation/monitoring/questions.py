@@ -206,7 +206,7 @@ def _table(rows: NDArray[np.int64], cells: NDArray[np.int64], num_rows: int, num
 def _answer(
     question: _Question, parts: Iterable[Evidence], watched: Watched, false_alarms: float, *, decides: bool
 ) -> SequentialTest:
-    """The evidence of all parts together; where it suffices, since when, and which part speaks loudest."""
+    """The evidence of all parts together; after an alarm, also its likely start and its clearest part."""
     kept = list(parts)
     together = mean_of([each.evidence for each in kept], [each.share for each in kept])
     evidence = over_starts(together)

@@ -36,7 +36,7 @@ def hashed(numbers: Indices) -> Hashes:
 
 
 def fingerprint(rows: Indices, held: Indices | Vector) -> int:
-    """Another number if a row holds something else, such as another label; in whatever order they come."""
+    """A hash of what rows hold, such as labels, whatever the order of the rows."""
     bits = held.view(np.uint64) if held.dtype == np.float64 else held.astype(np.uint64)
     mixed = (rows.astype(np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * (2 * bits + 1)

@@ -40,7 +40,7 @@ NO_INTERVAL = "no interval: there are so many classes that their order is not ke
 
 
 class Areas(NamedTuple):
-    """Under the ROC curve of each column, if it has one, and by how much each batch moves their mean."""
+    """AUROC of each column (None if undefined), and each batch's influence on their mean."""
 
     areas: tuple[float | None, ...]
     totals: Vector | None  # (F,) of those with samples; None where it is not known
@@ -78,7 +78,7 @@ class ExactScores:
         return np.concatenate(self._weights) if self._weights else None
 
     def areas(self, filled: Indices) -> Areas:
-        """As in memory; ``filled`` are the batches with samples."""
+        """The areas, computed as in memory; ``filled`` are the batches with samples."""
         probs, labels, weights = np.concatenate(self._probs), np.concatenate(self._labels), self.weights
         influence, areas = np.zeros(len(probs)), list[float | None]()
         for column in range(probs.shape[1]):
@@ -105,7 +105,7 @@ class ExactColumn:
     events: Events
 
     def error(self, error: EventError, num_bins: int) -> float | None:
-        """As in memory; what lies in bins of equal width is known from their sums."""
+        """The error, computed as in memory; None for bins of equal width, whose sums are kept elsewhere."""
         if error.kernel is not None and BIN_KINDS[error.kernel] == "width":
             return None
         event = self.events
@@ -187,7 +187,7 @@ class BinnedClassScores:
         self.of_groups += other.of_groups
 
     def areas(self, filled: Indices) -> Areas:
-        """Ties of a cell count one half, or as neighbours say; coarse cells hold what all samples do."""
+        """Ties within a cell count one half, or by the slope of neighbouring cells if cells are wide."""
         coarse, num_groups = coarse_of(self.bits), self.of_groups.shape[1]
         areas, totals = list[float | None](), np.zeros(num_groups)
         spread = np.zeros(2)  # of the influences, and of their means in coarse cells
@@ -273,12 +273,12 @@ ClassScores: TypeAlias = ExactScores | BinnedClassScores
 
 
 def top_of(num_samples: int, num_batches: int) -> TopLabelScores:
-    """Nothing yet; what is kept depends on the table's size alone."""
+    """Empty scores: exact for few samples, in fine cells for more."""
     return ExactScores(num_batches=num_batches) if num_samples <= MOST_EVENTS else BinnedScores()
 
 
 def ranks_of(num_columns: int, num_samples: int, num_batches: int, *, clusters: bool) -> ClassScores:
-    """Nothing yet; ``clusters`` says whether batches are of these."""
+    """Empty scores of all classes; ``clusters`` says whether batches are of clusters."""
     if num_samples * num_columns <= MOST_KEPT:
         return ExactScores(num_batches=num_batches)
     return BinnedClassScores(num_columns=num_columns, num_batches=num_batches, clusters=clusters)
@@ -287,7 +287,7 @@ def ranks_of(num_columns: int, num_samples: int, num_batches: int, *, clusters: 
 def with_rank_statistics(
     reduced: ArmStatistics, top: TopLabelScores, ranks: ClassScores | None, filled: Indices, num_bins: int
 ) -> ArmStatistics:
-    """Values of what bins of equal width do not know, and areas under ROC curves; ``filled`` are batches."""
+    """Add the values that need the order of scores: adaptive and smooth errors, slope, intercept, AUROC."""
     columns = {prefix: top.column(top=not prefix and EVENT in reduced.events) for prefix in reduced.events}
     values, reasons, influences = {**reduced.values}, {**reduced.reasons}, {**reduced.influences}
     for each in reduced.quantities:
@@ -309,7 +309,7 @@ def with_rank_statistics(
 
 
 def _with_areas(reduced: ArmStatistics, ranks: ClassScores, filled: Indices) -> ArmStatistics:
-    """With the AUROC of all classes and of each."""
+    """Add the AUROC of each class and of all."""
     areas, totals = ranks.areas(filled)
     known = [area for area in areas if area is not None]
     if not known:

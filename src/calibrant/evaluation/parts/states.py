@@ -1,4 +1,4 @@
-"""Sums of batches of samples, of which an evaluation is made: of one size, however many samples there are."""
+"""Sums over batches of samples; their size does not grow with the number of samples."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class SamplePart:
     groups: bool = False
 
     def __call__(self, item: tuple[Part, float]) -> Rows:
-        """Such a share of the rows of this half."""
+        """A random share of the rows of this half."""
         part, share = item
         rng = generator(self.seed, Stream.SAMPLE, 2 * part.number + (self.half == "fit"))
         drawn: list[Rows] = []
@@ -218,7 +218,7 @@ def rows_to_fit(
 
 
 def weightless(table: PartitionedPredictions, deal: Deal, half: Half) -> InputError:
-    """That no row of a half weighs anything."""
+    """The error for a half whose rows all have weight zero."""
     said = "`weights` must not all be zero; give at least one sample a positive weight."
     if deal.rule == "split":
         called = "calibration" if half == "fit" else "test"

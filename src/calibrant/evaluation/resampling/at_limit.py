@@ -122,7 +122,7 @@ def draw_at_limit(
 
 
 def at_limit_of(drawn: Vector, found: float, confidence: float) -> AtLimit:
-    """Position of the measured error among the draws."""
+    """The measured error among those drawn from a model at the limit."""
     return AtLimit(
         mean=float(drawn.mean()),
         upper=float(np.quantile(drawn, confidence)),

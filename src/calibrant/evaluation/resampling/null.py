@@ -221,14 +221,14 @@ def _alike(events: Events, matrix: Any) -> tuple[Indices, Indices]:
 def noise_of(
     places: Sequence[BinnedEvents], drawn: Sequence[NullDraws], kernel: Kernel
 ) -> tuple[ResidualSums, Matrix]:
-    """What an error of these events is computed from, and the residual sums ``(R', M)`` that were kept."""
+    """The residual sums of an error of these events, and their draws ``(R', M)`` that were kept."""
     parts = [draws.sums[:, each.rows(BIN_KINDS[kernel])] for each, draws in zip(places, drawn, strict=True)]
     cells = joined([cells_of(each, draws, kernel) for each, draws in zip(places, drawn, strict=True)])
     return cells, np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
 def cells_of(place: BinnedEvents, draws: NullDraws, kernel: Kernel) -> ResidualSums:
-    """What an error is computed from, with what the draws know of clusters."""
+    """The residual sums of an error, with the noise of clusters if there are any."""
     cells = place.cells(kernel)
     return cells if draws.clustered is None else replace(cells, clustered=draws.clustered[BIN_KINDS[kernel]])
 

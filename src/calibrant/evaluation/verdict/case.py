@@ -70,7 +70,7 @@ class Case:
         return self.first if self.refuted else self.picked
 
     def tolerated(self, metric: str) -> float:
-        """The error of a kind that does not matter."""
+        """The largest error of a metric that does not matter."""
         if self.tolerance is not None:
             return self.tolerance
         rate = 1.0
@@ -88,7 +88,7 @@ class Case:
 
     @property
     def on_few(self) -> str:
-        """`` on 3 samples`` where so few were judged that nobody should miss it; else nothing."""
+        """`` on 3 samples`` if there are so few that the reader must know; else empty."""
         plural = "" if self.num_test == 1 else "s"
         return f" on {self.num_test} sample{plural}" if self.num_test < FEW_SAMPLES else ""
 

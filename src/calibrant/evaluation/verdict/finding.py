@@ -33,17 +33,17 @@ MAIN: frozenset[PartName] = frozenset({"top label", "positive class", "labels"})
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """The direction, and what it is about."""
+    """The direction of the error, and the probabilities that it is about."""
 
     direction: Direction
     parts: tuple[Part, ...]
     """Event or top label, and classes: what holds, and what does not."""
     subject: Subject
-    """What errs more: how sure the decisions are, or how probable the positive class or the labels."""
+    """What is further off: confidence in decisions, or the probability of the positive class or labels."""
     doubt: Doubt | None = None
     """Why nothing is decided."""
     within: float | None = None
-    """An error that does not matter, and that all that is beyond chance stays below."""
+    """The tolerated error, if every error above noise is below it."""
 
     @property
     def real(self) -> bool:
