@@ -10,31 +10,22 @@ from functools import cached_property
 import numpy as np
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.gate.power import (
-    UndetectedError,
-    missed_accuracy,
-    missed_classwise_error,
-    missed_error,
-)
+from calibrant.evaluation.gate.power import UndetectedError, missed_accuracy, undetected
 from calibrant.evaluation.gate.question import GatedQuantity
 from calibrant.evaluation.gate.result import Check
 from calibrant.evaluation.gate.sentences import Decision, Sentences
-from calibrant.evaluation.judging.class_table import ClassTable
 from calibrant.evaluation.judging.measure import Measured, change, measure
 from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.judging.parts import main_events
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ECE, NLL
-from calibrant.evaluation.resampling.at_limit import AtLimit, at_limit_of, draw_at_limit
+from calibrant.evaluation.resampling.at_limit import AtLimit, ErrorModels, at_limit, error_models
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import highest_share, too_few
 from calibrant.evaluation.resampling.null import ROUNDING
-from calibrant.evaluation.resampling.resamples import Stream, stream_seed
 from calibrant.evaluation.result import Estimate
 from calibrant.evaluation.source import ModelSamples
 from calibrant.evaluation.thresholds import beyond_chance
-
-MOST_GAPS = 64.0  # times the gaps found: clipping at zero can take from them
 
 
 class CheckedSamples:
@@ -82,7 +73,7 @@ class CheckedSamples:
         if sign * (value - limit) <= ROUNDING:
             return replace(found, missed=self._missed(asked, limit))
         if found.drawn:
-            at_limit = self._draw(asked, limit, value)
+            at_limit = self._draw(asked, limit)
             found = replace(found, threshold=at_limit.upper, at_limit=at_limit)
             beyond = beyond_chance(at_limit.p_value, self._confidence)
         else:
@@ -107,7 +98,7 @@ class CheckedSamples:
         beyond = bound is not None and sign * bound > 0
         if beyond and not paired and self._drawn(asked, base):
             # Noise adds more error to fewer samples, which no resampling takes away.
-            at_limit = self._draw(asked, base, value)
+            at_limit = self._draw(asked, base)
             found = replace(found, at_limit=at_limit)
             beyond = beyond_chance(at_limit.p_value, self._confidence)
         return replace(found, outcome="fail" if beyond else "within noise")
@@ -141,24 +132,9 @@ class CheckedSamples:
     def _missed(self, asked: GatedQuantity, limit: float) -> UndetectedError | None:
         """A model that is much worse than the limit allows, and would pass all the same."""
         samples, procedure = self._reduced.effective_samples, self._procedure
-        if asked.of_classes and self._reduced.class_table is not None:
-            return missed_classwise_error(
-                self._reduced.class_table,
-                limit,
-                num_draws=procedure.num_draws,
-                confidence=self._confidence,
-                seed=procedure.seed,
-            )
-        if asked.kernel is not None:
-            return missed_error(
-                asked.kernel,
-                self._reduced.events[asked.prefix],
-                limit,
-                num_bins=procedure.num_bins,
-                num_draws=procedure.num_draws,
-                confidence=self._confidence,
-                seed=procedure.seed,
-            )
+        models = self._models(asked)
+        if models is not None:
+            return undetected(models, limit, num_draws=procedure.num_draws, confidence=self._confidence)
         if self._binomial(asked):
             return missed_accuracy(limit, samples, confidence=self._confidence)
         return UndetectedError(math.inf, always=True) if too_few(samples, procedure.level) else None
@@ -188,27 +164,30 @@ class CheckedSamples:
             raise InputError(f"{key} cannot be checked: {self._reduced.reasons[key]}.")
         return value
 
-    def _draw(self, asked: GatedQuantity, limit: float, value: float) -> AtLimit:
+    def _draw(self, asked: GatedQuantity, limit: float) -> AtLimit:
         if limit <= 0:  # perfect calibration: the draws of the null distribution
             return self._against_chance(asked)
+        models = self._models(asked)
+        if models is None:
+            raise InputError(f"{asked.metric} cannot be checked: it is not drawn for a model at a limit.")
+        return at_limit(models, limit, num_draws=self._procedure.num_draws, confidence=self._confidence)
+
+    def _models(self, asked: GatedQuantity) -> ErrorModels | None:
+        """The models whose errors are drawn; ``None`` for means, and classes that are known by their sums."""
+        procedure, found = self._procedure, self._reduced.values.get(asked.form.key, 0.0)
         if asked.of_classes and self._reduced.class_table is not None:
-            return draw_classes_at_limit(
-                self._reduced.class_table,
-                limit,
-                value,
-                num_draws=self._procedure.num_draws,
-                confidence=self._confidence,
-                seed=self._procedure.seed,
+            return self._reduced.class_table.error_models(
+                found, num_draws=procedure.num_draws, confidence=self._confidence, seed=procedure.seed
             )
-        return draw_at_limit(
-            asked.kernel or "width l1",
+        if asked.kernel is None:
+            return None
+        return error_models(
+            asked.kernel,
             self._reduced.events[asked.prefix],
-            limit,
-            value,
-            num_bins=self._procedure.num_bins,
-            num_draws=self._procedure.num_draws,
-            confidence=self._confidence,
-            seed=self._procedure.seed,
+            found,
+            num_bins=procedure.num_bins,
+            num_draws=procedure.num_draws,
+            seed=procedure.seed,
         )
 
     def _against_chance(self, asked: GatedQuantity) -> AtLimit:
@@ -226,20 +205,3 @@ class CheckedSamples:
         if self._judged is None:
             self._judged = measure(self._reduced, self._procedure)
         return self._judged
-
-
-def draw_classes_at_limit(
-    classes: ClassTable, limit: float, found: float, *, num_draws: int, confidence: float, seed: int
-) -> AtLimit:
-    """As :func:`~calibrant.evaluation.resampling.at_limit.draw_at_limit`, for all classes at once.
-
-    The gaps found in the bins of all classes are shrunk until the class-wise error is the limit, rows sum to
-    one again, and labels are drawn from them.
-    """
-    clustered = classes.clustered(num_draws, stream_seed(seed, Stream.NULL), confidence)
-    if clustered is not None:
-        drawn = clustered.draws(clustered.gaps_at(clustered.found, limit), num_draws)
-        return at_limit_of(drawn, clustered.observed, confidence)
-    truth = classes.at(limit, classes.as_observed, most=MOST_GAPS)
-    drawn = classes.draw_errors(truth, num_draws, stream_seed(seed, Stream.NULL))
-    return at_limit_of(drawn, found, confidence)
