@@ -249,7 +249,7 @@ class ClasswiseModels(ErrorModels):
         self.observed, self.num_draws = found, num_draws
         self._classes, self._seed = classes, stream_seed(seed, Stream.NULL)
 
-    @cached_property
+    @property
     def greatest(self) -> float:
         return self._classes.error_of(self._classes.furthest_away(1.0))
 

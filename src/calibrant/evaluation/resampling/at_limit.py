@@ -178,7 +178,8 @@ class OutcomeErrors(ErrorModels):
     ) -> None:
         self.observed, self.num_draws, self._seed = found, num_draws, seed
         self.plenty = sum(_effective_number(event) for event in events) >= PLENTY * num_bins
-        self._error, self._events, self._num_bins = error, events, num_bins
+        self._error: AtLimitKernel = error
+        self._events, self._num_bins = events, num_bins
 
     @cached_property
     def _measures(self) -> list[OutcomeError]:
