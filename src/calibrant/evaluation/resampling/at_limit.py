@@ -30,7 +30,7 @@ class ErrorModels(ABC):
     """The error found."""
     num_draws: int
     plenty: bool = False
-    """Whether there are so many samples that noise hides no error worth mentioning."""
+    """Whether the samples are enough that noise hides no error worth mentioning."""
 
     @property
     @abstractmethod
