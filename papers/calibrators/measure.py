@@ -30,7 +30,7 @@ from calibrant.calibrators import Calibrator, available, build
 from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, fit_quietly
-from calibrant.evaluation.versions import versions
+from calibrant.evaluation.procedure import versions
 from calibrant.predictions import Predictions
 from papers.analysis import resampled
 from papers.prediction_files import ENDINGS, data_folder, prediction_files

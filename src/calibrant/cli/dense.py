@@ -72,7 +72,7 @@ def refuse_images_options(place: Path | str, ignore_index: int | None, images: P
 
 def positions_to_fit(dense: DensePredictions) -> Predictions:
     """Random positions of every image, all marked to be fitted on."""
-    from calibrant.evaluation.dense.judge import MOST_FITTED
+    from calibrant.evaluation.dense.source import MOST_FITTED
 
     most = max(1, MOST_FITTED // dense.num_classes // dense.num_images)
     sample = dense.sample(most)

@@ -33,10 +33,10 @@ def whole_clusters(watched: Watched) -> Watched:
     )
 
 
-def one_of_each(watched: Watched, seed: int) -> Watched:
+def one_per_cluster(watched: Watched, seed: int) -> Watched:
     """The stream with one sample per cluster, from the window where it began."""
-    every = _one_each(watched.stream, watched.windows.index, seed)
-    known = _one_each(watched.told, watched.index, seed)
+    every = _row_per_cluster(watched.stream, watched.windows.index, seed)
+    known = _row_per_cluster(watched.told, watched.index, seed)
     return replace(
         watched,
         stream=watched.stream.rows(torch.from_numpy(every)),
@@ -46,12 +46,12 @@ def one_of_each(watched: Watched, seed: int) -> Watched:
     )
 
 
-def single_of_each(predictions: Predictions, seed: int) -> Predictions:
+def sample_per_cluster(predictions: Predictions, seed: int) -> Predictions:
     """The predictions with one sample of each cluster, if they have clusters."""
     if predictions.clusters is None:
         return predictions
     at_once = np.zeros(predictions.num_samples, dtype=np.int64)
-    return predictions.rows(torch.from_numpy(_one_each(predictions, at_once, seed)))
+    return predictions.rows(torch.from_numpy(_row_per_cluster(predictions, at_once, seed)))
 
 
 def _codes(predictions: Predictions) -> NDArray[np.int64]:
@@ -65,7 +65,7 @@ def _in_first_window(codes: NDArray[np.int64], index: NDArray[np.int64]) -> NDAr
     return index == began[codes]
 
 
-def _one_each(predictions: Predictions, index: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+def _row_per_cluster(predictions: Predictions, index: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     """A row of each cluster from its first window, which a hash of its name picks.
 
     Nothing that comes in later windows, of this cluster or of others, changes the choice.
