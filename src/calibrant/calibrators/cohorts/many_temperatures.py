@@ -20,8 +20,7 @@ from calibrant._math.convex_minimum import best_temperatures
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Bool, Float, Int
 from calibrant.calibrators.fitting.likelihood import likelihood_terms
-from calibrant.calibrators.fitting.samples import Block, Samples
-from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
+from calibrant.calibrators.fitting.samples import Block, Samples, floor_zero_probabilities
 
 _MOST_ENTRIES = 2**23  # 64 MiB of gaps at a time
 

@@ -14,10 +14,8 @@ from torch import Tensor
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.fitting.results import Solution
-from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.tables import stack_tables
-from calibrant.calibrators.fitting.zeros import LOG_FLOOR, LOG_ODDS_LIMIT
+from calibrant.calibrators.fitting.results import Solution, stack_tables
+from calibrant.calibrators.fitting.samples import LOG_FLOOR, LOG_ODDS_LIMIT, Samples
 
 _FEW = 100  # samples; with fewer, a free form means little
 

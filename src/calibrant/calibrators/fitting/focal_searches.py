@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
-from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA, on_bounds
 from calibrant.calibrators.fitting.descent import SmoothMinimum, smooth_minimum
 from calibrant.calibrators.fitting.grid import Place, Point, best_on_grid, best_on_line
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, Objective
-from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA, Solution, on_bounds
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import PAPER_GRID, fit_temperature
 

@@ -85,7 +85,7 @@ def _binned_error(samples: Samples, objective: Objective, confidences: Float[Ten
 def smooth_objective(samples: Samples, objective: Objective, temperature: float, gamma: float) -> Expansion:
     """Mean negative log-likelihood, or Brier score."""
     if samples.is_event and samples.scores.device.type == "cpu":
-        from calibrant.calibrators.fitting.event_objective import event_expansion  # compiled
+        from calibrant.calibrators.fitting.compiled_losses import event_expansion  # compiled
 
         value, *rest = event_expansion(
             *samples.event_arrays, temperature, gamma, objective == "brier"
@@ -103,7 +103,7 @@ def _expansion(
 ) -> Float[Tensor, " D"]:
     """The sums over a block: loss, derivatives by log T and gamma, and second ones."""
     if objective == "nll" and block.below.shape[1] >= FEWEST_CLASSES and block.below.device.type == "cpu":
-        from calibrant.calibrators.fitting.class_objective import class_expansion  # compiled
+        from calibrant.calibrators.fitting.compiled_losses import class_expansion  # compiled
 
         ratios = ratios_below(block, 1 / temperature, samples.room).numpy()
         return torch.from_numpy(class_expansion(block, ratios, temperature, gamma))

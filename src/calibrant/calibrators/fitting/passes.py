@@ -17,7 +17,6 @@ import numpy as np
 
 from calibrant._math.convex_minimum import MARGIN, Slopes, best_temperature
 from calibrant._math.newton import Expansion, Matrix, Vector, minimise_in_box
-from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.descent import (
     apart,
     box_of,
@@ -30,7 +29,7 @@ from calibrant.calibrators.fitting.doubts import Facts, with_doubts_of_passes
 from calibrant.calibrators.fitting.focal_searches import START_GAMMAS, better, of_descent, steepness
 from calibrant.calibrators.fitting.likelihood import likelihood_slopes
 from calibrant.calibrators.fitting.objectives import smooth_objective
-from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA, Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import of_likeliest
 
