@@ -72,12 +72,12 @@ class Landscape:
 
     @property
     def gamma_interval(self) -> tuple[float, float]:
-        """Between which exponents 95 % of the resamples lie."""
+        """Between which exponents 95% of the resamples lie."""
         return middle(self.cloud[:, 0])
 
     @property
     def temperature_interval(self) -> tuple[float, float]:
-        """Between which temperatures 95 % of the resamples lie."""
+        """Between which temperatures 95% of the resamples lie."""
         return middle(self.cloud[:, 1])
 
     @property
@@ -298,7 +298,7 @@ def _pixels(objective: Objective) -> tuple[int, int]:
 
 
 def middle(values: Float[ndarray, " R"]) -> tuple[float, float]:
-    """Between which values 95 % lie."""
+    """Between which values 95% lie."""
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from calibrant._math.arrays import CACHED_ELEMENTS, DEVICE_ELEMENTS
 from calibrant._math.checks import Checked, check_weights
 from calibrant._math.convex_minimum import best_temperatures
 from calibrant._math.errors import InputError
@@ -18,9 +17,9 @@ from calibrant._math.shapes import Float, Int
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.fitting.data import CalibrationData
 from calibrant.calibrators.fitting.doubts import with_doubts_of_data, with_doubts_of_temperature
-from calibrant.calibrators.fitting.likelihood import likelihood_terms
+from calibrant.calibrators.fitting.likelihood import GroupLikelihoods, GroupRows
 from calibrant.calibrators.fitting.results import Solution
-from calibrant.calibrators.fitting.samples import Block, Samples
+from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import LARGE, likeliest_of_some, of_likeliest
 from calibrant.calibrators.fitting.units import divided, exponent_of, rescaled
 from calibrant.calibrators.methods.temperature import TemperatureScaling
@@ -113,7 +112,7 @@ def _solve(data: GroupedData, samples: Samples) -> list[Solution]:
     if samples.scores.numel() > LARGE:
         for number, name in enumerate(data.rows):
             start[number] = likeliest_of_some(samples.weighted(data.weights(name)))
-    slopes = _GroupLikelihoods(data, samples)
+    slopes = _likelihoods(data, samples)
     roots = best_temperatures(slopes, start, bracket=True)
     before = start.new_tensor([root.at_start for root in roots])
     moved = (start != math.ldexp(1, -exponent)).nonzero()[:, 0]
@@ -125,51 +124,17 @@ def _solve(data: GroupedData, samples: Samples) -> list[Solution]:
     ]
 
 
-class _GroupLikelihoods:
-    """Negative log-likelihood of each group as a function of its own 1 / T, with two derivatives.
+def _likelihoods(data: GroupedData, samples: Samples) -> GroupLikelihoods:
+    """Of each group the mean over its own samples and that over all, in the shares of own and borrowed."""
+    samples, counted = samples.weighted(data.checked.weights), data.own > 0
+    own, numbers = data.own[counted], data.numbers[counted]
+    total = torch.bincount(numbers, own, len(data.rows)) + data.borrowed
+    shares = own / total[numbers]  # of each sample in the objective of its group
 
-    The mean over its own samples and that over all, in the shares of their weight and of what is borrowed.
-    """
-
-    def __init__(self, data: GroupedData, samples: Samples) -> None:
-        self.samples = samples.weighted(data.checked.weights)
-        counted = data.own > 0
-        own, self.numbers = data.own[counted], data.numbers[counted]
-        self.num_groups = len(data.rows)
-        total = torch.bincount(self.numbers, own, self.num_groups) + data.borrowed
-        self.shares = own / total[self.numbers]  # of each sample in the objective of its group
-        self.borrows = data.borrowed > 0
-        self.borrowed = data.borrowed / total  # share of the mean over all samples
-
-    def __call__(self, groups: Int[Tensor, " A"], beta: Float[Tensor, " A"]) -> Float[Tensor, "A 3"]:
-        place = torch.full((self.num_groups,), -1, device=beta.device)
-        place[groups] = torch.arange(len(groups), device=beta.device)
-        found = torch.zeros(len(groups), 3, dtype=torch.float64, device=beta.device)
+    def rows() -> Iterator[GroupRows]:
         end = 0
-        for block in self.samples.blocks():
+        for block in samples.blocks():
             start, end = end, end + len(block.shares)
-            at = place[self.numbers[start:end]]
-            found += _own(block, self.shares[start:end], at, beta)
-            if self.borrows:
-                found += self.borrowed[groups, None] * _pooled(block, beta)
-        return found
+            yield GroupRows(block, numbers[start:end], shares[start:end])
 
-
-def _own(
-    block: Block, shares: Float[Tensor, " n"], at: Int[Tensor, " n"], beta: Float[Tensor, " A"]
-) -> Float[Tensor, "A 3"]:
-    """Sums by group, each row at the temperature of its group; without rows of groups that are done."""
-    wanted = at >= 0
-    if not bool(wanted.all()):
-        block, shares, at = block.some(wanted), shares[wanted], at[wanted]
-        if not len(at):
-            return beta.new_zeros(len(beta), 3)
-    terms = likelihood_terms(block, beta[at, None]) * shares[:, None]
-    return torch.stack([torch.bincount(at, column, len(beta)) for column in terms.unbind(dim=1)], dim=1)
-
-
-def _pooled(block: Block, beta: Float[Tensor, " A"]) -> Float[Tensor, "A 3"]:
-    """Sums over all rows, at each of the temperatures."""
-    cached = CACHED_ELEMENTS if beta.device.type == "cpu" else DEVICE_ELEMENTS
-    parts = beta.split(max(1, cached // block.below.numel()))
-    return torch.cat([block.shares @ likelihood_terms(block, part[:, None, None]) for part in parts])
+    return GroupLikelihoods(rows, len(data.rows), data.borrowed / total if data.borrowed > 0 else None)

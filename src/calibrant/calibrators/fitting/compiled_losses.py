@@ -1,7 +1,7 @@
 r"""Losses with derivatives in compiled passes: of rows of many classes, and of events.
 
 The formulas are those of :mod:`calibrant.calibrators.fitting.focal_rows`, which makes a table of every term;
-here they are summed up row by row. Of many classes nearly all have a small probability q: for these
+here they are summed up row by row. Nearly all of many classes have a small probability q: for these
 :math:`\log(1 - q)` and its power are series, without a branch. The few others are put right one by one.
 
 For an event with two outcomes the focal map has one number to map: the log-odds a >= 0 of the likelier

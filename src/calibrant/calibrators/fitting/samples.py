@@ -35,15 +35,15 @@ class Block:
     In binary problems there is one other class and one place.
     """
 
-    below: Float[Tensor, "*M n K"]  # logits of the others minus the second largest
-    second: Float[Tensor, "*M n 1"]  # second largest logit minus the largest, at most 0
-    wrong: Bool[Tensor, "*M n 1"]  # where the top class is not the label
-    truth: Int[Tensor, "*M n 1"]  # where it is not: the label's place; else 0
-    top: Int[Tensor, "*M n 1"]  # the top class
-    shares: Float[Tensor, "*M n"]  # of the total weight
+    below: Float[Tensor, "n K"]  # logits of the others minus the second largest
+    second: Float[Tensor, "n 1"]  # second largest logit minus the largest, at most 0
+    wrong: Bool[Tensor, "n 1"]  # where the top class is not the label
+    truth: Int[Tensor, "n 1"]  # where it is not: the label's place; else 0
+    top: Int[Tensor, "n 1"]  # the top class
+    shares: Float[Tensor, " n"]  # of the total weight
 
     def some(self, chosen: Tensor) -> Block:
-        """Some of its rows; of a block of several models some of these."""
+        """Some of its rows."""
         return Block(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
     def to(self, dtype: torch.dtype) -> Block:
