@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
-from calibrant._math.brownian import excursion_tail, range_tail
 from calibrant._math.checks import check_at_least, check_choice, check_probs
-from calibrant._math.cumulative import CumulativeDifferences
+from calibrant._math.cumulative import CumulativeDifferences, excursion_tail, range_tail
 from calibrant._math.shapes import Float
 from calibrant.metrics._events import checked_events
 

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant._math.binning import mass_boundaries
+from calibrant._math.binning import REACHED, mass_boundaries
 from calibrant._math.errors import InputError
 from calibrant._math.newton import Vector
 from calibrant._math.shapes import Float, Int
@@ -358,6 +358,7 @@ class TiedSamples:
     def width_errors(self, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
         """Calibration error over bins of equal width, of each row."""
         confidences = log_odds.sigmoid()
+        # Whatever the edge decides, in float32: this says where the exact error is looked at.
         bins = (confidences * NUM_BINS).ceil_().sub_(1).clamp_(0, NUM_BINS - 1).to(torch.int64)
         bins += NUM_BINS * torch.arange(len(bins))[:, None]
         residuals = torch.addcmul(self.outcomes, self.sizes, confidences.to(torch.float64), value=-1)
@@ -373,7 +374,7 @@ class TiedSamples:
         residuals = torch.addcmul(self.outcomes[order], sizes, confidences.to(torch.float64), value=-1)
         cumulative = residuals.cumsum(dim=1)
         targets = self.targets.expand(len(order), -1).contiguous()
-        last = torch.searchsorted(reached, targets * (1 - 1e-12)).clamp_(max=reached.shape[1] - 1)
+        last = torch.searchsorted(reached, targets * REACHED).clamp_(max=reached.shape[1] - 1)
         ends = cumulative.gather(1, last)
         if not self.is_weighted:  # a bin may end inside a group, whose residual is shared
             beyond = reached.gather(1, last) - targets
