@@ -508,10 +508,10 @@ def classwise_calibration_error(
         \left| \mathrm{freq}_k(S_{b,k}) - \mathrm{conf}_k(S_{b,k}) \right|
 
     :math:`S_{b,k}` are the samples whose probability of class ``k`` lies in bin ``b``. All ``C`` columns
-    count, also classes that no label names. With ``average="weighted"`` the frequency of class ``k`` among the
-    labels takes the place of :math:`1/C`: rare classes count little and absent ones not at all. For an event
-    ``(N,)`` or several labels per sample, it is the same as :func:`expected_calibration_error`, where the bins
-    are described.
+    count, also classes that no label names. With ``average="weighted"`` the frequency of class ``k`` among
+    the labels takes the place of :math:`1/C`: rare classes count little and absent ones not at all. For an
+    event ``(N,)`` or several labels per sample, it is the same as :func:`expected_calibration_error`, where
+    the bins are described.
 
     Args:
         probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
