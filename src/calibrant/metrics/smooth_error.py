@@ -217,11 +217,10 @@ def post_processing_gap(
         >>> post_processing_gap(torch.tensor([0.8, 0.8, 0.8, 0.8]), torch.tensor([0, 1, 0, 1])).item()
         0.09...
     """
-    from calibrant._math.likelihood_gap import likelihood_gap  # numba: imported where it is first needed
-    from calibrant._math.lipschitz_regression import post_processing_gap as squared_gap
+    from calibrant._math import processing_gap  # numba: imported where it is first needed
 
     check_choice("score", score, ("brier", "nll"))
-    gap = squared_gap if score == "brier" else likelihood_gap
+    gap = processing_gap.post_processing_gap if score == "brier" else processing_gap.likelihood_gap
     return over_events(
         lambda scores, outcomes, mass: gap(scores, outcomes, mass).value,
         probs,

@@ -103,7 +103,7 @@ def test_the_same_as_one_by_one(kind: str, borrowed: float, weighted: bool) -> N
 @pytest.mark.parametrize("borrowed", [0.0, 60.0])
 def test_large_tables_start_from_some_of_the_rows(borrowed: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also there the result is that of fits one by one, whose search starts in the same place."""
-    for module in ("fitting.temperatures", "cohorts.group_temperatures"):
+    for module in ("fitting.temperatures", "cohorts.by_group"):
         monkeypatch.setattr(f"calibrant.calibrators.{module}.LARGE", 200)
     monkeypatch.setattr("calibrant.calibrators.fitting.temperatures._THIN_ROWS", 40)
     scores, labels, groups = drawn("multiclass")
