@@ -271,7 +271,6 @@ def width_column_sums(
 
 
 def _histogram(index: Tensor, weights: Tensor | None, size: int) -> Tensor:
-    """Total weight at each index, over all axes."""
     return torch.bincount(index.reshape(-1), None if weights is None else weights.reshape(-1), minlength=size)
 
 

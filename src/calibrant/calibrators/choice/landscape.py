@@ -223,7 +223,6 @@ def _fitted(samples: Samples, objective: Objective) -> tuple[Place, tuple[str, .
 
 
 def _trouble(samples: Samples) -> tuple[str, ...]:
-    """Why the samples determine little."""
     if samples.is_constant:
         return (CONSTANT,)
     width = 2 if samples.is_event else samples.scores.shape[1]

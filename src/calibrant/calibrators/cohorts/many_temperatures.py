@@ -99,7 +99,6 @@ def fit_temperatures(
 def _check(
     logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Tensor, Int[Tensor, "M N"], Float[Tensor, "M N"]]:
-    """Scores, labels and shares of the weight, of every model."""
     scores = as_float_tensor(logits, name="logits")
     if scores.ndim not in {2, 3} or scores.shape[0] == 0:
         raise InputError(

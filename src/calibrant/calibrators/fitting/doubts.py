@@ -57,7 +57,6 @@ def degenerate_labels(labels: Int[Tensor, " N"], num_right: int) -> tuple[str, .
 
 
 def _is_mixed(samples: Samples) -> bool:
-    """Whether some are classified correctly and some are not."""
     return bool(samples.correct.any()) and not bool(samples.correct.all())
 
 
@@ -200,6 +199,5 @@ def _collapse(samples: Samples, solution: Solution) -> tuple[str, ...]:
 
 
 def _fullest_bin(samples: Samples, temperature: float, gamma: float) -> float:
-    """Largest share of the confidences judged in one of the bins of equal width."""
     bins = width_bin_index(judged_confidences(samples, temperature, gamma), NUM_BINS)
     return float(torch.bincount(bins, samples.shares, NUM_BINS).max())
