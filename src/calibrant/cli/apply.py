@@ -69,7 +69,7 @@ def apply(
 
     from calibrant.calibrators import Multicalibrator
     from calibrant.calibrators.cohorts.by_group import GroupCalibrator
-    from calibrant.calibrators.cohorts.files import load_either
+    from calibrant.calibrators.files import load_either
     from calibrant.evaluation.applying import apply as apply_to
     from calibrant.evaluation.applying import pooled
     from calibrant.predictions.checks import one_sample_allowed

@@ -265,8 +265,8 @@ def fit_overlapping(rows: Predictions, out: Path, *, force: bool) -> list[str]:
 
 def refuse_to_replace_another_file(out: Path) -> None:
     """Predictions may end in .safetensors too; only a calibrator may be replaced by a calibrator."""
-    from calibrant.calibrators.cohorts.files import load_either
     from calibrant.calibrators.file_format import DETECTION_KEY, holds
+    from calibrant.calibrators.files import load_either
 
     if not out.exists() or holds(out, DETECTION_KEY):
         return

@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._math.binning import BinSums, width_bin_index, width_column_sums
+from calibrant._math.binning import BinSums, SparseColumnSums, width_bin_index, width_column_sums
 from calibrant._math.errors import InputError
 from calibrant._math.scores import brier_scores, entropies, top_label
 from calibrant._math.shapes import Float, Int
-from calibrant._math.sparse_sums import SparseColumnSums
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs, with_complement
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.ranking import auroc_influence

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
 from calibrant._math.lipschitz import smooth_calibration_error
-from calibrant._math.lipschitz_regression import post_processing_gap
+from calibrant._math.processing_gap import post_processing_gap
 
 Vector: TypeAlias = NDArray[np.float64]
 

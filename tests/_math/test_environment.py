@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrant._math import processor as module
+from calibrant._math import environment as module
 
 FACTS = """processor\t: 0
 vendor_id\t: GenuineIntel
