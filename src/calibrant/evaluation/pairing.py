@@ -12,8 +12,8 @@ from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant.predictions import Predictions
-from calibrant.predictions.contents import Source
 from calibrant.predictions.formats.mark import Mark
+from calibrant.predictions.table import Source
 
 
 class Named(Protocol):

@@ -19,8 +19,7 @@ from calibrant._math.checks import check_at_least
 from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
-from calibrant.predictions.contents import Source
-from calibrant.predictions.table import Predictions
+from calibrant.predictions.table import Predictions, Source
 
 
 class ImageFiles:

@@ -19,10 +19,9 @@ from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
 from calibrant.predictions.bands import bands_of, named_bands
-from calibrant.predictions.contents import Source
 from calibrant.predictions.formats.columns import groups_together
 from calibrant.predictions.formats.mark import MARK, mark_in, notes_of_mark
-from calibrant.predictions.table import Predictions
+from calibrant.predictions.table import Predictions, Source
 
 COVARIATES = ("x", "y", "width", "height")
 """Centre and size of a box, as shares of the image's width and height."""

@@ -14,7 +14,6 @@ import numpy as np
 from calibrant._math.errors import InputError, ShortOfMemoryError
 from calibrant._math.files import said_of
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.contents import Source
 from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.contents import FileContents, lines_named
 from calibrant.predictions.formats.lm_eval import LmScore
@@ -30,7 +29,7 @@ from calibrant.predictions.formats.roster import (
 )
 from calibrant.predictions.labels import event_names
 from calibrant.predictions.scale import Scale, as_shares
-from calibrant.predictions.table import Predictions
+from calibrant.predictions.table import Predictions, Source
 from calibrant.predictions.top_k import predictions_of_top_k
 
 STREAM_ABOVE = 1 << 29  # bytes of scores

@@ -76,7 +76,7 @@ def predictions_to_frame(predictions: Predictions, *, library: Library | None = 
         >>> predictions_to_frame(p, library="pandas").columns.tolist()
         ['label', 'prob']
     """
-    table = columns_of(predictions._contents.arrays())  # pyright: ignore[reportPrivateUsage]
+    table = columns_of(predictions._arrays())  # pyright: ignore[reportPrivateUsage]
     scores = {name: table.scores[:, place].tolist() for place, name in enumerate(table.score_names)}
     return frame_of(table.others | scores, library)
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import shown
-from calibrant.predictions.contents import Source
 from calibrant.predictions.files import found_ending, sha256_of
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import layout_of
@@ -23,7 +22,7 @@ from calibrant.predictions.formats.json_file import fields_of_records, with_list
 from calibrant.predictions.formats.names import listing
 from calibrant.predictions.formats.roster import format_at
 from calibrant.predictions.labels import missing_rows
-from calibrant.predictions.table import Predictions
+from calibrant.predictions.table import Predictions, Source
 
 Record = Mapping[str, Any]
 

@@ -18,8 +18,6 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant._math.top_k import TopK
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.contents import Source
-from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats import parquet
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames
 from calibrant.predictions.formats.columns import Column, fields_of_columns
@@ -39,7 +37,8 @@ from calibrant.predictions.formats.parquet_files import (
 from calibrant.predictions.formats.top_k import holds_top_k, piece_of_top_k
 from calibrant.predictions.pieces import Piece, holds_one_hot, piece_of
 from calibrant.predictions.scale import holds_percentages
-from calibrant.predictions.table import Predictions
+from calibrant.predictions.stores import PIECE
+from calibrant.predictions.table import Predictions, Source
 from calibrant.predictions.two_classes import positive_number
 
 MOST_LABELS = 200

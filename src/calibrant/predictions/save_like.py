@@ -83,7 +83,7 @@ def write_in_form_of(
         text = None if mark is None else mark.text
         if write_like(source, ending, out, new_ending, table, columns, mark=text, raw=raw):
             return True
-    WRITERS[new_ending](predictions._contents.arrays(), out)  # pyright: ignore[reportPrivateUsage]
+    WRITERS[new_ending](predictions._arrays(), out)  # pyright: ignore[reportPrivateUsage]
     return False
 
 

@@ -12,9 +12,8 @@ from calibrant._math.arrays import ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK
 from calibrant.predictions.bands import bands_of
-from calibrant.predictions.contents import Source
-from calibrant.predictions.file_scores import PIECE
-from calibrant.predictions.table import Predictions
+from calibrant.predictions.stores import PIECE
+from calibrant.predictions.table import Predictions, Source
 
 
 def predictions_of_top_k(

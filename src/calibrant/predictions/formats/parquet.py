@@ -15,7 +15,6 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant._math.shapes import Float
-from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import (
     FAMILIES,
@@ -31,6 +30,7 @@ from calibrant.predictions.formats.known import space_of
 from calibrant.predictions.formats.npz import as_numpy
 from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
+from calibrant.predictions.stores import PIECE
 
 BUFFER = 1 << 16  # bytes of each column that are read ahead
 _TURNED = 32  # columns
