@@ -69,8 +69,7 @@ def load_predictions(
 
     Tables (``.csv`` and ``.tsv``, also packed as ``.csv.gz``: UTF-8, cells separated by commas, or by
     semicolons, tabs or bars if these give the header more cells, and then decimal commas are allowed;
-    ``.jsonl``, a record a line; ``.parquet`` and ``.feather``: need pyarrow) have one row per sample
-    and these columns:
+    ``.jsonl``, a record a line; ``.parquet`` and ``.feather``) have one row per sample and these columns:
 
     - ``logit_0, logit_1, …`` or ``prob_0, prob_1, …``, in any order, or named as ``prob_cat, prob_dog``;
       names become ``class_names``, and labels may then be names as well;

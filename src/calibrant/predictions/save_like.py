@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import atomic_write
 from calibrant.predictions.files import found_ending
-from calibrant.predictions.formats import csv_file, feather, json_file, lm_eval, parquet, parquet_files
+from calibrant.predictions.formats import csv_file, json_file, lm_eval, parquet, parquet_files
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import layout_of
 from calibrant.predictions.formats.known import space_of
@@ -314,8 +314,8 @@ def _write_parquet(
     columns: ColumnNames | None,
     mark: str | None,
 ) -> _Write:
-    table = (parquet_files if ending == ".parquet" else feather).whole_table(source)
-    write = (parquet if new_ending == ".parquet" else feather).write_table
+    table = (parquet_files.whole_table if ending == ".parquet" else parquet.whole_feather)(source)
+    write = parquet.write_table if new_ending == ".parquet" else parquet.write_feather_table
     _check_rows(table.num_rows, scores)
     if mark is not None:
         table = table.drop_columns([MARK] if MARK in table.column_names else [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -15,11 +15,20 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.checks import as_texts
-from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, OTHER, Header, without_start
+from calibrant.predictions.formats.aliases import (
+    BANDS_OF,
+    GROUP_OF,
+    OTHER,
+    ColumnNames,
+    Header,
+    canonical,
+    without_start,
+)
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.known import DECISIONS, SPACES
 from calibrant.predictions.formats.mark import MARK
 from calibrant.predictions.formats.names import Chosen, fields_of, listing, nothing_in, outcome_of
+from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.labels import (
     OPPOSITE_NAMES,
     is_fraction,
@@ -111,6 +120,12 @@ def layout_of(header: Header) -> Layout:
     return replace(layout, positive=header.positive, notes=notes, unused=unused)
 
 
+def layout_in(given: Sequence[str], columns: ColumnNames | None) -> tuple[Layout, dict[str, str]]:
+    """What the columns of these names hold, and what the table calls each that has a name of calibrant's."""
+    header = canonical(given, columns)
+    return layout_of(header), dict(zip(header.names, given, strict=True))
+
+
 def _may_decide(given: str, name: str) -> bool:
     return name == "prob" and given.lower() in DECISIONS
 
@@ -187,6 +202,26 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
     fields = fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
     return fields | {"notes": (*layout.notes, *fields["notes"])}
+
+
+def fields_of_cells(
+    layout: Layout,
+    given: Mapping[str, str],
+    numbers: Callable[[str], Any],
+    others: Callable[[str], Column],
+) -> dict[str, Any]:
+    """The same from cells that say numbers in any way; ``numbers`` and ``others`` give those of a column.
+
+    Raises:
+        InputError: If a cell of scores or weights holds no number; with its row.
+    """
+    scores = [given[name] for name in layout.scores]
+    numeric = [*scores, *(given[name] for name in layout.weights)]
+    found, notes = numbers_in({name: numbers(name) for name in numeric}, scores, layout.space)
+    beside = {name: others(given[name]) for name in layout.others}
+    beside |= {name: found[given[name]] for name in layout.weights}
+    fields = fields_of_columns(layout, np.column_stack([found[name] for name in scores]), beside)
+    return fields | {"notes": (*notes, *fields["notes"])}
 
 
 def refuse_decisions(scores: Any, name: str) -> None:

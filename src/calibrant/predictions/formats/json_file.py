@@ -17,20 +17,19 @@ import numpy as np
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import as_texts
 from calibrant.predictions.formats import lm_eval
-from calibrant.predictions.formats.aliases import ColumnNames, canonical
+from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.arrays import fields_of_arrays
 from calibrant.predictions.formats.columns import (
     FAMILIES,
     Column,
     columns_of,
-    fields_of_columns,
-    layout_of,
+    fields_of_cells,
+    layout_in,
 )
 from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
 from calibrant.predictions.formats.known import ARRAYS, LABELS, space_of
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.mark import MARK
-from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.formats.stated import names_stated, stated_fields, with_nested
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 from calibrant.predictions.labels import whole_number
@@ -154,20 +153,13 @@ def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) ->
     if form == "lists":
         cells = {name: [record.get(name) for record in records] for name in names}
         return fields_of_lists(cells, records, columns)
-    header = canonical(names, columns)
-    layout = layout_of(header)
-    given = dict(zip(header.names, names, strict=True))
-    numeric = [given[name] for name in (*layout.scores, *layout.weights)]
-    numbers, notes = numbers_in(
-        {name: [record.get(name) for record in records] for name in numeric},
-        [given[name] for name in layout.scores],
-        layout.space,
+    layout, given = layout_in(names, columns)
+    return fields_of_cells(
+        layout,
+        given,
+        lambda name: [record.get(name) for record in records],
+        lambda name: _cells(name, records),
     )
-    scores = np.column_stack([numbers[given[name]] for name in layout.scores])
-    others = {name: _cells(given[name], records) for name in layout.others}
-    weights: dict[str, Column] = {name: numbers[given[name]] for name in layout.weights}
-    fields = fields_of_columns(layout, scores, others | weights)
-    return fields | {"notes": (*notes, *fields["notes"])}
 
 
 def fields_of_lists(
