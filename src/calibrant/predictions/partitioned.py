@@ -17,12 +17,13 @@ from calibrant._math.checks import check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant._math.top_k import TopK
+from calibrant.predictions import checks
+from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats import parquet
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames
-from calibrant.predictions.formats.columns import Column, fields_of_columns
+from calibrant.predictions.formats.columns import Column, Layout, fields_of_columns
 from calibrant.predictions.formats.contents import damaged
-from calibrant.predictions.formats.parquet_columns import FileColumns, NeedsWholeError
 from calibrant.predictions.formats.parquet_files import (
     Keys,
     add_to_digest,
@@ -34,7 +35,7 @@ from calibrant.predictions.formats.parquet_files import (
     restored,
     rooted,
 )
-from calibrant.predictions.formats.top_k import holds_top_k, piece_of_top_k
+from calibrant.predictions.formats.top_k import columns_of_top_k, holds_top_k, piece_of_top_k
 from calibrant.predictions.pieces import Piece, holds_one_hot, piece_of
 from calibrant.predictions.scale import holds_percentages
 from calibrant.predictions.stores import PIECE
@@ -60,6 +61,16 @@ class Part:
     """Rows that the split marks as calibration."""
     keys: tuple[tuple[str, int | str], ...] = ()
     """What the names of the file's folders say."""
+
+
+class NeedsWholeError(InputError):
+    """A table can only be judged whole: sums of parts do not know what it holds."""
+
+    def __init__(self, place: str, what: str) -> None:
+        super().__init__(
+            f"{place}: with {what}, all samples must be in memory; `load_predictions` reads them."
+        )
+        self.what = what
 
 
 class PartitionedPredictions:
@@ -107,7 +118,7 @@ class PartitionedPredictions:
         files = files_of(root)
         digest = hashlib.sha256()
         parts: list[Part] = []
-        first: FileColumns | None = None
+        first: _FileColumns | None = None
         of_keys: frozenset[str] | None = None
         start = 0
         for name, keys in zip(files, keys_of(root, files), strict=True):
@@ -115,7 +126,7 @@ class PartitionedPredictions:
                 add_to_digest(digest, root, name, file)
                 if not file.metadata.num_rows:
                     continue
-                found = FileColumns.of(name, file, columns, keys)
+                found = _FileColumns.of(name, file, columns, keys)
                 of_keys = columns_of_keys(name, file, keys, of_keys)
                 found.refuse_bands(name, file)
                 if first is not None and (differing := sorted(first.read ^ found.read)):
@@ -303,6 +314,77 @@ class PartitionedPredictions:
         what = f"{self.num_classes} classes, {self.space}"
         what = "confidences" if self.kind == "top_label" else what
         return f"PartitionedPredictions({self.num_samples:,} samples, {what}, {len(self.parts)} parts)"
+
+
+@dataclass(frozen=True)
+class _FileColumns:
+    """Which columns of a file hold what, before any row is read."""
+
+    layout: Layout
+    given: dict[str, str]  # what the file calls them
+    lists: str | None  # the one whose cells are lists of scores, if there is one
+    width: int  # how many numbers a row has
+    dtype: np.dtype[Any]  # of the scores
+
+    @classmethod
+    def of(cls, name: str, file: Any, columns: ColumnNames | None, keys: Keys) -> _FileColumns:
+        """Those of an open file of that name.
+
+        Raises:
+            InputError: If it has none that are known, or not all that it must have.
+        """
+        schema = file.schema_arrow
+        try:
+            if holds_top_k(schema.names):
+                layout, given = columns_of_top_k([*schema.names, *keys], columns or ColumnNames())
+                listed = parquet.length_of_lists(file, layout.scores[0])
+                return cls(layout, given, None, max(2, 2 * listed), np.dtype(np.float64))
+            lists = parquet.lists_in(schema, columns)
+            layout, given = parquet.layout_in(file, columns, keys)
+            scores = [given[each] for each in layout.scores] if lists is None else [lists]
+            return cls(layout, given, lists, max(2, len(layout.scores)), parquet.dtype_of(scores, file))
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
+
+    @property
+    def read(self) -> set[str]:
+        """Those that are read, as the file calls them."""
+        return {self.given[each] for each in (*self.layout.scores, *self.layout.labels, *self.layout.singles)}
+
+    def refuse_bands(self, name: str, file: Any) -> None:
+        """Refuse bands of which a piece does not know where they begin, or how they are called.
+
+        Raises:
+            NeedsWholeError: If there are such bands.
+        """
+        for column in self.layout.singles:
+            if column.startswith(BANDS_OF):
+                stated, starts = named_bands(column.removeprefix(BANDS_OF))
+                if not starts:
+                    raise NeedsWholeError(name, f"bands of `{stated}` that do not say where they begin")
+                if not parquet.is_whole(file, self.given[column]):
+                    raise NeedsWholeError(name, f"bands of `{stated}`, which are no whole numbers")
+
+    def marked(self, name: str, file: Any, keys: Keys) -> list[int]:
+        """How many rows of each row group are marked to be fitted on.
+
+        Raises:
+            InputError: If the split says something else.
+        """
+        if "split" not in self.layout.singles:
+            return [0] * file.metadata.num_row_groups
+        split = self.given["split"]
+        try:
+            if split not in file.schema_arrow.names:
+                fits = int(checks.as_split(key_column(keys[split], 1), 1)[0]) == 0
+                groups = range(file.metadata.num_row_groups)
+                return [file.metadata.row_group(k).num_rows if fits else 0 for k in groups]
+            return [
+                int((checks.as_split(values, len(values)).numpy() == 0) @ counts)
+                for values, counts in parquet.values_of(file, split)
+            ]
+        except InputError as error:
+            raise InputError(f"{name}: {str(error).partition('; row')[0]}.") from error
 
 
 def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ...]]:

@@ -196,9 +196,10 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
         )
     elif several:
         arrays["kind"] = "multilabel"
-    taken = {*BINARY_NAMES, *(name for name in layout.singles if name.startswith((GROUP_OF, BANDS_OF)))}
-    if groups := _several_groups(layout, others):
-        arrays["groups"] = groups_together(groups)
+    several_groups = [name for name in layout.singles if name.startswith((GROUP_OF, BANDS_OF))]
+    if several_groups:
+        arrays["groups"] = groups_of({name: others[name] for name in several_groups})
+    taken = {*BINARY_NAMES, *several_groups}
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
     fields = fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
     return fields | {"notes": (*layout.notes, *fields["notes"])}
@@ -244,16 +245,16 @@ def _names_of(layout: Layout, others: Mapping[str, Column]) -> tuple[str, ...] |
     return layout.class_names
 
 
-def _several_groups(layout: Layout, others: Mapping[str, Column]) -> dict[str, Column]:
-    """The columns of groups where they are several, or bands of numbers, by their names in the file."""
-    groups: dict[str, Column] = {
-        name.removeprefix(GROUP_OF): others[name] for name in layout.singles if name.startswith(GROUP_OF)
+def groups_of(columns: Mapping[str, Column]) -> list[str]:
+    """The groups that columns make together: those of names, and bands of numbers."""
+    groups = {
+        name.removeprefix(GROUP_OF): values for name, values in columns.items() if name.startswith(GROUP_OF)
     }
-    for column in layout.singles:
+    for column, values in columns.items():
         if column.startswith(BANDS_OF):
             name, starts = named_bands(column.removeprefix(BANDS_OF))
-            groups[name] = bands_of(others[column], name=name, starts=starts)
-    return groups
+            groups[name] = bands_of(values, name=name, starts=starts)
+    return groups_together(groups)
 
 
 def groups_together(columns: Mapping[str, Column]) -> list[str]:
