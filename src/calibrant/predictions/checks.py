@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias, get_args
@@ -205,6 +205,12 @@ def _as_array(values: Any) -> Any:
 def shown(text: str) -> str:
     """A text as it stands in a message: quoted, in one line, not too long."""
     return repr(text if len(text) <= 60 else text[:60] + "…")
+
+
+def listing(names: Iterable[str], *, most: int = 12) -> str:
+    """Names as they are shown in a message."""
+    known = [f"`{name[:60]}`" if name else "(no name)" for name in names]
+    return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
 
 
 def _name(item: Any, what: str, row: int) -> str:

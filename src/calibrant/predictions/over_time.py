@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import shown
+from calibrant.predictions.checks import listing, shown
 from calibrant.predictions.files import found_ending, sha256_of
 from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import layout_of
 from calibrant.predictions.formats.contents import lines_named
 from calibrant.predictions.formats.json_file import fields_of_records, with_lists_spread
-from calibrant.predictions.formats.names import listing
 from calibrant.predictions.formats.roster import format_at
 from calibrant.predictions.labels import missing_rows
 from calibrant.predictions.table import Predictions, Source

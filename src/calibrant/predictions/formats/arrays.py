@@ -18,10 +18,9 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant._math.shapes import Float
-from calibrant.predictions.formats.aliases import Header, canonical, said_of_names
+from calibrant.predictions.formats.aliases import ARRAYS, Header, canonical, said_of_names
 from calibrant.predictions.formats.columns import fields_of_columns, layout_of, refuse_decisions
 from calibrant.predictions.formats.contents import UNSAFE, Arrays, FileContents, damaged, disk_errors
-from calibrant.predictions.formats.known import ARRAYS
 from calibrant.predictions.formats.mark import MARK
 from calibrant.predictions.formats.names import PARTS, choose, fields_of
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k

@@ -14,20 +14,21 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.predictions.bands import bands_of, named_bands
-from calibrant.predictions.checks import as_texts
+from calibrant.predictions.checks import as_texts, listing
 from calibrant.predictions.formats.aliases import (
     BANDS_OF,
+    DECISIONS,
     GROUP_OF,
     OTHER,
+    SPACES,
     ColumnNames,
     Header,
     canonical,
     without_start,
 )
 from calibrant.predictions.formats.contents import Arrays
-from calibrant.predictions.formats.known import DECISIONS, SPACES
 from calibrant.predictions.formats.mark import MARK
-from calibrant.predictions.formats.names import Chosen, fields_of, listing, nothing_in, outcome_of
+from calibrant.predictions.formats.names import Chosen, fields_of, nothing_in, outcome_of
 from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.labels import (
     OPPOSITE_NAMES,

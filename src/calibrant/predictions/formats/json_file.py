@@ -17,7 +17,7 @@ import numpy as np
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import as_texts
 from calibrant.predictions.formats import lm_eval
-from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.aliases import ARRAYS, LABELS, ColumnNames, space_of
 from calibrant.predictions.formats.arrays import fields_of_arrays
 from calibrant.predictions.formats.columns import (
     FAMILIES,
@@ -27,7 +27,6 @@ from calibrant.predictions.formats.columns import (
     layout_in,
 )
 from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
-from calibrant.predictions.formats.known import ARRAYS, LABELS, space_of
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.mark import MARK
 from calibrant.predictions.formats.stated import names_stated, stated_fields, with_nested
@@ -50,7 +49,12 @@ def write(arrays: Arrays, path: Path, *, whole: bool) -> None:
     table = columns_of(arrays)
     columns = table.others | {name: table.scores[:, k].tolist() for k, name in enumerate(table.score_names)}
     rows = zip(*columns.values(), strict=True)
-    texts = [json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows]
+    write_records((dict(zip(columns, row, strict=True)) for row in rows), path, whole=whole)
+
+
+def write_records(records: Iterable[Record], path: Path, *, whole: bool) -> None:
+    """Write what can be read back by :func:`contents`."""
+    texts = [json.dumps(record, ensure_ascii=False) for record in records]
     text = "[" + ",\n".join(texts) + "]\n" if whole else "".join(f"{line}\n" for line in texts)
     path.write_text(text, encoding="utf-8")
 

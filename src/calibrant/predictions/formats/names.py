@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from calibrant._math.arrays import as_label_tensor
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import KINDS, as_texts
-from calibrant.predictions.formats.known import LABELS
+from calibrant.predictions.checks import KINDS, as_texts, listing
+from calibrant.predictions.formats.aliases import LABELS
 from calibrant.predictions.formats.mark import MARK, notes_of_mark
 from calibrant.predictions.labels import refuse_missing
 
@@ -105,12 +105,6 @@ def known_kind(value: Any) -> str:
         got = type(value).__name__ if texts is None else " ".join(texts)
         raise InputError(f"`kind` must be one of {', '.join(KINDS)}; got {got}.")
     return texts[0]
-
-
-def listing(names: Iterable[str], *, most: int = 12) -> str:
-    """Names as they are shown in a message."""
-    known = [f"`{name[:60]}`" if name else "(no name)" for name in names]
-    return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
 
 
 def _forms(base: str, found: Collection[str]) -> list[str]:

@@ -17,7 +17,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant._math.shapes import Float
 from calibrant.predictions.formats import columns as of_columns
-from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.aliases import ColumnNames, space_of
 from calibrant.predictions.formats.arrays import as_numpy
 from calibrant.predictions.formats.columns import (
     FAMILIES,
@@ -29,7 +29,6 @@ from calibrant.predictions.formats.columns import (
 )
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged
 from calibrant.predictions.formats.json_file import fields_of_lists
-from calibrant.predictions.formats.known import space_of
 from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 from calibrant.predictions.stores import PIECE

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 from calibrant._math.errors import InputError
 from calibrant.predictions.bands import named_bands
+from calibrant.predictions.checks import listing
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames
 from calibrant.predictions.formats.columns import groups_of
-from calibrant.predictions.formats.names import listing
 
 Records: TypeAlias = Sequence[Mapping[str, Any]]
 

@@ -11,12 +11,10 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK, top_k_of
 from calibrant.predictions.bands import named_bands
-from calibrant.predictions.checks import as_texts
-from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames
+from calibrant.predictions.checks import as_texts, listing
+from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, LABELS, WEIGHTS, ColumnNames
 from calibrant.predictions.formats.columns import Layout, groups_of
-from calibrant.predictions.formats.known import LABELS, WEIGHTS
 from calibrant.predictions.formats.mark import MARK, notes_of_mark
-from calibrant.predictions.formats.names import listing
 from calibrant.predictions.labels import as_labels
 
 LOGITS = ("top_k_logits", "top_logits")
