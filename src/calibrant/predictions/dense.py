@@ -108,7 +108,6 @@ class ImagesOfArchive:
 
 
 def _start(path: Path, member: zipfile.ZipInfo) -> int | None:
-    """Where a member that is not packed begins."""
     if member.compress_type != zipfile.ZIP_STORED:
         return None
     with path.open("rb") as file:
@@ -436,7 +435,6 @@ def _dense_of_folder(path: Path) -> _Found:
 
 
 def _whole(labels: NDArray[Any], name: str) -> NDArray[np.int64]:
-    """Labels as integers, also from floats."""
     if labels.dtype.kind not in "biuf":
         raise InputError(f"`labels` must be integers; image {name!r} holds {labels.dtype}.")
     if labels.dtype.kind == "f":

@@ -249,7 +249,6 @@ def _refuse_corners(entries: Sequence[Mapping[str, Any]], images: Mapping[Any, A
 
 
 def _sizes(entries: Sequence[Mapping[str, Any]], images: Mapping[Any, Any]) -> NDArray[np.float64]:
-    """Width and height of the image of each box ``(N, 2)``."""
     of_images = [images[each["image_id"]] for each in entries]
     sizes = np.array([[each["width"], each["height"]] for each in of_images], float).reshape(-1, 2)
     if not (sizes > 0).all():

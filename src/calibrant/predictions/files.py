@@ -269,14 +269,12 @@ def found_ending(path: Path, stated: str | None) -> str:
 
 
 def _agreed(path: Path, ending: str, stated: str | None) -> str:
-    """The ending of many files, which may be stated."""
     if stated is not None and f".{stated.lower().removeprefix('.')}" != ending:
         raise InputError(f"{path} holds {ending} files; leave out `format` (--format), got {stated!r}.")
     return ending
 
 
 def _stated(text: str) -> str:
-    """Ending of a named format."""
     ending = f".{text.lower().removeprefix('.')}"
     if ending not in FORMATS or ending == ".npy":
         known = ", ".join(each[1:] for each in FORMATS if each != ".npy")
@@ -296,7 +294,6 @@ def _reader(
 
 
 def _agreed_kind(stated: Any, asked: Kind | None) -> Any:
-    """The kind that a file states, or that was asked for."""
     if asked is None:
         return stated
     if stated not in {None, known_kind(asked)}:

@@ -195,7 +195,6 @@ def is_fraction(text: str) -> bool:
 
 
 def _in_the_form_of(word: str, model: str | None) -> str:
-    """The word, capitalised as the other one is."""
     return word.title() if model and model.istitle() else word.upper() if model and model.isupper() else word
 
 

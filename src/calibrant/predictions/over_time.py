@@ -90,7 +90,6 @@ def load_timed(
 
 
 def _times(records: Sequence[Record], name: str) -> NDArray[Any]:
-    """Numbers if all are, else dates."""
     if not records:
         raise InputError("it holds no rows.")
     if name not in records[0]:

@@ -388,7 +388,6 @@ class _FileColumns:
 
 
 def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ...]]:
-    """Neighbouring row groups that make parts."""
     groups: list[int] = []
     rows = 0
     for number, count in enumerate(counts):

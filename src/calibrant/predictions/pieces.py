@@ -130,7 +130,6 @@ def holds_one_hot(fields: Mapping[str, Any]) -> bool:
 def _classes(
     fields: Mapping[str, Any],
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], tuple[str, ...] | None, tuple[str, ...]]:
-    """Scores of classes that exclude each other, or of one event."""
     space = "logits" if "logits" in fields else "probs"
     values = torch.from_numpy(np.ascontiguousarray(fields[space]))
     event = values.ndim == 1
@@ -152,7 +151,6 @@ def _classes(
 def _confidences(
     fields: Mapping[str, Any],
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
-    """How sure of each answer, and whether it was right."""
     if fields.get("correct") is None:
         raise InputError("whether predictions are correct cannot be told without `correct`.")
     values = torch.from_numpy(np.ascontiguousarray(fields["confidence"]))

@@ -238,7 +238,6 @@ def _add_samples(source: Path, ending: str, out: Path, new_ending: str) -> None:
 
 
 def _escape_formulas(rows: list[list[str]]) -> None:
-    """Put a ``'`` before what a spreadsheet would run, and warn."""
     found = 0
     for row in rows:
         for place, text in enumerate(row):

@@ -178,7 +178,6 @@ class FileScores:
 
     @property
     def _step(self) -> int:
-        """How many rows are read at a time."""
         return max(1, PIECE // self.shape[1])
 
 

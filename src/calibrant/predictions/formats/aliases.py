@@ -272,7 +272,6 @@ def _recognised(names: Sequence[str]) -> Iterator[_Column]:
 
 
 def _outcome(lower: Mapping[str, str]) -> Iterator[_Column]:
-    """Confidences with whether they were right, or with what was true and what was predicted."""
     stated = [lower[each] for each in ("confidence", *CONFIDENCES) if each in lower]
     if len(stated) != 1:
         return
@@ -319,7 +318,6 @@ def _only(found: Sequence[str], name: str, what: str, option: str) -> Iterator[_
 
 
 def _members(names: Sequence[str]) -> Iterator[_Column]:
-    """Columns that begin alike, one for each class, or one for the positive class alone."""
     for family, prefixes in FAMILIES.items():
         for prefix in (f"{family}_", *prefixes):
             members = [name for name in names if name.lower().startswith(prefix) and len(name) > len(prefix)]

@@ -78,12 +78,10 @@ def known_arrays(found: Sequence[str]) -> tuple[dict[str, str], Header | None]:
 
 
 def _only_columns(given: dict[str, str]) -> bool:
-    """Whether scores have an array for each class: ``prob_0, prob_1``."""
     return given.keys().isdisjoint(_SPACES) and any(name.startswith(("prob_", "logit_")) for name in given)
 
 
 def _fields_of_columns(found: Sequence[str], read: Callable[[str], Any], header: Header) -> dict[str, Any]:
-    """Arrays as the columns of a table."""
     layout = layout_of(header)
     given = dict(zip(header.names, found, strict=True))
     arrays = {name: _column(read(given[name]), given[name]) for name in (*layout.scores, *layout.others)}
@@ -185,7 +183,6 @@ def write_safetensors(arrays: Arrays, path: Path) -> None:
 
 
 def _from_json(name: str, text: str) -> list[Any]:
-    """A list of texts that was written as JSON."""
     try:
         listed = json.loads(text)
     except ValueError:

@@ -236,7 +236,6 @@ def refuse_decisions(scores: Any, name: str) -> None:
 
 
 def _names_of(layout: Layout, others: Mapping[str, Column]) -> tuple[str, ...] | None:
-    """The names of the classes, as the labels have them."""
     if len(layout.labels) == 1:
         labels = others[layout.labels[0]]
         held = {*map(str, np.unique(labels).tolist() if isinstance(labels, np.ndarray) else labels)}
@@ -310,7 +309,6 @@ def columns_of(arrays: Arrays) -> Columns:
 
 
 def _named(name: str, header: Sequence[str]) -> tuple[str, ...]:
-    """The column of this name, or of its plural, as arrays have it."""
     if name in {"split", MARK}:
         return (name,) if name in header else ()
     found = tuple(form for form in (name, f"{name}s") if form in header)
@@ -326,7 +324,6 @@ def _members(family: str, header: Iterable[str]) -> list[str]:
 
 
 def _classes(family: str, header: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """The classes in order, and their names unless they are numbered from zero."""
     suffixes = _members(family, header)
     if len(suffixes) == 1:
         raise InputError(

@@ -79,7 +79,6 @@ def _plain_numbers(
 
 
 def _texts(path: Path, columns: Sequence[int]) -> tuple[dict[int, list[str]], list[int]]:
-    """Columns as they stand, and the lines of the rows."""
     found: dict[int, list[str]] = {place: [] for place in columns}
     lines: list[int] = []
     for line, cells in _rows(path):
@@ -182,7 +181,6 @@ def beginning(file: TextIO) -> tuple[list[str], str]:
 
 @contextmanager
 def _readable() -> Generator[None]:
-    """Reword errors of text that cannot be read."""
     try:
         yield
     except UnicodeDecodeError as error:

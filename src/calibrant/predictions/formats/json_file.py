@@ -129,7 +129,6 @@ def _record(value: Any, what: str) -> Record:
 
 
 def _of_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays by name, as in an archive."""
     return fields_of_arrays(list(arrays), lambda name: _array(name, arrays[name]))
 
 
@@ -272,7 +271,6 @@ def _refuse_numbers_for_names(labels: Any, classes: Sequence[str], truth: str, n
 
 
 def _array(name: str, values: Any) -> Any:
-    """Numbers as an array, texts as they are."""
     if name in {"class_names", "groups", "clusters", "kind", MARK}:
         return [str(each) for each in values] if isinstance(values, list) else values
     if isinstance(values, list) and values and all(isinstance(each, str) for each in values):
@@ -287,7 +285,6 @@ def _array(name: str, values: Any) -> Any:
 
 
 def _cells(name: str, records: Sequence[Record]) -> Column:
-    """Whole numbers as an array, everything else as texts."""
     values = [record.get(name) for record in records]
     if all(isinstance(each, int) for each in values):  # bool is one
         return np.asarray([int(each) for each in values if each is not None])

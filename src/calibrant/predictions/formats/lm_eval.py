@@ -158,7 +158,6 @@ def _labels(samples: Sequence[Sample], logits: Sequence[Any], score: LmScore) ->
 def _by_targets(
     samples: Sequence[Sample], logits: Sequence[Any]
 ) -> tuple[list[int | None], list[int | None]]:
-    """The answers that the targets name as numbers, and as texts."""
     by_number = [_number(each.get("target"), len(row)) for each, row in zip(samples, logits, strict=True)]
     by_text = [_place(str(each.get("target")).strip(), _answers(each)) for each in samples]
     return by_number, by_text
@@ -194,7 +193,6 @@ def _of_answers(samples: Sequence[Sample], notes: tuple[str, ...]) -> dict[str, 
 
 
 def _left_out(samples: Sequence[Sample], metric: str) -> Iterator[str]:
-    """How many answers are not judged, by why."""
     judged = [spoken_confidence(_text(each)) for each in samples if _is_mark(each.get(metric))]
     silent = judged.count(None)
     unread = [each.words for each in judged if each is not None and each.share is None]
@@ -213,7 +211,6 @@ def _left_out(samples: Sequence[Sample], metric: str) -> Iterator[str]:
 
 
 def _metric(samples: Sequence[Sample]) -> str:
-    """What says of an answer whether it is right."""
     metric = next((name for name in MARKS_OF_ANSWERS if _is_mark(samples[0].get(name))), None)
     if metric is None:
         named = ", ".join(f"`{name}`" for name in MARKS_OF_ANSWERS)

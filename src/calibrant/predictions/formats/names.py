@@ -112,7 +112,6 @@ def _forms(base: str, found: Collection[str]) -> list[str]:
 
 
 def _suffixes(space: str, found: Collection[str]) -> tuple[str, ...]:
-    """One plain array, or a validation and a test part."""
     forms = _forms(space, found)
     if forms == [space]:
         return ("",)
@@ -155,7 +154,6 @@ def nothing_in(found: Collection[str], accepted: str) -> str:
 
 
 def _joined(parts: list[tuple[str, Any]]) -> Any:
-    """Validation and test part in one array."""
     (first_name, first), (second_name, second) = parts
     if isinstance(first, list | tuple) or isinstance(second, list | tuple):
         return [*first, *second]
@@ -183,7 +181,6 @@ def _split_of_parts(arrays: Mapping[str, Any], chosen: Chosen) -> list[int]:
 
 
 def _agreement(true: Any, predicted: Any) -> Tensor:
-    """Where two arrays of labels, numbers or names, agree."""
     first: Any
     second: Any
     if as_texts(true) is not None or as_texts(predicted) is not None:
@@ -210,7 +207,6 @@ def _as_written(labels: Any) -> list[str]:
 
 
 def _unused_note(chosen: Chosen, *, labelled: bool) -> tuple[str, ...]:
-    """What is not used; where the truth is missed, also which of it may be the truth by another name."""
     if not chosen.unused:
         return ()
     remedy = ""

@@ -113,7 +113,6 @@ def _whole(cell: Any) -> bool:
 def _refuse_some_signs(
     signs: Mapping[str, set[int]], scores: Sequence[str], num_rows: int, space: str
 ) -> None:
-    """Percent signs stand in every cell or in none, and not in logits."""
     name, row = min(((name, min(rows)) for name, rows in signs.items()), key=lambda each: each[1])
     if space == "logits":
         raise InputError(f"logits are no percentages; row {row} of `{name}` has a % sign.")

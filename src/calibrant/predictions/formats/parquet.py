@@ -203,7 +203,6 @@ class ParquetRows:
         return torch.from_numpy(np.concatenate(parts))
 
     def _from(self, group: int) -> Iterator[Any]:
-        """Batches from the beginning of a row group on."""
         size = max(1, PIECE // len(self._names))
         groups = list(range(group, len(self._ends)))
         with opened(self._path, BUFFER) as file, _reading():
@@ -271,7 +270,6 @@ def footer_of(file: Any) -> bytes:
 
 
 def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[str, Column]:
-    """All columns in use but those of scores."""
     names = {name: given[name] for name in (*layout.others, *layout.weights)}
     with _reading():
         found = {name: column_of(_column(each, file)) for name, each in names.items()}
@@ -279,7 +277,6 @@ def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[
 
 
 def _float_dtype(name: str, schema: Any) -> np.dtype[Any]:
-    """The float dtype that holds a column of numbers."""
     given = schema.field(name).type
     if _is_list(given):
         given = given.value_type
@@ -291,7 +288,6 @@ def _float_dtype(name: str, schema: Any) -> np.dtype[Any]:
 
 
 def _numbers(name: str, file: Any) -> np.ndarray[Any, np.dtype[Any]]:
-    """A column of numbers without gaps."""
     column = _column(name, file)
     with _reading():
         if column.null_count > 0:
@@ -323,7 +319,6 @@ def _types() -> Any:
 
 
 def _is_text(name: str, schema: Any) -> bool:
-    """Whether a column holds texts, which may be numbers."""
     given = schema.field(name).type
     return _types().is_string(given) or _types().is_large_string(given) or _types().is_string_view(given)
 

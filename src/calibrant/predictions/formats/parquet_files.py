@@ -168,7 +168,6 @@ def columns_of_keys(name: str, file: Any, keys: Keys, before: frozenset[str] | N
 
 
 def _is_said(value: object, key: int | str) -> bool:
-    """True if a cell equals a key's value."""
     if str(value).casefold() == str(key).casefold():
         return True
     try:

@@ -107,7 +107,6 @@ def _at(record: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 
 
 def _names(record: Mapping[str, Any], before: str = "") -> Iterator[str]:
-    """All fields that hold a text or a number."""
     for name, value in record.items():
         if isinstance(value, Mapping):
             yield from _names(value, f"{before}{name}.")

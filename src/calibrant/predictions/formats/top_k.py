@@ -264,7 +264,6 @@ def _numbered(indices: Any, labels: Any) -> tuple[Any, torch.Tensor | None]:
 
 
 def _matrix(values: Any, name: str) -> Any:
-    """Lists of equal length as an array."""
     if isinstance(values, torch.Tensor):
         return values
     try:
@@ -283,14 +282,12 @@ def _floats(values: Any, name: str) -> Any:
 
 
 def _uneven(rows: Sequence[Any]) -> str:
-    """Index of the first row of another length."""
     lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 0 for row in rows]
     row = next((k for k, length in enumerate(lengths) if length != lengths[0]), None)
     return "" if row is None else f"; row 0 holds {lengths[0]}, row {row} {lengths[row]}"
 
 
 def _size(given: Any) -> int | None:
-    """Number of classes, the same in every row."""
     if given is None:
         return None
     numbers = np.unique(np.asarray(given))
