@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -41,10 +41,10 @@ class Scores:
 class Companions:
     """What is given with scores and checked against them."""
 
-    correct: ArrayLike | None
+    correct: ArrayLike | None = None
     labels: ArrayLike | None
     class_names: ArrayLike | None
-    weights: ArrayLike | None
+    weights: ArrayLike | None = None
     kind: Kind | None
 
     def names(self) -> tuple[str, ...] | None:
@@ -93,26 +93,9 @@ def confidences(given: ArrayLike, beside: Companions) -> Scores:
     )
 
 
-def words_note(names: Sequence[str]) -> str:
-    """Which of two words is class 1."""
-    return f"Labels are words: {names[1]} counts as class 1, {names[0]} as class 0."
-
-
 def scores_in_memory(space: ClassSpace, given: ArrayLike, beside: Companions) -> Scores:
     """Logits or probabilities; the shapes say the kind."""
-    values = checks.as_scores(given, name=space)
-    names = beside.names()
-    labels, binary = beside.labels, values.ndim == 1
-    words: tuple[str, ...] = ()
-    if binary and names is None and labels is not None:
-        names = labels_of.yes_and_no(labels)
-        if names is not None:
-            words = (words_note(names),)
-    targets = None if labels is None else labels_of.as_labels(labels, names, binary=binary)
-    if beside.kind != "multilabel" and targets is not None and are_one_hot(space, values, targets):
-        targets, words = targets.argmax(dim=1), (ONE_HOT,)
-    checked, repairs = check_scores(space, values, targets, beside.checked_weights(len(values)), beside.kind)
-    names = None if names is None else checks.check_class_names(names, checked.num_classes)
+    checked, names, words, repairs = classes_of(space, checks.as_scores(given, name=space), beside)
     return Scores(
         kind=checked.task,
         space=space,
@@ -122,6 +105,24 @@ def scores_in_memory(space: ClassSpace, given: ArrayLike, beside: Companions) ->
         class_names=names,
         notes=(*words, *repairs, *oddities(checked.task, space, checked.scores, checked.labels, names)),
     )
+
+
+def classes_of(
+    space: ClassSpace, values: Tensor, beside: Companions
+) -> tuple[Checked, tuple[str, ...] | None, tuple[str, ...], tuple[str, ...]]:
+    """Scores with labels, the names of the classes, how labels were read, and what was repaired."""
+    names, labels, binary = beside.names(), beside.labels, values.ndim == 1
+    words: tuple[str, ...] = ()
+    if binary and names is None and labels is not None:
+        names = labels_of.yes_and_no(labels)
+        if names is not None:
+            words = (f"Labels are words: {names[1]} counts as class 1, {names[0]} as class 0.",)
+    targets = None if labels is None else labels_of.as_labels(labels, names, binary=binary)
+    if beside.kind != "multilabel" and targets is not None and are_one_hot(space, values, targets):
+        targets, words = targets.argmax(dim=1), (ONE_HOT,)
+    checked, repairs = check_scores(space, values, targets, beside.checked_weights(len(values)), beside.kind)
+    names = None if names is None else checks.check_class_names(names, checked.num_classes)
+    return checked, names, words, repairs
 
 
 def scores_on_file(space: ClassSpace, file: ScoreFile, beside: Companions) -> Scores:
