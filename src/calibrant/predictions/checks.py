@@ -120,13 +120,19 @@ def as_split(values: ArrayLike, num_samples: int) -> Tensor:
             row = codes.index(-1)
             raise InputError(f"{rule}; row {row} holds {shown(texts[row])}.")
         values = codes
-    tensor = as_label_tensor(values, name="split").cpu()
-    if tensor.shape != (num_samples,):
-        raise InputError(
-            f"`split` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
-        )
+    tensor = one_number_each(values, num_samples, name="split")
     refuse_beyond_one(tensor, rule)
     return tensor.to(torch.uint8)
+
+
+def one_number_each(values: ArrayLike, num_samples: int, *, name: str) -> Tensor:
+    """Whole numbers, one per sample, as int64."""
+    tensor = as_label_tensor(values, name=name).cpu()
+    if tensor.shape != (num_samples,):
+        raise InputError(
+            f"`{name}` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
+        )
+    return tensor
 
 
 def as_names(values: ArrayLike, *, name: str) -> tuple[str, ...]:
@@ -147,17 +153,14 @@ def check_class_names(names: tuple[str, ...], num_classes: int) -> tuple[str, ..
     return None if names == tuple(str(index) for index in range(num_classes)) else names
 
 
-def as_groups(values: ArrayLike, num_samples: int, *, name: str = "groups") -> tuple[str, ...]:
-    """One name per sample, of its group or cluster."""
+def as_groups(values: ArrayLike | None, num_samples: int, *, name: str = "groups") -> tuple[str, ...] | None:
+    """One name per sample, of its group or cluster, if any."""
+    if values is None:
+        return None
     groups = as_names(values, name=name)
     if len(groups) != num_samples:
         raise InputError(f"`{name}` must hold {num_samples} names, one per sample; got {len(groups)}.")
     return groups
-
-
-def as_clusters(values: ArrayLike | None, num_samples: int) -> tuple[str, ...] | None:
-    """One name of a cluster per sample, if any."""
-    return None if values is None else as_groups(values, num_samples, name="clusters")
 
 
 def as_rows(index: slice | ArrayLike, num_samples: int) -> slice | Tensor:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import listing, shown
 from calibrant.predictions.files import found_ending, sha256_of
-from calibrant.predictions.formats.aliases import ColumnNames, canonical
-from calibrant.predictions.formats.columns import layout_of
+from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.columns import layout_in
 from calibrant.predictions.formats.contents import lines_named
 from calibrant.predictions.formats.json_file import fields_of_records, with_lists_spread
 from calibrant.predictions.formats.roster import format_at
@@ -138,9 +138,7 @@ def _filled(
     If none is known, the columns of labels are left out.
     """
     names = [name for name in records[0] if name != time]
-    header = canonical(names, columns)
-    layout = layout_of(header)
-    given = dict(zip(header.names, names, strict=True))
+    layout, given = layout_in(names, columns)
     wanted = layout.labels or tuple(name for name in ("correct", "true_label") if name in layout.singles)
     told = [given[name] for name in wanted]
     labelled = np.full(len(records), bool(told))

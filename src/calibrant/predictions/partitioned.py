@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -29,11 +29,11 @@ from calibrant.predictions.formats.parquet_files import (
     add_to_digest,
     columns_of_keys,
     files_of,
-    key_column,
     keys_of,
     opened,
     restored,
     rooted,
+    with_keys,
 )
 from calibrant.predictions.formats.top_k import columns_of_top_k, holds_top_k, piece_of_top_k
 from calibrant.predictions.pieces import Piece, holds_one_hot, piece_of
@@ -244,7 +244,7 @@ class PartitionedPredictions:
             try:
                 for batch in file.iter_batches(size, row_groups=list(part.row_groups), columns=names):
                     try:
-                        piece = self._piece(batch, at, dict(part.keys))
+                        piece = self._piece(with_keys(batch, dict(part.keys)), at)
                     except NeedsWholeError:
                         raise
                     except InputError as error:
@@ -257,16 +257,8 @@ class PartitionedPredictions:
                     raise
                 raise InputError(f"{part.file}: {damaged('a .parquet file', error)}") from error
 
-    def _piece(self, batch: Any, first_row: int, keys: Keys) -> Piece:
-        def column(name: str) -> Column:
-            if name in batch.schema.names:
-                return parquet.column_of(batch.column(name))
-            return key_column(keys[name], batch.num_rows)
-
-        if holds_top_k(self._given):
-            fields = self._fields_of_top_k(batch, column)
-        else:
-            fields = self._fields_of_columns(batch, column)
+    def _piece(self, batch: Any, first_row: int) -> Piece:
+        fields = (self._fields_of_top_k if holds_top_k(self._given) else self._fields_of_columns)(batch)
         if not first_row and holds_percentages(fields):
             raise NeedsWholeError(self.address, "percentages")
         if not first_row and holds_one_hot(fields):
@@ -276,27 +268,25 @@ class PartitionedPredictions:
             piece = replace(piece, clusters=piece.groups)
         return piece.turned() if self._turned else piece
 
-    def _fields_of_top_k(self, batch: Any, column: Callable[[str], Column]) -> dict[str, Any]:
-        def read(name: str) -> Any:
-            there = name in batch.schema.names
-            return parquet.cells_of(batch.column(name)) if there else column(name)
-
-        fields = piece_of_top_k([*self._given.values()], read, self._stated)
+    def _fields_of_top_k(self, batch: Any) -> dict[str, Any]:
+        names = [*self._given.values()]
+        fields = piece_of_top_k(names, lambda name: parquet.cells_of(batch.column(name)), self._stated)
         fields["notes"] = (*self._layout.notes, *fields["notes"])
         if "weights" in fields:
             fields["weights"] = _weights(fields["weights"], "weights")
         return fields
 
-    def _fields_of_columns(self, batch: Any, column: Callable[[str], Column]) -> dict[str, Any]:
-        scores = [self._given[each] for each in self._layout.scores]
+    def _fields_of_columns(self, batch: Any) -> dict[str, Any]:
+        layout, scores = self._layout, [self._given[each] for each in self._layout.scores]
         table = (
             parquet.rows_of(batch, scores, self._dtype)
             if self._lists is None
             else parquet.lists_of(batch, self._lists, len(scores), self._dtype)
         )
-        others = {each: column(self._given[each]) for each in self._layout.others}
-        others |= {each: _weights(column(self._given[each]), each) for each in self._layout.weights}
-        return fields_of_columns(self._layout, table, others)
+        used = (*layout.others, *layout.weights)
+        others = {each: parquet.column_of(batch.column(self._given[each])) for each in used}
+        others |= {each: _weights(others[each], each) for each in layout.weights}
+        return fields_of_columns(layout, table, others)
 
     def _refuse_other_kinds(self) -> None:
         layout = self._layout
@@ -376,7 +366,7 @@ class _FileColumns:
         split = self.given["split"]
         try:
             if split not in file.schema_arrow.names:
-                fits = int(checks.as_split(key_column(keys[split], 1), 1)[0]) == 0
+                fits = int(checks.as_split([keys[split]], 1)[0]) == 0
                 groups = range(file.metadata.num_row_groups)
                 return [file.metadata.row_group(k).num_rows if fits else 0 for k in groups]
             return [

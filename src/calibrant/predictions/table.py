@@ -161,8 +161,8 @@ class Predictions:
             weights=checked.weights,
             split=None if split is None else checks.as_split(split, num_samples),
             class_names=checked.class_names,
-            groups=None if groups is None else checks.as_groups(groups, num_samples),
-            clusters=checks.as_clusters(clusters, num_samples),
+            groups=checks.as_groups(groups, num_samples),
+            clusters=checks.as_groups(clusters, num_samples, name="clusters"),
             source=source,
             top_k=top_k,
             _store=checked.store,
@@ -374,7 +374,7 @@ class Predictions:
 
     def with_clusters(self, clusters: ArrayLike | None) -> Predictions:
         """The same predictions in other clusters; None makes them independent."""
-        return self._with(clusters=checks.as_clusters(clusters, self.num_samples))
+        return self._with(clusters=checks.as_groups(clusters, self.num_samples, name="clusters"))
 
     def as_binary(self, positive_class: int | str | None = None) -> Predictions:
         """Two classes as one event, ``(N,)``, or of confidences the event that the prediction is right.

@@ -92,7 +92,8 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     with open_text(path) as file:
         header, numbered = header_of(file)
         for line, cells in numbered:
-            _check_width(line, cells, header)
+            if len(cells) != len(header):
+                raise InputError(f"line {line} has {len(cells)} cells, and the header has {len(header)}.")
             yield line, cells
 
 
@@ -130,11 +131,6 @@ def write(arrays: Arrays, path: Path) -> None:
             scores: list[list[float]] = table.scores[rows].double().tolist()
             cells = zip(*(column[rows] for column in others), strict=True) if others else [()] * len(scores)
             writer.writerows([*first, *last] for first, last in zip(cells, scores, strict=True))
-
-
-def _check_width(line: int, cells: list[str], header: Sequence[str]) -> None:
-    if len(cells) != len(header):
-        raise InputError(f"line {line} has {len(cells)} cells, and the header has {len(header)}.")
 
 
 @contextmanager
