@@ -318,11 +318,7 @@ class _FileColumns:
 
     @classmethod
     def of(cls, name: str, file: Any, columns: ColumnNames | None, keys: Keys) -> _FileColumns:
-        """Those of an open file of that name.
-
-        Raises:
-            InputError: If it has none that are known, or not all that it must have.
-        """
+        """Those of an open file of that name."""
         schema = file.schema_arrow
         try:
             if holds_top_k(schema.names):
@@ -342,11 +338,7 @@ class _FileColumns:
         return {self.given[each] for each in (*self.layout.scores, *self.layout.labels, *self.layout.singles)}
 
     def refuse_bands(self, name: str, file: Any) -> None:
-        """Refuse bands of which a piece does not know where they begin, or how they are called.
-
-        Raises:
-            NeedsWholeError: If there are such bands.
-        """
+        """Refuse bands of which a piece does not know where they begin, or how they are called."""
         for column in self.layout.singles:
             if column.startswith(BANDS_OF):
                 stated, starts = named_bands(column.removeprefix(BANDS_OF))
@@ -356,11 +348,7 @@ class _FileColumns:
                     raise NeedsWholeError(name, f"bands of `{stated}`, which are no whole numbers")
 
     def marked(self, name: str, file: Any, keys: Keys) -> list[int]:
-        """How many rows of each row group are marked to be fitted on.
-
-        Raises:
-            InputError: If the split says something else.
-        """
+        """How many rows of each row group are marked to be fitted on."""
         if "split" not in self.layout.singles:
             return [0] * file.metadata.num_row_groups
         split = self.given["split"]
