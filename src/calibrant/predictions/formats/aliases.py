@@ -39,7 +39,7 @@ SCORES = frozenset({"prob", "logit", "confidence"})
 NO_CLASS = frozenset(
     {"max", "pred", "predicted", "top", "top1", "true", "correct", "label", "value", "class", "score"}
 )
-"""What may stand in the name of a column of scores and is not a class."""
+"""What may be part of the name of a column of scores without being a class."""
 ARRAYS = {
     "label": "labels",
     "weight": "weights",
@@ -49,11 +49,11 @@ ARRAYS = {
 }
 """An array has the plural for its name, a column the singular or the plural."""
 GROUP_OF = "group="
-"""What stands before the name of one of several columns of groups."""
+"""What is put before the name of one of several columns of groups."""
 BANDS_OF = "bands="
-"""What stands before the name of a column of numbers whose bands are groups."""
+"""What is put before the name of a column of numbers whose bands are groups."""
 OTHER = "other:"
-"""What stands before the name of a column that would be read, had the caller not named another."""
+"""What is put before the name of a column that would be read, had the caller not named another."""
 
 
 @dataclass(frozen=True, kw_only=True)
