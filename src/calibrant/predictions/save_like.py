@@ -180,9 +180,7 @@ class _Copy:
         ]
 
     def write_arrow(self) -> None:
-        read = parquet_files.whole_table if self.ending == ".parquet" else parquet.whole_feather
-        write = parquet.write_table if self.new_ending == ".parquet" else parquet.write_feather_table
-        table = read(self.source)
+        table = parquet_files.whole_table(self.source, feather=self.ending != ".parquet")
         self._check_rows(table.num_rows)
         if self.mark is not None:
             table = table.drop_columns([MARK] if MARK in table.column_names else [])
@@ -193,7 +191,7 @@ class _Copy:
         else:
             for column, (place, title) in enumerate(self._places(table.column_names).items()):
                 table = table.set_column(place, title, [self.scores[:, column]])
-        write(table, self.out)
+        parquet.write_table(table, self.out, feather=self.new_ending != ".parquet")
 
     def _places(self, given: Sequence[str]) -> dict[int, str]:
         """The places of the columns of scores, in the order of the classes, and their new names."""

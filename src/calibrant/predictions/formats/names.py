@@ -56,13 +56,8 @@ def choose(found: Collection[str]) -> Chosen:
     companions = COMPANIONS
     if space == "confidence":
         outcome = outcome_of(found, suffixes)
-        companions = (
-            "weights",
-            "groups",
-            "clusters",
-            *outcome,
-            *(() if outcome == ("true_label", "pred_label") else ("labels",)),
-        )
+        labels = () if "true_label" in outcome else ("labels",)
+        companions = ("weights", "groups", "clusters", *outcome, *labels)
     for base in companions:
         present = [base + suffix for suffix in suffixes if base + suffix in found]
         if present and len(present) < len(suffixes):

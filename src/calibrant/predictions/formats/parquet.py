@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,38 +69,39 @@ def fields_in(file: Any, columns: ColumnNames | None, keys: Iterable[str] = ()) 
     return fields_of_columns(layout, scores, _other_columns(layout, file, given))
 
 
-def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
+def records_of(path: Path, *, feather: bool = False) -> tuple[list[dict[str, Any]], list[int]]:
     """Rows by the names of the columns; they stand on no lines."""
-    return whole_table(path).to_pylist(), []
+    return whole_table(path, feather=feather).to_pylist(), []
 
 
-def write(arrays: Arrays, path: Path) -> None:
+def whole_table(path: Path, *, feather: bool = False) -> Any:
+    """All columns, as pyarrow has them."""
+    if not feather:
+        with opened(path) as file, _reading():
+            return file.read()
+    from pyarrow.feather import read_table
+
+    with _reading("a .feather file"):
+        return read_table(path, memory_map=False)
+
+
+def write(arrays: Arrays, path: Path, *, feather: bool = False) -> None:
     """Write typed columns."""
-    write_table(table_of(arrays), path)
-
-
-def table_of(arrays: Arrays) -> Any:
-    """Typed columns, as pyarrow has them."""
     import pyarrow
 
     table = columns_of(arrays)
     scores = as_numpy(table.scores)
     columns: dict[str, Any] = {name: pyarrow.array(column) for name, column in table.others.items()}
     columns |= {name: pyarrow.array(scores[:, index]) for index, name in enumerate(table.score_names)}
-    return pyarrow.table(columns)
+    write_table(pyarrow.table(columns), path, feather=feather)
 
 
-def whole_table(path: Path) -> Any:
-    """All columns, as pyarrow has them."""
-    with opened(path) as file, _reading():
-        return file.read()
-
-
-def write_table(table: Any, path: Path) -> None:
+def write_table(table: Any, path: Path, *, feather: bool = False) -> None:
     """Write what pyarrow has."""
-    from pyarrow import parquet
+    from pyarrow.feather import write_feather
+    from pyarrow.parquet import write_table as write_parquet
 
-    parquet.write_table(table, path)
+    (write_feather if feather else write_parquet)(table, path)
 
 
 class TableInMemory:
@@ -119,27 +119,7 @@ class TableInMemory:
 
 def read_feather(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """The same as ``read`` of ``.feather`` and ``.arrow``."""
-    return FileContents(fields=fields_in(TableInMemory(whole_feather(path)), columns))
-
-
-def write_feather(arrays: Arrays, path: Path) -> None:
-    """The same as ``write``."""
-    write_feather_table(table_of(arrays), path)
-
-
-def write_feather_table(table: Any, path: Path) -> None:
-    """Write what pyarrow has."""
-    from pyarrow import feather
-
-    feather.write_feather(table, path)
-
-
-def whole_feather(path: Path) -> Any:
-    """All columns, as pyarrow has them."""
-    from pyarrow import feather
-
-    with _reading("a .feather file"):
-        return feather.read_table(path, memory_map=False)
+    return FileContents(fields=fields_in(TableInMemory(whole_table(path, feather=True)), columns))
 
 
 def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
@@ -260,13 +240,6 @@ def is_whole(file: Any, name: str) -> bool:
     """Whether a column holds integers."""
     schema = file.schema_arrow
     return name in schema.names and _types().is_integer(schema.field(name).type)
-
-
-def footer_of(file: Any) -> bytes:
-    """What stands at the end of the file: sizes, least and greatest values of every column."""
-    stream = io.BytesIO()
-    file.metadata.write_metadata_file(stream)
-    return stream.getvalue()
 
 
 def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[str, Column]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,9 +38,9 @@ def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     return Files(path).read().to_pylist(), []
 
 
-def whole_table(path: Path) -> Any:
+def whole_table(path: Path, *, feather: bool = False) -> Any:
     """All columns of a file, or of many and their keys."""
-    return Files(path).read() if is_partitioned(path) else parquet.whole_table(path)
+    return Files(path).read() if is_partitioned(path) else parquet.whole_table(path, feather=feather)
 
 
 class Files:
@@ -185,7 +186,9 @@ def digest_of(path: str | Path) -> str:
 def add_to_digest(digest: Any, address: str, name: str, file: Any) -> None:
     """The name below the address, and the footer, which holds sizes, least and greatest values."""
     digest.update(f"{name.removeprefix(address)} ".encode())
-    digest.update(parquet.footer_of(file))
+    footer = io.BytesIO()
+    file.metadata.write_metadata_file(footer)
+    digest.update(footer.getvalue())
 
 
 def rooted(path: str | Path) -> str:

@@ -55,9 +55,9 @@ MANY_PARQUET = Format(read=parquet_files.read, records=parquet_files.records_of)
 _TEXT = Format(read=csv_file.read, write=csv_file.write, records=csv_file.records_of, names=csv_file.names_of)
 _ARROW = Format(
     read=parquet.read_feather,
-    write=parquet.write_feather,
-    records=lambda path: (parquet.whole_feather(path).to_pylist(), []),
-    names=lambda path: parquet.whole_feather(path).column_names,
+    write=partial(parquet.write, feather=True),
+    records=partial(parquet.records_of, feather=True),
+    names=lambda path: parquet.whole_table(path, feather=True).column_names,
 )
 _JSON, _LINES = (
     Format(
