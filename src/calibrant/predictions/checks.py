@@ -242,7 +242,7 @@ def refuse_beyond_one(tensor: Tensor, rule: str) -> None:
 
 
 def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
-    """Probabilities lie in [0, 1 + slack]; NaN does not."""
+    """Refuse what is not in [0, 1 + slack], as NaN is not."""
     low, high = torch.aminmax(probs)  # NaN propagates to both
     if float(low) >= 0 and float(high) <= 1 + slack:
         return

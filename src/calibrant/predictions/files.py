@@ -316,7 +316,7 @@ def sha256_of(path: Path, paths: Sequence[Path] = ()) -> str:
 
 
 def _no_file(folder: Path) -> IsADirectoryError:
-    """Message for a folder, with files that may do."""
+    """The error for a folder that is no table; it names files in it that may be meant."""
     files = sorted(
         each for each in folder.iterdir() if any(each.name.lower().endswith(end) for end in WRITERS)
     )

@@ -34,7 +34,7 @@ class TimedPredictions:
     times: NDArray[Any]
     """Dates in UTC, or numbers."""
     labelled: NDArray[np.bool_]
-    """Which labels are known; the others are there for form's sake."""
+    """Which labels are known; the others are placeholders."""
 
 
 def load_timed(

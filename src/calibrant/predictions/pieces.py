@@ -155,7 +155,7 @@ def _confidences(
 
 
 def _largest(fields: Mapping[str, Any]) -> tuple[TopK, NDArray[np.int64], NDArray[np.int64]]:
-    """The largest logits, whether the likeliest class is true, and which is, as it stands in the table.
+    """The largest logits, whether the most probable class is true, and the true class as the table has it.
 
     Classes that are texts are numbered anew in every piece.
     """

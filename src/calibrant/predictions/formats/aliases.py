@@ -250,7 +250,7 @@ def _class_of(name: str, family: str) -> str | None:
 
 
 def _recognised(names: Sequence[str]) -> Iterator[_Column]:
-    """Common names, for what is not there by calibrant's own."""
+    """Columns by common names, where there is none by calibrant's own."""
     lower = {name.lower(): name for name in names}
     yield from _weights(names, lower)
     if not {"prob", "logit"} & set(names):
@@ -307,7 +307,7 @@ def _labels(names: Sequence[str], lower: Mapping[str, str]) -> Iterator[_Column]
 
 
 def _only(found: Sequence[str], name: str, what: str, option: str) -> Iterator[_Column]:
-    """The only column of several names, or which of them is meant is asked."""
+    """The one column found under any of several names; several are an error that asks which is meant."""
     if len(found) > 1:
         shown = " or ".join(f"`{each}`" for each in found)
         raise InputError(

@@ -365,7 +365,7 @@ def _label_columns(
 
 
 def _refuse_ambiguous(names: tuple[str, ...]) -> None:
-    """Names that a header could not say, or that would be read back as something else."""
+    """Refuse names of classes that no column can have, or that would be read back as something else."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise InputError(

@@ -86,7 +86,7 @@ def _with_point(text: str, name: str, row: int, cell: Any) -> float:
 
 
 def _refuse_two_meanings(columns: Mapping[str, Any], commas: Mapping[str, Mapping[int, str]]) -> None:
-    """A comma beside points, or one that may part thousands."""
+    """Refuse commas beside decimal points, and commas that may separate thousands."""
     name = next(iter(commas))
     row, text = next(iter(commas[name].items()))
     if any("." in cell for cells in columns.values() for cell in cells if isinstance(cell, str)):
