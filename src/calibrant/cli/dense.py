@@ -82,7 +82,7 @@ def positions_to_fit(dense: DensePredictions) -> Predictions:
 def apply_to_images(fitted: Calibrator | None, folder: Path, out: Path, *, force: bool) -> str:
     """Write the folder of images anew, with repaired probabilities; what to say of it."""
     from calibrant.predictions import Predictions
-    from calibrant.predictions.dense_repair import marks_in, repair_images
+    from calibrant.predictions.dense import marks_in, repair_images
     from calibrant.predictions.formats.mark import Mark, mark_in
     from calibrant.predictions.to_event import repaired, to_repair
 

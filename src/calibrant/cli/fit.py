@@ -69,7 +69,7 @@ def fit(
 
     from calibrant.calibrators import build
     from calibrant.predictions import DensePredictions
-    from calibrant.predictions.dense_repair import marks_in
+    from calibrant.predictions.dense import marks_in
     from calibrant.predictions.to_event import to_repair
 
     if is_for_detections(method):
