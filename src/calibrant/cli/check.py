@@ -11,9 +11,8 @@ from typing import Annotated, Literal
 import typer
 
 from calibrant._math.errors import EXPECTED, InputError, sentence_of
-from calibrant.cli.dense import IgnoreIndex
 from calibrant.cli.manner import in_options, option_names
-from calibrant.cli.parts import EngineOption, JobsOption, opened_alike, shared_out
+from calibrant.cli.opening import EngineOption, IgnoreIndex, JobsOption, opened_alike, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
     Bins,

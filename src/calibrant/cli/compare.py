@@ -10,10 +10,9 @@ import typer
 from calibrant._math.errors import InputError
 from calibrant._math.extensions import extension
 from calibrant._math.text_form import common_start
-from calibrant.cli.dense import IgnoreIndex
 from calibrant.cli.file_names import expanded, once
 from calibrant.cli.manner import VERBOSE
-from calibrant.cli.parts import EngineOption, JobsOption, opened_alike, shared_out
+from calibrant.cli.opening import EngineOption, IgnoreIndex, JobsOption, opened_alike, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
     Bins,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import write_unless_other
 from calibrant.cli.compare import called
 from calibrant.cli.file_names import expanded
 from calibrant.cli.reading import Reading, check_inputs, reads
@@ -20,7 +21,6 @@ from calibrant.cli.terminal import (
     errors,
     progress,
     share,
-    write_unless_other,
 )
 
 if TYPE_CHECKING:

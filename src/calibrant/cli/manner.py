@@ -117,13 +117,19 @@ def in_options(message: str, options: dict[str, str]) -> str:
     Example:
         >>> in_options("`num_bins` must be at least 1; got 0.", {"bins": "--bins"})
         '--bins must be at least 1; got 0.'
+        >>> in_options("take all by `every_row=True`.", {"every_row": "--all"})
+        'take all by --all.'
         >>> in_options("it holds `bins`, `age`.", {"bins": "--bins"})
         'it holds `bins`, `age`.'
     """
 
     def typed(match: re.Match[str]) -> str:
         names: list[str] = re.findall("`(.*?)`", match[0])
-        found = {name: None if name in DATA else options.get(OTHER_NAMES.get(name, name)) for name in names}
+        bare = {name: name.removesuffix("=True") for name in names}
+        found = {
+            name: None if word in DATA else options.get(OTHER_NAMES.get(word, word))
+            for name, word in bare.items()
+        }
         if None in found.values():
             return match[0]
         return re.sub("`(.*?)`", lambda name: found[name[1]] or "", match[0])

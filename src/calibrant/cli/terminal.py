@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import filecmp
 import json
 import shlex
 import sys
-import tempfile
 import unicodedata
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -173,28 +171,6 @@ def refuse_to_replace(
     raise InputError(f"{option} {path} already exists {what}; use --force to overwrite it.")
 
 
-def write_unless_other(path: Path, write: Callable[[Path], None], *, option: str, force: bool) -> None:
-    """Write a file, unless another is there that it would replace: a command may be repeated.
-
-    Raises:
-        InputError: If there is a file with other content.
-    """
-    if force or not path.is_file():
-        write(path)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / path.name
-        try:
-            write(made)
-        except InputError as error:
-            raise InputError(str(error).replace(str(made), str(path))) from error
-        same = filecmp.cmp(made, path, shallow=False)
-    if not same:
-        raise InputError(
-            f"{option} {path} already exists and has other content; use --force to overwrite it."
-        )
-
-
 def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force: bool) -> None:
     """Refuse to write a report over anything but an earlier one of the same files, whatever its options.
 
@@ -304,18 +280,3 @@ def _told(title: str) -> Report:
 
     report(title, 0.0)
     return report
-
-
-def refuse_calibrated(file: Path, notes: Sequence[str], *, force: bool) -> None:
-    """Refuse predictions that are calibrated already, as a calibrator is for those of the model itself.
-
-    Raises:
-        InputError: If the notes on them say so, unless forced.
-    """
-    from calibrant.predictions.formats.mark import mark_in
-
-    if (mark := mark_in(notes)) is not None and not force:
-        raise InputError(
-            f"{file} is calibrated already (by {mark.method}); use the predictions before that, or calibrate "
-            "them once more with --force."
-        )

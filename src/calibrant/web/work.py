@@ -118,9 +118,9 @@ def compared(files: Sequence[Upload], wanted: Wanted, limits: Limits, tell: Tell
 def applied(calibrator: Upload, file: Upload, wanted: Wanted, limits: Limits, tell: Tell) -> Repaired:
     """Calibrate new predictions by a calibrator that was sent; a table keeps its columns."""
     from calibrant.calibrators.cohorts.files import load_either
-    from calibrant.evaluation.applying import apply, pooled
     from calibrant.predictions.formats.mark import mark_in
     from calibrant.predictions.save_like import write_in_form_of
+    from calibrant.repair.applying import apply_to_samples, pooled
 
     tell(f"reading {file.name}", 0.0)
     with path_of(calibrator.content) as path:
@@ -136,14 +136,14 @@ def applied(calibrator: Upload, file: Upload, wanted: Wanted, limits: Limits, te
         if given.top_k is not None:
             raise InputError(f"{file.name} holds the largest logits only: calibrate it by `calibrant apply`.")
         tell("applying the calibrator", 0.5)
-        found = apply(loaded, given, calibrator=calibrator.name, file=file.name)
+        found, notes = apply_to_samples(loaded, given, calibrator=calibrator.name, file=file.name)
     ending = ending_of(file, wanted)
     new_ending = {".safetensors": ".npz"}.get(ending, ending.removesuffix(".gz"))  # whose writers need a name
     with path_of(file.content) as source, path_of() as out:
-        write_in_form_of(source, ending, out, new_ending, found.predictions, wanted.columns)
+        write_in_form_of(source, ending, out, new_ending, found, wanted.columns)
         content = out.read_bytes()
     name = f"{file.name.partition('.')[0]}-calibrated{new_ending}"
-    return Repaired(name=name, content=content, notes=(*given.notes, *found.notes))
+    return Repaired(name=name, content=content, notes=(*given.notes, *notes))
 
 
 def predictions_of(

@@ -1,4 +1,4 @@
-"""Tables of any size on the command line, read part by part, by this process or by workers."""
+"""What a file named on the command line holds: samples in memory, a table in parts, or images."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.dense import opened_dense, refuse_images_options
 from calibrant.cli.reading import FREQUENCY, Reading, is_pipe
 from calibrant.cli.terminal import errors
 
 if TYPE_CHECKING:
     from calibrant.evaluation.spread import Spread
-    from calibrant.evaluation.subject import Judgeable
     from calibrant.predictions import DensePredictions, Predictions
     from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -33,8 +31,10 @@ JobsOption = Annotated[
     int | None,
     typer.Option("--jobs", min=1, metavar="N", help="Parallel jobs, with --engine."),
 ]
-MOST_HELD = 1 << 22
-"""Rows of a Parquet file of which some numbers each are kept; larger ones are judged by sums."""
+IgnoreIndex = Annotated[
+    int | None,
+    typer.Option(metavar="LABEL", help="Segmentation: ignore pixels with this label."),
+]
 _HEEDED = frozenset(
     {
         *("format", "label_column", "prob_columns", "logit_columns", "weight_column", "group_column"),
@@ -58,6 +58,7 @@ def opened_parts(
     from calibrant.predictions.dense import is_dense
     from calibrant.predictions.formats.parquet_files import is_partitioned
     from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
+    from calibrant.repair import opening
 
     many = is_partitioned(path)
     if engine is not None and not many and is_dense(path):
@@ -68,7 +69,7 @@ def opened_parts(
             "--engine is for Parquet (a file, a folder of them, or an address) and folders of images; "
             f"{path} is none; `calibrant.load_predictions({str(path)!r}).save('FILE.parquet')` makes one."
         )
-    if not parquet or not (engine is not None or many or _is_large(path)):
+    if not parquet or not (engine is not None or many or opening.is_large(path)):
         return None
     if not (reason := whole or _needs_whole(path, reading)):
         try:
@@ -80,7 +81,7 @@ def opened_parts(
         else:
             if reading.clusters_are_groups and not found.has_groups:
                 raise InputError(f"--cluster {reading.cluster} needs groups in {path}, and there are none.")
-            small = found.has_groups and found.num_samples <= MOST_HELD
+            small = found.has_groups and found.num_samples <= opening.MOST_HELD
             return None if engine is None and small else found
     if engine is not None:
         _say_read_whole(path, reason)
@@ -112,9 +113,10 @@ def _say_read_whole(path: Path, reason: str) -> None:
         InputError: If it has more rows than are read whole where an engine was asked for.
     """
     from calibrant.predictions.formats.parquet_files import Files, restored
+    from calibrant.repair import opening
 
     rows = Files(restored(str(path))).metadata.num_rows
-    if rows > MOST_HELD:
+    if rows > opening.MOST_HELD:
         raise InputError(
             f"with {reason}, all {rows:,} rows of {path} must be in memory; leave out --engine, and this "
             "process reads them."
@@ -123,6 +125,51 @@ def _say_read_whole(path: Path, reason: str) -> None:
         f"note: with {reason}, all samples must be in memory: this process reads {path} whole, and --engine "
         "does nothing.",
     )
+
+
+def opened_dense(
+    path: Path,
+    *,
+    ignore_index: int | None,
+    images: Path | None = None,
+    tabular: str = "",
+    others: bool = False,
+) -> DensePredictions | None:
+    """The images of a folder or archive, if it holds such.
+
+    Args:
+        path: What may hold images.
+        ignore_index: The label of positions that are left out.
+        images: Where a table of the images shall go.
+        tabular: Options that say how tables are read, as they were typed; images heed none of them.
+        others: Whether the options for images may be for other files.
+    """
+    from calibrant.predictions import load_dense
+    from calibrant.predictions.dense import is_dense
+
+    if is_dense(path):
+        if tabular:
+            raise InputError(
+                f"{path} holds images of scores with labels of their own, and each image is a cluster; "
+                f"leave out {tabular}."
+            )
+        return load_dense(path, ignore_index=ignore_index)
+    if not others:
+        refuse_images_options(path, ignore_index, images)
+    return None
+
+
+def refuse_images_options(place: Path | str, ignore_index: int | None, images: Path | None) -> None:
+    """Refuse what only images heed, where there are none.
+
+    Raises:
+        InputError: If such an option is given.
+    """
+    if ignore_index is not None or images is not None:
+        raise InputError(
+            "--ignore-index and --images are for segmentation, logits of shape (N, C, H, W), of which "
+            f"{place} holds none."
+        )
 
 
 def opened_to_fit(
@@ -188,56 +235,12 @@ def opened_alike(
     return opened_alike(paths, reading, engine=engine, ignore_index=ignore_index, whole=_OTHERWISE)
 
 
-def refuse_no_groups(predictions: Judgeable, file: Path) -> None:
-    """Refuse what no group can be repaired of.
-
-    Raises:
-        InputError: If there are no groups.
-    """
-    from calibrant.predictions import PartitionedPredictions, Predictions
-
-    named = predictions.has_groups if isinstance(predictions, PartitionedPredictions) else False
-    if not (named or (isinstance(predictions, Predictions) and predictions.groups is not None)):
-        raise InputError(
-            f"--by-group needs `groups` in {file}, one name per sample; --group-column says which column "
-            "holds them."
-        )
-
-
-def in_groups(
-    predictions: Predictions | PartitionedPredictions, seed: int, spread: Spread
-) -> tuple[Predictions, tuple[str, ...]]:
-    """Samples to repair group by group, and what to say of them: all, or random rows of a table in parts."""
-    from calibrant.evaluation.parts.others import sampled_by_group
-    from calibrant.predictions import Predictions
-
-    if isinstance(predictions, Predictions):
-        return predictions, ()
-    return sampled_by_group(predictions, seed, spread=spread)
-
-
-def refuse_jobs(engine: str | None, jobs: int | None) -> None:
-    """Refuse a number of jobs that nobody is there to do."""
-    if jobs is not None and engine is None:
-        raise InputError("--jobs needs an engine; add --engine pool.")
-
-
 @contextmanager
 def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
     """What shares out the parts."""
     from calibrant.evaluation.spread import spreading
 
-    refuse_jobs(engine, jobs)
+    if jobs is not None and engine is None:
+        raise InputError("--jobs needs an engine; add --engine pool.")
     with spreading(engine, jobs=jobs) as spread:
         yield spread
-
-
-def _is_large(path: Path) -> bool:
-    """Whether a file has more rows than are kept one by one; of one that is damaged, reading it says so."""
-    from calibrant.predictions.formats.parquet import opened
-
-    try:
-        with opened(path) as file:
-            return file.metadata.num_rows > MOST_HELD
-    except InputError:
-        return False
