@@ -30,8 +30,8 @@ from calibrant.evaluation.quantity import EventError, Gate, Quantity, Shown
 from calibrant.evaluation.result import Evaluation
 from calibrant.predictions import Kind, Predictions
 from calibrant.reports import render, render_comparison
+from calibrant.reports.exports import junit_text
 from calibrant.reports.html import report_text
-from calibrant.reports.junit import junit_text
 
 Maker = Callable[..., Predictions]
 KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")

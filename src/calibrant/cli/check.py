@@ -114,7 +114,7 @@ def check(
     from calibrant._math.files import write_text
     from calibrant.evaluation.gate.by_group import summed_up
     from calibrant.evaluation.gate.check import check as check_predictions
-    from calibrant.reports.junit import junit_text
+    from calibrant.reports.exports import junit_text
 
     with (
         _errors_told(file, json, junit),
@@ -171,7 +171,7 @@ def _errors_told(file: Path, json: Path | None, junit: Path | None) -> Generator
         from calibrant._math.environment import environment
         from calibrant._math.files import write_text
         from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateError
-        from calibrant.reports.junit import junit_error
+        from calibrant.reports.exports import junit_error
 
         sentence = in_options(sentence_of(error), option_names(inspect.signature(check, eval_str=True)))
         found = GateError(

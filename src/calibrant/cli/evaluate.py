@@ -307,15 +307,13 @@ def _write_json(json: Path, texts: list[str], *, several: bool, shown: bool) -> 
 
 def _table_of(answers: dict[str, Evaluation]) -> None:
     """A row for each file: what was found, and the repair."""
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
-    from calibrant.cli.name_cell import Name
     from calibrant.evaluation.quantities import ECE
+    from calibrant.reports.terminal_table import Name, plain_table
     from calibrant.reports.words import brief
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
+    table = plain_table(padding=(0, 1, 0, 0))
     table.add_column("file")
     for title in ("n", "ECE", "repaired"):
         table.add_column(title, justify="right", no_wrap=True)

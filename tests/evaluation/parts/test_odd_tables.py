@@ -17,7 +17,6 @@ from calibrant.evaluation.parts import dealing
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.judge import sampled_parts
 from calibrant.evaluation.parts.tasks import sample, shares_to_draw, summed
-from calibrant.evaluation.spread import here
 from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.repair import opening

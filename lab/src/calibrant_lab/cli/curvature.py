@@ -163,7 +163,7 @@ def _show(found: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from calibrant.cli.name_cell import Name
+    from calibrant.reports.terminal_table import Name
     from calibrant.reports.words import parameter as number
     from calibrant_lab.reports.curvature import samples_of
 

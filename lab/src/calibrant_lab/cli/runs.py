@@ -87,7 +87,7 @@ def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
     from rich.markup import escape
     from rich.table import Column, Table
 
-    from calibrant.cli.name_cell import Name
+    from calibrant.reports.terminal_table import Name
 
     axes = list(dict.fromkeys(name for each in chosen for name in each.axes))
     numbers = {"error": "{:.4f}", "ece": "{:.4f}", "nll": "{:.4f}"}

@@ -158,7 +158,7 @@ def _show_selection(selection: Selection, folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from calibrant.cli.name_cell import Name
+    from calibrant.reports.terminal_table import Name
 
     table = Table("loss", "validation NLL", "after temperature scaling", "")
     for each in selection.candidates:
