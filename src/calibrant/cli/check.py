@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 import typer
 
 from calibrant._math.errors import EXPECTED, InputError, sentence_of
-from calibrant.cli.manner import in_options, option_names
 from calibrant.cli.opening import EngineOption, IgnoreIndex, JobsOption, opened_alike, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
@@ -30,6 +29,7 @@ from calibrant.cli.terminal import (
     starts_with,
     to_stdout,
 )
+from calibrant.cli.verbosity import in_options, option_names
 from calibrant.evaluation.quantities import with_gate
 
 MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}

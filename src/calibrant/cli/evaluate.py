@@ -12,7 +12,6 @@ import typer
 
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError, in_lines, sentence_of
 from calibrant.cli.file_names import expanded, named, once, stems
-from calibrant.cli.manner import VERBOSE, Quiet
 from calibrant.cli.opening import (
     EngineOption,
     IgnoreIndex,
@@ -22,6 +21,7 @@ from calibrant.cli.opening import (
     shared_out,
 )
 from calibrant.cli.reading import Reading, check_inputs, reads
+from calibrant.cli.streams import errors
 from calibrant.cli.terminal import (
     Bins,
     Bootstrap,
@@ -36,12 +36,12 @@ from calibrant.cli.terminal import (
     check_output,
     command_line,
     deliver_json,
-    errors,
     progress,
     refuse_to_replace,
     refuse_to_replace_report,
     to_stdout,
 )
+from calibrant.cli.verbosity import VERBOSE, Quiet
 from calibrant.evaluation.quantities import check_added
 
 if TYPE_CHECKING:

@@ -9,19 +9,10 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_unless_other
-from calibrant.cli.compare import called
-from calibrant.cli.file_names import expanded
+from calibrant.cli.file_names import called, expanded
 from calibrant.cli.reading import Reading, check_inputs, reads
-from calibrant.cli.terminal import (
-    MOST_BINS,
-    Force,
-    Names,
-    PositiveClass,
-    check_output,
-    errors,
-    progress,
-    share,
-)
+from calibrant.cli.streams import errors
+from calibrant.cli.terminal import MOST_BINS, Force, Names, PositiveClass, check_output, progress, share
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

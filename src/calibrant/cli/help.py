@@ -8,13 +8,14 @@ import sys
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from calibrant._math.errors import InputError
 from calibrant._math.extensions import LAB, LAB_COMMANDS
+from calibrant._math.text_form import nearest
 
 WIDTH = 100
 INPUT = "Input options"
@@ -302,3 +303,27 @@ def _said(option: Any, ctx: Any) -> str:
     if isinstance(default, bool) or not isinstance(default, int | float | str | Path) or "efault" in said:
         return said
     return f"{said.rstrip('.')} (default: {default})."
+
+
+def show_help(
+    context: typer.Context,
+    topic: Annotated[str | None, typer.Argument(help="input, or a command.")] = None,
+) -> None:
+    """Explain the input options, or a command.
+
+    Examples:
+        calibrant help input
+        calibrant help evaluate
+    """
+    root = context.find_root()
+    commands = root.command.commands  # pyright: ignore[reportAttributeAccessIssue]
+    if topic is None:
+        typer.echo(root.get_help())
+    elif topic == "input":
+        evaluate = commands["evaluate"]
+        typer.echo(input_help(evaluate, evaluate.context_class(evaluate, info_name="evaluate", parent=root)))
+    elif topic in commands:
+        command = commands[topic]
+        typer.echo(command.get_help(command.context_class(command, info_name=topic, parent=root)))
+    else:
+        raise InputError(f"there is no help on {topic!r}{nearest(topic, ['input', *commands])}")

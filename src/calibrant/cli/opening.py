@@ -12,7 +12,7 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.reading import FREQUENCY, Reading, is_pipe
-from calibrant.cli.terminal import errors
+from calibrant.cli.streams import errors
 
 if TYPE_CHECKING:
     from calibrant.evaluation.spread import Spread

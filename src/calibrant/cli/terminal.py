@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-import unicodedata
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,13 +12,13 @@ from time import perf_counter
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import remove_left_over
 from calibrant.cli.help import alternatives
-from calibrant.cli.manner import QUIET, VERBOSE
+from calibrant.cli.streams import errors
+from calibrant.cli.verbosity import QUIET, VERBOSE
 from calibrant.evaluation.quantities import optional_keys
 
 Report = Callable[[str, float], None]
@@ -76,25 +75,6 @@ Metrics = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help=f"Add a metric (repeatable): {alternatives(optional_keys())}."),
 ]
-
-
-class _Escaping(Console):
-    """A console on which no name in a file can move the cursor or change a colour."""
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        """Print, with control characters as Python writes them."""
-        super().print(*(_escaped(each) if isinstance(each, str) else each for each in objects), **options)
-
-
-def _escaped(text: str) -> str:
-    return "".join(
-        each if each in "\n\t" or unicodedata.category(each) != "Cc" else repr(each)[1:-1] for each in text
-    )
-
-
-def errors() -> Console:
-    """The console for errors, notes and progress, printed as they are; results go to stdout."""
-    return _Escaping(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def command_line() -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.manner import Quiet
-from calibrant.cli.terminal import command_line, errors
+from calibrant.cli.streams import errors
+from calibrant.cli.terminal import command_line
+from calibrant.cli.verbosity import Quiet
 
 if TYPE_CHECKING:
     from calibrant_lab.training import Run, Selection

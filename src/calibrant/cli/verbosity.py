@@ -56,7 +56,7 @@ Version = Annotated[
 ]
 
 
-def mannered(command: Callable[..., None]) -> Callable[..., None]:
+def with_common_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command with ``--quiet``, ``--verbose`` and ``--version``, and errors that name options."""
     signature = inspect.signature(command, eval_str=True)
     own_quiet = "quiet" in signature.parameters
@@ -82,7 +82,7 @@ def mannered(command: Callable[..., None]) -> Callable[..., None]:
         quiet: bool = values.pop("quiet") or QUIET.get()
         if own_quiet:
             values["quiet"] = quiet
-        with manner(quiet=quiet, verbose=verbose), _output(shown=own_quiet or not quiet):
+        with verbosity(quiet=quiet, verbose=verbose), _output(shown=own_quiet or not quiet):
             try:
                 command(*args, **values)
             except Exception as error:
@@ -149,7 +149,7 @@ def _refuse_options_as_values(values: dict[str, Any], options: dict[str, str]) -
 
 
 @contextlib.contextmanager
-def manner(*, quiet: bool, verbose: bool) -> Generator[None]:
+def verbosity(*, quiet: bool, verbose: bool) -> Generator[None]:
     """Within it, commands are quiet, or tell more."""
     first, second = QUIET.set(quiet), VERBOSE.set(verbose)
     try:
