@@ -188,7 +188,6 @@ def _errors_told(file: Path, json: Path | None, junit: Path | None) -> Generator
 
 
 def _groups(text: str | None) -> list[str] | Literal["none"] | None:
-    """Names of groups with commas between them."""
     if text is None or text == "none":
         return text
     names = [name.strip() for name in text.split(",") if name.strip()]

@@ -118,7 +118,6 @@ def compare(
 
 
 def _runs(names: list[str], files: list[Path]) -> dict[str, Any]:
-    """The finished runs among them."""
     from calibrant.predictions.dense import is_dense
     from calibrant.predictions.formats.parquet_files import is_partitioned
 

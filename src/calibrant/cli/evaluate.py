@@ -217,7 +217,6 @@ def _refuse_no_groups(predictions: Judgeable, file: Path) -> None:
 
 
 def _write_images(dense: DensePredictions, path: Path, *, num_bins: int) -> None:
-    """Write a row for each image."""
     from calibrant._math.files import atomic_write
     from calibrant.evaluation import ImageRow, image_rows
 
@@ -249,7 +248,6 @@ def _write_page(found: Evaluation, file: Path, page: Path, *, title: str | None,
 
 
 def _pages(report: Path | None, files: list[Path], *, pages: bool) -> dict[Path, Path]:
-    """The page of each file; none where there is no report."""
     if report is None:
         return {}
     named_pages = [report / f"{stem}.html" if pages else report for stem in stems(files)]
@@ -259,7 +257,6 @@ def _pages(report: Path | None, files: list[Path], *, pages: bool) -> dict[Path,
 def _check_outputs(
     report: Path | None, json: Path | None, inputs: list[Path], *, pages: bool, force: bool
 ) -> None:
-    """Refuse outputs that cannot be written, before any work is done."""
     check_json(json, inputs, force=force)
     if str(report) == "-":
         raise InputError("--report must be a file or a folder; got -, which only --json takes.")
@@ -275,7 +272,6 @@ def _check_outputs(
 
 
 def _check_images(images: Path | None, inputs: list[Path], *, several: bool, force: bool) -> None:
-    """Refuse a table of images that cannot be written, before any work is done."""
     check_output(images, endings=(".csv",), option="--images", inputs=inputs)
     refuse_to_replace(images, option="--images", force=force, may=lambda _: False, what="from before")
     if several and images is not None:
@@ -298,7 +294,6 @@ def _one_after_another(
 
 
 def _write_json(json: Path, texts: list[str], *, several: bool, shown: bool) -> None:
-    """One evaluation, or a list of them."""
     text = "[\n" + ",\n".join(texts) + "\n]" if several else texts[0]
     deliver_json(json, text)
     if shown:

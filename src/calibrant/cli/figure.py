@@ -173,7 +173,6 @@ def _check_files(chosen: FileFigure, paths: list[Path]) -> None:
 
 
 def _check_options(name: str, given: dict[str, object], options: frozenset[str]) -> None:
-    """Refuse what the figure would not heed."""
     superfluous = [OPTIONS[key] for key in given if key not in options]
     if superfluous:
         heeded = ", ".join(OPTIONS[key] for key in OPTIONS if key in options) or "none of these"

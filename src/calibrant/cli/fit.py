@@ -94,7 +94,6 @@ def fit(
 
 
 def _refuse_beside_boxes(given: dict[str, object]) -> None:
-    """Refuse what a calibrator of detections does not heed."""
     if option := next((name for name, value in given.items() if value is not None), None):
         raise InputError(f"{option} does not go with calibrators of detections; leave it out.")
 
@@ -161,7 +160,6 @@ def _lines(found: FitReport, method: str | None, out: Path) -> list[str]:
 
 
 def _groups(fitted: GroupCalibrator, counts: Mapping[str, int]) -> list[str]:
-    """A line for all groups, and for each of the first."""
     samples = sum(counts.values())
     each_of_them = plural(len(fitted.by_group), "group")
     return [

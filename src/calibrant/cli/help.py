@@ -152,7 +152,6 @@ def _rule(text: str, typed: str = "") -> str:
 
 
 def _value_of(option: str) -> str:
-    """What was typed for an option."""
     for word, following in zip(sys.argv, [*sys.argv[1:], ""], strict=True):
         name, equals, value = word.partition("=")
         if name == option:
@@ -185,7 +184,6 @@ def alternatives(names: Iterable[str]) -> str:
 
 
 def _help_of(command: Any, ctx: Any) -> str:
-    """The whole text."""
     params = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
     arguments = [each for each in params if each.param_type_name == "argument"]
     options = [each for each in params if each not in arguments]
@@ -212,7 +210,6 @@ def input_help(command: Any, ctx: Any) -> str:
 
 
 def _groups(commands: dict[str, Any]) -> list[str]:
-    """A table of commands for each panel, in the order of the commands."""
     panels: dict[str, list[tuple[str, str]]] = {}
     for name, each in commands.items():
         if each.hidden:
@@ -262,7 +259,6 @@ def _table(title: str, rows: list[tuple[str, str]], *, column: int = 0) -> str:
 
 
 def _piece(argument: Any) -> str:
-    """An argument in the usage line."""
     name = (argument.metavar or argument.name).strip("[].").upper()
     name = f"{name}..." if argument.nargs == -1 else name
     return name if argument.required else f"[{name}]"

@@ -174,7 +174,6 @@ def _defaults_from(folder: Path, group: Callable[[], Any]) -> dict[str, Any]:
 
 
 def _settings(folder: Path) -> tuple[Path | None, dict[str, Any]]:
-    """The nearest file upward that has such a table."""
     for place in (folder, *folder.parents):
         file = place / NAME
         if not file.is_file():

@@ -135,7 +135,6 @@ def monitor(
 
 
 def _length(text: str) -> str | float:
-    """The text as a number if it is one."""
     try:
         return float(text)
     except ValueError:

@@ -127,44 +127,7 @@ def _say_read_whole(path: Path, reason: str) -> None:
     )
 
 
-def opened_dense(
-    path: Path,
-    *,
-    ignore_index: int | None,
-    images: Path | None = None,
-    tabular: str = "",
-    others: bool = False,
-) -> DensePredictions | None:
-    """The images of a folder or archive, if it holds such.
-
-    Args:
-        path: What may hold images.
-        ignore_index: The label of positions that are left out.
-        images: Where a table of the images shall go.
-        tabular: Options that say how tables are read, as they were typed; images heed none of them.
-        others: Whether the options for images may be for other files.
-    """
-    from calibrant.predictions import load_dense
-    from calibrant.predictions.dense import is_dense
-
-    if is_dense(path):
-        if tabular:
-            raise InputError(
-                f"{path} holds images of scores with labels of their own, and each image is a cluster; "
-                f"leave out {tabular}."
-            )
-        return load_dense(path, ignore_index=ignore_index)
-    if not others:
-        refuse_images_options(path, ignore_index, images)
-    return None
-
-
-def refuse_images_options(place: Path | str, ignore_index: int | None, images: Path | None) -> None:
-    """Refuse what only images heed, where there are none.
-
-    Raises:
-        InputError: If such an option is given.
-    """
+def _refuse_images_options(place: Path | str, ignore_index: int | None, images: Path | None) -> None:
     if ignore_index is not None or images is not None:
         raise InputError(
             "--ignore-index and --images are for segmentation, logits of shape (N, C, H, W), of which "
@@ -195,20 +158,39 @@ def opened_large(
     others: bool = False,
     whole: str = "",
 ) -> DensePredictions | PartitionedPredictions | None:
-    """A table to be read part by part, or images; None where all is held."""
+    """A table to be read part by part, or images; None where all is held.
+
+    Args:
+        path: The file, folder or address.
+        reading: How it is read.
+        engine: What shares out its parts.
+        labels: Labels in a file of their own.
+        ignore_index: The label of positions of images that are left out.
+        images: Where a table of the images shall go.
+        others: Whether the options for images may be for other files.
+        whole: What needs all samples in memory.
+    """
+    from calibrant.predictions import load_dense
+    from calibrant.predictions.dense import is_dense
+
     table = opened_parts(path, reading, engine, whole=whole)
-    if table is not None:
-        if not others:
-            refuse_images_options(path, ignore_index, images)
-        return table
-    typed = reading.words() if labels is None else f"--label-file {labels} {reading.words()}".rstrip()
-    found = opened_dense(path, ignore_index=ignore_index, images=images, tabular=typed, others=others)
-    if engine is not None and found is not None and not found.in_any_order:
-        raise InputError(
-            f"--engine shares out images of which any can be read; those in {path} are packed, and read in "
-            "order; leave out --engine, or write them by `numpy.savez`."
-        )
-    return found
+    if table is None and is_dense(path):
+        typed = reading.words() if labels is None else f"--label-file {labels} {reading.words()}".rstrip()
+        if typed:
+            raise InputError(
+                f"{path} holds images of scores with labels of their own, and each image is a cluster; "
+                f"leave out {typed}."
+            )
+        found = load_dense(path, ignore_index=ignore_index)
+        if engine is not None and not found.in_any_order:
+            raise InputError(
+                f"--engine shares out images of which any can be read; those in {path} are packed, and read "
+                "in order; leave out --engine, or write them by `numpy.savez`."
+            )
+        return found
+    if not others:
+        _refuse_images_options(path, ignore_index, images)
+    return table
 
 
 def opened_alike(
@@ -229,7 +211,7 @@ def opened_alike(
     ]
     ways = {isinstance(each, PartitionedPredictions) and ("parts", each.has_clusters) for each in found}
     if ignore_index is not None and not any(isinstance(each, DensePredictions) for each in found):
-        refuse_images_options(", ".join(map(str, paths)), ignore_index, None)
+        _refuse_images_options(", ".join(map(str, paths)), ignore_index, None)
     if whole or len(ways) == 1 or (engine is not None and None not in found):
         return found
     return opened_alike(paths, reading, engine=engine, ignore_index=ignore_index, whole=_OTHERWISE)

@@ -341,7 +341,6 @@ def _kept_of(path: Path, form: str | None) -> tuple[Path, str, str]:
 
 
 def _guessed(file: Path) -> str:
-    """The format by its first bytes."""
     with file.open("rb") as opened:
         start = opened.read(64)
     if not start:

@@ -161,7 +161,6 @@ def verbosity(*, quiet: bool, verbose: bool) -> Generator[None]:
 
 @contextlib.contextmanager
 def _output(*, shown: bool) -> Generator[None]:
-    """Discard what a quiet command would print."""
     if shown:
         yield
         return
@@ -171,5 +170,4 @@ def _output(*, shown: bool) -> Generator[None]:
 
 
 def _keywords_last(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """In an order that a signature may have."""
     return sorted(parameters, key=lambda each: each.kind)

@@ -392,7 +392,6 @@ def _advice(evaluation: Evaluation) -> str:
 
 
 def _why_title(evaluation: Evaluation) -> str:
-    """What was chosen, in a heading."""
     after = tables.recommended(evaluation)
     return "no repair" if after is None else title_of(after)
 

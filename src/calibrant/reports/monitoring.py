@@ -154,7 +154,6 @@ def _ends(estimate: Estimate) -> tuple[float, float]:
 
 
 def _named(found: Monitoring, ax: Axes) -> Axes:
-    """Labels of some windows below the axis."""
     step = -(-len(found.windows) // MOST_MARKED)
     ax.set_xticks(
         np.arange(0, len(found.windows), step),

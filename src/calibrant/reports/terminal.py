@@ -273,7 +273,6 @@ def _below(pairs: Sequence[GroupPair]) -> list[Text]:
 
 
 def _candidates(evaluation: Evaluation) -> Iterable[RenderableType]:
-    """What each candidate would give, on one line."""
     if len(evaluation.arms) < 2:
         return
     about, kind = evaluation.verdict.about or ECE.key, evaluation.kind
@@ -293,7 +292,6 @@ def _candidates(evaluation: Evaluation) -> Iterable[RenderableType]:
 
 
 def _method(evaluation: Evaluation) -> Iterable[str]:
-    """How the numbers came about, in sentences."""
     yield from (each for each in evaluation.verdict.sentences if not each.startswith("Next"))
     yield from filter(None, (tables.outside_sentence(evaluation.arms), tables.coverage_sentence(evaluation)))
 
@@ -356,7 +354,6 @@ def _missing(evaluation: Evaluation, columns: int) -> Iterable[str]:
 
 
 def _holes(found: tables.MetricTable, shown: Sequence[int]) -> Iterable[str]:
-    """Reasons for metrics missing from a column."""
     for row in (row for row in found.rows if row.in_short):
         for place in shown:
             estimate = row.cells[place].estimate

@@ -112,7 +112,6 @@ def _shows(name: str, kind: str) -> Any:
 
 
 async def _in_a_sentence(request: Request, error: Exception) -> Response:
-    """Every error is one sentence."""
     match error:
         case Refusal():
             return JSONResponse(error.told, error.status)

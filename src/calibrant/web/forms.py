@@ -85,7 +85,6 @@ def evaluate_form(form: Form, *, report: bool, known: Collection[str] = tuple(OP
 
 
 def _said(loc: tuple[int | str, ...], input: Any, **_: Any) -> str:  # noqa: A002 (pydantic's names)
-    """A sentence for what pydantic found wrong."""
     name, schema = loc[0], OPTIONS[str(loc[0])]
     if "maxItems" in schema:
         return f"`{name}` may be given {schema['maxItems']} times; got {len(input)}."

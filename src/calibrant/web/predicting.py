@@ -96,7 +96,6 @@ class Batches:
         return asyncio.gather(*(future for _, future in mine))
 
     async def _work(self) -> None:
-        """Answer until nobody waits."""
         while self._waiting:
             batch = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
             batch = [(file, future) for file, future in batch if not future.done()]  # some have left

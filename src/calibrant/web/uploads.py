@@ -225,7 +225,6 @@ def _check_zip(content: bytes, name: str, limits: Limits) -> None:
 
 
 def _check_gzip(content: bytes, name: str, limits: Limits) -> None:
-    """Unpack it piece by piece, and keep nothing."""
     total, rest = 0, content
     while rest:
         packed = zlib.decompressobj(wbits=31)

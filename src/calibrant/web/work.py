@@ -213,17 +213,16 @@ def in_fields(said: str) -> str:
 
 def _calibrator(found: Evaluation, predictions: Predictions) -> bytes | None:
     """The file of the calibrator that is recommended, fitted as the recommended command does."""
-    from calibrant.calibrators import build
+    from calibrant.calibrators import Calibrator
     from calibrant.calibrators.file_format import SINGLE_KEY, file_bytes
-    from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-    from calibrant.predictions.to_event import to_repair
+    from calibrant.repair.fitting import fit
 
     repair = found.verdict.repair
     if repair is None:
         return None
-    rows = to_repair(predictions if repair.all_rows else predictions.calibration)
-    fitted = fit_quietly(build(repair.method), Labelled.of(rows))
-    fitted.class_names_ = rows.class_names
+    fitted = fit(predictions, method=repair.method, every_row=repair.all_rows, force=True)
+    if not isinstance(fitted, Calibrator):
+        raise InputError(f"{repair.method} must be a calibrator for all samples.")
     return file_bytes(SINGLE_KEY, asdict(fitted.header()), dict(fitted.named_buffers()))
 
 
