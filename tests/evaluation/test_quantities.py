@@ -191,7 +191,7 @@ OTHER_THINGS = {
     "evaluation/out_of_distribution.py": {"auroc", "entropy"},  # of telling samples apart; such a score
     "evaluation/resampling/events.py": {"slope", "intercept"},  # the parameters of a line
     "reports/file_figures.py": {"nll"},  # an objective
-    "reports/over_time.py": {"accuracy"},  # the head of a column
+    "reports/tables.py": {"accuracy"},  # the head of a column
     "reports/shapes.py": {"auroc"},  # of telling samples apart
 }
 

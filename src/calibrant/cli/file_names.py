@@ -59,7 +59,7 @@ def once(paths: Iterable[Path]) -> list[Path]:
 
 
 def called(paths: list[Path], names: str | None) -> list[str]:
-    """What each file is called: as was asked for, or after itself.
+    """The name of each file: the one given by --names, or its own.
 
     Raises:
         InputError: If there are not as many names as files, or two are alike.

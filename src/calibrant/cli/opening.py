@@ -50,8 +50,8 @@ def opened_parts(
 ) -> PartitionedPredictions | None:
     """The table to be read part by part: many files, an address, a large file, or what an engine reads.
 
-    It is read whole where an option needs that (``whole`` names it), or where sums do not know what it holds,
-    such as several labels; without an engine also where it has groups and is not large.
+    It is read whole if an option needs that (``whole`` names it), or if sums cannot judge what it holds, such
+    as several labels. Without an engine, a table with groups that is not large is read whole as well.
     """
     if is_pipe(path):
         return None

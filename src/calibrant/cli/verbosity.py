@@ -21,7 +21,7 @@ from calibrant._math.errors import InputError
 from calibrant.cli.help import metavar
 
 VERBOSE: ContextVar[bool] = ContextVar("VERBOSE", default=False)
-"""Whether stages are told with their times, and errors with where they arose."""
+"""Whether to print stages with their times, and tracebacks of errors."""
 QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
 
 DATA = frozenset(
@@ -40,7 +40,7 @@ OTHER_NAMES = {
 
 
 def print_version(wanted: bool) -> None:
-    """Print the version and end, where it is asked for."""
+    """Print the version and exit if --version is given."""
     if wanted:
         typer.echo(f"calibrant {calibrant.__version__}")
         raise typer.Exit

@@ -17,7 +17,7 @@ MOST_HELD = 1 << 22
 
 
 def is_large(path: Path) -> bool:
-    """Whether a Parquet file has more rows than that; of one that is damaged, reading it says so."""
+    """Whether a Parquet file has more than `MOST_HELD` rows; False if it is damaged."""
     try:
         with parquet.opened(path) as file:
             return file.metadata.num_rows > MOST_HELD

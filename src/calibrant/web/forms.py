@@ -32,7 +32,7 @@ class EvaluateForm(ReadOptions):
     seed: Annotated[int, Field(ge=0, le=2**31)] = 0
     """Random seed."""
     report: bool = False
-    """Whether the report and the fitted calibrator are wanted, too; not a field of a request."""
+    """Whether the answer has the report and the fitted calibrator; not a field of a request."""
 
     @property
     def judging(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from calibrant._math.errors import InputError
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that is bound to an address, so that what is wrong with it is said before anything else.
+    """A socket bound to an address, so that a wrong address is an error before anything else.
 
     Raises:
         InputError: If there is no such address here, or the port is taken.
