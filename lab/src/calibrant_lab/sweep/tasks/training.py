@@ -29,11 +29,10 @@ from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, digest_of, state_of
 from calibrant_lab.sweep.tasks.task import Outcome, Settings, Task, Tell
 from calibrant_lab.training import Listener, Recipe, train
-from calibrant_lab.training.budget import settings_at
 from calibrant_lab.training.data import TrainingData, read_training_data
+from calibrant_lab.training.recipe import NUMBERS, settings_at
 from calibrant_lab.training.recipe_files import nested
 from calibrant_lab.training.run import RunFolder, json_of
-from calibrant_lab.training.version import NUMBERS
 
 LATER: Mapping[str, object] = {
     "initial.weights": "",

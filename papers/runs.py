@@ -1,13 +1,14 @@
-"""The runs of a study's grid, done by a sweep over a store."""
+"""Work of a study that is done once: the runs of its grid, swept over a store, and other records."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import write_text
 from calibrant_lab.sweep.engines.engine import Ended, Event
 from calibrant_lab.sweep.engines.roster import build_engine
 from calibrant_lab.sweep.grid import Grid
@@ -16,14 +17,6 @@ from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.store.places import RUNS
 from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.sweep import Watcher, sweep
-
-
-def read_grid(file: Path, *, seeds: int | None = None, changes: Mapping[str, Any] | None = None) -> Grid:
-    """A grid, with so many seeds if it says so; ``changes`` replace entries of the file."""
-    content = {**tomllib.loads(file.read_text(encoding="utf-8")), **(changes or {})}
-    if seeds is not None:
-        content["axes"] = {**content.get("axes", {}), "seed": list(range(seeds))}
-    return Grid.read(content, source=str(file))
 
 
 def finished_runs(grid: Grid, out: Path, *, engine: str = "pool") -> list[RunResult]:
@@ -69,3 +62,37 @@ class _Telling(Watcher):
         if isinstance(event, Ended):
             item = self._items[event.run]
             print(f"{item.task.name}: {item.label}: {event.reason or event.status}")  # noqa: T201
+
+
+class Records:
+    """A file of records, each known by its ``key``.
+
+    Args:
+        path: The file; made with its folder at the first record.
+
+    Raises:
+        InputError: If a line of the file is not a record, but for a last one that was cut off.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._records: dict[str, Mapping[str, Any]] = {}
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        for number, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line)
+                self._records[record["key"]] = record
+            except (ValueError, KeyError, TypeError) as error:
+                if number < len(lines):
+                    raise InputError(f"{path}, line {number}, is not a record of a study.") from error
+                write_text(path, "".join(f"{kept}\n" for kept in lines[:-1]))
+
+    def get(self, key: str, compute: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """The record of that key, computed and written if there is none yet."""
+        if key not in self._records:
+            record = {"key": key, **compute()}
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record, allow_nan=False) + "\n")
+            self._records[key] = record
+        return self._records[key]

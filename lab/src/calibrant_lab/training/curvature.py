@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -18,16 +18,93 @@ from calibrant._math.files import said_of
 from calibrant.curvature import hessian_trace, spectral_density, top_eigenvalues
 from calibrant_lab.data import Dataset
 from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.models import build as build_model
+from calibrant_lab.models import load_weights
 from calibrant_lab.reports.curvature import curvature_section
 from calibrant_lab.training import seeds
-from calibrant_lab.training.curvature_subject import Subject
-from calibrant_lab.training.data import preparation
-from calibrant_lab.training.run import Run, RunFolder
+from calibrant_lab.training.data import data_of, preparation, read_data
+from calibrant_lab.training.loss import FollowsEpochs, build_loss
+from calibrant_lab.training.recipe import Recipe
+from calibrant_lab.training.run import Run, RunFolder, load_run
 from calibrant_lab.training.run_report import rewrite_report
-from calibrant_lab.training.views import middle
+from calibrant_lab.training.views import middle, network_shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A trained network with its training loss and its data."""
+
+    title: str
+    recipe: Recipe
+    model: nn.Module
+    loss: nn.Module
+    """As it was in the last epoch."""
+    dataset: Dataset
+    run: Run | None = None
+
+
+def subject_of_run(path: str | os.PathLike[str]) -> Subject:
+    """A finished run with the data that it was trained on."""
+    run = load_run(path)
+    if run.evaluation is None:
+        raise InputError(f"{path} is not finished; `calibrant train {path}` resumes it.")
+    dataset = data_of(run)
+    return Subject(
+        title=str(path),
+        recipe=run.recipe,
+        model=run.model(),
+        loss=_loss_of_run(run, dataset),
+        dataset=dataset,
+        run=run,
+    )
+
+
+def subject_of_factory(
+    factory: str, weights: str | os.PathLike[str], data: str, *, loss: str, settings: Sequence[str] = ()
+) -> Subject:
+    """A network given by a factory (or a name that recipes know), a file of weights, and data.
+
+    Args:
+        factory: As a recipe's ``model``.
+        weights: A state dictionary: ``.safetensors``, or what ``torch.save`` wrote.
+        data: As a recipe's ``data.name``.
+        loss: What the network was trained with, as a recipe's ``loss``.
+        settings: Further settings of a recipe that say how samples are cut and prepared, such as
+            ``data.normalise=none``.
+    """
+    recipe = Recipe.read({"model": factory, "loss": loss, "data": {"name": data}}).with_settings(settings)
+    dataset = read_data(recipe.data)
+    with torch.random.fork_rng(devices=[]):
+        model = build_model(
+            recipe.model,
+            input_shape=network_shape(recipe, dataset),
+            num_classes=dataset.num_classes,
+            vectors=dataset.vectors,
+        )
+    load_weights(model, weights)
+    return Subject(
+        title=f"{factory}, {weights}",
+        recipe=recipe,
+        model=model.eval(),
+        loss=build_loss(recipe, dataset),
+        dataset=dataset,
+    )
+
+
+def _loss_of_run(run: Run, dataset: Dataset) -> nn.Module:
+    """The loss as it was in the last epoch: some change with it, or follow held-out samples."""
+    loss = build_loss(run.recipe, dataset)
+    state = run.folder.load_checkpoint()
+    if state is not None:
+        loss.load_state_dict(state["loss"])
+        if isinstance(loss, FollowsEpochs):
+            loss.step(max(int(state["epoch"]) - 1, 0))
+    return loss.eval()
+
 
 Split: TypeAlias = Literal["train", "test"]
 Progress: TypeAlias = Callable[[str, float], None]
+Batches: TypeAlias = list[tuple[Tensor, Tensor]]
 _Step: TypeAlias = Callable[[str, float, float], Callable[[int, int], None]]
 FORMAT = 1
 CROSS_ENTROPY = "cross-entropy"
@@ -56,17 +133,13 @@ def measure_curvature(
     *,
     split: Split = "train",
     effort: Effort | None = None,
-    device: str = "cpu",
+    device: torch.device | str = "cpu",
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
     """Eigenvalues, trace and density of the Hessian by the training loss and by cross-entropy, as plain data.
 
     The network is in evaluation mode, samples are not augmented, and penalties on weights or curvature are
     left out.
-
-    Raises:
-        InputError: If a number is out of its range.
-        ConvergenceError: If the loss of these samples is not finite.
     """
     chosen = effort or Effort()
     place = torch.device(device)
@@ -93,28 +166,23 @@ def measure_curvature(
 
 
 def _spectrum(
-    model: nn.Module, loss: nn.Module, batches: list[tuple[Tensor, Tensor]], effort: Effort, tell: _Step
+    model: nn.Module, loss: nn.Module, batches: Batches, effort: Effort, tell: _Step
 ) -> dict[str, Any]:
-    """All measurements for one loss."""
-    value = _mean_loss(model, loss, batches)
+    with torch.no_grad():
+        total = sum(float(loss(model(inputs), labels)) * len(labels) for inputs, labels in batches)
+    value = total / sum(len(labels) for _, labels in batches)
     if not math.isfinite(value):
         raise ConvergenceError(f"the loss of these samples is {value}, so its curvature is not defined.")
+    given, seed = (model, loss, batches), effort.seed
     eigen = top_eigenvalues(
-        model,
-        loss,
-        batches,
+        *given,
         k=effort.num_eigenvalues,
         tolerance=effort.tolerance,
-        seed=effort.seed,
+        seed=seed,
         progress=tell("largest eigenvalue", 0.0, 0.3),
     )
     trace = hessian_trace(
-        model,
-        loss,
-        batches,
-        num_matvecs=effort.trace_products,
-        seed=effort.seed,
-        progress=tell("trace", 0.3, 0.5),
+        *given, num_matvecs=effort.trace_products, seed=seed, progress=tell("trace", 0.3, 0.5)
     )
     found: dict[str, Any] = {
         "value": value,
@@ -129,13 +197,11 @@ def _spectrum(
     }
     if effort.density_probes:
         density = spectral_density(
-            model,
-            loss,
-            batches,
+            *given,
             num_steps=effort.density_steps,
             num_probes=effort.density_probes,
             num_points=_DENSITY_POINTS,
-            seed=effort.seed,
+            seed=seed,
             progress=tell("density", 0.5, 1.0),
         )
         error = density.standard_error
@@ -149,22 +215,12 @@ def _spectrum(
     return found
 
 
-def _mean_loss(model: nn.Module, loss: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> float:
-    with torch.no_grad():
-        total = sum(float(loss(model(inputs), labels)) * len(labels) for inputs, labels in batches)
-    return total / sum(len(labels) for _, labels in batches)
-
-
 def add_to_run(run: Run, dataset: Dataset, found: Sequence[Mapping[str, Any]]) -> None:
-    """Write ``curvature.json`` of a finished run and rewrite its report; measurements of other splits stay.
-
-    Raises:
-        InputError: If ``curvature.json`` holds something else.
-    """
+    """Write ``curvature.json`` and the report of a finished run; measurements of other splits stay."""
     splits = {each["split"] for each in found}
     kept = [each for each in read_curvature(run.folder) if each["split"] not in splits]
     together = sorted([*kept, *(dict(each) for each in found)], key=lambda each: each["split"] != "train")
-    run.folder.write(_file_of(run.folder), curvature_text(run.folder.path.name, together))
+    run.folder.write(run.folder.curvature, curvature_text(run.folder.path.name, together))
     rewrite_whole_report(run, dataset)
 
 
@@ -174,17 +230,9 @@ def rewrite_whole_report(run: Run, dataset: Dataset) -> None:
     rewrite_report(run, dataset, further=[curvature_section(found)] if found else [])
 
 
-def _file_of(folder: RunFolder) -> Path:
-    return folder.path / "curvature.json"
-
-
 def read_curvature(folder: RunFolder) -> list[dict[str, Any]]:
-    """The measurements in ``curvature.json`` of a run; none where there is no such file.
-
-    Raises:
-        InputError: If the file holds something else.
-    """
-    path = _file_of(folder)
+    """The measurements in ``curvature.json`` of a run; none where there is no such file."""
+    path = folder.curvature
     if not path.is_file():
         return []
     try:
@@ -203,30 +251,25 @@ def curvature_text(name: str, found: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps({"format": FORMAT, "of": name, "measurements": list(found)}, allow_nan=False) + "\n"
 
 
-def _batches(
-    subject: Subject, split: Split, effort: Effort, device: torch.device
-) -> tuple[list[tuple[Tensor, Tensor]], int]:
+def _batches(subject: Subject, split: Split, effort: Effort, device: torch.device) -> tuple[Batches, int]:
     """The chosen samples, prepared and seen as after each epoch, and how many the split has."""
     part = subject.dataset.parts[split]
     total = len(part)
     rows = torch.arange(total)
     if 0 < effort.num_samples < total:
-        generator = torch.Generator().manual_seed(seeds.derived(effort.seed, seeds.ORDER))
-        rows = torch.randperm(total, generator=generator)[: effort.num_samples].sort().values
+        rows = (
+            torch.randperm(total, generator=seeds.generator(effort.seed, seeds.ORDER))[: effort.num_samples]
+            .sort()
+            .values
+        )
     prepare, side = preparation(subject.recipe.data, subject.dataset), subject.recipe.data.crop
     dtype = next(subject.model.parameters()).dtype
-    return [
-        (
-            _as_given(middle(prepare(to_unit(part.inputs[some])), side), dtype).to(device),
-            part.labels[some].to(device),
-        )
-        for some in rows.split(effort.batch_size)
-    ], total
-
-
-def _as_given(inputs: Tensor, dtype: torch.dtype) -> Tensor:
-    """In the network's precision, unless they are word numbers."""
-    return inputs.to(dtype) if inputs.is_floating_point() else inputs
+    batches: Batches = []
+    for some in rows.split(effort.batch_size):
+        inputs = middle(prepare(to_unit(part.inputs[some])), side)
+        inputs = inputs.to(dtype) if inputs.is_floating_point() else inputs  # others are word numbers
+        batches.append((inputs.to(device), part.labels[some].to(device)))
+    return batches, total
 
 
 def _share_of(progress: Progress, number: int, count: int, name: str) -> _Step:
