@@ -42,6 +42,7 @@ LATER: Mapping[str, object] = {
     "evaluation.views": "one",
     "evaluation.heat_maps": 0,
     "schedule.patience": 5,
+    "record.samples": 0,
 }
 """Settings that recipes have gained since the present version of the numbers, with what changes none of them.
 
