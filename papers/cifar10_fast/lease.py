@@ -1,9 +1,10 @@
 """``python -m papers.cifar10_fast.lease``: what a GPU that is lent for minutes can do of the sweep.
 
 In order: steps are timed in as many processes as there will be runs side by side, captured ones are compared
-with plain ones, and the images that networks are shown in the end are computed; the number of epochs is chosen
-by the rule of ``registered.toml``; runs are done and packed one by one, all losses of a seed before the next
-seed; before the time is over, those that are not finished are left, and as many weights as fit are packed.
+with plain ones, and the images that networks are shown in the end are computed. The number of epochs follows
+from the rule in ``registered.toml``. Runs are done and packed one by one, all losses of a seed before the
+next seed. Before the time is over, those that are not finished are left, and as many weights as fit are
+packed.
 
 The same command goes on where an earlier one was killed, as long as ``--work`` is there. On another machine,
 ``--known`` names the ``lease.json`` of the last lease: its runs are not done again, and its epochs are kept.
@@ -83,6 +84,7 @@ def rehearsal(folder: Path) -> Scale:
         with atomic_write(file) as temporary:
             np.savez(
                 temporary,
+                allow_pickle=False,
                 **{f"x_{name}": each for name, each in images.items()},
                 **{f"y_{name}": each for name, each in labels.items()},
             )

@@ -52,7 +52,7 @@ class FastRun(Training):
                 torch.save(_in_half(model), temporary)
         kept = kept_of(model.to(self.device(settings)), recipe, run)
         with atomic_write(folder / LOGITS) as temporary:
-            np.savez_compressed(temporary, **kept)
+            np.savez_compressed(temporary, allow_pickle=False, **kept)
         return outcome
 
 
@@ -102,7 +102,7 @@ def elsewhere(recipe: Recipe) -> dict[str, Tensor]:
         path.parent.mkdir(parents=True, exist_ok=True)
         found = {name: each.numpy() for name, each in _computed(recipe).items()}
         with atomic_write(path) as temporary:
-            np.savez(temporary, **found)
+            np.savez(temporary, allow_pickle=False, **found)
     return _read(path)
 
 

@@ -24,7 +24,8 @@ class _Clock(Listener):
     def __init__(self) -> None:
         self.ends: list[float] = []
 
-    def epoch(self, _row: Mapping[str, Any]) -> None:
+    def epoch(self, row: Mapping[str, Any]) -> None:
+        _ = row
         self.ends.append(time.perf_counter())
 
 
