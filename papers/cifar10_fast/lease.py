@@ -21,7 +21,6 @@ import sys
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -148,6 +147,22 @@ def chosen(choices: Sequence[int], *, step: float, steps: int, runs: int, jobs: 
     return min(choices)
 
 
+def continued(known: Mapping[str, Any], tier: str, choices: Sequence[int]) -> dict[str, Any]:
+    """What of an earlier lease holds for the next: runs and epochs, doubled once where the gate was closed.
+
+    Example:
+        >>> last = {"tier": "1", "epochs": 45, "known": ["a run"], "gate": {"open": False}}
+        >>> continued(last, "1", (30, 45, 60)), continued(last, "2", (30, 45, 60))
+        ({'epochs': 90}, {})
+    """
+    if not known or known["tier"] != tier:
+        return {}
+    closed = known["gate"] is not None and not known["gate"]["open"]
+    if closed and known["epochs"] in choices:
+        return {"epochs": 2 * known["epochs"]}
+    return {name: known[name] for name in ("epochs", "known", "gate")}
+
+
 class _Packing(Watcher):
     """Packs every run as it ends, and tells of it."""
 
@@ -211,8 +226,7 @@ class Lease:
         if self.plan_file.is_file():
             return json.loads(self.plan_file.read_text(encoding="utf-8"))
         known = json.loads(self.given.known.read_text(encoding="utf-8")) if self.given.known else {}
-        if known and known["tier"] != self.given.tier:
-            known = {}
+        known = continued(known, self.given.tier, self.scale.epochs)
         measured = self._measured()
         epochs = known.get("epochs") or chosen(
             self.scale.epochs,
@@ -294,11 +308,16 @@ def probe(number: int, given: argparse.Namespace) -> dict[str, float]:
 
 
 def _serve_several() -> None:
-    """Have several processes share the GPU, where the driver brings what that takes."""
+    """Have several processes share the GPU, where the driver brings what that takes and it works."""
     control = shutil.which("nvidia-cuda-mps-control")
-    if control and torch.cuda.is_available():
-        with suppress(OSError, subprocess.SubprocessError):
-            subprocess.run([control, "-d"], check=False, timeout=20)
+    if control is None or not torch.cuda.is_available():
+        return
+    subprocess.run([control, "-d"], check=False)
+    trial = [sys.executable, "-c", "import torch; torch.zeros(1, device='cuda')"]
+    try:
+        subprocess.run(trial, check=True, timeout=40)
+    except subprocess.SubprocessError:
+        subprocess.run([control], input="quit\n", text=True, check=False, timeout=20)
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:

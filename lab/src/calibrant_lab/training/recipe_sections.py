@@ -218,7 +218,7 @@ class RecordSection(Section):
     every: Count = 1
     """Record dynamics every so many epochs."""
     samples: Annotated[int, Field(ge=0)] = 0
-    """Record those of only so many training samples, evenly spaced; 0: all."""
+    """Number of training samples to record, evenly spaced; 0: all."""
     epochs: tuple[Count, ...] = ()
     """Epochs whose reliability and gradient norms are recorded; if empty, four evenly spaced ones."""
 

@@ -38,7 +38,7 @@ class Samples:
         self._plans.pop(name, None)
 
     def add_some(self, name: str, of: str, count: int) -> None:
-        """Take in so many samples of a split, evenly spaced, under a name of their own."""
+        """Take in ``count`` evenly spaced samples of a split, under another name."""
         part = self._parts[of]
         rows = torch.linspace(0, len(part) - 1, count).long()
         if isinstance(part.inputs, LazyImages):
