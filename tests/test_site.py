@@ -197,6 +197,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]
     server.server_close()
 
 
+@pytest.mark.slow
+def test_a_search_is_small_and_finds_guides_and_reference(site: tuple[Path, str]) -> None:
+    """What readers look for is a heading there, which outweighs text; the index loads on a phone."""
+    index = site[0] / "search" / "search_index.json"
+    assert index.stat().st_size < 400_000
+    entries = json.loads(index.read_text(encoding="utf-8"))["docs"]
+    headings = [each["title"].lower() for each in entries if each.get("boost") == 4]
+    for word in ("ece", "temperature scaling", "overconfident", "csv"):
+        assert any(re.search(rf"\b{word}\b", heading) for heading in headings), word
+
+
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """No word of requests."""

@@ -147,7 +147,7 @@ LABELS = torch.tensor([0, 1, 2, 0])
         (
             lambda: losses.sample_focal_loss(LOGITS, LABELS, gammas=(5, 3, 2)),
             InputError,
-            "must be as many, not none; got 3 and 2",
+            "must have the same length, at least 1; got 3 and 2",
         ),
         (
             lambda: losses.sample_focal_loss(LOGITS, LABELS, closed="both"),

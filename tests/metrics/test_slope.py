@@ -163,6 +163,21 @@ def test_intervals_of_uneven_weights_contain_the_truth(spread: float, num_sample
     assert abs(inside / counted - 0.95) < 3 * 0.022
 
 
+def test_intervals_contain_the_truth_where_weights_grow_with_the_score() -> None:
+    """A few extreme rows decide the slope, and their outcomes seldom show how much they vary (once 0.81)."""
+    inside = []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        log_odds = 2 * rng.normal(size=200)
+        probs = 1 / (1 + np.exp(-log_odds))
+        labels = (rng.random(200) < probs).astype(int)
+        slope = calibration_slope(probs, labels, weights=np.exp(np.abs(log_odds))).slope
+        if slope.low is not None and slope.high is not None:
+            inside.append(slope.low <= 1 <= slope.high)
+    assert len(inside) > 120
+    assert np.mean(inside) > 0.92
+
+
 def test_one_weight_that_outweighs_all_others_leaves_no_interval() -> None:
     """One sample of 1e6 among 200: values, and why there is no interval."""
     rng = np.random.default_rng(0)

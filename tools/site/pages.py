@@ -39,6 +39,8 @@ ALIASES = {
     "StreamedPredictions": "Another name for `Predictions`; those on file once were a class of their own.",
 }
 """Public names that have no docstring of their own."""
+SEARCHED = {"start/": 4, "how-to/": 4, "reference/api/": 1, "reference/": 4, "results/": 0.2, "project/": 0.2}
+"""Weights in a search by the start of a page's address; 1 for others."""
 ERRORS = ("InputError", "NotFittedError", "ConvergenceError", "CalibrantWarning")
 
 
@@ -80,9 +82,9 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """The page; results and the changelog come after guides and reference in a search."""
-    if page.file.src_uri.startswith(("results/", "project/")):
-        page.meta.setdefault("search", {"boost": 0.2})
+    """The page, with its weight in a search: guides first, results and the changelog last."""
+    weights = (weight for start, weight in SEARCHED.items() if page.file.src_uri.startswith(start))
+    page.meta.setdefault("search", {"boost": next(weights, 1)})
     return markdown
 
 

@@ -66,17 +66,24 @@ class LogisticFit:
     influence: Matrix  # (N, parameters) of each row on each
     information: Matrix  # per unit of weight
     leverage: Vector  # (N,) by how much a row's own fitted probability follows its outcome
+    expected_square: Matrix  # (N, parameters) mean square of the influence if the line is right
 
-    @property
-    def influence_held_out(self) -> Matrix:
-        """Influences as by a line that each row had no part in (HC3), which rows of large weight bend."""
-        return self.influence / (1 - np.minimum(self.leverage, _MOST_LEVERAGE))[:, None]
+    def weighted_influence(self, shares: Vector) -> Matrix:
+        """Influences of rows with weights: those on a line fitted without the row (HC3).
+
+        They are enlarged where their sum of squares is below its expectation. Where a few rows of large
+        weight decide, their outcomes seldom show how much they vary.
+        """
+        held_out = self.influence / (1 - np.minimum(self.leverage, _MOST_LEVERAGE))[:, None]
+        squared = shares**2
+        expected, found = squared @ self.expected_square, squared @ held_out**2
+        return held_out * np.sqrt(np.maximum(expected / found, 1))
 
     def covariance(self, shares: Vector | None = None) -> Matrix:
-        """Covariance of the parameters: by the information, or (sandwich, HC3) by weighted rows."""
+        """Covariance of the parameters: by the information, or by the influences of weighted rows."""
         if shares is None:
             return np.linalg.inv(self.information) / len(self.influence)
-        spread = self.influence_held_out * shares[:, None]
+        spread = self.weighted_influence(shares) * shares[:, None]
         return spread.T @ spread
 
 
@@ -97,7 +104,8 @@ def fit(sample: Sample, *, slope: float | None = None, intercept: float | None =
         return Expansion(loss, -(columns.T @ (sample.shares * residuals)), information)
 
     if not free:
-        return LogisticFit(start[:0], expansion(start[:0]).value, columns, np.empty((0, 0)), columns[:, :0])
+        nothing = columns[:, :0]
+        return LogisticFit(start[:0], expansion(start[:0]).value, columns, np.empty((0, 0)), nothing, nothing)
     unbounded = np.full(len(free), math.inf)
     found = minimise_in_box(
         expansion, start[free], -unbounded, unbounded, tolerance=_TOLERANCE, longest_step=math.inf
@@ -109,8 +117,10 @@ def fit(sample: Sample, *, slope: float | None = None, intercept: float | None =
     influence: Any = np.linalg.lstsq(information, right, rcond=None)[0].T
     spread: Any = np.linalg.lstsq(information, columns.T, rcond=None)[0].T
     fitted = sample.outcomes - residuals
-    leverage = sample.shares * fitted * (1 - fitted) * (spread * columns).sum(axis=1)
-    return LogisticFit(found.point, found.value, influence, information, leverage)
+    variance = fitted * (1 - fitted)
+    leverage = sample.shares * variance * (spread * columns).sum(axis=1)
+    expected_square = spread**2 * variance[:, None]
+    return LogisticFit(found.point, found.value, influence, information, leverage, expected_square)
 
 
 def reach_of(effective: float, level: float) -> float:

@@ -36,9 +36,9 @@ class CurvatureOperator(ABC):
 
     The derivatives of a single batch are kept from one product to the next; of several batches only one is
     held at a time, so that memory does not grow with the data. Columns go through the network several at a
-    time, as many as need two million numbers together, 16 million on a GPU, one at least; they go one by one
-    where the network or the loss cannot do that, or what it needs cannot be counted, with the same result up
-    to rounding.
+    time: at least one, and at most two million numbers together, 16 million on a GPU. They go one by one
+    if the network or the loss cannot do that, or its memory cannot be predicted. The result is the same up to
+    rounding.
     """
 
     def __init__(

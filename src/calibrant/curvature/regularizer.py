@@ -52,18 +52,18 @@ class CurvatureRegularizer(nn.Module):
       (Pearlmutter). Unbiased for the trace of the Hessian, for every loss and network that can be
       differentiated three times.
     * "gauss-newton": unbiased for the trace of :math:`J^\top B J`, where *J* is the derivative of the logits
-      by the parameters and *B* the loss's Hessian by the logits, that is of the Hessian without the
+      by the parameters and *B* the loss's Hessian by the logits. This is the Hessian without the
       curvature of the network itself. Where every sample counts by itself and the network has at least
-      64 K³ parameters (K logits a sample) it is :math:`\|J^\top B^{1/2} v\|^2`: a single further backward
-      pass through the network (two where *B* has negative eigenvalues as well, as with focal loss).
-      Otherwise it is :math:`(J^\top v)^\top (J^\top B v)`, two passes, with the samples balanced for a small
-      variance. *v* holds a sign for each logit.
+      64 K³ parameters (K logits a sample) it is :math:`\|J^\top B^{1/2} v\|^2`. That takes one more backward
+      pass through the network (two where *B* has negative eigenvalues as well, as with focal loss). Otherwise
+      it is :math:`(J^\top v)^\top (J^\top B v)`, two passes, with the samples balanced for a small variance.
+      *v* holds a sign for each logit.
     * "last-layer": the trace of the last linear layer's block in closed form,
       :math:`\sum_i \operatorname{Tr}(B_i)\,(\|h_i\|^2 + 1)` with :math:`h_i` the layer's input and 1 for its
-      bias. It is deterministic and needs no second pass through the network. Exact for that block of the
-      Hessian (which equals that of the Gauss-Newton matrix) where the logits ``(N, C)`` are what a
-      ``nn.Linear`` returns, used once, and the loss is a mean, or weighted mean, over the samples of any
-      function of their own logits: cross-entropy, the focal family, Brier, label smoothing. A loss of a whole
+      bias. It is deterministic and needs no second pass through the network. It is exact for that block of
+      the Hessian (which equals that of the Gauss-Newton matrix) if the logits ``(N, C)`` are what a
+      ``nn.Linear`` returns, used once. The loss must be a (weighted) mean over samples of a function of
+      their own logits: cross-entropy, the focal family, Brier, label smoothing. A loss of a whole
       batch is refused. Small features with large weights make this block flat while the rest of the Hessian
       grows, so watch the whole trace and add weight decay.
 
@@ -73,9 +73,9 @@ class CurvatureRegularizer(nn.Module):
         loss: Logits and labels to the mean loss of a batch; nothing else is known of it.
         weight: The factor β of the trace.
         estimator: See above.
-        every: Penalise the first of every so many batches, ``every`` times as strongly: the mean objective,
+        every: Penalise the first of each ``every`` batches, ``every`` times as strongly: the mean objective,
             and with it the meaning of ``weight``, stays the same at a fraction of the cost.
-        num_probes: Average over so many random vectors, for "hutchinson" and "gauss-newton".
+        num_probes: Number of random vectors that are averaged, for "hutchinson" and "gauss-newton".
         negative: Where the Hessian is indefinite an estimate, like the trace itself, may be negative.
             "keep" leaves it, which is unbiased and rewards negative curvature; "clip" counts it as zero
             for value and gradient, which biases the penalty upward.
@@ -107,8 +107,8 @@ class CurvatureRegularizer(nn.Module):
 
     References:
         Kimura and Naganuma, "Geometric Insights into Focal Loss: Reducing Curvature for Enhanced Model
-        Calibration", Pattern Recognition Letters 189, 2025; Hutchinson, "A stochastic estimator of the trace
-        of the influence matrix", 1990; Schraudolph 2002 (Gauss-Newton products); Karras et al., "Analyzing
+        Calibration", Pattern Recognition Letters 189, 2025. Hutchinson, "A stochastic estimator of the trace
+        of the influence matrix", 1990. Schraudolph 2002 (Gauss-Newton products). Karras et al., "Analyzing
         and Improving the Image Quality of StyleGAN", CVPR 2020, appendix B (every k-th batch, k times).
 
     Example:

@@ -86,10 +86,10 @@ def hessian_trace(
         InputError: If an argument is out of its range.
 
     Note:
-        The standard error of "xtrace" is meant to be no less than the true one, and is up to 40 % more in
-        trained networks: the spread of its estimates alone would state a fifth too little, as they depend on
-        each other. With fewer than twenty products no method's standard error is reliable. Products go
-        through the network several at a time, see :class:`CurvatureOperator`.
+        The standard error of "xtrace" is chosen not to be too small, and is up to 40% too large in trained
+        networks. The spread of its estimates alone would be a fifth too small, as they are dependent. With
+        fewer than twenty products no method's standard error is reliable. Products go through the network
+        several at a time, see :class:`CurvatureOperator`.
 
     References:
         Hutchinson 1990; Meyer, Musco, Musco and Woodruff, "Hutch++: optimal stochastic trace estimation",

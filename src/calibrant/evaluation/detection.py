@@ -24,7 +24,7 @@ from calibrant.evaluation.resampling.streams import Stream, stream_seed
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionError:
-    """An error by confidence and place, its interval, and what chance gives."""
+    """An error by confidence and place, its interval, and its noise floor."""
 
     value: float
     low: float
@@ -68,7 +68,7 @@ def detection_calibration_error(
         seed: Random seed.
 
     Returns:
-        The error with its interval and what chance gives; with many axes chance gives much.
+        The error with its interval and noise floor; with many axes the floor is high.
 
     Raises:
         InputError: If shapes disagree or a value lies outside 0..1.

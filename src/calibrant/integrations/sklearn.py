@@ -41,8 +41,8 @@ _RESPONSES = ("decision_function", "predict_proba")
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A scikit-learn classifier with calibrated probabilities.
 
-    By default the data are cut into folds, a clone of the estimator is fitted on all folds but one and scores
-    that one, in turn; one calibrator is fitted on all these scores, and the estimator itself on all the data.
+    By default the data are split into folds. For each fold a clone of the estimator is fitted on the others
+    and scores it. One calibrator is fitted on all these scores, and the estimator itself on all the data.
     With ``cv="prefit"`` the estimator was fitted before, on other data, and all data go to the calibrator.
 
     Args:
@@ -67,7 +67,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         feature_names_in_: Their names, likewise.
 
     Note:
-        Scores of clones fitted on less data than the final estimator stand in for its own, as in every
+        Scores of clones fitted on less data than the final estimator replace its own, as in every
         cross-fit. Sample weights go to the calibrator, and to the estimator if its ``fit`` takes them. With
         two classes, a calibrator that is only for several gets two logits.
 

@@ -58,9 +58,9 @@ def focal_calibration_loss(
 
     Note:
         Strictly proper for ``gamma=0`` with the squared distance only, not for every positive weight as the
-        reference says: for a binary event of probability 0.8 and ``gamma=2`` the minimum is at 0.627, 0.674,
-        0.701 for weights 0, 0.5, 1. The distance ``"l1"`` alone is minimised by certainty. Differentiable any
-        number of times. O(N C) time and memory.
+        reference claims. For a binary event of probability 0.8 and ``gamma=2`` the minimum is at 0.627,
+        0.674, 0.701 for weights 0, 0.5, 1. The distance ``"l1"`` alone is minimised by certainty.
+        Differentiable any number of times. O(N C) time and memory.
 
     References:
         "Towards Trustworthy Deep Neural Network through Euclidean Distance" (focal calibration loss), 2025,

@@ -1,7 +1,7 @@
 r"""Losses of the last layer of a language model, without the logits of all tokens at once.
 
-With T tokens, width H and V words the logits are T V numbers, and a loss keeps as many again for its
-gradient; with V = 128 256 that is far more than the network. Here the layer belongs to the loss. A chunk of
+With T tokens, width H and V words the logits are T V numbers, and a loss keeps another T V for its gradient.
+With V = 128 256 that is far more than the network. Here the layer belongs to the loss. A chunk of
 tokens goes through :math:`z = h W^\top`, the loss and its gradient :math:`\partial \ell / \partial z` before
 the next one begins,
 

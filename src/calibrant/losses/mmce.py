@@ -51,13 +51,13 @@ def mmce_loss(
     * Weighted: :math:`w_i = (1 - r_i) / m` if right, :math:`-r_i / n` if wrong; 0 if m or n is 0.
     * Unweighted: :math:`w_i = (c_i - r_i) / N`.
 
-    ``as_published=True``, the default, computes what the published code computes: weighted, the three blocks
-    of the sum are means over pairs that are divided by :math:`m^2`, :math:`n^2` and :math:`mn` a second time;
-    unweighted, the square root is missing. Published results with ``penalty=2`` are those of this form. Twice
+    ``as_published=True``, the default, computes what the published code computes. Weighted: the three blocks
+    of the sum are means over pairs, divided by :math:`m^2`, :math:`n^2` and :math:`mn` a second time.
+    Unweighted: the square root is missing. Published results with ``penalty=2`` are those of this form. Twice
     divided, the weighted error falls in proportion to the batch's size (it is 56 times smaller on a batch of
     64), so that a penalty means something else at every batch size. ``as_published=False`` follows the
     definition; choose its penalty anew, for 2 is far too strong: on Fashion-MNIST the error rate was 20 to
-    21 % instead of 13 % (five seeds each, ``papers/losses``).
+    21% instead of 13% (five seeds each, ``papers/losses``).
 
     Args:
         logits: Scores, shape ``(N, C)``, ``(N, C, d1, ...)`` or ``(C,)``.

@@ -103,7 +103,8 @@ def _check(*, thresholds: Sequence[float], gammas: Sequence[float], closed: str)
         check_number("gammas", gamma)
     if not gammas or len(gammas) != len(thresholds):
         raise InputError(
-            f"`gammas` and `thresholds` must be as many, not none; got {len(gammas)} and {len(thresholds)}."
+            "`gammas` and `thresholds` must have the same length, at least 1; "
+            f"got {len(gammas)} and {len(thresholds)}."
         )
     ends = [0.0, *thresholds]
     if thresholds[-1] != 1 or any(later <= earlier for earlier, later in pairwise(ends)):

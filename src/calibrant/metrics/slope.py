@@ -60,8 +60,9 @@ def calibration_slope(
     Args:
         probs: Probabilities of an event ``(N,)`` or of classes ``(N, C)``.
         labels: Outcomes in {0, 1}, or classes, shape ``(N,)``.
-        interval: ``"wald"``, from the Fisher information, or with weights from the sandwich of it (HC3, with
-            Student's quantile by their effective size; none if that is below 10); or ``"profile"``, where the
+        interval: ``"wald"``, from the Fisher information, or with weights from the sandwich of it (the
+            larger of HC3 and what the fitted probabilities expect, with Student's quantile by their effective
+            size; none if that is below 10); or ``"profile"``, where the
             likelihood has fallen by the quantile of its chi-squared law (without weights only).
         level: Level of the intervals.
         weights: Weights of the samples, shape ``(N,)``, not negative.

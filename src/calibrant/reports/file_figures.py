@@ -75,7 +75,7 @@ LEAST_TICKED = 1.5  # inches; below, six ticks would touch
 
 
 def draw_reliability(request: FigureRequest) -> DrawnFigure:
-    """Diagram with intervals and what chance gives, and below it the histogram."""
+    """Diagram with intervals and the noise band, and below it the histogram."""
     from calibrant.reports import confidence_histogram, reliability_comparison, reliability_diagram
     from calibrant.reports.figures.drawing import legend_above
     from calibrant.reports.figures.reliability import confidence_comparison
@@ -226,7 +226,7 @@ def _curves(found: dict[str, _Judged], request: FigureRequest) -> dict[str, Curv
 
 
 def _said(found: dict[str, _Judged], curves: dict[str, Curve]) -> str:
-    """How many samples each curve stands for, and how many bins lie outside what chance gives."""
+    """How many samples each curve stands for, and how many bins lie outside the noise band."""
     from calibrant.reports.figures import place
     from calibrant.reports.words import misses
 
@@ -236,7 +236,7 @@ def _said(found: dict[str, _Judged], curves: dict[str, Curve]) -> str:
         too_much, too_little = misses(curve.name)
         lines.append(
             f"{name}: {found[name].num_samples:,} samples, {curve.name}; of {above + below + within} bins "
-            f"{below} lie below what chance gives ({too_much}) and {above} above it ({too_little})."
+            f"{below} lie below the noise band ({too_much}) and {above} above it ({too_little})."
         )
     return "\n".join(lines)
 
@@ -359,7 +359,7 @@ _SHAPE = frozenset({"positive_class", "bins", "level", "seed"})
 OF_FILES = (
     FileFigure(
         name="reliability",
-        summary="What FILE states against what came true, with intervals, what chance gives, and histogram.",
+        summary="What FILE states against what came true, with intervals, noise band and histogram.",
         draw_files=draw_reliability,
         several=True,
         options=_SHAPE | {"label"},

@@ -1,9 +1,9 @@
 r"""A linear model's calibration in the limit of many samples and many features at a fixed ratio.
 
-In the world of :class:`LogisticWorld`, with n samples and d features that both go to infinity while the load
-d / n stays what it is, the fitted weights settle: their part along the truth, the norm of the rest, and with
-these two everything that :meth:`LogisticWorld.performance` says. ``docs/explanation/asymptotics.md`` derives
-the equations and says which steps are proved.
+The world is :class:`LogisticWorld`; n samples and d features both go to infinity at a fixed load d / n. The
+fitted weights then settle: their part along the truth, and the norm of the rest. These two determine
+everything that :meth:`LogisticWorld.performance` returns. ``docs/explanation/asymptotics.md`` derives the
+equations and says which steps are proved.
 """
 
 from __future__ import annotations

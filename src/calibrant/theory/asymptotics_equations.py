@@ -192,7 +192,7 @@ def instability(margins: Margins, step: float, load: float) -> float:
 
 
 class Equations(NamedTuple):
-    """The three equations of one limit, by so many nodes."""
+    """The three equations of one limit, with a given number of nodes."""
 
     loss: MarginLoss
     load: float
@@ -247,7 +247,7 @@ def solve(
     """Solve the equations: from a guess, or along the load from no load at all.
 
     Returns:
-        The solution, and how many nodes it takes so that twice as many leave it as it is.
+        The solution, and the number of nodes; twice that number does not change it.
 
     Raises:
         ConvergenceError: If no solution is found.

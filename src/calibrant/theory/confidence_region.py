@@ -41,12 +41,12 @@ def confidence_region(gamma: float, num_classes: int) -> ConfidenceRegion:
     r"""Top probabilities at which some distribution over K classes is lowered, and at which some is raised.
 
     The top probability t falls exactly if :math:`\sum_i d_t(q_i) > 0` over the other classes, with
-    :math:`d_t(q) = q \, (1/g(q) - 1/g(t))` (see :func:`confidence_threshold`). The greatest and the least
-    such sum under :math:`0 \le q_i \le t`, :math:`\sum_i q_i = 1 - t` are looked for among distributions with
-    some classes at t, some at zero, some at one common value and at most one more at another value: where
-    :math:`d_t` bends at most once the extremes have this form. Having more classes only adds room, so
-    ``lowered_below`` rises with K, towards the root of g = 1, and ``raised_above`` falls, not below the
-    maximum of g.
+    :math:`d_t(q) = q \, (1/g(q) - 1/g(t))` (see :func:`confidence_threshold`). The largest and the
+    smallest such sum under :math:`0 \le q_i \le t`, :math:`\sum_i q_i = 1 - t` are searched among
+    distributions with some classes at t, some at zero, some at one common value and at most one at another
+    value. Where :math:`d_t` bends at most once the extremes have this form. Having more classes only adds
+    room, so ``lowered_below`` rises with K, towards the root of g = 1, and ``raised_above`` falls, not below
+    the maximum of g.
 
     Args:
         gamma: Focal loss's exponent, above 0.

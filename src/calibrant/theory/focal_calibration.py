@@ -9,9 +9,9 @@ With :math:`f(q) = g(q) / q`, the slope of focal loss with its sign turned, its 
 
 .. math:: p_i = \frac{\nu + 2 \lambda q_i}{f(q_i) + 2 \lambda} ,
 
-and :math:`\sum_i p_i = 1` gives :math:`\nu`. That is the analogue of the focal calibration map, in closed
-form. f falls for :math:`\gamma \ge 0` and :math:`\nu > 0`, so p rises with q: **the order of the classes is
-kept**, and the loss is classification-calibrated for every :math:`\gamma \ge 0, \lambda \ge 0`.
+and :math:`\sum_i p_i = 1` gives :math:`\nu`. This is the counterpart of the focal calibration map, in
+closed form. f falls for :math:`\gamma \ge 0` and :math:`\nu > 0`, so p rises with q and **the order of the
+classes is kept**. The loss is classification-calibrated for every :math:`\gamma \ge 0, \lambda \ge 0`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 r"""What is claimed of focal calibration loss and does not hold, as functions to be run, and what does hold.
 
 **Strict properness.** Claimed for every :math:`\lambda > 0`. At q = p the slope of the squared distance is
-zero, so :math:`\lambda` plays no part in whether p is a stationary point: FCL is proper at exactly the
-posteriors where focal loss is, those with :math:`g(p_i)` equal over the classes that can happen. It is
+zero, so :math:`\lambda` does not decide whether p is a stationary point. FCL is proper at exactly the
+posteriors where focal loss is: those with :math:`g(p_i)` equal over the classes that can happen. It is
 strictly proper if and only if :math:`\gamma = 0`; q tends to p as :math:`\lambda \to \infty`, and never
 arrives.
 
@@ -164,8 +164,8 @@ def top_errors(posterior: ArrayLike, *, gamma: float, calibration_weight: float)
         Signed errors (positive: over-confident) and Euclidean distances, float64 ``(N,)`` each.
 
     Note:
-        The example refutes the claim that the distance term never makes the top probability worse: 24 %,
-        three classes of 20 %, sixteen of 1 %. Focal loss happens to be right about the top; FCL is thirty
+        The example refutes the claim that the distance term never makes the top probability worse: 24%,
+        three classes of 20%, sixteen of 1%. Focal loss happens to be right about the top; FCL is thirty
         times further off. Such posteriors are rare and the loss small; with two classes there are none, with
         three none was found.
 

@@ -69,9 +69,9 @@ def pac_bayes_bound(
     Note:
         In words: a flat direction can be left uncertain, costs no knowledge, and is cheap; a sharp one must
         be known exactly and each doubling of its curvature costs :math:`\log 2 / (2 \lambda)`. Three limits.
-        The curvature is that of the bounded loss in the bound: multiply the loss by c and :math:`\lambda` by
-        1/c, and curvatures shrink by c, yet the bound says the same; so focal loss's smaller Hessian alone,
-        on its smaller scale, says nothing. The bound is of the risk, not of the calibration error. And the
+        The curvature is that of the bounded loss in the bound. Multiply the loss by c and :math:`\lambda` by
+        1/c: curvatures change by c, and the bound does not. So focal loss's smaller Hessian alone, on its
+        smaller scale, is no evidence. The bound is of the risk, not of the calibration error. And the
         expansion is exact for a quadratic risk only.
 
     References:

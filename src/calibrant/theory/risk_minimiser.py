@@ -40,8 +40,8 @@ class RiskMinimiser:
     gradient_norm: float
     """Length of the risk's gradient by the logits; NaN at a kink, which has none."""
     least_curvature: float
-    """Smallest second derivative of the risk by the logits (without their common shift); positive at a
-    minimum that is locally the only one; NaN at a boundary or a kink and for more than 50 classes."""
+    """Smallest second derivative of the risk by the logits, without their common shift. Positive at a
+    locally unique minimum; NaN at a boundary, at a kink and for more than 50 classes."""
     error: float
     """Estimate of how far ``probs`` is from the exact place: the next Newton step, or the bracket's width."""
     converged: bool
@@ -83,9 +83,10 @@ def risk_minimiser(
         InputError: If ``posterior`` is not a distribution, or the loss gives values of another shape.
 
     Note:
-        Converges to 1e-10 in the probabilities where the loss is differentiable twice at the minimum; for
-        more than two classes a minimum at a kink or jump is found to about 1e-6 (more than ten: as far as
-        Newton's steps lead) and ``converged`` says so. For two classes a kink is bracketed to rounding.
+        Converges to 1e-10 in the probabilities where the loss is differentiable twice at the minimum.
+        For more than two classes a minimum at a kink or jump is found to about 1e-6, and ``converged`` is
+        false; for more than ten, as far as Newton's steps lead. For two classes a kink is bracketed to
+        rounding.
 
     References:
         Charoenphakdee et al., "On Focal Loss for Class-Posterior Probability Estimation: A Theoretical

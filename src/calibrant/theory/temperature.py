@@ -30,7 +30,7 @@ class TemperatureBounds:
     tight_upper: float
     """The smallest T that the map never exceeds, over the range asked for."""
     max_log_odds: float
-    """The range; infinite if none was asked for."""
+    """The range; infinite by default."""
 
 
 def temperature_bounds(

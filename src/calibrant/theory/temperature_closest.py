@@ -45,7 +45,7 @@ class ClosestTemperature:
     gamma: float
     num_classes: int
     max_logit: float
-    """Range of the logits; infinite for two classes unless one was asked for."""
+    """Range of the logits; infinite by default for two classes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -128,8 +128,8 @@ def calibration_line(events: Events, parameter: Literal["slope", "intercept"]) -
 
     The influences :math:`\psi_i = I^{-1} x_i (y_i - \hat p_i)`, I the information per unit of weight, make
     the root of :math:`\sum_i w_i^2 \psi_i^2 / (\sum_i w_i)^2` the standard error also where the line does
-    not fit (the sandwich; with weights HC3, of lines that the sample had no part in). Those of two models on
-    the same samples subtract.
+    not fit (the sandwich; with weights HC3, or the mean square that the line expects where that is larger).
+    Those of two models on the same samples subtract.
 
     References:
         White, "Maximum Likelihood Estimation of Misspecified Models", Econometrica 50, 1982.
@@ -143,5 +143,5 @@ def calibration_line(events: Events, parameter: Literal["slope", "intercept"]) -
     counted = slice(None) if events.weights is None else events.weights > 0
     even = sample.shares.max() - sample.shares.min() < _EVEN
     # The line follows the outcomes of rows of large weight.
-    influence[counted] = (found.influence if even else found.influence_held_out)[:, -1]
+    influence[counted] = (found.influence if even else found.weighted_influence(sample.shares))[:, -1]
     return Line(float(found.parameters[-1]), influence)
