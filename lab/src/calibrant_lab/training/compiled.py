@@ -61,7 +61,7 @@ def _gradients(loss: Tensor, parameters: Sequence[Tensor]) -> Sequence[Tensor | 
 @contextmanager
 def undone(state: Callable[[], Iterable[Tensor]], device: torch.device) -> Generator[None]:
     """In the end tensors and random numbers are what they were; tensors that are new then are zero."""
-    before = [(each, each.clone()) for each in state()]
+    before = [(each, each.detach().clone()) for each in state()]
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
     known = {id(each) for each, _ in before}
