@@ -25,7 +25,7 @@ from papers.shift.measure import evenly, logits_of
 LOGITS, WEIGHTS = "logits.npz", "weights.pt"
 IMAGES, SEVERITY = 1000, 3
 """So many test images are corrupted, this strongly, and as many of each out-of-distribution set are shown."""
-OUT_OF_DISTRIBUTION = ("fashion_mnist", "notmnist_ood")
+OUT_OF_DISTRIBUTION = ("mnist", "notmnist_ood")
 WITH_WEIGHTS = 2
 """The weights of so many seeds are kept, the first ones."""
 EDGES = np.logspace(-6, 2, 81)
