@@ -18,8 +18,8 @@ import torch
 from environment import environment, write
 
 from calibrant import Predictions
+from calibrant.evaluation.judging.measure import replicate
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.resampling.null import draw_null
 from calibrant.evaluation.resampling.resamples import Resamples
 

@@ -36,13 +36,13 @@ def differences(given: Any) -> dict[str, float]:
     from calibrant.evaluation.judging.reduce import reduce_predictions
     from calibrant.evaluation.quantities import optional_keys
     from calibrant.evaluation.resampling.ranking import standard_error
-    from calibrant.evaluation.subject import Subject
+    from calibrant.evaluation.source import samples_of
     from calibrant.predictions import PartitionedPredictions
 
     with tempfile.TemporaryDirectory() as folder:
         given.save(Path(folder) / "rows.parquet")
         table = PartitionedPredictions(folder)
-        parts = Subject.of(table, 15, name="predictions", positive_class=None).reduced(15, optional_keys())
+        parts = samples_of(table, 15).reduced(optional_keys())
         rows = as_judged(load_predictions(Path(folder) / "rows.parquet"))
         memory = reduce_predictions(rows, 15, metrics=optional_keys())
     found: dict[str, float] = {}

@@ -116,7 +116,7 @@ def measure(path: Path) -> dict[str, Any]:
     from calibrant.evaluation.parts.states import BatchSums
     from calibrant.evaluation.parts.tasks import summed
     from calibrant.predictions import PartitionedPredictions
-    from calibrant.predictions.file_scores import PIECE
+    from calibrant.predictions.stores import PIECE
 
     table = PartitionedPredictions(path)
     rows, num_classes = table.num_samples, table.num_classes

@@ -27,7 +27,7 @@ from memory import forget_peak, resident
 
 from calibrant import evaluate
 from calibrant.calibrators import build
-from calibrant.calibrators.fitting import class_objective as _compiled  # noqa: F401  (its memory is an import's)
+from calibrant.calibrators.fitting import compiled_losses as _compiled  # noqa: F401  (its memory is an import's)
 from calibrant.predictions import Predictions, open_predictions
 from calibrant.reports import write_report
 

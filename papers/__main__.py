@@ -8,7 +8,7 @@ from pathlib import Path
 
 from calibrant._math.errors import EXPECTED, sentence_of
 from papers import studies
-from papers.analysis import HERE, strange_numbers, verdicts
+from papers.analysis import HERE, content, strange_numbers, verdicts
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -58,9 +58,9 @@ def main(words: list[str] | None = None) -> None:
 def _run(given: argparse.Namespace) -> None:
     name = given.name.replace("-", "_")
     module, out = studies.study(name), given.out or Path("study") / name
-    kept = studies.load_json(HERE / name / "results.json") if given.keep else None
-    if hasattr(module, "GRID"):
-        results = studies.results_of_grid(module, out, seeds=given.seeds, old=kept)
+    if studies.has_grid(name):
+        old = content(name) if given.keep and (HERE / name / "results.json").is_file() else None
+        results = studies.results_of_grid(name, out, seeds=given.seeds, old=old)
     else:
         results = module.measure(out, **dict(each.split("=", 1) for each in given.set))
     for path in studies.write(name, HERE / name if given.keep else out, results):

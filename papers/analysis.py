@@ -14,7 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
 from scipy import stats
 
 from calibrant._math.errors import InputError
@@ -48,20 +51,22 @@ NUMBER = re.compile(r"\d+\.\d+|\.\d+")
 NUMERIC = re.compile(r"[-+±]?\d|–")
 
 
-# ------------------------------------------------------------------------------------------- results
-
-
 def content(study: str) -> Any:
-    """The results of a study, as its ``results.json`` holds them."""
-    return json.loads((HERE / study / "results.json").read_text(encoding="utf-8"))
+    """The results of a study, as its ``results.json`` holds them.
+
+    Raises:
+        InputError: If the file is damaged.
+    """
+    path = HERE / study / "results.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is no whole results file; restore it, or make it anew.") from error
 
 
 def flat_runs(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Settings and findings of each run, in one dictionary."""
     return [run.flat for run in runs_in(results)]
-
-
-# ------------------------------------------------------------------------------------------- means
 
 
 def mean_ci(values: Iterable[float]) -> tuple[float, float]:
@@ -117,7 +122,64 @@ def ordered(frame: pd.DataFrame, column: str, titles: Mapping[Any, str]) -> pd.D
     return found
 
 
-# ------------------------------------------------------------------------------------------- tests
+def beside(frame: pd.DataFrame, others: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """For each row of a frame the row of ``others`` with the same keys; NaN where there is none."""
+    found = others.set_index(list(keys)).reindex(pd.MultiIndex.from_frame(frame[list(keys)]))
+    return found.set_index(frame.index)
+
+
+def resampled(size: int, number: int, *, seed: int = 0) -> Iterable[NDArray[np.int64]]:
+    """How often each of so many samples occurs, in each of a number of resamples.
+
+    Example:
+        >>> [int(counts.sum()) for counts in resampled(5, 3)]
+        [5, 5, 5]
+    """
+    rng = np.random.default_rng(seed)
+    return (np.bincount(rng.integers(size, size=size), minlength=size) for _ in range(number))
+
+
+def relative(frame: pd.DataFrame, keys: Sequence[str], column: str = "value") -> pd.DataFrame:
+    """By what share a column is above that of cross-entropy with the same keys.
+
+    Example:
+        >>> losses, seeds = ["cross-entropy", "b", "cross-entropy", "b"], [0, 0, 1, 1]
+        >>> frame = pd.DataFrame({"loss": losses, "way": "sum", "seed": seeds, "ece": [0.1, 0.11, 0.2, 0.2]})
+        >>> round(float(relative(frame, ["way", "seed"], "ece").value.iloc[1]), 3)
+        0.1
+    """
+    theirs = beside(frame, frame[frame.loss == "cross-entropy"], keys)
+    return frame.assign(value=frame[column] / theirs[column] - 1)
+
+
+def reaching(
+    frame: pd.DataFrame, by: str | Sequence[str], value: str, span: tuple[float, float]
+) -> dict[Any, bool]:
+    """Of each group, whether the interval of its mean reaches into a span."""
+    means = frame.groupby(by, observed=True)[value].apply(mean_ci)
+    return {key: mean + half >= span[0] and mean - half <= span[1] for key, (mean, half) in means.items()}
+
+
+def draw_means(
+    ax: Axes,
+    frame: pd.DataFrame,
+    column: str,
+    names: Sequence[str],
+    label: str,
+    colour: str,
+    mark: str,
+    *,
+    value: str = "value",
+    scale: float = 100,
+) -> None:
+    """Means over seeds with intervals, a row for each of the names that a column may have, from above."""
+    for name, rows in frame.groupby(column, observed=True):
+        mean, half = mean_ci(scale * rows[value])
+        place = len(names) - names.index(str(name))
+        ax.errorbar(mean, place, xerr=half, fmt=mark, color=colour, markersize=4, linewidth=1)
+    ax.plot([], [], mark, color=colour, label=label)
+    ax.set_yticks(range(len(names), 0, -1), names)
+    ax.grid(axis="x", alpha=0.3)
 
 
 def judge(
@@ -177,18 +239,6 @@ def all_of(parts: pd.DataFrame) -> dict[str, Any]:
     return {**found, "p": parts.p.max(skipna=False), "verdict": "holds" if holds else "undecided"}
 
 
-def adjusted(p: pd.Series, method: str = "bh") -> pd.Series:
-    """p-values adjusted by Benjamini and Hochberg, or Yekutieli (``"by"``); NaN stays NaN."""
-    known = p.dropna()
-    found = pd.Series(math.nan, index=p.index)
-    if len(known):
-        found[known.index] = stats.false_discovery_control(known.clip(upper=1), method=method)
-    return found
-
-
-# ------------------------------------------------------------------------------------------- claims
-
-
 def read_claims(study: str) -> list[dict[str, Any]]:
     """The claims of a study's ``claims.toml``, each checked for what it must have.
 
@@ -221,14 +271,11 @@ def read_claims(study: str) -> list[dict[str, Any]]:
 
 def verdicts(study: str, frames: Frames, claims: Sequence[Mapping[str, Any]] | None = None) -> pd.DataFrame:
     """One row for each test of each claim: groups, estimate, interval, n, p and verdict."""
-    rows = [
-        row
+    return pd.DataFrame(
+        {**row, "study": study}
         for claim in (read_claims(study) if claims is None else claims)
         for row in _tests_of(claim, frames[claim["frame"]])
-    ]
-    for row in rows:
-        row["study"] = study
-    return pd.DataFrame(rows)
+    )
 
 
 def _tests_of(claim: Mapping[str, Any], frame: pd.DataFrame) -> Iterable[dict[str, Any]]:
@@ -314,6 +361,9 @@ def claims_table(rows: pd.DataFrame) -> pd.DataFrame:
         one = of.iloc[0]
         effects = sorted(one.scale * of.estimate.dropna())
         ends = dict.fromkeys(f"{effect:.3g}" for effect in effects[:1] + effects[-1:])
+        verdict = status(of)
+        if of.open.ne("").all():  # without the tag by which all claims are listed
+            verdict += f": {one.open.partition(': ')[2] or one.open}"
         found.append(
             {
                 "claim": one.text,
@@ -322,34 +372,23 @@ def claims_table(rows: pd.DataFrame) -> pd.DataFrame:
                     str(count.get(word, 0)) for word in ("holds", "does not hold", "undecided")
                 ),
                 "effect": f"{' to '.join(ends) or '–'} {one.unit}".strip(),
-                "verdict": f"{status(of)}{f': {_reason(one.open)}' if of.open.ne('').all() else ''}",
+                "verdict": verdict,
             }
         )
     return pd.DataFrame(found).set_index("claim")
-
-
-def _reason(left_open: str) -> str:
-    """Why a claim is left open, without the tag by which all claims are listed."""
-    return left_open.partition(": ")[2] or left_open
-
-
-# ------------------------------------------------------------------------------------------- pages
 
 
 def markdown(table: pd.DataFrame) -> str:
     """A table in Markdown, its index as the first columns; columns of numbers are to the right."""
     named = table.index.names if any(table.index.names) else [""]
     flat = table.reset_index() if any(table.index.names) else table.reset_index(names="")
-    heads = [" ".join(str(part) for part in _parts(name) if str(part)) for name in flat.columns]
+    parts = [name if isinstance(name, tuple) else (name,) for name in flat.columns]
+    heads = [" ".join(filter(None, map(str, name))) for name in parts]
     rows = [[str(cell) for cell in row] for row in flat.itertuples(index=False)]
     columns = list(zip(*rows, strict=True))[len(named) :]
     ruler = ["---:" if all(map(NUMERIC.match, column)) else "---" for column in columns]
     lines = [heads, ["---"] * len(named) + (ruler or ["---"] * (len(heads) - len(named))), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _parts(name: Any) -> tuple[Any, ...]:
-    return name if isinstance(name, tuple) else (name,)
 
 
 def filled(page: str, tables: Tables, rows: pd.DataFrame) -> str:
@@ -379,9 +418,7 @@ def strange_numbers(page: str, tables: Tables, rows: pd.DataFrame) -> list[str]:
         >>> strange_numbers("It is 1.5, not 2.5.", {"t": pd.DataFrame({"a": ["1.5 ± 0.2"]})}, pd.DataFrame())
         ['2.5']
     """
-    prose = re.sub(
-        r"```.*?```|`[^`]*`|\]\([^)]*\)|<details>.*?</details>", "", SLOT.sub("", page), flags=re.DOTALL
-    )
+    prose = CODE.sub("", SLOT.sub("", page))
     known = set()
     for table in [*tables.values(), *([claims_table(rows)] if len(rows) else [])]:
         known |= set(NUMBER.findall(markdown(table)))

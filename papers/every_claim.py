@@ -22,28 +22,19 @@ SIGNS = {"holds": "●", "does not hold": "✗", "both": "◐", "undecided": "�
 MOST_SIGNS = 9
 STAGES = ("pre", "post", "")
 """Of the paper's table, by panel of the figure."""
-DOWNLOADED = {
-    "paper": "paper",
+DOWNLOADED = [
+    *("paper", "claim", "text", "section", "study", "asked_of", "first", "second", "group", "estimate"),
+    *("low", "high", "n", "p", "q", "q_any_dependence", "verdict", "left", "open"),
+]
+"""Columns of a test that are downloaded."""
+RENAMED = {
     "claim": "id",
     "text": "claim",
-    "section": "section",
-    "study": "study",
     "asked_of": "setting",
+    "left": "verdict_by_q",
     "first": "compared",
     "second": "with",
-    "group": "group",
-    "estimate": "estimate",
-    "low": "low",
-    "high": "high",
-    "n": "n",
-    "p": "p",
-    "q": "q",
-    "q_any_dependence": "q_any_dependence",
-    "verdict": "verdict",
-    "left": "verdict_by_q",
-    "open": "open",
 }
-"""Columns of a test, as they are downloaded."""
 
 
 def every_test() -> pd.DataFrame:
@@ -54,7 +45,7 @@ def every_test() -> pd.DataFrame:
 
 def download(rows: pd.DataFrame) -> pd.DataFrame:
     """Every test, one row each; effects have the unit of the claim's column."""
-    found = rows[list(DOWNLOADED)].rename(columns=DOWNLOADED)
+    found = rows[DOWNLOADED].rename(columns=RENAMED)
     words = found[["compared", "with"]].map(str, na_action="ignore")
     return found.assign(**words, paper=rows.paper.map(PAPERS), study=rows.study.str.replace("_", "-"))
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from calibrant_lab.sweep.published import facts
-from papers.analysis import difference
+from papers.analysis import difference, ordered
 
 AS_TRAINED, WITH_T = "as trained", "with T"
 CHOSEN: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -17,53 +17,78 @@ CHOSEN: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "adaptive ECE": {AS_TRAINED: ("before", "adaptive_ece"), WITH_T: ("by-adaptive-ece", "adaptive_ece")},
 }
 """Stage and metric of the errors that Mukhoti et al. (2020) print: T is chosen by the error itself."""
-METHODS: Mapping[str, str] = {
+TITLES: Mapping[str, str] = {
     "cross-entropy": "cross-entropy",
-    **{f"focal(gamma={gamma})": f"focal, γ = {gamma}" for gamma in (1, 2, 3)},
+    **{f"focal(gamma={gamma})": f"focal, γ = {gamma}" for gamma in (1, 2, 3, 5, 7)},
+    "sample-focal": "FLSD-53",
+    "sample-focal(thresholds=(0.2, 0.5, 1.0), gammas=(5, 3, 2))": "FLSD-532",
+    "focal-calibration(gamma=3, calibration_weight=0.5)": "FCL",
+    "label-smoothing(smoothing=0.05)": "label smoothing",
+    "margin-label-smoothing": "margin smoothing",
+    "brier": "Brier",
+    "adafocal": "AdaFocal",
+    "dual-focal(gamma=5)": "dual focal",
+    "mmce": "MMCE",
+    "mmce(as_published=False)": "MMCE, normalised once",
+    "mdca": "MDCA",
+}
+"""Titles of losses as grids spell them, in most studies."""
+
+
+def called(*titles: str) -> dict[str, str]:
+    """The losses of these titles, in their order.
+
+    Example:
+        >>> called("Brier", "FLSD-53")
+        {'brier': 'Brier', 'sample-focal': 'FLSD-53'}
+    """
+    spelled = {title: loss for loss, title in TITLES.items()}
+    return {spelled[title]: title for title in titles}
+
+
+METHODS: Mapping[str, str] = {
+    **called("cross-entropy", *(f"focal, γ = {gamma}" for gamma in (1, 2, 3)), "Brier", "MMCE"),
     "focal-sample(53)": "FLSD-53",
     "focal-sample(532)": "FLSD-532",
-    "focal-scheduled(531)": "FLSc-531",
-    "focal-scheduled(532)": "FLSc-532",
-    "brier": "Brier",
-    "mmce": "MMCE",
+    **{f"focal-scheduled(53{last})": f"FLSc-53{last}" for last in (1, 2)},
     "weight-decay": "cross-entropy, weight decay",
-    "label-smoothing": "label smoothing",
-    "dual-focal": "dual focal",
+    **{name: name.replace("-", " ") for name in ("label-smoothing", "dual-focal")},
     "focal-calibration": "FCL",
 }
 """Titles of losses by what the files of printed numbers call them."""
 
 
-def errors(runs: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> pd.DataFrame:
-    """Both errors of each run as trained, and with the temperature that each chose."""
-    names = list(keys)
-    return pd.DataFrame(
-        {
-            **{name: run[name] for name in names},
-            "metric": metric,
-            "stage": stage,
-            "value": run["stages"][of][column],
-        }
+def scheduled(first: int, second: int) -> dict[str, str]:
+    """Focal losses whose exponents fall after these epochs."""
+    return {
+        f"scheduled-focal(gammas=(5, 3, {last}), milestones=({first}, {second}))": f"FLSc-53{last}"
+        for last in (1, 2)
+    }
+
+
+def frames_of(
+    runs: Sequence[Mapping[str, Any]], keys: Sequence[str], titles: Mapping[str, str]
+) -> dict[str, pd.DataFrame]:
+    """``judged`` by stage, ``errors`` before and after the temperature that each chose, and ``fitted``."""
+
+    def of(run: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: run[name] for name in keys}
+
+    judged = ({**of(run), "stage": stage, **found} for run in runs for stage, found in run["stages"].items())
+    errors = (
+        {**of(run), "metric": metric, "stage": stage, "value": run["stages"][where][column]}
         for run in runs
         for metric, stages in CHOSEN.items()
-        for stage, (of, column) in stages.items()
+        for stage, (where, column) in stages.items()
     )
+    fitted = ({**of(run), **run["parameters"]} for run in runs)
+    found = {"judged": judged, "errors": errors, "fitted": fitted}
+    return {name: ordered(pd.DataFrame(rows), "loss", titles) for name, rows in found.items()}
 
 
-def relative(frame: pd.DataFrame, keys: list[str], column: str, reference: str) -> pd.DataFrame:
-    """What share a column is above that of the reference loss, with the same keys.
-
-    Example:
-        >>> frame = pd.DataFrame({"loss": ["a", "b"], "seed": [0, 0], "error": [0.1, 0.11]})
-        >>> round(float(relative(frame, ["seed"], "error", "a").value.iloc[1]), 3)
-        0.1
-    """
-    base = frame.loc[frame.loss == reference].set_index(keys)[[column]].set_axis(["base"], axis=1)
-    return frame.join(base, on=keys).assign(value=lambda found: found[column] / found.base - 1)
-
-
-def less(frame: pd.DataFrame, first: str, others: Iterable[str], by: Sequence[str]) -> pd.DataFrame:
-    """The values of a loss less those of each other one, for a claim that it has the least of all."""
+def gamma_3(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """The values of focal loss with γ = 3 less those with 1 and with 2, for a claim that it has the least."""
+    first, *others = (f"focal, γ = {gamma}" for gamma in (3, 1, 2))
     return pd.concat(
         difference(frame, "value", "loss", first, other, by=by).assign(other=other) for other in others
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,25 @@ from calibrant.predictions import Predictions, load_predictions
 ENDINGS = (".npz", ".csv", ".parquet", ".safetensors", ".pt")
 
 
+def data_folder() -> Path:
+    """The folder that CALIBRANT_DATA names.
+
+    Raises:
+        InputError: If it names none.
+    """
+    folder = os.environ.get("CALIBRANT_DATA")
+    if not folder:
+        raise InputError("CALIBRANT_DATA must name the folder of the prediction files.")
+    return Path(folder)
+
+
 def prediction_files(
     folder: Path,
     left_out: dict[str, str] | None = None,
-    tell: Callable[[str, float], None] = lambda _stage, _fraction: None,
 ) -> Iterator[tuple[str, Predictions]]:
     """Every file of predictions below a folder, by its name from there; why others are refused is noted."""
-    paths = sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS)
-    for place, path in enumerate(paths):
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in ENDINGS):
         name = path.relative_to(folder).as_posix()
-        tell(name, place / len(paths))
         try:
             predictions = read_file(path)
         except InputError as error:

@@ -4,17 +4,18 @@
 
 - ``frames(results)``: data frames of the results, by name;
 - ``tables(frames)``: the tables of the page, frames of text, by name;
-- ``figures(frames)``: Matplotlib figures by file name, if the page has some;
+- ``figure(frames)``: a Matplotlib figure, if the page has one; it is saved as ``NAME.svg``;
 - ``packaged(results)``: by file of the package, what it holds of the results, if it holds something;
-- of a study with a grid, ``GRID``, its file, and ``keep(result)``: what the results hold of a run, or None;
-  ``also()``, if the study has it, says what they hold beside the runs;
-- of a study without one, ``measure(folder, **options)``: the results. It keeps what is done in ``folder``.
+- ``keep(result)``: what the results hold of a run of ``grid.toml``, or None (default: all that it found);
+- ``also()``: what they hold beside the runs, if something;
+- of a study without a grid, ``measure(folder, **options)``: the results. It keeps what is done in ``folder``.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -23,11 +24,13 @@ from typing import Any
 
 import pandas as pd
 
-from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
 from calibrant._math.text_form import named
+from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.kept_runs import content_of, keep, runs_in, united
-from papers.analysis import HERE, Frames, adjusted, content, filled, verdicts
+from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.tables.comparisons import adjusted
+from papers.analysis import HERE, Frames, content, filled, verdicts
 
 DIGITS = 6
 """Digits of the numbers in ``results.json`` that count."""
@@ -54,16 +57,35 @@ def summary(name: str) -> str:
     return (study(name).__doc__ or "").partition("\n")[0]
 
 
-def results_of_grid(module: ModuleType, store: Path, *, seeds: int | None, old: Any) -> dict[str, Any]:
-    """Do what the store lacks of the grid; the results of all runs, those of ``old`` included."""
-    from papers.grids import finished_runs, read_grid
+def has_grid(name: str) -> bool:
+    """Whether a study has runs that are swept over a store."""
+    return (HERE / name / "grid.toml").is_file()
 
-    grid = read_grid(module.GRID, seeds=seeds)
-    results = finished_runs(grid, store)
+
+def grid_of(name: str, *, seeds: int | None = None) -> Grid:
+    """The grid of a study, with so many seeds if it says so."""
+    file = HERE / name / "grid.toml"
+    content = tomllib.loads(file.read_text(encoding="utf-8"))
+    if seeds is not None:
+        content["axes"] = {**content.get("axes", {}), "seed": list(range(seeds))}
+    return Grid.read(content, source=str(file))
+
+
+def kept(name: str, result: RunResult) -> dict[str, Any] | None:
+    """What a study's results hold of a run; None if it is left out."""
+    keep = getattr(study(name), "keep", None)
+    return (dict(result.rows[0]) or None) if keep is None else keep(result)
+
+
+def results_of_grid(name: str, store: Path, *, seeds: int | None, old: Any) -> dict[str, Any]:
+    """Do what the store lacks of the grid; the results of all runs, those of ``old`` included."""
+    from papers.runs import finished_runs
+
+    module, grid = study(name), grid_of(name, seeds=seeds)
     new = [
         keep(result, found, getattr(module, "DIGITS", DIGITS))
-        for result in results
-        if (found := module.keep(result)) is not None
+        for result in finished_runs(grid, store)
+        if (found := kept(name, result)) is not None
     ]
     also = (old or {}).get("also") or getattr(module, "also", dict)()
     return content_of(united([] if old is None else runs_in(old), new, grid.task), also)
@@ -74,9 +96,9 @@ def rows_of(name: str, results: Any = None) -> pd.DataFrame:
     return verdicts(name, study(name).frames(content(name) if results is None else results))
 
 
-def page_text(name: str, results: Any = None) -> str:
+def page_text(name: str) -> str:
     """The page of a study, filled from its results."""
-    return _page(name, study(name).frames(content(name) if results is None else results))
+    return _page(name, study(name).frames(content(name)))
 
 
 def _page(name: str, frames: Frames) -> str:
@@ -97,13 +119,12 @@ def write(name: str, folder: Path, results: Mapping[str, Any] | None = None) -> 
         for path, told in module.packaged(found).items():
             write_text(path, json.dumps(told, indent=1) + "\n")
             written.append(path)
-    if hasattr(module, "figures"):
+    if hasattr(module, "figure"):
         from calibrant.reports.figures.drawing import drawing_style, save_figure
 
+        written.append(folder / f"{name.replace('_', '-')}.svg")
         with drawing_style():
-            for file, figure in module.figures(frames).items():
-                save_figure(figure, folder / file)
-                written.append(folder / file)
+            save_figure(module.figure(frames), written[-1])
     return written
 
 
@@ -115,7 +136,7 @@ def every_row() -> pd.DataFrame:
     rows = pd.concat([rows_of(name) for name in names()], ignore_index=True)
     test = ["paper", "estimate", "low", "n"]
     counted = rows[rows.open.eq("")].drop_duplicates(test)
-    for method, column in (("bh", "q"), ("by", "q_any_dependence")):
+    for method, column in (("benjamini-hochberg", "q"), ("benjamini-yekutieli", "q_any_dependence")):
         found = counted.groupby("paper", group_keys=False).p.apply(adjusted, method)
         known = counted[test].assign(**{column: found})
         rows = rows.merge(known, how="left", on=test)
@@ -136,17 +157,3 @@ def compact(results: Any) -> str:
     text = json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False)
     plain = r'([\[{])\s+((?:(?:"\w+": )?[-+.\w]+,\s+)*(?:"\w+": )?[-+.\w]+)\s+([\]}])'
     return re.sub(plain, lambda found: f"{found[1]}{' '.join(found[2].split())}{found[3]}", text) + "\n"
-
-
-def load_json(path: Path) -> Any:
-    """The content of a results file; None where there is none.
-
-    Raises:
-        InputError: If it is damaged.
-    """
-    if not path.is_file():
-        return None
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is no whole results file; restore it, or make it anew.") from error

@@ -48,7 +48,7 @@ def run_blocks(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict
     monkeypatch.setenv("MPLBACKEND", "agg")
     quick = functools.partial(calibrant.evaluate, bootstrap=40, null_draws=40)
     monkeypatch.setattr(calibrant, "evaluate", quick)
-    for name, draws in (("calibrant.evaluation", 40), ("calibrant_lab.training.results", 2)):
+    for name, draws in (("calibrant.evaluation", 40), ("calibrant_lab.training.run_report", 2)):
         monkeypatch.setattr(f"{name}.evaluate", functools.partial(quick, null_draws=draws))
     known, defined = set(sys.modules), {"__name__": "page"}
     for found in BLOCKS.BLOCK.finditer(text):

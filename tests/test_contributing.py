@@ -105,7 +105,7 @@ SKELETONS = {
         math.log(2) + 0.5,
     ),
     "Add a metric": (
-        ["calibrant.metrics.correctness"],
+        ["calibrant.metrics.scores"],
         lambda made: made["error_rate"]([0.9, 0.2], [1, 1]).item(),
         0.5,
     ),

@@ -18,7 +18,7 @@ ROSTERS = {
     "calibrators/methods/__init__.py": set[str](),
     "calibrant_lab:models/roster.py": {"checkpoints.py"},
     "calibrant_lab:sweep/tasks/roster.py": {"fingerprints.py", "simulation.py"},
-    "calibrant_lab:sweep/engines/roster.py": set[str](),
+    "calibrant_lab:sweep/engines/__init__.py": set[str](),
 }
 
 

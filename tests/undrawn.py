@@ -16,7 +16,8 @@ from calibrant.evaluation import evaluate
 def drawing_little() -> Iterator[None]:
     """Leave out the pictures of a training and most null draws."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("calibrant_lab.training.results.evaluate", functools.partial(evaluate, null_draws=20))
+        quick = functools.partial(evaluate, null_draws=20)
+        patch.setattr("calibrant_lab.training.run_report.evaluate", quick)
         patch.setattr("calibrant_lab.training.run_report.dynamics_sections", lambda _rows, _snapshots: ())
         yield
 

@@ -6,7 +6,6 @@ A calibrator is fitted on either half of a file's samples and judged on the othe
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,19 +20,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant import evaluate, metrics
+from calibrant._math.binning import width_bin_index
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.means import rounded
-from calibrant._math.shapes import Float, Int
+from calibrant._math.scores import brier_scores, negative_log_likelihoods, top_label
+from calibrant._math.shapes import Float, Int, Shaped
 from calibrant._math.threads import threads_for
 from calibrant.calibrators import Calibrator, available, build
 from calibrant.evaluation.arguments import as_judged
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, fit_quietly
-from calibrant.evaluation.versions import versions
+from calibrant.evaluation.procedure import versions
 from calibrant.predictions import Predictions
-from papers.calibrators.resamples import Resamples, losses_of
-from papers.prediction_files import ENDINGS, prediction_files
-from papers.records import Records
+from papers.analysis import resampled
+from papers.prediction_files import ENDINGS, data_folder, prediction_files
+from papers.runs import Records
 
 AS_THEY_CAME = "uncalibrated"
 PLAIN, FOCAL = "temperature", "focal-temperature"
@@ -59,18 +60,19 @@ DRAWS = 1000
 """Resamples and draws under calibration of a file as it came."""
 RESAMPLES = 400
 REFITS = 100
+NUM_BINS = 15
 MOST_CLASSES = {"dirichlet": 50}
 """With more a fit takes minutes."""
 
 
-def measure(folder: Path, data: str = "") -> dict[str, Any]:
-    """The results of all files below ``data`` (default: ``CALIBRANT_DATA``); a record of each in ``folder``.
+def measure(folder: Path) -> dict[str, Any]:
+    """The results of all files in the folder of ``CALIBRANT_DATA``; a record of each in ``folder``.
 
     Raises:
         InputError: If there is no file of predictions.
     """
     records, left_out = Records(folder / "calibrators.jsonl"), dict[str, str]()
-    source = Path(data or os.environ.get("CALIBRANT_DATA", ""))
+    source = data_folder()
     judged: list[Any] = []
     tried: dict[str, Any] = {}
     with threads_for(0):
@@ -89,9 +91,6 @@ def measure(folder: Path, data: str = "") -> dict[str, Any]:
         "exponent": {name: of["exponent"] for name, of in tried.items()},
         "versions": versions(),
     }
-
-
-# ------------------------------------------------------------------------------------------ as they came
 
 
 def judged_as_it_came(name: str, given: Predictions) -> dict[str, Any]:
@@ -126,9 +125,6 @@ def judged_as_it_came(name: str, given: Predictions) -> dict[str, Any]:
     return {"row": row}
 
 
-# ------------------------------------------------------------------------------------------ halves
-
-
 def calibrators_for(kind: str, num_classes: int) -> list[str]:
     """Every calibrator for that kind of predictions, then the temperatures fitted by other criteria.
 
@@ -142,6 +138,50 @@ def calibrators_for(kind: str, num_classes: int) -> list[str]:
     ]
     by_others = (PLAIN,) if kind == "multilabel" else (PLAIN, FOCAL)
     return names + [f'{name}(objective="{by}")' for name in by_others for by in CRITERIA[1:]]
+
+
+class Resamples:
+    """How often each of N samples occurs in each of a number of resamples of size N."""
+
+    def __init__(self, num_samples: int, number: int, *, seed: int = 0) -> None:
+        self.counts = np.stack(list(resampled(num_samples, number, seed=seed))).astype(np.uint8)
+
+    def sums(self, table: Shaped[np.ndarray, "N K"]) -> Shaped[np.ndarray, "B K"]:
+        """Sums over each resample, of each column of a table."""
+        parts = np.array_split(self.counts, math.ceil(len(self.counts) / 50))
+        return np.concatenate([part.astype(np.float64) @ table for part in parts])
+
+    def measures(self, probs: Tensor, data: Labelled) -> dict[str, NDArray[np.float64] | None]:
+        """NLL, Brier score and ECE of each resample; None where one is infinite."""
+        weights = np.ones(len(probs)) if data.weights is None else data.weights.numpy()
+        losses = losses_of(probs, data)
+        total = self.sums(weights[:, None])
+        with np.errstate(invalid="ignore"):  # an infinite loss that did not occur is no number
+            means = self.sums(weights[:, None] * np.stack(list(losses.values()), 1)) / total
+        errors = np.zeros(len(self.counts))
+        columns = event_columns(probs, data.labels)
+        for confidences, outcomes in columns:
+            table = np.zeros((len(probs), NUM_BINS))
+            bins = width_bin_index(confidences, NUM_BINS).numpy()
+            table[np.arange(len(table)), bins] = weights * (confidences - outcomes).numpy()
+            errors += np.abs(self.sums(table) / total).sum(axis=1) / len(columns)
+        found = {**dict(zip(losses, means.T, strict=True)), "ece": errors}
+        return {name: values if np.isfinite(values).all() else None for name, values in found.items()}
+
+
+def losses_of(probs: Tensor, data: Labelled) -> Mapping[str, NDArray[np.float64]]:
+    """Negative log-likelihood and Brier score of each sample."""
+    scores = {"nll": negative_log_likelihoods, "brier": brier_scores}
+    return {name: score(probs, data.labels).numpy() for name, score in scores.items()}
+
+
+def event_columns(probs: Tensor, labels: Tensor) -> list[tuple[Float[Tensor, " N"], Float[Tensor, " N"]]]:
+    """Confidences with outcomes: of the top label, of the event, or of each of several labels."""
+    if probs.ndim == 2 and labels.ndim == 1:
+        top = top_label(probs, labels)
+        return [(top.confidence, top.correct.double())]
+    table, outcomes = (each.double().reshape(len(each), -1) for each in (probs, labels))
+    return list(zip(table.unbind(1), outcomes.unbind(1), strict=True))
 
 
 @dataclass(frozen=True)
@@ -199,9 +239,6 @@ class Division:
 def measured(probs: Tensor, data: Labelled, names: Sequence[str] = COMPARED) -> dict[str, float]:
     """Measures of all samples."""
     return {name: float(MEASURES[name](probs, data.labels, weights=data.weights)) for name in names}
-
-
-# ------------------------------------------------------------------------------------------ calibrators
 
 
 @dataclass(frozen=True)

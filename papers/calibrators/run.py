@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
-from papers.analysis import LEVEL, Frames, Tables, mean_ci, ordered
+from papers.analysis import LEVEL, Frames, Tables, ordered
 from papers.calibrators.measure import AS_THEY_CAME, COMPARED, CRITERIA, FOCAL, PLAIN, RIVALS, pair_name
 from papers.calibrators.measure import measure as measure
 
@@ -37,49 +37,28 @@ NAMES = {
     "bayesian-binning": "Bayesian binning",
 }
 """Calibrators on the page."""
-TITLES = {
-    "nll": "NLL",
-    "brier": "Brier",
-    "ece": "ECE",
-    "classwise": "classwise",
-    "smce": "smCE",
-    "accuracy": "accuracy",
-}
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
-    """``judged`` as they came, ``means`` and ``gains`` by calibrator, ``criteria``, and ``zeros``."""
+    """``judged`` as they came, ``means`` and ``gains`` by calibrator, and ``criteria``."""
     means = pd.DataFrame(_means(results["files"]))
     return {
         "judged": pd.DataFrame(_judged(row) for row in results["judged"]),
         "means": means,
         "gains": pd.DataFrame(_gains(results, means.set_index(["file", "calibrator"]))),
         "criteria": pd.DataFrame(_criteria(means.set_index(["file", "calibrator"]))),
-        "zeros": pd.DataFrame(
-            {"file": name, "zeros": of["zeros"]} for name, of in results["exponent"].items()
-        ),
     }
 
 
 def _judged(row: Mapping[str, Any]) -> dict[str, Any]:
     """A file as it came; ``value`` is the slope of recalibration less 1, below 0 if over-confident."""
-    found = {name: of["value"] for name, of in row["metrics"].items()}
     ece, slope = row["metrics"]["ece"], row["metrics"]["slope"]
     return {
         "file": row["name"],
-        "kind": row["kind"],
-        "N": row["num_samples"],
-        "C": str(row["num_classes"] or "–"),
-        **found,
+        "ece": ece["value"],
         "low": ece["low"],
         "high": ece["high"],
-        "by chance": row["null_mean"],
         "at most by chance": row["null_upper"],
-        "smooth_ece": row["smooth_ece"],
-        "slope_low": slope["low"],
-        "slope_high": slope["high"],
-        "verdict": row["direction"],
-        "fails": ", ".join(row["failing"]),
         "value": slope["value"] - 1,
         "standard_error": (slope["high"] - slope["low"]) / (2 * Z),
     }
@@ -93,8 +72,7 @@ def _means(files: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 by: math.nan if None in of or not of else math.fsum(of) / len(of)
                 for by, of in each["measures"].items()
             }
-            rest = {key: each[key] for key in ("changed", "seconds", "failures")}
-            yield {"file": name, "kind": found["kind"], "calibrator": calibrator, **values, **rest}
+            yield {"file": name, "calibrator": calibrator, **values, "changed": each["changed"]}
 
 
 def _gains(results: Mapping[str, Any], means: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -141,38 +119,10 @@ def _criteria(means: pd.DataFrame) -> Iterator[dict[str, Any]]:
                 ratio = means.loc[(file, text), judged] / means.loc[(file, calibrator), judged]
                 key = {"file": file, "seed": file, "calibrator": calibrator, "by": by, "measure": judged}
                 if ratio > 0:
-                    yield {**key, "change": 100 * (ratio - 1), "value": math.log(ratio)}
+                    yield {**key, "value": math.log(ratio)}
 
 
 def tables(found: Frames) -> Tables:
-    """Calibrators on the page; every file, gain and criterion for whoever asks."""
-    gains = found["gains"].query("standard_error == standard_error")
-    both = zip(gains.value, Z * gains.standard_error, strict=True)
-    gains = gains.assign(gain=[f"{value:+.4f} ± {half:.4f}" for value, half in both])
-    files = found["means"].set_index(["file", "calibrator"])
-    shown = files[list(TITLES)].set_axis(list(TITLES.values()), axis=1).map("{:.4f}".format)
-    seconds = files.seconds.map("{:.3f}".format)
-
-    def wide(where: str, *key: str) -> pd.DataFrame:
-        return gains.query(where).pivot(index=["file", *key], columns="measure", values="gain").fillna("–")
-
-    return {
-        "short": _short(found),
-        "judged": _judged_table(found["judged"]),
-        "files": shown.assign(changed=files.changed.map("{:.2%}".format), seconds=seconds).replace(
-            "nan", "–"
-        ),
-        "gains": wide(
-            f"against == '{PLAIN}' and calibrator != '{FOCAL}' and measure != 'brier'", "calibrator"
-        ),
-        "exponent": wide(f"against == '{PLAIN}' and calibrator == '{FOCAL}'", "counts"),
-        "rivals": wide(f"against != '{PLAIN}'", "counts", "against"),
-        "zeros": found["zeros"].set_index("file"),
-        "criteria": _criteria_table(found["criteria"]),
-    }
-
-
-def _short(found: Frames) -> pd.DataFrame:
     """Calibrators against temperature scaling: files on which the NLL is lower or higher beyond noise."""
     against = found["gains"].query(f"against == '{PLAIN}' and counts").copy()
     sure = against.value.abs() > Z * against.standard_error
@@ -192,38 +142,14 @@ def _short(found: Frames) -> pd.DataFrame:
             "ECE, %": f"{ece.change.median():+z.1f}",
             "decisions changed, %": f"{100 * inside.changed.median():.1f}",
         }
-    return pd.DataFrame(rows).T.rename_axis("calibrator")
+    return {"short": pd.DataFrame(rows).T.rename_axis("calibrator")}
 
 
-def _judged_table(judged: pd.DataFrame) -> pd.DataFrame:
-    """All numbers of the files as they came."""
-    found = judged.set_index("file")
-    coarse = found[["accuracy", "nll"]].map("{:.3f}".format)
-    fine = found[
-        ["ece", "by chance", "at most by chance", "adaptive_ece", "classwise_ece", "smce", "smooth_ece"]
-    ]
-    slope = found[["slope", "slope_low", "slope_high"]].map("{:.3f}".format)
-    ends = found[["low", "high"]].map("{:.4f}".format)
-    told = found[["kind", "N", "C", "verdict", "fails"]]
-    return pd.concat([told, coarse, fine.map("{:.4f}".format), ends, slope], axis=1).replace("nan", "–")
-
-
-def _criteria_table(criteria: pd.DataFrame) -> pd.DataFrame:
-    """Changes in per cent, and their means over files."""
-    keys = ["calibrator", "file", "by", "measure"]
-    wide = criteria.set_index(keys).change.map("{:+.1f}".format).unstack([2, 3]).fillna("–")
-    for calibrator, of in criteria.groupby("calibrator"):
-        for column in wide.columns:
-            mean, half = mean_ci(of[of.by.eq(column[0]) & of.measure.eq(column[1])].change)
-            wide.loc[(calibrator, "mean over the files"), column] = f"{mean:+.1f} ± {half:.1f}"
-    return wide
-
-
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """ECE of every file as it came, with its interval, beside what chance alone gives."""
     judged = found["judged"].sort_values("ece").reset_index(drop=True)
-    figure = Figure(figsize=(8.4, 6.4), layout="constrained")
-    ax = figure.subplots()
+    whole = Figure(figsize=(8.4, 6.4), layout="constrained")
+    ax = whole.subplots()
     colours = judged.value.lt(0).map({True: VERMILLION, False: BLUE})
     for colour, name in (
         (VERMILLION, "over-confident (slope below 1)"),
@@ -236,4 +162,4 @@ def figures(found: Frames) -> dict[str, Figure]:
     ax.set_yticks(judged.index, [PurePath(each).stem.rpartition("__")[2] for each in judged.file], fontsize=7)
     ax.set(xlabel="ECE in % as it came", xlim=(0, None))
     ax.legend(loc="lower right")
-    return {"calibrators.svg": figure}
+    return whole

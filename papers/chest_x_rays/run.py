@@ -7,19 +7,28 @@ fourteen findings of ChestX-ray14.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import torch
 
+from calibrant.calibrators import PlattScaling
+from calibrant.evaluation import evaluate
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.evaluation.over_groups import label_rows
+from calibrant.evaluation.result import Estimate
+from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.sweep.published import facts
+from calibrant_lab.sweep.result import RunResult
 from papers.analysis import Frames, Tables, flat_runs, ordered
-from papers.chest_x_rays.measure import SHOWN
-from papers.chest_x_rays.measure import also as also
-from papers.chest_x_rays.measure import keep as keep
 
-GRID = Path(__file__).with_name("grid.toml")
+PUBLIC = Path("logits_chestxray14_multilabel", "chestxray14_densenet121.npz")
+RESAMPLES = 1000
+SHOWN = ("accuracy", "nll", "ece", "smce")
 DIGITS = 8
 LOSSES = {
     "cross-entropy": "cross-entropy",
@@ -28,6 +37,77 @@ LOSSES = {
 }
 PRINTED = {"bce": "CheXNet, printed", "focal-calibration": "FCL, printed"}
 """Methods of table 9 of the paper on focal calibration loss."""
+
+
+def keep(result: RunResult) -> dict[str, Any]:
+    """Each number of the test images with its interval over patients, before and after a temperature."""
+    given = load_predictions(result.file("predictions.npz"))
+    return {"cpu_seconds": result.cpu_seconds, **judged(given.with_clusters(given.groups))}
+
+
+def judged(given: Predictions) -> dict[str, Any]:
+    """An evaluation's numbers, and how well pneumonia is told from no finding."""
+    found = evaluate(given, calibrators=["temperature"], bootstrap=RESAMPLES)
+    test = given.test
+    chosen = np.asarray(test.labels) != 0  # COVID-19, whose images come from elsewhere
+    probs = torch.softmax(test.scores[torch.from_numpy(chosen)][:, 1:], dim=1)[:, 1:].double().numpy()
+    outcomes = (np.asarray(test.labels)[chosen] == 2)[:, None]
+    patients = np.asarray(test.clusters)[chosen].astype(str).tolist()
+    (pair,) = label_rows(probs, outcomes, patients, ["pneumonia"], num_resamples=RESAMPLES)
+    return {
+        "num_test": found.num_test,
+        "num_calibration": found.num_calibration,
+        "num_patients": len(set(np.asarray(test.clusters).tolist())),
+        "temperature": found.arms[1].parameters["temperature"],
+        "before": {name: _interval(found.arms[0].metrics[name]) for name in SHOWN},
+        "after": {name: _interval(found.arms[1].metrics[name]) for name in SHOWN},
+        "pair": {"num": int(chosen.sum()), "auroc": _interval(pair.auroc)},
+    }
+
+
+def also() -> dict[str, Any]:
+    """Each label of the public predictions: AUROC, and calibration error before and after Platt scaling.
+
+    Nothing where ``CALIBRANT_DATA`` names no folder that holds them.
+    """
+    path = Path(os.environ.get("CALIBRANT_DATA", "")) / PUBLIC
+    return labels_of(load_predictions(path)) if path.is_file() else {}
+
+
+def labels_of(given: Predictions) -> dict[str, Any]:
+    """The numbers of each label, on all images or on those that did not fit Platt scaling."""
+    names, test = [str(each) for each in given.class_names or ()], given.test
+    scaled = fit_quietly(PlattScaling(), Labelled.of(given.calibration))
+    probs = torch.as_tensor(scaled.predict_proba(test.scores)).double().numpy()
+    whole, raw, repaired = (
+        label_rows(p, np.asarray(y) > 0, [str(row) for row in range(len(p))], names, num_resamples=RESAMPLES)
+        for p, y in (
+            (given.probs.double().numpy(), given.labels),
+            (test.probs.double().numpy(), test.labels),
+            (probs, test.labels),
+        )
+    )
+    return {
+        "num": given.num_samples,
+        "num_test": test.num_samples,
+        "labels": [
+            {
+                "label": name,
+                "positives": every.num_positives,
+                "auroc": _interval(every.auroc),
+                "mean": float(given.probs[:, place].mean()),
+                "before": _interval(before.ece),
+                "after": _interval(after.ece),
+            }
+            for place, (name, every, before, after) in enumerate(
+                zip(names, whole, raw, repaired, strict=True)
+            )
+        ],
+    }
+
+
+def _interval(found: Estimate) -> list[float | None]:
+    return [found.value, found.low, found.high]
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
@@ -45,10 +125,9 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """What a repair does to each network on the page, and each label beside the printed numbers."""
-    judged = found["judged"].set_index(["loss", "stage"]).filter([*SHOWN, "auroc"]).map(_cell)
+    """What a repair does to each network, and each label beside the printed numbers."""
     means = _means(found["labels"])
-    wide = judged.unstack("stage")
+    wide = found["judged"].set_index(["loss", "stage"])[["ece", "nll", "auroc"]].map(_cell).unstack("stage")
     short = pd.DataFrame(
         {
             "ECE, as trained": wide["ece", "as trained"],
@@ -59,11 +138,7 @@ def tables(found: Frames) -> Tables:
         }
     )
     short.loc["public predictions, mean"] = [means["before"], means["after"], "–", "–", means["auroc"]]
-    return {
-        "short": short.rename_axis("network"),
-        "judged": judged,
-        "labels": _labels(found["labels"], means),
-    }
+    return {"short": short.rename_axis("network"), "labels": _labels(found["labels"], means)}
 
 
 def _labels(labels: pd.DataFrame, means: Mapping[str, str]) -> pd.DataFrame:

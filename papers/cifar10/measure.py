@@ -89,7 +89,7 @@ def _foreign(section: str, name: str) -> Tensor:
 
 def _judgements() -> Path:
     """The folder of data sets with people's judgements in it."""
-    return located("cifar10h_human_labels", None, ["cifar10h.npz"]).parents[1]
+    return located("cifar10h_human_labels", None, files=["cifar10h.npz"]).parents[1]
 
 
 def people(predictions: Predictions) -> dict[str, dict[str, float]]:

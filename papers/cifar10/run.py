@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,27 +19,18 @@ from matplotlib.figure import Figure
 from calibrant.predictions import load_predictions
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.result import RunResult
-from papers.analysis import Frames, Tables, flat_runs, ordered, pivot
-from papers.gammas.measure import fits_of
+from papers.analysis import Frames, Tables, beside, flat_runs, ordered, pivot, relative
+from papers.gammas.run import CLOSEST, OBJECTIVES, SEPARATED, fits_of, sides
+from papers.loss_rows import called, scheduled
 from papers.shift.measure import by_severity
-from papers.texts.measure import judged
+from papers.texts.run import judged
 
-GRID = Path(__file__).with_name("grid.toml")
 CE, FOCAL = "cross-entropy", "focal, γ = 3"
 NO_DECAY = "no weight decay"
 LOSSES = {
-    CE: CE,
-    **{f"focal(gamma={gamma})": f"focal, γ = {gamma}" for gamma in (1, 2, 3, 5, 7)},
-    "sample-focal": "FLSD-53",
-    "adafocal": "AdaFocal",
-    "focal-calibration(gamma=3, calibration_weight=0.5)": "FCL",
-    "brier": "Brier",
-    "mmce": "MMCE",
-    "label-smoothing(smoothing=0.05)": "label smoothing",
-    "dual-focal(gamma=5)": "dual focal",
-    "sample-focal(thresholds=(0.2, 0.5, 1.0), gammas=(5, 3, 2))": "FLSD-532",
-    "scheduled-focal(gammas=(5, 3, 1), milestones=(9, 21))": "FLSc-531",
-    "scheduled-focal(gammas=(5, 3, 2), milestones=(9, 21))": "FLSc-532",
+    **called(CE, *(f"focal, γ = {gamma}" for gamma in (1, 2, 3, 5, 7)), "FLSD-53", "AdaFocal", "FCL"),
+    **called("Brier", "MMCE", "label smoothing", "dual focal", "FLSD-532"),
+    **scheduled(9, 21),
     NO_DECAY: NO_DECAY,
 }
 ROWS = list(LOSSES.values())[:8]
@@ -72,28 +62,19 @@ METRICS = {
     "smCE": "smce",
     "above 0.99": "share_above_99",
 }
-CRITERIA = ("nll", "adaptive_ece")
-CLOSEST = {1: 0.799353, 2: 0.664105, 3: 0.571885, 5: 0.453179}
-"""``calibrant.theory.closest_temperature`` to the focal map of an exponent, of ten classes."""
-SEPARATED = 0.01
-"""At or below this no temperature is likeliest: in some run every training image is right."""
 
 
 def keep(result: RunResult) -> dict[str, Any] | None:
     """All metrics and fits, what training images say, and shifted images; None if these were not judged."""
     if not {"shift", "people", "train_side"} <= result.more.keys():
         return None
-    plain, rows, shift = result.metrics["uncalibrated"], result.rows, result.more["shift"]
+    rows, shift = result.rows, result.more["shift"]
     lengths = {"gradients": "gradient_norm", "clipped": "clipped"}
     recorded = all(row.get("gradient_norm") is not None for row in rows)
     return {
         "cpu_seconds": result.cpu_seconds,
-        "train": result.more["train_side"],
-        "new": {
-            **{name: plain[name] for name in ("ece", "nll", "gap", "error")},
-            "temperature": result.parameters["temperature"]["temperature"],
-        },
-        "error": plain["error"],
+        **sides(result),
+        "error": result.metrics["uncalibrated"]["error"],
         **fits_of(result),
         **judged(load_predictions(result.file("predictions.npz"))),
         "train_accuracy": rows[-1]["train_accuracy"],
@@ -123,7 +104,8 @@ def frames(results: Mapping[str, Any]) -> Frames:
         ]
         fits.append({**key, **_fits(run)})
         of_table = key["way"] == "sum" and LOSSES[key["loss"]] in ROWS
-        for method, chosen, by in product(("temperature", "focal"), CRITERIA, CRITERIA if of_table else ()):
+        by_all = OBJECTIVES if of_table else ()
+        for method, chosen, by in product(("temperature", "focal"), OBJECTIVES, by_all):
             fit = run[f"{method}-{chosen}"]
             kind = {"method": method, "chosen": chosen, "judged": by}
             grids.append({**key, **kind, "value": fit[by], "T": fit["T"]})
@@ -156,7 +138,6 @@ def _derived(of: Frames) -> dict[str, pd.DataFrame]:
     chosen_so = authors[adaptive & (authors.stage != "with T")].replace({"with T by AdaECE": "with T"})
     authors = pd.concat([authors[~adaptive], chosen_so])
     error = authors.query("metric == 'error' and stage == 'as trained'")
-    plain = error[error.loss == CE].set_index("seed").value
     chosen = grids.query("method == 'temperature'")
     wide = chosen.pivot_table("value", ["judged", "loss", "seed"], "chosen", observed=True).reset_index()
     gain = 1 - np.where(wide.judged == "nll", wide.nll / wide.adaptive_ece, wide.adaptive_ece / wide.nll)
@@ -171,7 +152,7 @@ def _derived(of: Frames) -> dict[str, pd.DataFrame]:
     sides = fits[least > SEPARATED]
     return {
         "authors": authors,
-        "relative": error.assign(value=error.value / error.seed.map(plain) - 1),
+        "relative": relative(error, ["stage", "seed"]),
         "gains": gains.assign(value=gains.value - gains.judged.map({"nll": 0.01, "adaptive_ece": 0.2})),
         "equal": equal,
         "sides": sides,
@@ -182,34 +163,24 @@ def _derived(of: Frames) -> dict[str, pd.DataFrame]:
 def _maps(fits: pd.DataFrame, sides: pd.DataFrame) -> pd.DataFrame:
     """Focal loss's temperatures relative to cross-entropy's times the closest one, and log ratios."""
     both = fits.query("way in ['sum', 'mean']").assign(train_T=sides.train_T)
-    plain = both[both.loss == CE].set_index(["way", "seed"])
     focal = both[both.loss.isin([f"focal, γ = {gamma}" for gamma in CLOSEST])]
-    base = plain.reindex(pd.MultiIndex.from_frame(focal[["way", "seed"]])).set_index(focal.index)
+    base = beside(focal, both[both.loss == CE], ["way", "seed"])
     closest = focal.loss.astype(str).str[-1].astype(int).map(CLOSEST)
     shares = {
         "new images": focal["T"] / (base["T"] * closest),
         "training images": focal.train_T / (base.train_T * closest),
         "log ratio": np.log(focal["T"] / focal.train_T) / np.log(base["T"] / base.train_T),
     }
-    return pd.concat(focal.assign(what=what, value=share - 1) for what, share in shares.items()).dropna(
-        subset="value"
-    )
+    found = pd.concat(focal.assign(what=what, value=share - 1) for what, share in shares.items())
+    return found.dropna(subset="value")
 
 
 def tables(of: Frames) -> Tables:
-    """What either reduction leaves, on the page; the rest for whoever asks."""
-    plain = of["errors"].query("stage == 'as trained'")
-    share, nll = plain[plain.metric != "NLL"], plain[plain.metric == "NLL"]
-    both = "way in ['sum', 'mean']"
+    """What either reduction leaves, and AUROCs of foreign images."""
+    foreign = of["foreign"].query("way in ['sum', 'mean']")
     return {
         "short": pd.concat([_short(of, way) for way in ("sum", "mean")], axis=1, keys=["sum:", "mean:"]),
-        "as trained": pivot(share.query(both), ["way", "loss"], ["metric"], "value"),
-        "NLL": pivot(nll.query(both), ["way", "loss"], [], "value", digits=3, scale=1),
-        "ECE by way": pivot(share.query("metric == 'ECE'"), ["loss"], ["way"], "value"),
-        "T by way": pivot(of["fits"], ["loss"], ["way"], "T", scale=1),
-        "foreign": pivot(of["foreign"].query(both), ["way", "loss"], ["set", "stage"], "value", digits=1),
-        "people": pivot(of["fits"].query(both), ["way", "loss"], [], "people", digits=4, scale=1),
-        "more errors": pivot(of["relative"], ["loss"], [], "value", digits=1, signed=True),
+        "foreign": pivot(foreign, ["way", "loss"], ["set", "stage"], "value", digits=1),
     }
 
 
@@ -227,10 +198,10 @@ def _short(of: Frames, way: str) -> pd.DataFrame:
     )
 
 
-def figures(of: Frames) -> dict[str, Figure]:
+def figure(of: Frames) -> Figure:
     """ECE of each loss as trained and after a temperature; a panel for each reduction."""
-    figure = Figure(figsize=(8.4, 4.2), layout="constrained")
-    axes = figure.subplots(1, 2, sharex=True, sharey=True)
+    whole = Figure(figsize=(8.4, 4.2), layout="constrained")
+    axes = whole.subplots(1, 2, sharex=True, sharey=True)
     ece = of["errors"].query("metric == 'ECE' and loss != @NO_DECAY")
     names = list(ece.loss.cat.categories[:-1])[::-1]
     for ax, way in zip(axes, ("sum", "mean"), strict=True):
@@ -242,4 +213,4 @@ def figures(of: Frames) -> dict[str, Figure]:
         ax.grid(axis="y", alpha=0.3)
     axes[0].set(yticklabels=names, xlim=(0, None))
     axes[1].legend(title="a dot for each seed")
-    return {"cifar10.svg": figure}
+    return whole

@@ -30,7 +30,7 @@ from papers.coverage.populations import (
     stated,
 )
 from papers.coverage.streams import FULL_STREAMS, SMALL_STREAMS, streams
-from papers.records import Records
+from papers.runs import Records
 
 ERRORS = (
     "ece",
@@ -116,13 +116,13 @@ SIZES = {
 }
 
 
-def measure(folder: Path, size: str = "full", seeds: str = "25", data: str = "") -> dict[str, Any]:
+def measure(folder: Path, size: str = "full", seeds: str = "25") -> dict[str, Any]:
     """The results of so many batches in every cell; what is recorded in ``folder`` is not done again.
 
-    ``size`` is ``full``, or ``small`` (seconds). ``data`` is the folder of the files (default:
-    ``CALIBRANT_DATA``); without one, only simulated predictions are judged.
+    ``size`` is ``full``, or ``small`` (seconds). ``CALIBRANT_DATA`` names the folder of the files; without
+    it, only simulated predictions are judged.
     """
-    (setting, of_streams), where = SIZES[size], data or os.environ.get("CALIBRANT_DATA", "")
+    (setting, of_streams), where = SIZES[size], os.environ.get("CALIBRANT_DATA")
     study = Study(setting, Path(where) if where else None, Records(folder / "coverage.jsonl"))
     every = range(int(seeds))
     batches = {

@@ -135,9 +135,6 @@ def _place(probs: Float[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:
     return np.rint((odds - _PLACES[0]) / (_PLACES[1] - _PLACES[0])).astype(np.int64).clip(0, len(_PLACES) - 1)
 
 
-# ------------------------------------------------------------------------------------------ true errors
-
-
 def normal_truth(
     classes: int, scale: float, spread: float, num_bins: int, rows: int, *, another: bool = False
 ) -> tuple[Errors, Float[np.ndarray, " B"]]:

@@ -51,7 +51,12 @@ def frames(results: Mapping[str, Any]) -> Frames:
     A ``value`` is the share of sets that miss the truth or raise an alarm. Its ``standard_error`` is that
     under the aim, so that a test by it is Wilson's.
     """
-    cells, changes = pd.DataFrame(_cells(results["cells"])), pd.DataFrame(_changes(results["changes"]))
+    cells = pd.DataFrame(_cells(results["cells"]))
+    changes = pd.DataFrame(
+        {"error": TITLES[key], "covered": of["covered"], "sets": of["sets"]}
+        for cell in results["changes"]
+        for key, of in cell["errors"].items()
+    )
     alarms = pd.DataFrame(_alarms(results["cells"]))
     quiet, monitored = results["monitoring"]["quiet"], results["monitoring"]
     streams = pd.DataFrame(
@@ -63,7 +68,7 @@ def frames(results: Mapping[str, Any]) -> Frames:
         "means": with_error(_means(cells.assign(covered=cells.plain, sets=cells.plain_sets)), MEAN_MISSED),
         "alarms": with_error(alarms, MOST_ALARMS),
         "mean_alarms": with_error(_pooled(alarms, "who"), MEAN_ALARMS),
-        "changes": with_error(changes, MEAN_MISSED),
+        "changes": changes,
         "mean_changes": with_error(_means(changes), MEAN_MISSED),
         "streams": with_error(streams, monitored["false_alarms"]),
         "delays": pd.DataFrame(monitored["changed"]),
@@ -73,16 +78,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
 def with_error(shares: pd.DataFrame, aim: float) -> pd.DataFrame:
     """Shares of so many sets, with their standard error if the aim were the truth."""
     return shares.assign(standard_error=np.sqrt(aim * (1 - aim) / shares.sets))
-
-
-def calibrated(cell: Mapping[str, Any]) -> bool:
-    """Whether the predictions state the truth."""
-    return cell["scale"] == 1 or cell["stated"] == "the truth"
-
-
-def _place(cell: Mapping[str, Any]) -> dict[str, Any]:
-    source = f"s = {cell['scale']:g}" if cell["file"] is None else f"{cell['file']}, {cell['stated']}"
-    return {"K": cell["classes"], "n": cell["samples"], "source": source, "scale": cell["scale"]}
 
 
 def _cells(cells: list[Any]) -> Iterator[dict[str, Any]]:
@@ -97,51 +92,33 @@ def _cells(cells: list[Any]) -> Iterator[dict[str, Any]]:
             covered = of["covered"] * of["sets"] + more - (further["real"][key] if more else 0)
             centred = of["centred"] or {}
             yield {
-                **_place(cell),
                 "cell": number,
+                "scale": cell["scale"],
                 "error": TITLES[key],
                 "covered": covered / (of["sets"] + more),
                 "value": 1 - covered / (of["sets"] + more),
                 "sets": of["sets"] + more,
                 "plain": of["covered"],
                 "plain_sets": of["sets"],
-                **{name: of[name] for name in ("above", "below", "width", "without_chance", "truth")},
-                "found": of["value"],
                 "centred": centred.get("covered", math.nan),
                 "centred_sets": centred.get("sets", 0),
-                "wider": centred["inverted_width"] / centred["width"] if centred.get("width") else math.nan,
             }
 
 
 def _alarms(cells: list[Any]) -> Iterator[dict[str, Any]]:
     """Where the truth is stated: the share of sets whose error counts as real, or whose verdict fails."""
     for number, cell in enumerate(cells):
-        if not calibrated(cell):
+        if cell["scale"] != 1 and cell["stated"] != "the truth":
             continue
         further = cell.get("further", {"sets": 0, "real": {}, "verdict": 0})
-        key = {**_place(cell), "cell": number}
         for name, of in cell["errors"].items():
             more = further["sets"] if name in further["real"] else 0
             real = of["real"] * of["sets"] + further["real"].get(name, 0)
             sets = of["sets"] + more
-            yield {**key, "who": TITLES[name], "value": real / sets, "sets": sets}
+            yield {"cell": number, "who": TITLES[name], "value": real / sets, "sets": sets}
         sets = cell["sets"] + further["sets"]
         blamed = cell["verdict"]["alarms"] * cell["sets"] + further["verdict"]
-        yield {**key, "who": "verdict", "value": blamed / sets, "sets": sets}
-
-
-def _changes(cells: list[Any]) -> Iterator[dict[str, Any]]:
-    for number, cell in enumerate(cells):
-        another = ", another" if cell["model"] else ""
-        place = {
-            "K": cell["classes"],
-            "n": cell["samples"],
-            "s": f"{cell['before']:g} → {cell['after']:g}{another}",
-        }
-        for key, of in cell["errors"].items():
-            told = {name: of[name] for name in ("sets", "width", "truth", "clear")}
-            found = {"covered": of["covered"], "value": 1 - of["covered"], "found": of["value"]}
-            yield {**place, "cell": number, "error": TITLES[key], **found, **told}
+        yield {"cell": number, "who": "verdict", "value": blamed / sets, "sets": sets}
 
 
 def _means(shares: pd.DataFrame) -> pd.DataFrame:
@@ -178,34 +155,11 @@ def shown(frame: pd.DataFrame, column: str = "value") -> list[str]:
 
 
 def tables(found: Frames) -> Tables:
-    """Errors on the page, and delays; every cell for whoever asks."""
-    cells, changes = found["cells"], found["changes"]
-    digits = {
-        **dict.fromkeys(("above", "below"), 3),
-        **dict.fromkeys(("width", "found", "without_chance", "truth"), 4),
-    }
-    told = cells[["error", "K", "n", "source", "sets"]].assign(coverage=shown(cells, "covered"))
-    scales = _pooled(cells, "error", "scale", value="covered")
-    centred = _pooled(cells, "error", "scale", value="centred", sets="centred_sets").assign(
-        error=lambda of: of.error + ", centred"
-    )
-    scales = pd.concat([scales, centred])
+    """Errors, delays, and false alarms of the monitor."""
     return {
         "short": _short(found),
         "delays": _delays(found["delays"]),
         "monitor": found["streams"][["alarm", "value"]].round(3).set_index("alarm"),
-        "cells": told.assign(**{name: cells[name].map(f"{{:.{d}f}}".format) for name, d in digits.items()}),
-        "scales": scales.assign(coverage=shown(scales)).pivot(
-            index="error", columns="scale", values="coverage"
-        ),
-        "alarms": found["alarms"][["who", "K", "n", "source"]].assign(share=shown(found["alarms"])),
-        "changes": changes[["error", "K", "n", "s", "sets"]].assign(
-            coverage=shown(changes, "covered"),
-            width=changes.width.map("{:.4f}".format),
-            found=changes.found.map("{:+z.4f}".format),
-            truth=changes.truth.map("{:+z.4f}".format),
-            clear=changes.clear.map("{:.2f}".format),
-        ),
     }
 
 
@@ -263,12 +217,12 @@ def _quoted(cells: pd.DataFrame, means: pd.DataFrame) -> dict[str, Any]:
     return quoted
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """Coverage of every cell by how wrong the model is, of the intervals and of the centred bootstrap."""
-    figure = Figure(figsize=(8.4, 3.2), layout="constrained")
+    whole = Figure(figsize=(8.4, 3.2), layout="constrained")
     cells = found["cells"].assign(place=found["cells"].scale.map("{:g}".format).replace("nan", "real"))
     places = list(dict.fromkeys(cells.place))
-    for ax, error in zip(figure.subplots(1, len(AIMED_AT), sharey=True), AIMED_AT, strict=True):
+    for ax, error in zip(whole.subplots(1, len(AIMED_AT), sharey=True), AIMED_AT, strict=True):
         of = cells[cells.error.eq(error)]
         at = of.place.map(places.index) + 0.05 * (of.groupby("place").cumcount() % 7 - 3)
         ax.axhline(0.95, color=GREY, linewidth=0.8)
@@ -277,6 +231,6 @@ def figures(found: Frames) -> dict[str, Figure]:
         ax.plot(range(len(places)), means, "D", color=VERMILLION, markersize=4, label="bootstrap (mean)")
         ax.set_xticks(range(len(places)), places)
         ax.set(title=error, xlabel="logits times", ylim=(0, 1.02))
-    figure.axes[0].set(ylabel="share of intervals that cover")
-    figure.axes[0].legend(loc="lower right")
-    return {"coverage.svg": figure}
+    whole.axes[0].set(ylabel="share of intervals that cover")
+    whole.axes[0].legend(loc="lower right")
+    return whole

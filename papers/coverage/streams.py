@@ -14,7 +14,7 @@ from scipy.stats import binom, norm
 
 from calibrant.evaluation.monitoring.evidence import GAMBLERS, log_wealth
 from calibrant.evaluation.resampling.events import Matrix, Vector
-from papers.records import Records
+from papers.runs import Records
 
 NAMES = ("evidence", "test at each look")
 

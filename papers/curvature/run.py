@@ -9,7 +9,6 @@ penalty on the trace of the Hessian, and with sharpness-aware minimisation (SAM)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import GREY, series
-from calibrant_lab.sweep.result import RunResult
-from papers.analysis import Frames, Tables, flat_runs, ordered, pivot
+from papers.analysis import Frames, Tables, beside, flat_runs, ordered, pivot
 from papers.curvature.measure import ARMS
 
-GRID = Path(__file__).with_name("grid.toml")
 DIGITS = 4
 SETTINGS = {
     "digits-plain": "digits",
@@ -39,11 +36,6 @@ FAMILIES = {
 }
 CURVATURE = [f"{name}, {loss}" for loss in ("own loss", PLAIN) for name in ("λ_max", "trace")]
 OUTCOMES = {"ece": "ECE", "ece_after": "ECE after T", "overconfidence": "overconfidence"}
-
-
-def keep(result: RunResult) -> dict[str, Any] | None:
-    """What a run found; nothing if its training failed."""
-    return dict(result.rows[0]) or None
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
@@ -94,66 +86,40 @@ def _ranks(runs: pd.DataFrame) -> pd.DataFrame:
 def _changes(runs: pd.DataFrame) -> pd.DataFrame:
     """Differences from plain cross-entropy of the same seed, of curvature as logarithms of ratios."""
     numbers = ["error", *OUTCOMES, *CURVATURE]
-    rows = runs[
-        (runs.family == "focal") & (runs.gamma > 0) | runs.family.isin(["trace penalty", "SAM"])
-    ].copy()
-    plain = runs[runs.arm == PLAIN].set_index(["setting", "seed"])[numbers]
-    values = [of.assign(**np.log(of[CURVATURE]))[numbers] for of in (rows, plain)]
-    theirs = values[1].reindex(pd.MultiIndex.from_frame(rows[["setting", "seed"]])).set_index(rows.index)
-    rows[numbers] = values[0] - theirs
-    return rows
+    logs = runs.assign(**np.log(runs[CURVATURE]))
+    rows = logs[(runs.family == "focal") & (runs.gamma > 0) | runs.family.isin(["trace penalty", "SAM"])]
+    plain = logs[runs.arm == PLAIN]
+    return rows.assign(**rows[numbers] - beside(rows, plain, ["setting", "seed"])[numbers])
 
 
 def tables(found: Frames) -> Tables:
-    """Three ways of training by setting on the page; the rest for whoever asks."""
-    runs = found["runs"]
+    """Three ways of training by setting, and errors."""
     shown = {name: name for name in (PLAIN, "focal, γ = 3", "SAM, ρ = 0.2")}
-    heads = {
-        **{name: name for name in ("trace, own loss", f"trace, {PLAIN}")},
-        "ece": "ECE %",
-        "ece_after": "ECE % after T",
-    }
-
-    def columns(rows: pd.DataFrame) -> pd.DataFrame:
-        form = {"digits": 1, "scale": 1}
-        parts = [pivot(rows, ["setting", "arm"], [], name, **(form if "," in name else {})) for name in heads]
-        return pd.concat(parts, axis=1).rename(columns=heads)
-
-    changes = found["changes"]
+    rows, form = ordered(found["runs"], "arm", shown), {"digits": 1, "scale": 1}
+    heads = ("trace, own loss", f"trace, {PLAIN}", "ece", "ece_after")
+    parts = [pivot(rows, ["setting", "arm"], [], name, **(form if "," in name else {})) for name in heads]
+    titles = {"ece": "ECE %", "ece_after": "ECE % after T"}
     return {
-        "short": columns(ordered(runs, "arm", shown)),
-        "arms": columns(runs),
-        "overconfidence": pivot(runs, ["arm"], ["setting"], "overconfidence", signed=True),
-        "error": pivot(runs, ["arm"], ["setting"], "error"),
-        "temperature": pivot(runs, ["arm"], ["setting"], "temperature", scale=1),
-        "ranks": pivot(found["ranks"], ["family", "setting", "quantity"], ["other"], "value", scale=1),
-        **{
-            f"change of {name}": pivot(changes, ["arm"], ["setting"], name, signed=True)
-            for name in ("error", *OUTCOMES)
-        },
-        "ratio of traces": pivot(
-            changes.assign(ratio=np.exp(changes[f"trace, {PLAIN}"])), ["arm"], ["setting"], "ratio", scale=1
-        ),
+        "short": pd.concat(parts, axis=1).rename(columns=titles),
+        "error": pivot(found["runs"], ["arm"], ["setting"], "error"),
     }
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """ECE against the trace, of the loss that is trained and of cross-entropy; a column for each setting."""
     runs = found["runs"].query("family in ['focal', 'trace penalty', 'SAM']")
-    figure = Figure(figsize=(8.6, 4.6), layout="constrained")
-    panels = figure.subplots(2, len(SETTINGS), sharey=True)
+    whole = Figure(figsize=(8.6, 4.6), layout="constrained")
+    panels = whole.subplots(2, len(SETTINGS), sharey=True)
     for column, (setting, of) in enumerate(runs.groupby("setting", observed=True)):
         for ax, loss in zip(panels[:, column], ("own loss", PLAIN), strict=True):
             for place, (arm, points) in enumerate(of[of.family == "focal"].groupby("arm", observed=True)):
                 colour, mark, _ = series(place)
-                ax.plot(
-                    points[f"trace, {loss}"], 100 * points.ece, mark, color=colour, markersize=4, label=arm
-                )
+                x, y = points[f"trace, {loss}"], 100 * points.ece
+                ax.plot(x, y, mark, color=colour, markersize=4, label=arm)
             for family, mark in (("trace penalty", "x"), ("SAM", "+")):
                 points = of[of.family == family]
-                ax.plot(
-                    points[f"trace, {loss}"], 100 * points.ece, mark, color=GREY, markersize=5, label=family
-                )
+                x, y = points[f"trace, {loss}"], 100 * points.ece
+                ax.plot(x, y, mark, color=GREY, markersize=5, label=family)
             ax.set(xscale="log", xlabel=f"trace, {loss}")
             low, high = ax.get_xlim()
             ticks = [tick for tick in (2, 5, 10, 20, 50, 100, 200) if low < tick < high]
@@ -162,11 +128,11 @@ def figures(found: Frames) -> dict[str, Figure]:
         panels[0, column].set_title(setting, fontsize="medium")
     for ax in panels[:, 0]:
         ax.set_ylabel("test ECE in %")
-    figure.legend(
+    whole.legend(
         *panels[0, 0].get_legend_handles_labels(),
         ncols=7,
         fontsize="small",
         columnspacing=1,
         loc="outside lower center",
     )
-    return {"curvature.svg": figure}
+    return whole

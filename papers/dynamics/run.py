@@ -8,7 +8,6 @@ batch, and followed epoch by epoch on held-out images; the rate drops after epoc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,15 +16,11 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures import GREY, series
 from calibrant_lab.sweep.result import RunResult
-from papers.analysis import Frames, Tables, flat_runs, mean_ci, ordered, pivot
+from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, ordered, pivot, relative
+from papers.loss_rows import called
 
-GRID = Path(__file__).with_name("grid.toml")
 CE = "cross-entropy"
-LOSSES = {
-    CE: CE,
-    **{f"focal(gamma={gamma})": f"focal, γ = {gamma}" for gamma in (1, 2, 3)},
-    "sample-focal": "FLSD-53",
-}
+LOSSES = called(CE, *(f"focal, γ = {gamma}" for gamma in (1, 2, 3)), "FLSD-53")
 DROP, SECOND, LAST = 9, 15, 21
 """The last epochs at each learning rate."""
 START = 12
@@ -87,14 +82,14 @@ def frames(results: Mapping[str, Any]) -> Frames:
     found = pd.concat(
         values.rename("value").reset_index().assign(what=what) for what, values in _found(wide).items()
     )
-    error = found[found.what == "error"]
-    norms = found[found.what.isin([BEFORE, END])]
+    norms = found[found.what.isin([BEFORE, END])].reset_index()
+    plain = beside(norms, norms[norms.loss == CE], ["way", "seed", "what"]).value
     sides = norms.what.map({BEFORE: 1, END: -1})
     return {
         "courses": tidy,
         "found": found,
-        "relative": error.assign(value=error.value / _plain(error) - 1),
-        "norms": norms.assign(value=sides * (norms.value - _plain(norms))),
+        "relative": relative(found[found.what == "error"], ["way", "seed"]),
+        "norms": norms.assign(value=sides * (norms.value - plain)),
     }
 
 
@@ -132,43 +127,25 @@ def _found(at: Mapping[tuple[str, int], pd.Series]) -> dict[str, pd.Series]:
     }
 
 
-def _plain(frame: pd.DataFrame) -> np.ndarray:
-    """Cross-entropy's values, of the same way, seed and thing."""
-    keys = ["way", "seed", "what"]
-    plain = frame[frame.loss == CE].set_index(keys).value
-    return plain.reindex(pd.MultiIndex.from_frame(frame[keys])).to_numpy()
-
-
 def tables(of: Frames) -> Tables:
-    """Rises and ends on the page; the rest for whoever asks."""
-    found = ordered(of["found"], "way", {"sum": "sum", "mean": "mean"})
-
-    def table(names: Mapping[str, str], **form: Any) -> pd.DataFrame:
-        parts = {title: found[found.what == name] for name, title in names.items()}
-        return pd.concat(
-            {title: pivot(part, ["way", "loss"], [], "value", **form).value for title, part in parts.items()},
-            axis=1,
-        )
-
-    nats = {"digits": 3, "scale": 1}
-    rise = table({"nll_incorrect, rise": "NLL, wrong: rise"}, **nats)
-    ece = table({"ece, rise": "ECE: rise", "ece": "ECE"})
-    ends = table({"entropy_incorrect": "entropy, wrong"}, **nats)
-    norms = table({BEFORE: BEFORE, END: END}, **nats)
-    nll = {f"{name}, rise": f"{name}: rise" for name in ("nll", "nll_correct")}
-    return {
-        "short": pd.concat([rise, ece, ends, norms], axis=1),
-        "ends": table({name: name for name in ("error", "p_true_correct", "p_true_incorrect")}),
-        "nll": table({**nll, "nll": "NLL", "entropy_correct": "entropy, right"}, **nats),
-        "gradients": table({"gradients late": "gradients late"}, **nats),
-        "more errors": pivot(of["relative"], ["way", "loss"], [], "value", digits=1, signed=True),
-    }
+    """Rises and ends."""
+    found, nats = ordered(of["found"], "way", {"sum": "sum", "mean": "mean"}), {"digits": 3, "scale": 1}
+    parts = (
+        ({"nll_incorrect, rise": "NLL, wrong: rise"}, nats),
+        ({"ece, rise": "ECE: rise", "ece": "ECE"}, {}),
+        ({"entropy_incorrect": "entropy, wrong", BEFORE: BEFORE, END: END}, nats),
+    )
+    columns = [
+        pivot(ordered(found, "what", names), ["way", "loss"], ["what"], "value", **form)
+        for names, form in parts
+    ]
+    return {"short": pd.concat(columns, axis=1)}
 
 
-def figures(of: Frames) -> dict[str, Figure]:
+def figure(of: Frames) -> Figure:
     """The courses with the sum, as in the paper's figure 3: means over seeds with 95% intervals."""
-    figure = Figure(figsize=(10.4, 5.2), layout="constrained")
-    axes = figure.subplots(2, 4, sharex=True)
+    whole = Figure(figsize=(10.4, 5.2), layout="constrained")
+    axes = whole.subplots(2, 4, sharex=True)
     courses = of["courses"].query("way == 'sum' and loss != 'FLSD-53'")
     for ax, (name, title) in zip(axes.flat, PANELS.items(), strict=True):
         part = courses[courses.name == name]
@@ -182,5 +159,5 @@ def figures(of: Frames) -> dict[str, Figure]:
         ax.set_title(title, fontsize="medium")
     for ax in axes[-1]:
         ax.set_xlabel("epoch")
-    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    return {"dynamics.svg": figure}
+    whole.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    return whole

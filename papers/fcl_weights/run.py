@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -21,7 +20,6 @@ from calibrant_lab.sweep.kept_runs import shortened
 from calibrant_lab.sweep.result import RunResult
 from papers.analysis import Frames, Tables, flat_runs, mean_ci, pivot
 
-GRID = Path(__file__).with_name("grid.toml")
 DIGITS = 6
 GAMMAS, WEIGHTS = (0, 1, 2, 3, 5), (0.0, 0.5, 1.0, 2.0)
 DROP = 9
@@ -58,7 +56,7 @@ def keep(result: RunResult) -> dict[str, Any]:
 
 def also() -> dict[str, Any]:
     """What small networks on two half-moons learn, by loss and seed."""
-    from calibrant_lab.figures.fcl_boundaries.measure import boundary_numbers
+    from calibrant_lab.figures.boundaries import boundary_numbers
 
     found = [
         {"arm": key, "runs": [boundary_numbers(*of, seed=seed) for seed in range(BOUNDARY_SEEDS)]}
@@ -104,30 +102,18 @@ def _arm(loss: str) -> dict[str, Any]:
 
 
 def tables(of: Frames) -> Tables:
-    """ECE by γ and λ on the page; temperatures, and boundaries, for whoever asks."""
-    ece, runs = of["errors"].query("metric == 'ECE'"), of["runs"].assign(γ=of["runs"].gamma)
-    found = pivot(ece.assign(γ=ece.gamma), ["γ"], ["stage", "weight"], "value")
-    temperature = pivot(runs, ["γ"], ["weight"], "temperature", scale=1)
-    few = temperature[["λ = 0", "λ = 0.5"]].rename(columns="T, {}".format)
-    courses = {"epochs": (1, 1), "early": (3, 1)}
-    return {
-        "short": found["as trained"].drop(columns="λ = 0.5, L1").rename(columns="ECE, {}".format).join(few),
-        "with T": found["with T"],
-        "L1": pivot(ece.query("gamma == 3"), ["weight"], ["stage"], "value"),
-        "temperature": temperature,
-        "courses": pd.concat(
-            [pivot(runs, ["loss"], [], name, digits=d, scale=s) for name, (d, s) in courses.items()], axis=1
-        ),
-        "boundaries": pd.concat(
-            [pivot(of["boundaries"], ["loss"], [], name, scale=1) for name in ("length", "turning")], axis=1
-        ),
-    }
+    """ECE as trained by γ and λ, and some temperatures."""
+    errors, runs = (of[name].assign(γ=of[name].gamma) for name in ("errors", "runs"))
+    errors = errors.query("metric == 'ECE' and stage == 'as trained'")
+    ece = pivot(errors, ["γ"], ["weight"], "value").drop(columns="λ = 0.5, L1")
+    temperature = pivot(runs, ["γ"], ["weight"], "temperature", scale=1)[["λ = 0", "λ = 0.5"]]
+    return {"short": ece.rename(columns="ECE, {}".format).join(temperature.rename(columns="T, {}".format))}
 
 
-def figures(of: Frames) -> dict[str, Figure]:
+def figure(of: Frames) -> Figure:
     """ECE against λ, a line for each γ, as trained and with a temperature."""
-    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
-    axes = figure.subplots(1, 2, sharey=True)
+    whole = Figure(figsize=(8.4, 3.4), layout="constrained")
+    axes = whole.subplots(1, 2, sharey=True)
     for ax, stage in zip(axes, STAGES, strict=True):
         part = of["errors"].query("metric == 'ECE' and stage == @stage")
         for place, gamma in enumerate(GAMMAS):
@@ -139,4 +125,4 @@ def figures(of: Frames) -> dict[str, Figure]:
         ax.set(title=stage, xlabel="λ, weight of the squared distance", xticks=WEIGHTS)
     axes[0].set(ylabel="ECE in %", ylim=(0, None))
     axes[1].legend(loc="best")
-    return {"fcl-weights.svg": figure}
+    return whole

@@ -10,25 +10,29 @@ scales networks by a temperature, and by a temperature with an exponent (focal t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from calibrant.calibrators.fitting.focal_searches import PAPER_GAMMAS, PAPER_TEMPERATURES
+from calibrant.calibrators.fitting.grid import best_on_grid
+from calibrant.calibrators.fitting.objectives import objective_value
+from calibrant.calibrators.fitting.samples import Samples
+from calibrant.evaluation.fitting.templates import Labelled
+from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports.figures.drawing import GREY, series
 from calibrant_lab.sweep.result import RunResult
-from papers.analysis import Frames, Tables, flat_runs, mean_ci, ordered, pivot
+from papers.analysis import Frames, Tables, beside, flat_runs, ordered, pivot, reaching
+from papers.loss_rows import called
 
-GRID = Path(__file__).with_name("grid.toml")
+OBJECTIVES = ("nll", "adaptive_ece")
+"""By what temperatures and exponents are chosen; the paper's ECE has bins of equal mass."""
+ROWS_SIZE = 10000
+"""The number of images of the rows of table 1."""
 CE = "cross-entropy"
-LOSSES = {
-    CE: CE,
-    **{f"focal(gamma={gamma})": f"focal, γ = {gamma}" for gamma in (1, 2, 3, 5, 7)},
-    "sample-focal": "FLSD-53",
-    "adafocal": "AdaFocal",
-}
+LOSSES = called(CE, *(f"focal, γ = {gamma}" for gamma in (1, 2, 3, 5, 7)), "FLSD-53", "AdaFocal")
 CLOSEST = {1: 0.799353, 2: 0.664105, 3: 0.571885, 5: 0.453179}
 """The temperature closest to the map of an exponent, by `calibrant.theory` for ten classes."""
 FOCAL = {f"focal, γ = {gamma}": closest for gamma, closest in CLOSEST.items()}
@@ -42,32 +46,66 @@ LOWEST = 1e-4
 
 def keep(result: RunResult) -> dict[str, Any]:
     """A run on training and new images; with 10,000 images also the fits of table 1."""
-    from papers.gammas.measure import kept_of
+    found: dict[str, Any] = {"cpu_seconds": result.cpu_seconds, **sides(result)}
+    if result.settings["data.train"] == ROWS_SIZE:
+        found |= {"error": result.metrics["uncalibrated"]["error"], **fits_of(result)}
+    return found
 
-    return kept_of(result)
+
+def fits_of(result: RunResult) -> dict[str, Any]:
+    """Both methods fitted on the calibration split of a run, and measured on its test split."""
+    predictions = load_predictions(result.file("predictions.npz"))
+    return fits(_samples(predictions.calibration), _samples(predictions.test))
+
+
+def sides(result: RunResult) -> dict[str, Any]:
+    """A run on its training images and on new ones; nothing if its training images were not measured."""
+    if "train_side" not in result.more:
+        return {}
+    plain = result.metrics["uncalibrated"]
+    return {
+        "train": result.more["train_side"],
+        "new": {
+            **{name: plain[name] for name in ("ece", "nll", "gap", "error")},
+            "temperature": result.parameters["temperature"]["temperature"],
+        },
+    }
+
+
+def fits(held_out: Samples, test: Samples) -> dict[str, Any]:
+    """By objective: the temperature alone, and with an exponent, and the metrics of test samples with each.
+
+    The exponents are the paper's nine, without 0, the temperatures 0.01, 0.02, ..., 5.00.
+    """
+    found: dict[str, Any] = {"before": _judged(test, 1.0, 0.0)}
+    for objective in OBJECTIVES:
+        for method, gammas in (("temperature", (0.0,)), ("focal", PAPER_GAMMAS)):
+            best, _ = best_on_grid(held_out, objective, gammas, PAPER_TEMPERATURES)
+            found[f"{method}-{objective}"] = {
+                "T": best.temperature,
+                "gamma": best.gamma,
+                **_judged(test, best.temperature, best.gamma),
+            }
+    return found
+
+
+def _judged(test: Samples, temperature: float, gamma: float) -> dict[str, float]:
+    return {name: objective_value(test, name, temperature, gamma) for name in OBJECTIVES}
+
+
+def _samples(part: Predictions) -> Samples:
+    found = Labelled.of(part)
+    return Samples(found.scores.double(), found.labels, None)
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
     """``scaled`` by method and criterion, ``gains``, ``sides`` of runs, ``relative`` numbers."""
     runs = flat_runs(results)
     scaled = pd.DataFrame(
-        {
-            "loss": run["loss"],
-            "seed": run["seed"],
-            "error": run["error"],
-            "method": method,
-            "by": by,
-            **run[key],
-        }
+        {**{name: run[name] for name in ("loss", "seed", "error")}, "method": method, "by": by, **run[key]}
         for run in runs
         if "before" in run
-        for key in (
-            "before",
-            "temperature-nll",
-            "focal-nll",
-            "temperature-adaptive_ece",
-            "focal-adaptive_ece",
-        )
+        for key in ("before", *(f"{method}-{by}" for by in OBJECTIVES for method in ("temperature", "focal")))
         for method, _, by in [key.partition("-")]
     )
     scaled = ordered(scaled, "loss", LOSSES)
@@ -81,11 +119,10 @@ def _gains(scaled: pd.DataFrame) -> pd.DataFrame:
     The other temperature is chosen by the other criterion.
     """
     wide = scaled[scaled.method == "temperature"].pivot(index=["seed", "loss"], columns="by")
-    criteria = ("nll", "adaptive_ece")
-    shares = [1 - wide[name, name] / wide[name, other] for name, other in (criteria, criteria[::-1])]
+    shares = [1 - wide[name, name] / wide[name, other] for name, other in (OBJECTIVES, OBJECTIVES[::-1])]
     return pd.concat(
         share.groupby("seed").mean().rename("value").reset_index().assign(criterion=name)
-        for share, name in zip(shares, criteria, strict=True)
+        for share, name in zip(shares, OBJECTIVES, strict=True)
     )
 
 
@@ -105,10 +142,7 @@ def _sides(runs: list[dict[str, Any]]) -> pd.DataFrame:
     found = found[found.loss.isin([CE, *FOCAL])]
     lowest = found.groupby(["images", "loss"], observed=True)["temperature, train"].transform("min")
     logs = {part: np.log(found[f"temperature, {part}"].clip(lower=LOWEST)) for part in ("train", "new")}
-    plain = found[found.loss == CE].groupby("images")["temperature, new"].apply(mean_ci)
-    usual = {
-        images: mean + half >= SPAN[0] and mean - half <= SPAN[1] for images, (mean, half) in plain.items()
-    }
+    usual = reaching(found[found.loss == CE], "images", "temperature, new", SPAN)
     return found.assign(
         errs=lowest > SEPARATED,
         usual=found.images.map(usual),
@@ -120,9 +154,8 @@ def _sides(runs: list[dict[str, Any]]) -> pd.DataFrame:
 
 def _relative(sides: pd.DataFrame) -> pd.DataFrame:
     """By what share focal loss's numbers exceed cross-entropy's, temperatures that times the closest one."""
-    plain = sides[sides.loss == CE].set_index(["images", "seed"])
     focal = sides[sides.loss.isin(FOCAL)]
-    theirs = plain.reindex(pd.MultiIndex.from_frame(focal[["images", "seed"]])).set_index(focal.index)
+    theirs = beside(focal, sides[sides.loss == CE], ["images", "seed"])
     closest = focal.loss.map(FOCAL).astype(float)
     quantities = {
         "growth": focal.growth / theirs.growth - 1,
@@ -136,8 +169,8 @@ def _relative(sides: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """Table 1 on the page; the rest for whoever asks."""
-    scaled, sides = found["scaled"], found["sides"]
+    """Table 1, gains of each criterion, and temperatures on new images."""
+    scaled = found["scaled"]
     number = {"digits": 3, "scale": 1}
     heads = {
         "nll": {"temperature": "NLL, T", "focal": "NLL, focal T"},
@@ -148,38 +181,17 @@ def tables(found: Frames) -> Tables:
     for name, titles in heads.items():
         own = pivot(after[after.by == name], ["loss"], ["method"], name, **(number if name == "nll" else {}))
         short = short.join(own[list(titles)].set_axis(list(titles.values()), axis=1))
-    shares = found["relative"].assign(share=lambda rows: (1 + rows.value) * rows.closest)
-    shares = shares[shares.quantity.str.startswith("T")]
-    place, learning = (["images", "loss"], []), sides[sides.errs]
     return {
         "short": short,
-        "T": pivot(after, ["loss"], ["method", "by"], "T", **number),
-        "NLL": pivot(after, ["loss"], ["method", "by"], "nll", **number),
-        "adaptive ECE": pivot(after, ["loss"], ["method", "by"], "adaptive_ece"),
         "gains": pivot(found["gains"], ["criterion"], [], "value", digits=1),
-        **{
-            name: pivot(sides, *place, name)
-            for name in (
-                "accuracy, train",
-                "gap, train",
-                "ece, train",
-                "error, new",
-                "gap, new",
-                "ece, new",
-                "growth",
-            )
-        },
-        "T, new": pivot(sides, *place, "temperature, new", **number),
-        "T, train": pivot(learning, *place, "temperature, train", **number),
-        "compensation": pivot(learning, *place, "compensation", **number),
-        "shares": pivot(shares, ["loss", "images"], ["quantity"], "share", **number),
+        "T, new": pivot(found["sides"], ["images", "loss"], [], "temperature, new", **number),
     }
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """Excess confidence on training and new images, and temperatures, against the exponent."""
-    figure = Figure(figsize=(8.4, 3.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    whole = Figure(figsize=(8.4, 3.2), layout="constrained")
+    left, right = whole.subplots(1, 2)
     gammas = {CE: 0, **dict(zip(FOCAL, CLOSEST, strict=True))}
     for place, (images, rows) in enumerate(found["sides"].groupby("images")):
         colour, mark, _ = series(place)
@@ -193,8 +205,8 @@ def figures(found: Frames) -> dict[str, Figure]:
     left.axhline(0, color=GREY, linewidth=0.8)
     right.plot([], [], "--", color=GREY, label="on training images")
     left.set(ylabel="confidence less accuracy, points")
-    figure.legend(title="training images", fontsize="small", loc="outside right center")
+    whole.legend(title="training images", fontsize="small", loc="outside right center")
     right.axhline(1, color=GREY, linewidth=0.8)
     right.set(ylabel="temperature on new images", yscale="log")
     right.set_yticks([0.5, 1, 2, 5], ["0.5", "1", "2", "5"])
-    return {"gammas.svg": figure}
+    return whole

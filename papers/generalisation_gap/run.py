@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,20 +18,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import GREY, series
-from calibrant_lab.sweep.result import RunResult
-from papers.analysis import Frames, Tables, flat_runs, mean_ci, ordered, pivot
+from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, ordered, pivot, reaching
 from papers.generalisation_gap.measure import GAMMAS, QUANTITIES
 
-GRID = Path(__file__).with_name("grid.toml")
 CE = "cross-entropy"
 LOSSES = {gamma: f"γ = {gamma:g}" if gamma else CE for gamma in GAMMAS}
 SPAN = (2.0, 2.5)
 """Cross-entropy's temperatures from which the argument of the paper starts."""
-
-
-def keep(result: RunResult) -> dict[str, Any]:
-    """All that a run found."""
-    return dict(result.rows[0])
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
@@ -51,12 +43,10 @@ def frames(results: Mapping[str, Any]) -> Frames:
     rows = rows.assign(load=rows.features / rows.samples).sort_values(["load", "samples", "seed", "loss"])
     fits = ordered(rows.dropna(subset=["test_temperature"]), "loss", LOSSES)
     key = ["samples", "features", "seed"]
-    proper = fits[fits.loss == CE].set_index(key).test_temperature
-    theirs = proper.reindex(pd.MultiIndex.from_frame(fits[key])).to_numpy()
-    around = proper.groupby(["samples", "features"]).apply(mean_ci)
-    usual = {cell: mean + half >= SPAN[0] and mean - half <= SPAN[1] for cell, (mean, half) in around.items()}
+    proper = fits[fits.loss == CE]
+    usual = reaching(proper, key[:2], "test_temperature", SPAN)
     fits = fits.assign(
-        factor=fits.train_temperature * theirs / fits.test_temperature,
+        factor=fits.train_temperature * beside(fits, proper, key).test_temperature / fits.test_temperature,
         to_limit=fits.test_temperature / fits.limit_temperature,
         usual=[usual[cell] for cell in zip(fits.samples, fits.features, strict=True)],
     )
@@ -80,49 +70,31 @@ def crossing(temperatures: pd.Series) -> float:
 
 
 def tables(found: Frames) -> Tables:
-    """More and more features with 800 samples on the page; every cell for whoever asks."""
-    fits, number = found["fits"], {"digits": 3, "scale": 1}
-
-    def columns(index: list[str], losses: list[str], where: str) -> pd.DataFrame:
-        rows, exponents = fits.query(where), found["exponents"].query(where)
-        proper = pivot(rows[rows.loss == CE], index, [], "test_temperature", **number)
-        over = pivot(rows[rows.loss.isin(losses)], index, ["loss"], "test_overconfidence")
-        exponent = pivot(exponents, index, [], "value", **number).set_axis(["γ that needs no T"], axis=1)
-        return proper.set_axis(["T of cross-entropy"], axis=1).join([over, exponent])
-
-    cell = ["load", "samples", "features"]
-    return {
-        "short": columns(["features"], [CE, "γ = 1", "γ = 3"], "samples == 800"),
-        "cells": columns(cell, list(LOSSES.values()), "samples > 0"),
-        "temperatures": pivot(fits, cell, ["loss"], "test_temperature", **number),
-        "training temperatures": pivot(fits, cell, ["loss"], "train_temperature", **number),
-        "calibration error": pivot(fits, cell, ["loss"], "test_calibration_error"),
-        "factor": pivot(fits, cell, ["loss"], "factor", **number),
-        "to limit": pivot(fits, cell, ["loss"], "to_limit", **number),
-    }
+    """More and more features with 800 samples."""
+    rows, exponents = (found[name].query("samples == 800") for name in ("fits", "exponents"))
+    number = {"digits": 3, "scale": 1}
+    proper = pivot(rows[rows.loss == CE], ["features"], [], "test_temperature", **number)
+    over = pivot(rows[rows.loss.isin([CE, "γ = 1", "γ = 3"])], ["features"], ["loss"], "test_overconfidence")
+    exponent = pivot(exponents, ["features"], [], "value", **number).set_axis(["γ that needs no T"], axis=1)
+    return {"short": proper.set_axis(["T of cross-entropy"], axis=1).join([over, exponent])}
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """Overconfidence by loss, and the exponent that needs no temperature, against features per sample."""
-    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    whole = Figure(figsize=(8.4, 3.4), layout="constrained")
+    (left, right), look = whole.subplots(1, 2), {"markersize": 4, "capsize": 2}
     left.axhline(0, color=GREY, linewidth=0.8)
     shown = found["fits"].query("samples == 800")
     for place, (loss, of) in enumerate(shown.groupby("loss", observed=True)):
         colour, mark, _ = series(place)
         means = [(load, *mean_ci(100 * rows.test_overconfidence)) for load, rows in of.groupby("load")]
-        left.errorbar(
-            *zip(*means, strict=True), color=colour, marker=mark, markersize=4, label=loss, capsize=2
-        )
+        left.errorbar(*zip(*means, strict=True), color=colour, marker=mark, label=loss, **look)
     left.set(xlabel="features per sample (800 samples)", ylabel="overconfidence on new samples, points")
     left.legend(fontsize="x-small", ncols=2, loc="lower right")
     for ax in (left, right):
         ax.set_xticks([0, 0.05, 0.1, 0.15, 0.2])
-    means = [
-        (load, *mean_ci(rows.value)) for (load, _), rows in found["exponents"].groupby(["load", "samples"])
-    ]
-    right.errorbar(
-        *zip(*means, strict=True), color=series(0)[0], marker="o", markersize=4, linestyle="none", capsize=2
-    )
+    every = found["exponents"].groupby(["load", "samples"]).value
+    means = [(load, *mean_ci(values)) for (load, _), values in every]
+    right.errorbar(*zip(*means, strict=True), color=series(0)[0], marker="o", linestyle="none", **look)
     right.set(xlabel="features per sample (every number of samples)", ylabel="γ that needs no temperature")
-    return {"generalisation-gap.svg": figure}
+    return whole

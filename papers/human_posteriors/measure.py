@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,8 @@ from calibrant.calibrators import Calibrator, build
 from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.predictions import Predictions, load_predictions
+from papers.analysis import resampled
+from papers.prediction_files import data_folder
 
 JUDGEMENTS = "cifar10h_human_labels/cifar10h.npz"
 NETWORKS: Mapping[str, tuple[str, str]] = {
@@ -145,10 +146,9 @@ class Tried:
         return int((table.sum(0) if weights is None else weights @ table).argmin())
 
 
-def measure(folder: Path, data: str = "") -> dict[str, Any]:
-    """The numbers of all networks; ``data`` is the folder of their outputs (default: ``CALIBRANT_DATA``)."""
-    del folder  # there is nothing to keep
-    source = Path(data or os.environ.get("CALIBRANT_DATA", ""))
+def measure(_folder: Path) -> dict[str, Any]:
+    """The numbers of all networks, of whose outputs ``CALIBRANT_DATA`` names the folder."""
+    source = data_folder()
     networks = [
         {"network": key, "title": title, "file": file, **measured(read(source, file), DIVISIONS, REFITS)}
         for key, (title, file) in NETWORKS.items()
@@ -274,12 +274,11 @@ class _Division:
 
     def refitted(self, number: int) -> list[Means]:
         """Means over resampled images, of arms that were fitted again to them."""
-        rng = np.random.default_rng(0)
         size = len(self._data.labels)
         found: list[Means] = []
         fixed = self._data.scores(self._data.log_probs)
-        for _ in range(number):
-            counts = torch.from_numpy(np.bincount(rng.integers(size, size=size), minlength=size)).double()
+        for drawn in resampled(size, number):
+            counts = torch.from_numpy(drawn).double()
             arms = {AS_TRAINED: fixed} | {name: self._scores_again(name, counts) for name in REFITTED}
             found.append(
                 {
@@ -348,8 +347,7 @@ def _temperatures(data: Judged, refits: int) -> dict[str, float]:
         return fitted_number(one.fit_result_, "temperature"), fitted_number(two.fit_result_, "temperature")
 
     size = len(data.labels)
-    rng = np.random.default_rng(1)
     labels, people = fitted(torch.ones(size, dtype=torch.float64))
-    drawn = (np.bincount(rng.integers(size, size=size), minlength=size) for _ in range(refits))
-    ratios = [np.log(two / one) for one, two in (fitted(torch.from_numpy(each).double()) for each in drawn)]
+    again = (fitted(torch.from_numpy(drawn).double()) for drawn in resampled(size, refits, seed=1))
+    ratios = [np.log(two / one) for one, two in again]
     return {"labels": labels, "people": people, "error": float(np.std(ratios, ddof=1))}

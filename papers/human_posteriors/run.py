@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-from scipy import stats
 
 from papers.analysis import Frames, Tables, ordered
 from papers.human_posteriors.measure import MEASURES
@@ -32,8 +31,8 @@ ARMS = {
     "temperature-people": "temperature, fitted to people",
     "focal-temperature-people": "focal temperature, fitted to people",
 }
-DIGITS = {"ECE": 2, "log loss": 4, "distance": 4, "excess": 2, "T": 3, "γ": 2}
-"""Digits of the columns of the table of arms."""
+COLUMNS = (("ECE", "ece", 100, 2), ("log loss", "nll", 1, 4), ("distance", "distance", 1, 4))
+"""Of each network: title, name, scale and digits."""
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
@@ -61,23 +60,17 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """Errors by arm on the page; gains with their intervals for whoever asks."""
-    arms = found["arms"].assign(ECE=lambda of: 100 * of.ece, excess=lambda of: 100 * of.excess)
-    named = {"nll": "log loss", "temperature": "T", "gamma": "γ"}
-    arms = ordered(arms, "arm", {title: title for title in ARMS.values()}).rename(columns=named)
-    wide = arms.pivot(index="arm", columns="network", values=list(DIGITS)).swaplevel(axis=1)
-    for network, name in wide.columns:
-        text = wide[network, name].map(f"{{:.{DIGITS[name]}f}}".format)
-        wide[network, name] = text.replace("nan", "–")
-    gains = found["gains"].replace({"first": ARMS, "second": ARMS})
-    half = float(stats.norm.ppf(0.975)) * gains.standard_error
-    gains["gain"] = [f"{value:+z.4f} ± {each:.4f}" for value, each in zip(gains.value, half, strict=True)]
-    gains["without 1 %"] = gains.rest.map("{:+z.4f}".format)
+    """Errors by arm, and temperatures."""
+    arms = ordered(found["arms"], "arm", {title: title for title in ARMS.values()})
+    wide = arms.pivot(index="arm", columns="network")
     temperatures = found["temperatures"].set_index("network").filter(["labels", "people"])
-    shown = [(network, name) for network in ("VGG-16", "LeNet-5") for name in ("ECE", "log loss", "distance")]
     return {
-        "short": wide.loc[:, shown].set_axis([f"{network}, {name}" for network, name in shown], axis=1),
-        "arms": wide,
-        "gains": gains.set_index(["network", "measure", "first", "second"]).filter(["gain", "without 1 %"]),
+        "short": pd.DataFrame(
+            {
+                f"{network}, {title}": (scale * wide[name, network]).map(f"{{:.{digits}f}}".format)
+                for network in ("VGG-16", "LeNet-5")
+                for title, name, scale, digits in COLUMNS
+            }
+        ),
         "temperatures": temperatures.map("{:.3f}".format),
     }

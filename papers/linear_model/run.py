@@ -9,7 +9,6 @@ labels. Here the true probabilities stand beside it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,17 +16,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import GREY, series
-from calibrant_lab.sweep.result import RunResult
 from papers.analysis import Frames, Tables, flat_runs, ordered, pivot
 from papers.linear_model.measure import GAMMAS
 
-GRID = Path(__file__).with_name("grid.toml")
 LOSSES = {gamma: f"focal, γ = {gamma:g}" if gamma else "cross-entropy" for gamma in GAMMAS}
-
-
-def keep(result: RunResult) -> dict[str, Any]:
-    """All that a run found."""
-    return dict(result.rows[0])
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
@@ -58,19 +50,13 @@ def tables(found: Frames) -> Tables:
         "mistakes_confidence": "of mistakes %",
         "mistakes_truth": "true there %",
     }
-    sizes = ordered(found["models"], "metric", {"norm": "norm", "logits": "logits", "angle": "angle °"})
-    more = {"mistakes_above_90": "mistakes above 0.9 %", "all_above_90": "all above 0.9 %"}
-    return {
-        "short": pivot(ordered(found["models"], "metric", titles), ["loss"], ["metric"], "value"),
-        "above": pivot(ordered(found["models"], "metric", more), ["loss"], ["metric"], "value", digits=1),
-        "sizes": pivot(sizes, ["loss"], ["metric"], "value", digits=3, scale=1),
-    }
+    return {"short": pivot(ordered(found["models"], "metric", titles), ["loss"], ["metric"], "value")}
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """Norm of the weights along training, and how confident the mistakes are."""
-    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    whole = Figure(figsize=(8.4, 3.4), layout="constrained")
+    left, right = whole.subplots(1, 2)
     for place, (loss, of) in enumerate(found["paths"].groupby("loss", observed=True)):
         means = of.groupby("steps").norms.mean()
         left.plot(means.index, means, color=series(place)[0], label=loss)
@@ -86,4 +72,4 @@ def figures(found: Frames) -> dict[str, Figure]:
     right.set(
         xlabel="confidence of the mistakes in % (dotted: true probability)", ylabel="share of them in %"
     )
-    return {"linear-model.svg": figure}
+    return whole

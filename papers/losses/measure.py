@@ -19,7 +19,6 @@ from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.tasks.task import Outcome, Settings
 from calibrant_lab.sweep.tasks.training import Training
 from calibrant_lab.training import Recipe
-from papers.measured import errors_of
 
 CALIBRATED = ("temperature", "focal-temperature")
 """The calibrators after which every class is measured."""
@@ -82,14 +81,24 @@ def by_class(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str
     }
 
 
-def by_adaptive_ece(predictions: Predictions) -> tuple[dict[str, float], float]:
-    """The metrics of test samples after the temperature that held-out ones choose by adaptive ECE, and it."""
-    fitted = fit_quietly(build(BY_ADAPTIVE_ECE), Labelled.of(predictions.calibration))
-    test = Labelled.of(predictions.test)
-    probs = fitted.predict_proba(test.scores.double()).double()
-    share = metrics.high_confidence(probs, test.labels, threshold=0.99).share
-    found = {**errors_of(probs, test.labels), "share_above_99": float(share)}
-    return found, fitted_number(fitted.fit_result_, "temperature")
+def measured(probs: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str, float]:
+    """The metrics of probabilities.
+
+    Example:
+        >>> found = measured(torch.tensor([[0.9, 0.1], [0.4, 0.6]]).double(), torch.tensor([0, 0]))
+        >>> found["error"], round(found["ece"], 3), found["share_above_99"]
+        (0.5, 0.35, 0.0)
+    """
+    return {
+        "error": 1 - float(metrics.accuracy(probs, labels)),
+        "nll": float(metrics.negative_log_likelihood(probs, labels)),
+        "ece": float(metrics.expected_calibration_error(probs, labels)),
+        "adaptive_ece": float(metrics.adaptive_calibration_error(probs, labels)),
+        "classwise_ece": float(metrics.classwise_calibration_error(probs, labels)),
+        "smce": float(metrics.smooth_calibration_error(probs, labels)),
+        "mce": float(metrics.maximum_calibration_error(probs, labels)),
+        "share_above_99": float(metrics.high_confidence(probs, labels, threshold=0.99).share),
+    }
 
 
 def stages_of(result: RunResult) -> dict[str, Any] | None:
@@ -98,17 +107,22 @@ def stages_of(result: RunResult) -> dict[str, Any] | None:
     if "classes" not in result.more or not {BY_ECE, *CALIBRATED} <= fitted.keys():
         return None
     stages = {"before": "uncalibrated", **{name: name for name in CALIBRATED}, "by-ece": BY_ECE}
-    adaptive, temperature = by_adaptive_ece(load_predictions(result.file("predictions.npz")))
+    given = load_predictions(result.file("predictions.npz"))
+    adaptive, test = (
+        fit_quietly(build(BY_ADAPTIVE_ECE), Labelled.of(given.calibration)),
+        Labelled.of(given.test),
+    )
+    repaired = measured(adaptive.predict_proba(test.scores.double()).double(), test.labels)
     return {
         "train_accuracy": result.rows[-1]["train_accuracy"],
         "stages": {
             name: {key: result.metrics[stage][_KEYS.get(key, key)] for key in METRICS}
             for name, stage in stages.items()
         }
-        | {"by-adaptive-ece": adaptive},
+        | {"by-adaptive-ece": {name: repaired[name] for name in METRICS}},
         "parameters": {
             "ece_temperature": fitted[BY_ECE]["temperature"],
-            "adaptive_ece_temperature": temperature,
+            "adaptive_ece_temperature": fitted_number(adaptive.fit_result_, "temperature"),
             "temperature": fitted["temperature"]["temperature"],
             "focal_temperature": fitted["focal-temperature"]["temperature"],
             "gamma": fitted["focal-temperature"]["gamma"],

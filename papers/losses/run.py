@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -18,47 +17,21 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.result import RunResult
-from papers.analysis import Frames, Tables, difference, flat_runs, mean_ci, ordered, pivot
+from papers.analysis import Frames, Tables, draw_means, flat_runs, pivot, relative
+from papers.loss_rows import called, gamma_3, scheduled
+from papers.losses.measure import stages_of
 
-GRID = Path(__file__).with_name("grid.toml")
 LOSSES = {
-    "cross-entropy": "cross-entropy",
-    "focal(gamma=1)": "focal, γ = 1",
-    "focal(gamma=2)": "focal, γ = 2",
-    "focal(gamma=3)": "focal, γ = 3",
-    "sample-focal": "FLSD-53",
-    "focal-calibration(gamma=3, calibration_weight=0.5)": "FCL",
-    "label-smoothing(smoothing=0.05)": "label smoothing",
-    "margin-label-smoothing": "margin smoothing",
-    "brier": "Brier",
-    "adafocal": "AdaFocal",
-    "dual-focal(gamma=5)": "dual focal",
-    "mmce": "MMCE",
-    "mmce(as_published=False)": "MMCE, normalised once",
-    "mdca": "MDCA",
-    "sample-focal(thresholds=(0.2, 0.5, 1.0), gammas=(5, 3, 2))": "FLSD-532",
-    "scheduled-focal(gammas=(5, 3, 1), milestones=(6, 15))": "FLSc-531",
-    "scheduled-focal(gammas=(5, 3, 2), milestones=(6, 15))": "FLSc-532",
+    **called("cross-entropy", *(f"focal, γ = {gamma}" for gamma in (1, 2, 3)), "FLSD-53", "FCL"),
+    **called("label smoothing", "margin smoothing", "Brier", "AdaFocal", "dual focal", "MMCE"),
+    **called("MMCE, normalised once", "MDCA", "FLSD-532"),
+    **scheduled(6, 15),
 }
 """Losses as grids spell them; the last three are those of the study of sum and mean."""
 SHORT = tuple(LOSSES.values())[:12]
 IMAGES = {1.0: "balanced", 100.0: "long-tailed"}
-STAGES = {
-    "before": "as trained",
-    "temperature": "T by likelihood",
-    "by-ece": "T by ECE",
-    "by-adaptive-ece": "T by adaptive ECE",
-    "focal-temperature": "focal T",
-}
-METRICS = {
-    "error": "error",
-    "ece": "ECE",
-    "adaptive_ece": "adaptive ECE",
-    "classwise_ece": "classwise ECE",
-    "smce": "smCE",
-    "share_above_99": "above 0.99",
-    "nll": "NLL",
-}
+STAGES = {"before": ("as trained", VERMILLION, "o"), "temperature": ("T by likelihood", BLUE, "s")}
+"""Of the figure."""
 GROUPS = {"frequent": slice(0, 3), "middle": slice(3, 7), "rare": slice(7, 10)}
 """Places of the classes of long-tailed images, the most frequent first."""
 DROP = 9
@@ -69,8 +42,6 @@ GRID_STEP = 0.1
 
 def keep(result: RunResult) -> dict[str, Any] | None:
     """Metrics and fits by stage, the classes, and the norm of the last layer after each epoch."""
-    from papers.losses.measure import stages_of
-
     found = stages_of(result)
     return found and {**found, "classes": result.more["classes"]}
 
@@ -112,7 +83,6 @@ def of_runs(
             **key(run),
             "T": run["parameters"]["temperature"],
             "T by ECE": run["parameters"]["ece_temperature"],
-            "training accuracy": run["train_accuracy"],
             "first norm": fmean(norm for epoch, norm in run["norms"].items() if int(epoch) <= DROP),
             "last norm": run["norms"][max(run["norms"], key=int)],
         }
@@ -120,23 +90,13 @@ def of_runs(
     )
     by = [name for name in key(runs[0]) if name not in {"loss", "seed"}]
     fitted["T by ECE"] = fitted.groupby([*by, "loss"])["T by ECE"].transform(on_grid)
-    plain, third = errors.query("stage == 'before'"), "focal, γ = 3"
+    plain = errors.query("stage == 'before'")
     return {
         "errors": errors,
         "fitted": fitted,
-        "cost": cost(plain, by),
-        "exponents": pd.concat(
-            difference(plain, "value", "loss", third, other, by=[*by, "metric"]).assign(other=other)
-            for other in ("focal, γ = 1", "focal, γ = 2")
-        ),
+        "cost": relative(plain.query("metric == 'error'"), [*by, "seed"]),
+        "exponents": gamma_3(plain, [*by, "metric"]),
     }
-
-
-def cost(plain: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """By what share of its errors each loss makes more than cross-entropy."""
-    rows = plain.query("metric == 'error'").set_index([*by, "seed"])
-    theirs = rows[rows.loss == "cross-entropy"].value
-    return rows.assign(value=rows.value / theirs.reindex(rows.index) - 1).reset_index()
 
 
 def on_grid(values: pd.Series) -> pd.Series:
@@ -157,8 +117,7 @@ def on_grid(values: pd.Series) -> pd.Series:
 
 
 def tables(found: Frames) -> Tables:
-    """Error, ECE and T by loss on the page; the rest for whoever asks."""
-    errors, fitted = found["errors"], found["fitted"]
+    """Error and ECE by loss."""
     heads = {
         ("balanced", "before", "error"): "error %",
         ("balanced", "before", "ece"): "ECE %",
@@ -166,43 +125,18 @@ def tables(found: Frames) -> Tables:
         ("long-tailed", "before", "ece"): "long-tailed: ECE %",
         ("long-tailed", "temperature", "ece"): "long-tailed: ECE % with T",
     }
-    wide = pivot(errors, ["loss"], ["images", "stage", "metric"], "value")
-    short = wide.loc[list(SHORT), list(heads)].set_axis(list(heads.values()), axis=1)
-    titled = ordered(ordered(errors, "stage", STAGES), "metric", METRICS)
-    classes = found["classes"].query("images == 'long-tailed' and metric != 'mean_excess'")
-    return {
-        "short": short,
-        **{
-            f"{images}, {stage}": _metrics(rows)
-            for (images, stage), rows in titled.groupby(["images", "stage"], observed=True)
-        },
-        "T": pivot(fitted, ["loss"], ["images"], "T", digits=3, scale=1),
-        "T by ECE": pivot(fitted, ["loss"], ["images"], "T by ECE", digits=3, scale=1),
-        "training accuracy": pivot(fitted, ["loss"], ["images"], "training accuracy"),
-        "classes": pivot(classes, ["stage", "loss"], ["metric", "group"], "value"),
-    }
+    wide = pivot(found["errors"], ["loss"], ["images", "stage", "metric"], "value")
+    return {"short": wide.loc[list(SHORT), list(heads)].set_axis(list(heads.values()), axis=1)}
 
 
-def _metrics(rows: pd.DataFrame) -> pd.DataFrame:
-    plain, percent = rows.query("metric == 'NLL'"), rows.query("metric != 'NLL'")
-    shares = pivot(percent, ["loss"], ["metric"], "value")
-    return shares.join(pivot(plain, ["loss"], ["metric"], "value", digits=3, scale=1))
-
-
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """ECE by loss as trained and after temperature scaling, with intervals."""
-    figure = Figure(figsize=(8.4, 3.6), layout="constrained")
+    whole = Figure(figsize=(8.4, 3.6), layout="constrained")
     part = found["errors"].query("metric == 'ece' and loss in @SHORT")
-    for ax, images in zip(figure.subplots(1, 2, sharey=True), IMAGES.values(), strict=True):
-        for stage, colour, mark in (("before", VERMILLION, "o"), ("temperature", BLUE, "s")):
-            for (where, loss, each), rows in part.groupby(["images", "loss", "stage"]):
-                if (where, each) == (images, stage):
-                    mean, half = mean_ci(100 * rows.value)
-                    place = len(SHORT) - SHORT.index(str(loss))
-                    ax.errorbar(mean, place, xerr=half, fmt=mark, color=colour, markersize=4, linewidth=1)
-            ax.plot([], [], mark, color=colour, label=STAGES[stage])
+    for ax, images in zip(whole.subplots(1, 2, sharey=True), IMAGES.values(), strict=True):
+        for stage, look in STAGES.items():
+            rows = part[(part.images == images) & (part.stage == stage)]
+            draw_means(ax, rows, "loss", SHORT, *look)
         ax.set(title=f"{images} images", xlabel="ECE in %", xlim=(0, None))
-        ax.set_yticks(range(len(SHORT), 0, -1), SHORT)
-        ax.grid(axis="x", alpha=0.3)
     ax.legend(loc="lower right")
-    return {"losses.svg": figure}
+    return whole

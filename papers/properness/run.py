@@ -6,22 +6,118 @@ Each loss of the library is minimised against known probabilities, by `calibrant
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
+from torch import Tensor, nn
 
-from papers.analysis import Frames, Tables
+from calibrant import losses
+from calibrant._math.text_form import parse_call
+from calibrant.losses._module import BatchLossModule, MultilabelLossModule
+from calibrant.theory import classification_calibration, convexity, properness
+from papers.analysis import Frames, Tables, content
 
+LOSSES = (
+    "cross-entropy",
+    "brier",
+    "proper-focal(gamma=2)",
+    "focal(gamma=0.5)",
+    "focal(gamma=1)",
+    "focal(gamma=3)",
+    "focal(gamma=5)",
+    "scheduled-focal",
+    "sample-focal",
+    "dual-focal",
+    "adafocal",
+    "label-smoothing",
+    "margin-label-smoothing",
+    "focal-calibration(gamma=0, calibration_weight=0.5)",
+    "focal-calibration(gamma=3, calibration_weight=0.5)",
+    "focal-calibration(gamma=3, calibration_weight=5)",
+    'focal-calibration(gamma=0, calibration_weight=0.5, norm="l1")',
+    "mmce",
+    "mmce(as_published=False)",
+    "mmce(as_published=False, weighted=False)",
+    "mdca",
+    "smooth-calibration",
+    "multilabel-focal",
+    "multilabel-focal-calibration",
+)
+"""As :func:`calibrant.losses.build` takes them; losses that are not here follow with their defaults."""
+SEED = 0
+POSTERIORS = 5
+MANY = 30
+"""Classes of the second column of confidences."""
+BATCH = 40
+SEGMENTS = 400
+"""For each number of classes, of losses of single rows."""
 WORDS = {"under": "underconfident", "over": "overconfident", "both": "either", "calibrated": "calibrated"}
 
 
-def measure(_folder: Path) -> dict[str, Any]:
-    """Every loss, in a few minutes."""
-    from papers.properness.measure import every_loss, row_of
+def every_loss() -> tuple[str, ...]:
+    """Those above, then every other loss of the library as it comes."""
+    shown = {parse_call(name)[0] for name in LOSSES}
+    return (*LOSSES, *(name for name in losses.available() if name not in shown))
 
-    return {"losses": [row_of(name) for name in every_loss()]}
+
+def row_of(name: str, num_posteriors: int = POSTERIORS) -> dict[str, Any]:
+    """What a loss elicits; ``posterior`` and ``minimiser`` are a counter-example, None if none was found."""
+    module = losses.build(name)
+    of_batches, binary = isinstance(module, BatchLossModule), isinstance(module, MultilabelLossModule)
+    loss = _of_two(module) if binary else module
+    classes = (2,) if binary else (2, 3) if of_batches else (2, 3, 5)
+    batch: dict[str, Any] = {"batch_size": BATCH if of_batches else None, "seed": SEED}
+    count = min(num_posteriors, 3) if of_batches else num_posteriors
+    example = properness(loss, num_classes=classes, num_posteriors=count, **batch).counter_example
+    kept = classification_calibration(loss, num_classes=classes, num_posteriors=count, **batch)
+    many = None
+    if not of_batches and not binary:
+        many = classification_calibration(loss, num_classes=(MANY,), num_posteriors=2, seed=SEED)
+    convex = [
+        convexity(
+            loss, space=space, num_classes=classes[:2], num_segments=40 if of_batches else SEGMENTS, **batch
+        ).convex
+        for space in ("probs", "logits")
+    ]
+    return {
+        "loss": name,
+        "posterior": None if example is None else _rounded(example.posterior),
+        "minimiser": None if example is None else _rounded(example.minimiser),
+        "keeps_class": kept.counter_example is None and (many is None or many.counter_example is None),
+        "convex_in_probs": convex[0],
+        "convex_in_logits": convex[1],
+        "confidence": kept.confidence,
+        "least_change": round(kept.least_change, 6),
+        "largest_change": round(kept.largest_change, 6),
+        "confidence_many": None if many is None else many.confidence,
+    }
+
+
+def _of_two(module: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
+    """A multilabel loss as one of two classes, with logits ``(N, 2)``."""
+
+    def of_two(logits: Tensor, labels: Tensor) -> Tensor:
+        log_odds = logits[:, 1:] - logits[:, :1]
+        values = [
+            module(row[None], label[None, None].to(row.dtype))
+            for row, label in zip(log_odds, labels, strict=True)
+        ]
+        return torch.stack(values)
+
+    return of_two
+
+
+def _rounded(probs: Tensor) -> list[float]:
+    return [round(p, 6) for p in probs.tolist()]
+
+
+def measure(_folder: Path, which: str = "all") -> dict[str, Any]:
+    """Every loss, in a few minutes; with ``which`` as ``new`` only those that have no row yet."""
+    known = {row["loss"]: row for row in content("properness")["losses"]} if which == "new" else {}
+    return {"losses": [known.get(name) or row_of(name) for name in every_loss()]}
 
 
 def frames(results: Mapping[str, Any]) -> Frames:

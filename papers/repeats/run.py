@@ -23,7 +23,6 @@ from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.sweep import sweep
 from papers import studies
 from papers.analysis import Frames, Tables, content, pm
-from papers.grids import read_grid
 
 ONE_IN = 50
 TIMES = {"cpu_seconds", "wall_seconds", "seconds"}
@@ -37,7 +36,7 @@ DEVICES = {"error": "stages.before.error", "ECE": "stages.before.ece", "T": "par
 def measure(folder: Path, *, names: str = "") -> dict[str, Any]:
     """The rows of studies done again take the place of those from the same processor; none named is all."""
     rows = content("repeats")["rows"]
-    known = [name for name in studies.names() if hasattr(studies.study(name), "GRID")]
+    known = [name for name in studies.names() if studies.has_grid(name)]
     here = environment().get("processor")
     for name in names.split(",") if names else known:
         new = _again(name, Store(folder))
@@ -60,7 +59,7 @@ def sample_of(runs: int) -> list[int]:
 
 def _again(name: str, store: Store) -> list[dict[str, Any]]:
     module, results = studies.study(name), content(name)
-    task, runs = read_grid(module.GRID).task, runs_in(results)
+    task, runs = studies.grid_of(name).task, runs_in(results)
     items = {}
     for place in sample_of(len(runs)):
         on_cpu = {"hardware.accelerator": "cpu"} if DEVICE in runs[place].made else {}
@@ -70,7 +69,7 @@ def _again(name: str, store: Store) -> list[dict[str, Any]]:
     here, found = environment(), []
     for place, item in items.items():
         run, result = runs[place], store.result(item.run)
-        kept = module.keep(result) if result.status == "finished" else None
+        kept = studies.kept(name, result) if result.status == "finished" else None
         row = {
             "study": name,
             "settings": results["runs"][place]["settings"],
@@ -142,7 +141,6 @@ def frames(results: Mapping[str, Any]) -> Frames:
         runs.append(
             {
                 **{name: row[name] for name in ("study", "of", "cpu_seconds")},
-                "processor": row["here"].get("processor", "not recorded"),
                 "equal": row["unequal"] == 0,
                 "gap": gap,
                 "deviations": abs(gap) / spread if spread else math.nan,
@@ -156,14 +154,13 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(of: Frames) -> Tables:
-    """Studies of which some run differs, and all others, on the page; processors and devices."""
+    """Studies of which some run differs, and all others; devices."""
     runs = of["runs"]
     differs = ~runs.groupby("study").equal.transform("all")
     studied = runs.assign(study=runs.study.where(differs, "all others"))
     gaps = {"error": 100, "ECE": 100, "T": 1}
     return {
         "short": studied.sort_values("equal").groupby("study", sort=False).apply(_row, include_groups=False),
-        "processors": runs.groupby("processor").equal.agg(["size", "sum"]).astype(str),
         "devices": pd.DataFrame(
             {
                 "CPU less GPU": {

@@ -31,13 +31,7 @@ DEFAULTS: Mapping[str, Any] = {"loss": "cross-entropy", "train": 10_000, "epochs
 """As in the study of losses; ``images`` are corrupted, and as many of each foreign set are shown."""
 AS_TRAINED = "as-trained"
 CALIBRATORS = ("temperature", "focal-temperature", "vector", "ensemble-temperature")
-STAGES: Mapping[str, str] = {
-    AS_TRAINED: "as trained",
-    "temperature": "temperature",
-    "focal-temperature": "focal temperature",
-    "vector": "vector",
-    "ensemble-temperature": "ensemble temperature",
-}
+STAGES = (AS_TRAINED, *CALIBRATORS)
 SEVERITIES = (1, 2, 3, 4, 5)
 FOREIGN: Mapping[str, str] = {"notmnist_ood": "notMNIST", "mnist": "MNIST"}
 CORRUPTED = "corrupted"

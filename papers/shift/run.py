@@ -8,7 +8,6 @@ severities, and on images of other sets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,20 +15,13 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
 from calibrant_lab.sweep.result import RunResult
-from papers.analysis import Frames, Tables, difference, flat_runs, mean_ci, ordered, pivot
+from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, ordered, pivot
+from papers.loss_rows import called
 from papers.shift.measure import SEVERITIES, STAGES, by_severity
 
-GRID = Path(__file__).with_name("grid.toml")
-LOSSES = {
-    "cross-entropy": "cross-entropy",
-    "focal(gamma=3)": "focal, γ = 3",
-    "sample-focal": "FLSD-53",
-    "focal-calibration(gamma=3, calibration_weight=0.5)": "FCL",
-    "label-smoothing(smoothing=0.05)": "label smoothing",
-    "brier": "Brier",
-    "mmce": "MMCE",
-    "dual-focal(gamma=5)": "dual focal",
-}
+LOSSES = called(
+    *("cross-entropy", "focal, γ = 3", "FLSD-53", "FCL", "label smoothing", "Brier", "MMCE", "dual focal")
+)
 KEPT = ("train_accuracy", "temperature", "clean", "clean_shown", "foreign")
 
 
@@ -72,59 +64,37 @@ def frames(results: Mapping[str, Any]) -> Frames:
             foreign += [{**key, "set": name, **of[stage]} for name, of in run["foreign"].items()]
     found = {"judged": judged, "corrupted": corrupted, "foreign": foreign}
     tidy = {name: ordered(pd.DataFrame(rows), "loss", LOSSES) for name, rows in found.items()}
-    tidy["above_clean"] = _above_clean(tidy)
-    return tidy
+    return {**tidy, "above_clean": _above_clean(tidy)}
 
 
 def _above_clean(found: Frames) -> pd.DataFrame:
     """ECE at severity 5 less that of the same images when clean, after temperature scaling."""
     scaled = found["judged"].query("stage == 'temperature'")
-    clean = scaled.query("place == 'clean_shown'").set_index(["loss", "seed"]).ece
+    clean = scaled.query("place == 'clean_shown'")
     means = scaled.query("place == 'severity 5'").assign(corruption="mean of all")
     each = found["corrupted"].query("stage == 'temperature' and severity == 5 and loss == 'cross-entropy'")
     rows = pd.concat([means, each], ignore_index=True)
-    keys = pd.MultiIndex.from_frame(rows[["loss", "seed"]])
-    return rows.assign(value=rows.ece.to_numpy() - clean.reindex(keys).to_numpy())
+    return rows.assign(value=rows.ece - beside(rows, clean, ["loss", "seed"]).ece)
 
 
 def tables(found: Frames) -> Tables:
-    """ECE by loss and stage on the page; the rest for whoever asks."""
-    judged = ordered(found["judged"], "stage", STAGES)
-    plain = judged.query("stage == 'as trained'")
-    scaled = judged.query("stage == 'temperature'")
-    places = ["clean", "severity 5"]
-    short = pd.concat(
-        [pivot(part[part.place.isin(places)], ["loss"], ["place"], "ece") for part in (plain, scaled)],
-        axis=1,
-        keys=["as trained,", "with T,"],
+    """ECE by loss and stage, and AUROCs of foreign images."""
+    judged = found["judged"].query("place in ['clean', 'severity 5']")
+    judged, foreign = (
+        ordered(frame, "stage", {"as-trained": "as trained,", "temperature": "with T,"})
+        for frame in (judged, found["foreign"])
     )
-    foreign = ordered(found["foreign"], "stage", STAGES)
-    foreign = foreign[foreign.stage.isin(["as trained", "temperature"])]
     return {
-        "short": short,
-        "ece": pivot(judged, ["loss", "stage"], ["place"], "ece"),
-        "error": pivot(plain, ["loss"], ["place"], "error"),
-        "gap": pivot(judged, ["loss", "stage"], ["place"], "gap", signed=True),
-        "foreign": pivot(foreign, ["loss"], ["set", "stage"], "max_probability", digits=1),
+        "short": pivot(judged, ["loss"], ["stage", "place"], "ece"),
         "foreign by entropy": pivot(foreign, ["loss"], ["set", "stage"], "entropy", digits=1),
-        "effects": pivot(
-            pd.concat(
-                difference(of, "ece", "stage", "temperature", "as trained").assign(loss=loss, place=place)
-                for (loss, place), of in judged.groupby(["loss", "place"], observed=True)
-            ),
-            ["loss"],
-            ["place"],
-            "ece",
-            signed=True,
-        ),
     }
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """ECE against severity, as trained and after temperature scaling; a line for each loss."""
-    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
+    whole = Figure(figsize=(8.4, 3.4), layout="constrained")
     places = ["clean_shown", *(f"severity {severity}" for severity in SEVERITIES)]
-    left, right = figure.subplots(1, 2, sharey=True)
+    left, right = whole.subplots(1, 2, sharey=True)
     colours = {"cross-entropy": VERMILLION, "focal, γ = 3": BLUE}
     for ax, stage in ((left, "as-trained"), (right, "temperature")):
         part = found["judged"][found["judged"].stage == stage]
@@ -132,8 +102,8 @@ def figures(found: Frames) -> dict[str, Figure]:
             means = [100 * mean_ci(of[of.place == place].ece)[0] for place in places]
             colour, width = colours.get(str(loss), GREY), 2 if loss in colours else 0.8
             ax.plot(range(6), means, color=colour, linewidth=width, label=loss if loss in colours else None)
-        ax.set(title=STAGES[stage], xlabel="severity of the corruption (0: clean)")
+        ax.set(title=stage.replace("-", " "), xlabel="severity of the corruption (0: clean)")
     left.set(ylabel="ECE in %", ylim=(0, None))
     left.plot([], [], color=GREY, linewidth=0.8, label="six other losses")
     left.legend(loc="best")
-    return {"shift.svg": figure}
+    return whole

@@ -9,39 +9,127 @@ renormalised.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
+from torch import Tensor
 
-from calibrant import theory
+from calibrant import metrics, theory
+from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float, Int
+from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
+from calibrant.calibrators.fitting.results import fitted_number
+from calibrant.predictions import load_predictions
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
-from papers.analysis import Frames, Tables, flat_runs, mean_ci, ordered, pivot
-from papers.loss_rows import errors, less, printed, relative
-from papers.sst.measure import RENORMALISED, STRUCK
-from papers.sst.measure import keep as keep
+from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.training.neutral import (
+    Convention,
+    best_of_grid,
+    fitted_under,
+    probs_of,
+    top_event,
+    with_neutral,
+)
+from papers.analysis import Frames, Tables, flat_runs, mean_ci, pivot, relative
+from papers.loss_rows import called, frames_of, gamma_3, printed, scheduled
 
-GRID = Path(__file__).with_name("grid.toml")
+STRUCK: Convention = "struck"
+RENORMALISED: Convention = "renormalised"
 LOSSES = {
-    "cross-entropy": "cross-entropy",
-    "focal(gamma=1)": "focal, γ = 1",
-    "focal(gamma=2)": "focal, γ = 2",
-    "focal(gamma=3)": "focal, γ = 3",
-    "sample-focal": "FLSD-53",
-    "sample-focal(thresholds=(0.2, 0.5, 1.0), gammas=(5, 3, 2))": "FLSD-532",
-    "scheduled-focal(gammas=(5, 3, 1), milestones=(3, 7))": "FLSc-531",
-    "scheduled-focal(gammas=(5, 3, 2), milestones=(3, 7))": "FLSc-532",
+    **called("cross-entropy", *(f"focal, γ = {gamma}" for gamma in (1, 2, 3)), "FLSD-53", "FLSD-532"),
+    **scheduled(3, 7),
     "brier": "Brier",
     "mmce(penalty=1)": "MMCE",
     "mmce": "MMCE, λ = 2",
-    "label-smoothing(smoothing=0.05)": "label smoothing",
-    "dual-focal(gamma=5)": "dual focal",
-    "adafocal": "AdaFocal",
-    "focal-calibration(gamma=3, calibration_weight=0.5)": "FCL",
+    **called("label smoothing", "dual focal", "AdaFocal", "FCL"),
 }
 PAPER = ("mukhoti-2020", "SST-Binary")
 KEYS = ("loss", "seed", "convention")
+
+
+def keep(result: RunResult) -> dict[str, Any]:
+    """What the results file keeps of a run."""
+    predictions = load_predictions(result.file("predictions.npz"))
+    held_out, test = predictions.calibration, predictions.test
+    if held_out.labels is None or test.labels is None:
+        raise InputError(f"run {result.run} holds no labels.")
+    accuracies = [row["calibration_accuracy"] for row in result.rows]
+    logits = {"calibration": held_out.scores.double(), "test": test.scores.double()}
+    return {
+        "cpu_seconds": result.cpu_seconds,
+        "train_accuracy": result.rows[-1]["train_accuracy"],
+        "kept_epoch": accuracies.index(max(accuracies)) + 1,
+        "temperatures": [row["calibration_temperature"] for row in result.rows],
+        "conventions": {
+            convention: judged(logits, held_out.labels, test.labels, convention)
+            for convention in (STRUCK, RENORMALISED)
+        },
+    }
+
+
+def judged(
+    logits: Mapping[str, Float[Tensor, "_ 2"]],
+    held_out: Int[Tensor, " M"],
+    labels: Int[Tensor, " N"],
+    convention: Convention,
+) -> dict[str, Any]:
+    """All metrics under a convention, before and after temperatures that held-out samples chose."""
+
+    def at(temperature: float, part: str) -> Tensor:
+        return probs_of(logits[part], convention, temperature=temperature)
+
+    plain, focal = (
+        fitted_under(convention, each, logits["calibration"], held_out)
+        for each in (TemperatureScaling(), FocalTemperatureScaling())
+    )
+    by_ece, by_adaptive_ece = (
+        best_of_grid(lambda found, of=error: float(of(*top_event(at(found, "calibration"), held_out))))
+        for error in (metrics.expected_calibration_error, metrics.adaptive_calibration_error)
+    )
+    temperature = fitted_number(plain.fit_result_, "temperature")
+    wide = logits["test"].double() if convention == RENORMALISED else with_neutral(logits["test"])
+    repaired = focal.predict_proba(wide).double()
+    return {
+        "stages": {
+            "before": measured(at(1.0, "test"), labels),
+            "by-ece": measured(at(by_ece, "test"), labels),
+            "by-adaptive-ece": measured(at(by_adaptive_ece, "test"), labels),
+            "temperature": measured(at(temperature, "test"), labels),
+            "focal-temperature": measured(
+                repaired if convention == RENORMALISED else repaired[:, ::2], labels
+            ),
+        },
+        "parameters": {
+            "temperature": temperature,
+            "ece_temperature": by_ece,
+            "adaptive_ece_temperature": by_adaptive_ece,
+            "focal_temperature": fitted_number(focal.fit_result_, "temperature"),
+            "gamma": fitted_number(focal.fit_result_, "gamma"),
+        },
+    }
+
+
+def measured(probs: Float[Tensor, "N 2"], labels: Int[Tensor, " N"]) -> dict[str, float]:
+    """The metrics of the top class, whether or not probabilities sum to one.
+
+    Example:
+        >>> import torch
+        >>> found = measured(torch.tensor([[0.5, 0.25], [0.2, 0.6]]), torch.tensor([0, 0]))
+        >>> found["error"], round(found["ece"], 3), round(found["nll"], 3)
+        (0.5, 0.55, 1.151)
+    """
+    confidences, right = top_event(probs.double(), labels)
+    truth = probs.double().gather(1, labels[:, None]).squeeze(1)
+    return {
+        "error": 1 - float(right.double().mean()),
+        "nll": float(-truth.clamp(min=1e-300).log().mean()),
+        "ece": float(metrics.expected_calibration_error(confidences, right)),
+        "adaptive_ece": float(metrics.adaptive_calibration_error(confidences, right)),
+        "mce": float(metrics.maximum_calibration_error(confidences, right)),
+        "smce": float(metrics.smooth_calibration_error(confidences, right)),
+        "share_above_99": float((confidences >= 0.99).double().mean()),
+    }
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
@@ -51,32 +139,15 @@ def frames(results: Mapping[str, Any]) -> Frames:
         for run in flat_runs(results)
         for convention, of in run["conventions"].items()
     ]
-    judged = [
-        {**{key: run[key] for key in KEYS}, "stage": stage, **metrics}
-        for run in runs
-        for stage, metrics in run["stages"].items()
-    ]
-    fitted = [{**{key: run[key] for key in (*KEYS, "kept_epoch")}, **run["parameters"]} for run in runs]
-    found = {
-        name: ordered(frame, "loss", LOSSES)
-        for name, frame in {
-            "judged": pd.DataFrame(judged),
-            "errors": errors(runs, KEYS),
-            "fitted": pd.DataFrame(fitted),
-        }.items()
-    }
+    found = frames_of(runs, KEYS, LOSSES)
     as_trained = found["judged"].query("stage == 'before'")
+    struck = found["errors"].query("convention == 'struck' and stage == 'as trained'")
     means = found["judged"].groupby(["convention", "stage", "seed"], as_index=False).ece.mean()
     return {
         **found,
-        "gamma_3": less(
-            found["errors"].query("convention == 'struck' and stage == 'as trained'"),
-            "focal, γ = 3",
-            ["focal, γ = 1", "focal, γ = 2"],
-            ["metric"],
-        ),
+        "gamma_3": gamma_3(struck, ["metric"]),
         "means": means,
-        "cost": relative(as_trained, ["seed", "convention"], "error", "cross-entropy"),
+        "cost": relative(as_trained, ["seed", "convention"], "error"),
         "distances": _distances(as_trained),
         "ratios": _ratios([run for run in runs if run["convention"] == RENORMALISED]),
     }
@@ -108,7 +179,7 @@ def _ratios(runs: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """ECE beside the printed one on the page; the rest for whoever asks."""
+    """ECE beside the printed one, ratios of temperatures, and means over the losses."""
     theirs = printed(*PAPER)
     ece = found["errors"].query("metric == 'ECE'")
     struck, both = (
@@ -126,17 +197,15 @@ def tables(found: Frames) -> Tables:
     predicted = found["ratios"].groupby("gamma").predicted.first().map("{:.2f}".format)
     return {
         "short": pd.DataFrame(short).loc[[name for name in struck.index if name in theirs.index]],
-        "errors": pivot(found["errors"], ["convention", "loss"], ["metric", "stage"], "value"),
-        "error": pivot(found["judged"].query("stage == 'before'"), ["loss"], ["convention"], "error"),
         "ratios": ratios.assign(predicted=predicted),
         "means": pivot(found["means"], ["convention"], ["stage"], "ece"),
     }
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """ECE as trained under both conventions, and the printed one; a row for each loss of the paper."""
-    figure = Figure(figsize=(7.2, 3.6), layout="constrained")
-    ax = figure.subplots()
+    whole = Figure(figsize=(7.2, 3.6), layout="constrained")
+    ax = whole.subplots()
     theirs = printed(*PAPER)["ECE pre"]
     names = [name for name in LOSSES.values() if name in theirs]
     part = found["judged"].query("stage == 'before'")
@@ -153,4 +222,4 @@ def figures(found: Frames) -> dict[str, Figure]:
     ax.set(xlabel="ECE in %, as trained", xlim=(0, None), yticks=range(len(names)), yticklabels=names)
     ax.invert_yaxis()
     ax.legend(loc="best")
-    return {"sst.svg": figure}
+    return whole

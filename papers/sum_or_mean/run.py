@@ -9,7 +9,6 @@ of losses is trained in seven ways, among them pairs in which either loss has gr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -17,10 +16,10 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
 from calibrant_lab.sweep.result import RunResult
-from papers.analysis import Frames, Tables, flat_runs, mean_ci, ordered, pivot
+from papers.analysis import Frames, Tables, draw_means, flat_runs, ordered, pivot
 from papers.losses import run as losses
+from papers.losses.measure import stages_of
 
-GRID = Path(__file__).with_name("grid.toml")
 WAYS = (
     "sum",
     "sum, clip 0.56",
@@ -36,8 +35,6 @@ SHOWN = {"cross-entropy": (VERMILLION, "o"), "focal, γ = 3": (BLUE, "s")}
 
 def keep(result: RunResult) -> dict[str, Any] | None:
     """What the study of losses keeps, but for the classes."""
-    from papers.losses.measure import stages_of
-
     found = stages_of(result)
     return found and {"cpu_seconds": result.cpu_seconds, **found}
 
@@ -69,49 +66,33 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def tables(found: Frames) -> Tables:
-    """T and ECE by way on the page; the rest for whoever asks."""
-    ways = dict(zip(WAYS, WAYS, strict=True))
-    fitted, errors = (ordered(found[name], "way", ways) for name in ("fitted", "errors"))
-    errors = ordered(errors.query("metric in ['error', 'ece', 'nll']"), "stage", losses.STAGES)
-    place, number = (["images", "loss"], ["way"]), {"digits": 3, "scale": 1}
-    shown = "images == 'balanced' and loss in @SHOWN"
-    plain = errors.query(f"stage == 'as trained' and metric == 'ece' and {shown}")
+    """T and ECE by way."""
+    fitted, errors = (
+        ordered(
+            found[name].query("images == 'balanced' and loss in @SHOWN"), "way", {way: way for way in WAYS}
+        )
+        for name in ("fitted", "errors")
+    )
     short = [
-        pivot(fitted.query(shown), ["way"], ["loss"], "T", **number),
-        pivot(plain, ["way"], ["loss"], "value"),
+        pivot(fitted, ["way"], ["loss"], "T", digits=3, scale=1),
+        pivot(errors.query("stage == 'before' and metric == 'ece'"), ["way"], ["loss"], "value"),
     ]
-    return {
-        "short": pd.concat(short, axis=1, keys=["T,", "ECE %,"]),
-        "T": pivot(fitted, *place, "T", **number),
-        "T by ECE": pivot(fitted, *place, "T by ECE", **number),
-        "norm": pivot(fitted, *place, "last norm", **number),
-        "training accuracy": pivot(fitted, *place, "training accuracy"),
-        **{
-            f"{metric}, {stage}": pivot(rows, *place, "value", **(number if metric == "nll" else {}))
-            for (metric, stage), rows in errors.groupby(["metric", "stage"], observed=True)
-        },
-    }
+    return {"short": pd.concat(short, axis=1, keys=["T,", "ECE %,"])}
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """T and ECE by way after cross-entropy and focal loss, with intervals."""
-    figure = Figure(figsize=(8.4, 2.8), layout="constrained")
+    whole = Figure(figsize=(8.4, 2.8), layout="constrained")
     plain = found["errors"].query("stage == 'before' and metric == 'ece'")
     drawn = {
         "temperature": (found["fitted"], "T", 1),
         "ECE in %, as trained": (plain, "value", 100),
     }
-    axes = figure.subplots(1, 2, sharey=True)
+    axes = whole.subplots(1, 2, sharey=True)
     for ax, (label, (frame, value, scale)) in zip(axes, drawn.items(), strict=True):
-        balanced = frame[(frame.images == "balanced") & frame.loss.isin(SHOWN)]
-        for (way, loss), rows in balanced.groupby(["way", "loss"]):
-            (colour, mark), (mean, half) = SHOWN[loss], mean_ci(scale * rows[value])
-            place = len(WAYS) - WAYS.index(way)
-            ax.errorbar(mean, place, xerr=half, fmt=mark, color=colour, markersize=4, linewidth=1)
-        for loss, (colour, mark) in SHOWN.items():
-            ax.plot([], [], mark, color=colour, label=loss)
+        for loss, look in SHOWN.items():
+            rows = frame.query("images == 'balanced' and loss == @loss")
+            draw_means(ax, rows, "way", WAYS, loss, *look, value=value, scale=scale)
         ax.set(xlabel=label, xlim=(0, None))
-        ax.set_yticks(range(len(WAYS), 0, -1), WAYS)
-        ax.grid(axis="x", alpha=0.3)
     axes[1].legend(loc="upper right")
-    return {"sum-or-mean.svg": figure}
+    return whole

@@ -29,7 +29,7 @@ from calibrant_lab.data.lazy import feed
 from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, digest_of, state_of
 from calibrant_lab.sweep.tasks.simulation import Simulation, completed
 from calibrant_lab.sweep.tasks.task import Settings
-from papers.prediction_files import ENDINGS, read_file
+from papers.prediction_files import ENDINGS, data_folder, read_file
 
 Criterion = Literal["nll", "ece"]
 CRITERIA: tuple[Criterion, ...] = ("nll", "ece")
@@ -98,12 +98,9 @@ def _is_file(subject: str) -> bool:
 
 def _path(subject: str) -> Path:
     """A file by its name from the folder that CALIBRANT_DATA names."""
-    folder = os.environ.get("CALIBRANT_DATA")
-    path = Path(folder or ".") / subject
-    if not folder:
-        raise InputError("CALIBRANT_DATA must name the folder of the prediction files.")
+    path = data_folder() / subject
     if not path.is_file():
-        raise InputError(f"there is no file {subject} in {folder}, which CALIBRANT_DATA names.")
+        raise InputError(f"there is no file {subject} in {data_folder()}, which CALIBRANT_DATA names.")
     return path
 
 

@@ -9,8 +9,7 @@ and the networks of one seed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION, series
-from calibrant_lab.sweep.result import RunResult
-from papers.analysis import Frames, Tables, flat_runs, mean_ci, pivot
+from papers.analysis import Frames, Tables, flat_runs, pivot, reaching
 from papers.temperature_line.measure import GAMMAS, LOSSES, WORLDS
 
-GRID = Path(__file__).with_name("grid.toml")
 DIGITS = 8
 CE = "cross-entropy"
 TITLES = {name: name if name == CE else f"γ = {name[-2]}" for name in LOSSES}
@@ -34,11 +31,6 @@ GROUPS = ("files, two classes", "files, more classes", *WORLDS)
 ZERO = GAMMAS.index(0.0)
 
 
-def keep(result: RunResult) -> dict[str, Any]:
-    """All that a run found."""
-    return dict(result.rows[0])
-
-
 def frames(results: Mapping[str, Any]) -> Frames:
     """``curves``, a row for each; ``units``, means over what shares its data; ``nearer``, by seed."""
     curves = pd.DataFrame(
@@ -46,12 +38,8 @@ def frames(results: Mapping[str, Any]) -> Frames:
     )
     curves["group"] = pd.Categorical(curves.group, GROUPS, ordered=True)
     numbers = curves.select_dtypes("number").columns
-    means = (
-        curves.groupby(["unit", "kind", "group"], observed=True, sort=False)[list(numbers)]
-        .mean()
-        .reset_index()
-    )
-    means["seed"] = means.unit
+    groups = curves.groupby(["unit", "kind", "group"], observed=True, sort=False)[list(numbers)]
+    means = groups.mean().reset_index().assign(seed=lambda rows: rows.unit)
     units = means.melt(["unit", "kind", "group", "seed"], list(numbers.drop("seed")), "quantity").dropna()
     return {"curves": curves, "units": units, "nearer": _nearer(curves[curves.kind == "networks"])}
 
@@ -64,7 +52,6 @@ def _curve(subject: str, seed: int, arm: Mapping[str, Any]) -> dict[str, Any]:
     held_out = {by: found["full"] - found["line"] for by, found in arm["held_out"].items()}
     two = "two" if arm["num_classes"] == 2 else "more"
     return {
-        "name": arm["name"],
         "unit": f"{subject}, seed {seed}" if network else subject,
         "kind": "networks" if network else "files",
         "group": subject if network else f"files, {two} classes",
@@ -74,8 +61,6 @@ def _curve(subject: str, seed: int, arm: Mapping[str, Any]) -> dict[str, Any]:
         **line,
         "off inverse": inverse["off"],
         "off less inverse": line["off"] - inverse["off"],
-        "R² by ECE": by_ece["R²"],
-        "off by ECE": by_ece["off"],
         "off by ECE less NLL": by_ece["off"] - line["off"],
         "gain": arm["nll"]["plain"] - arm["nll"]["range"],
         "lost": arm["nll"]["line"] - arm["nll"]["range"],
@@ -109,42 +94,31 @@ def _nearer(networks: pd.DataFrame) -> pd.DataFrame:
     far = networks.assign(far=np.log(networks["T"]).abs()).pivot(
         index=["group", "seed"], columns="loss", values="far"
     )
-    plain = networks[networks.loss == CE].groupby("group", observed=True)["T"].apply(mean_ci)
-    usual = {data: mean + half >= SPAN[0] and mean - half <= SPAN[1] for data, (mean, half) in plain.items()}
+    usual = reaching(networks[networks.loss == CE], "group", "T", SPAN)
     found = (far[list(FOCAL)].mean(axis=1) - far[CE]).rename("value").reset_index()
     return found.assign(usual=found.group.map(usual).astype(bool))
 
 
 def tables(found: Frames) -> Tables:
-    """Means over files or seeds on the page; each curve for whoever asks."""
-    units, curves = found["units"], found["curves"]
-    heads: Mapping[str, dict[str, Any]] = {
-        "R²": {"digits": 4, "scale": 1},
-        "slope": {"scale": 1},
-        "off": {"digits": 1},
-        "off inverse": {"digits": 1},
-        "gain": {"digits": 5, "scale": 1},
-        "lost": {"digits": 5, "scale": 1},
+    """Means over files or seeds."""
+    units = found["units"]
+    heads: Mapping[str, tuple[str, dict[str, Any]]] = {
+        "R² of T": ("R²", {"digits": 4, "scale": 1}),
+        "T off by %": ("off", {"digits": 1}),
+        "1/T off by %": ("off inverse", {"digits": 1}),
+        "γ gains": ("gain", {"digits": 5, "scale": 1}),
+        "line loses": ("lost", {"digits": 5, "scale": 1}),
     }
-    titles = ["R² of T", "T off by %", "1/T off by %", "γ gains", "line loses"]
-    shown = [name for name in heads if name != "slope"]
-
-    def columns(names: Sequence[str]) -> list[pd.DataFrame]:
-        return [pivot(units[units.quantity == name], ["group"], [], "value", **heads[name]) for name in names]
-
-    networks = curves[curves.kind == "networks"]
-    return {
-        "short": pd.concat(columns(shown), axis=1).set_axis(titles, axis=1),
-        "slope": columns(["slope"])[0],
-        "T": pivot(networks, ["group"], ["loss"], "T", digits=3, scale=1),
-        "curves": curves.set_index("name")[["group", "seed", "T", *heads]].round(5),
-    }
+    columns = [
+        pivot(units[units.quantity == name], ["group"], [], "value", **form) for name, form in heads.values()
+    ]
+    return {"short": pd.concat(columns, axis=1).set_axis(list(heads), axis=1)}
 
 
-def figures(found: Frames) -> dict[str, Figure]:
+def figure(found: Frames) -> Figure:
     """T over its value at exponent 0 for files, and T of the networks on Fashion-MNIST by loss."""
-    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    whole = Figure(figsize=(8.4, 3.4), layout="constrained")
+    left, right = whole.subplots(1, 2)
     curves = found["curves"]
     for group, colour in (("files, two classes", VERMILLION), ("files, more classes", BLUE)):
         for place, values in enumerate(curves[curves.group == group].temperatures):
@@ -159,4 +133,4 @@ def figures(found: Frames) -> dict[str, Figure]:
     right.set(xlabel="exponent γ of the calibrator", ylabel="best T on Fashion-MNIST, mean")
     for ax in (left, right):
         ax.legend(fontsize="small")
-    return {"temperature-line.svg": figure}
+    return whole

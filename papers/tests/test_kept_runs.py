@@ -1,18 +1,22 @@
-"""Results files and stores: which run of several with the same numbers is shown."""
+"""Results files, stores and records: which run of several is shown, and what is not done again."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from calibrant_lab.sweep.engines.serial import Serial
+import pytest
+
+from calibrant._math.errors import InputError
+from calibrant_lab.sweep.engines.engine import Serial
 from calibrant_lab.sweep.grid import Grid
-from calibrant_lab.sweep.kept_runs import KeptRun, content_of, keep, made_by, runs_in, united
+from calibrant_lab.sweep.kept_runs import KeptRun, content_of, keep, runs_in, united
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
 from calibrant_lab.sweep.tasks.task import RESULT, Outcome, Settings, Task, Tell
-from papers.grids import kept_results
+from papers.runs import Records, kept_results
 
 
 class Drawn(Task):
@@ -69,22 +73,19 @@ def test_a_run_that_recorded_less_stands_in(tmp_path: Path) -> None:
 
 
 def test_what_runs_took_is_kept_once(tmp_path: Path) -> None:
-    """Beside the versions, unless it is among what was found; a run without it leaves the sum unsaid."""
+    """Beside the versions, unless it is among what was found."""
     store = Store(tmp_path)
     sweep(grid([0, 1], recorded=False).items(), store, Serial())
     results = kept_results(grid([0, 1], recorded=False), tmp_path)
     first, second = (replace(each, cpu_seconds=90.0) for each in results)
     runs = [keep(first, {"number": 0}, 8), keep(second, {"number": 1}, 8)]
     assert [each.made["cpu_seconds"] for each in runs] == [90.0, 90.0]
-    assert made_by(runs).endswith(", in 3.0 CPU minutes")
     found = keep(second, {"number": 1, "cpu_seconds": 90.0}, 8)
     assert "cpu_seconds" not in found.made
-    assert "CPU" not in made_by([runs[0], found])
-    assert made_by([]) == ""
 
 
-def test_a_gpu_is_kept_and_told(tmp_path: Path) -> None:
-    """Through the results file to the page, where the processor beside it does not tell runs apart."""
+def test_a_gpu_is_kept(tmp_path: Path) -> None:
+    """Through the results file; a run on a CPU has no device."""
     store = Store(tmp_path)
     sweep(grid([0, 1, 2], recorded=False).items(), store, Serial())
     machines = [
@@ -99,5 +100,17 @@ def test_a_gpu_is_kept_and_told(tmp_path: Path) -> None:
     again = runs_in(content_of(runs, {}))
     assert again == runs
     assert [run.flat.get("device") for run in again] == ["NVIDIA H200", "NVIDIA H200", None]
-    assert made_by(again) == "2 with PyTorch 2.13 on NVIDIA H200, 1 with PyTorch 2.13 on AVX2 (A 1)"
-    assert made_by([replace(runs[0], made={"device": "NVIDIA H200"})]) == "1 on NVIDIA H200"
+
+
+def test_records_resume(tmp_path: Path) -> None:
+    """What is there is not computed again; a cut-off last line is dropped, another bad line is refused."""
+    path = tmp_path / "records.jsonl"
+    assert Records(path).get("a", lambda: {"value": 1})["value"] == 1
+    assert Records(path).get("a", lambda: {"value": 2})["value"] == 1
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"key": "b", "val')
+    assert Records(path).get("b", lambda: {"value": 3})["value"] == 3
+    assert [json.loads(line)["value"] for line in path.read_text(encoding="utf-8").splitlines()] == [1, 3]
+    path.write_text('nonsense\n{"key": "b"}\n', encoding="utf-8")
+    with pytest.raises(InputError, match="line 1, is not a record of a study"):
+        Records(path)

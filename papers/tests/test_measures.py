@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -20,9 +19,9 @@ from calibrant.calibrators.fitting.samples import Samples
 from calibrant.losses import focal_loss
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.theory import closest_temperature, confidence_change, focal_calibration_map_logits
-from calibrant_lab.figures.fcl_boundaries.measure import Boundary
-from calibrant_lab.figures.fcl_boundaries.measure import shape_of as shape_of_boundary
-from calibrant_lab.sweep.grid import Grid, load_grid
+from calibrant_lab.figures.boundaries import Boundary
+from calibrant_lab.figures.boundaries import shape_of as shape_of_boundary
+from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.kept_runs import KeptRun
 from calibrant_lab.sweep.tasks.training import recipe_of as trained_by
 from calibrant_lab.training import load_recipe
@@ -30,59 +29,42 @@ from calibrant_lab.training.neutral import conventions_of
 from few_points import few_points
 from papers import studies
 from papers.analysis import HERE, content
-from papers.chest_x_rays import measure as chest
-from papers.curvature import run as curvature
+from papers.chest_x_rays import run as chest
 from papers.curvature.measure import ARMS, SETTINGS, trained_and_measured
 from papers.dynamics.measure import shape_of, train_side
 from papers.gammas import run as gammas
-from papers.gammas.measure import fits
+from papers.gammas.run import fits
 from papers.generalisation_gap.measure import GeneralisationGap
-from papers.grids import finished_runs, read_grid
-from papers.human_posteriors.measure import (
-    JUDGEMENTS,
-    Judged,
-    Tried,
-    focal_answer,
-    focal_map,
-    read,
-)
+from papers.human_posteriors.measure import JUDGEMENTS, Judged, Tried, focal_answer, focal_map, read
 from papers.linear_model import measure as linear_model
 from papers.losses import run as losses
 from papers.losses.measure import BY_ECE, CALIBRATED, by_class
-from papers.properness.measure import every_loss, row_of
+from papers.properness.run import every_loss, row_of
 from papers.repeats.run import compared, sample_of
-from papers.shift.measure import recipe_of
-from papers.sst.measure import RENORMALISED, STRUCK, judged
+from papers.runs import finished_runs
+from papers.sst.run import RENORMALISED, STRUCK, judged
 from papers.sum_or_mean import run as sum_or_mean
 from papers.temperature_line import measure as temperature_line
 from papers.temperature_line.run import straight
-from papers.theory_on_data.measure import like_the_map, theory_on_files
+from papers.theory_on_data.run import like_the_map, theory_on_files
 
 
 def test_every_grid_is_read() -> None:
     """Each study's grid names a task that exists, with settings it takes."""
-    for name in studies.names():
-        module = studies.study(name)
-        if hasattr(module, "GRID"):
-            assert read_grid(module.GRID, seeds=1).points
+    for name in filter(studies.has_grid, studies.names()):
+        assert studies.grid_of(name, seeds=1).points
 
 
-def test_shift_recipe() -> None:
-    """The recipe of the study of losses, with another loss and size."""
-    recipe = recipe_of({"loss": "brier", "seed": 1, "train": 500, "epochs": 2, "images": 10})
-    assert (recipe.training.epochs, recipe.data.train, recipe.seed) == (2, 500, 1)
-
-
-@pytest.mark.parametrize(("study", "runs"), [(losses, 115), (sum_or_mean, 520)])
-def test_every_run_of_losses_has_a_place_of_its_own(study: ModuleType, runs: int) -> None:
+@pytest.mark.parametrize(("name", "runs"), [("losses", 115), ("sum_or_mean", 520)])
+def test_every_run_of_losses_has_a_place_of_its_own(name: str, runs: int) -> None:
     """The names on the page tell all runs of the grid apart."""
-    points = read_grid(study.GRID).points
-    assert len({tuple(study.key_of(point.settings).values()) for point in points}) == len(points) == runs
+    points, key_of = studies.grid_of(name).points, studies.study(name).key_of
+    assert len({tuple(key_of(point.settings).values()) for point in points}) == len(points) == runs
 
 
 def test_ways_of_summing_are_named_by_their_settings() -> None:
     """Every run of the grid is in one of the ways that the page shows."""
-    points = read_grid(sum_or_mean.GRID).points
+    points = studies.grid_of("sum_or_mean").points
     assert {sum_or_mean.way_of(point.settings) for point in points} == set(sum_or_mean.WAYS)
 
 
@@ -101,11 +83,8 @@ def test_runs_with_the_mean_are_those_of_the_study_of_losses() -> None:
 @pytest.mark.parametrize(("name", "imbalance"), [("losses", 1.0), ("long-tail", 100.0)])
 def test_recipe_of_the_laboratory_is_that_of_losses(name: str, imbalance: float) -> None:
     """They evaluate less."""
-    settings = next(
-        point.settings
-        for point in read_grid(losses.GRID).points
-        if point.settings["data.imbalance"] == imbalance
-    )
+    every = [point.settings for point in studies.grid_of("losses").points]
+    settings = next(each for each in every if each["data.imbalance"] == imbalance)
     ours = load_recipe(HERE.parent / f"lab/recipes/fashion-mnist-{name}.toml")
     assert not ours.differences(trained_by(settings))
 
@@ -196,7 +175,7 @@ def test_sst_errors_are_those_of_the_runs_report() -> None:
 )
 def test_grids_have_the_settings_of_their_recipes(study: str, data: str, recipe: str, but: set[str]) -> None:
     """Network, data and training, but for what the page calls a difference."""
-    points = load_grid(studies.HERE / study / "grid.toml").points
+    points = studies.grid_of(study).points
     settings = next(each.settings for each in points if str(each.settings["data.name"]).startswith(data))
     wanted = load_recipe(studies.HERE.parent / "lab" / "recipes" / f"{recipe}.toml")
     assert {each.partition(":")[0] for each in wanted.differences(trained_by(settings))} == but
@@ -317,9 +296,8 @@ def test_runs_done_again_are_compared_by_every_number() -> None:
 
 def test_grid_of_curvature_holds_every_arm_of_every_setting() -> None:
     """But the low rate on Fashion-MNIST."""
-    points = {
-        (point.settings["setting"], point.settings["arm"]) for point in read_grid(curvature.GRID).points
-    }
+    every = [point.settings for point in studies.grid_of("curvature").points]
+    points = {(settings["setting"], settings["arm"]) for settings in every}
     wanted = {(setting, arm) for setting in SETTINGS for arm in ARMS}
     assert wanted - points == {
         ("fashion-" + end, arm) for end in ("plain", "norm") for arm in ARMS if "low" in arm

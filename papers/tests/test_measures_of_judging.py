@@ -15,23 +15,10 @@ from calibrant.evaluation.monitoring.evidence import log_mean_wealth, over_start
 from calibrant.predictions import Predictions
 from papers import studies
 from papers.calibrators import measure as calibrators
-from papers.calibrators.measure import Division
-from papers.calibrators.resamples import Resamples
+from papers.calibrators.measure import Division, Resamples
 from papers.coverage import measure as coverage
-from papers.coverage.populations import (
-    Normal,
-    coarser,
-    event_errors,
-    normal_truth,
-    smoothed,
-    softmax,
-)
-from papers.coverage.streams import (
-    FULL_STREAMS,
-    Change,
-    evidence_at_looks,
-    samples_of_fixed_test,
-)
+from papers.coverage.populations import Normal, coarser, event_errors, normal_truth, smoothed, softmax
+from papers.coverage.streams import FULL_STREAMS, Change, evidence_at_looks, samples_of_fixed_test
 
 
 def over_confident(num_samples: int = 300) -> Predictions:
@@ -92,8 +79,9 @@ def test_calibrators_on_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     confidence, correct = given.probs.amax(1).numpy(), (given.probs.argmax(1) == labels).numpy()
     np.savez(tmp_path / "data/top.npz", confidence=confidence, correct=correct)
     np.savez(tmp_path / "data/broken.npz", probs=np.full((9, 3), 0.5), labels=np.zeros(9, int))
-    results = calibrators.measure(tmp_path, str(tmp_path / "data"))
-    assert calibrators.measure(tmp_path, str(tmp_path / "data")) == results
+    monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path / "data"))
+    results = calibrators.measure(tmp_path)
+    assert calibrators.measure(tmp_path) == results
     assert list(results["left_out"]) == ["broken.npz"]
     one, other = results["judged"]
     assert (one["name"], one["direction"], other["metrics"]["nll"]["value"]) == (

@@ -8,16 +8,21 @@ News, with those of the paper on focal calibration loss.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from papers.analysis import Frames, Tables, flat_runs, ordered, pivot
-from papers.loss_rows import errors, less, printed, relative
-from papers.texts.measure import keep as keep
+from calibrant.calibrators import build
+from calibrant.calibrators.fitting.results import fitted_number
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.predictions import Predictions, load_predictions
+from calibrant_lab.sweep.result import RunResult
+from papers.analysis import Frames, Tables, flat_runs, pivot, relative
+from papers.loss_rows import called, frames_of, gamma_3, printed, scheduled
+from papers.losses.measure import BY_ADAPTIVE_ECE, BY_ECE, CALIBRATED, measured
 
-GRID = Path(__file__).with_name("grid.toml")
+STAGES = {"by-ece": BY_ECE, "by-adaptive-ece": BY_ADAPTIVE_ECE, **{name: name for name in CALIBRATED}}
+"""What is fitted on the held-out texts, by the name of the stage."""
 DATA = {"newsgroups20": "20 Newsgroups", "ag_news_subset": "AG News"}
 ROWS = {
     "20 Newsgroups": ("mukhoti-2020", "20-Newsgroups"),
@@ -26,23 +31,53 @@ ROWS = {
 LOSSES = {
     "cross-entropy": "cross-entropy",
     "cross-entropy, weight decay": "cross-entropy, weight decay",
-    "focal(gamma=1)": "focal, γ = 1",
-    "focal(gamma=2)": "focal, γ = 2",
-    "focal(gamma=3)": "focal, γ = 3",
-    "sample-focal": "FLSD-53",
-    "sample-focal(thresholds=(0.2, 0.5, 1.0), gammas=(5, 3, 2))": "FLSD-532",
-    "scheduled-focal(gammas=(5, 3, 1), milestones=(5, 14))": "FLSc-531",
-    "scheduled-focal(gammas=(5, 3, 2), milestones=(5, 14))": "FLSc-532",
+    **called(*(f"focal, γ = {gamma}" for gamma in (1, 2, 3)), "FLSD-53", "FLSD-532"),
+    **scheduled(5, 14),
     "brier": "Brier",
     "mmce(penalty=8)": "MMCE",
-    "label-smoothing(smoothing=0.05)": "label smoothing",
-    "dual-focal(gamma=5)": "dual focal",
+    **called("label smoothing", "dual focal"),
     "focal-calibration(gamma=4, calibration_weight=3)": "FCL",
     "focal-calibration(gamma=3, calibration_weight=0.5)": "FCL, γ = 3, λ = 0.5",
 }
 HIDDEN = ("focal, γ = 1", "focal, γ = 2", "FCL, γ = 3, λ = 0.5")
 """Losses that the short table leaves out."""
 KEYS = ("data", "loss", "seed")
+
+
+def keep(result: RunResult) -> dict[str, Any]:
+    """What the results file keeps of a run."""
+    accuracies = [row["calibration_accuracy"] for row in result.rows]
+    return {
+        "cpu_seconds": result.cpu_seconds,
+        "train_accuracy": result.rows[-1]["train_accuracy"],
+        "kept_epoch": accuracies.index(max(accuracies)) + 1,
+        "accuracies": accuracies,
+        "temperatures": [row["calibration_temperature"] for row in result.rows],
+        **judged(load_predictions(result.file("predictions.npz"))),
+    }
+
+
+def judged(predictions: Predictions) -> dict[str, Any]:
+    """The metrics of test samples, as trained and after all that held-out samples fit, and what these fit."""
+    held_out, test = Labelled.of(predictions.calibration), Labelled.of(predictions.test)
+    fitted = {stage: fit_quietly(build(text), held_out) for stage, text in STAGES.items()}
+    scores = test.scores.double()
+
+    def number(stage: str, name: str = "temperature") -> float:
+        return fitted_number(fitted[stage].fit_result_, name)
+
+    probs = {"before": scores.softmax(dim=1)}
+    probs |= {stage: each.predict_proba(scores).double() for stage, each in fitted.items()}
+    return {
+        "stages": {stage: measured(each, test.labels) for stage, each in probs.items()},
+        "parameters": {
+            "temperature": number("temperature"),
+            "ece_temperature": number("by-ece"),
+            "adaptive_ece_temperature": number("by-adaptive-ece"),
+            "focal_temperature": number("focal-temperature"),
+            "gamma": number("focal-temperature", "gamma"),
+        },
+    }
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
@@ -52,37 +87,24 @@ def frames(results: Mapping[str, Any]) -> Frames:
             **run,
             "data": DATA[run["data.name"].partition("(")[0]],
             "loss": run["loss"] + ", weight decay" * (run["optimiser.weight_decay"] > 0),
+            "parameters": {**run["parameters"], "last": run["temperatures"][-1]},
         }
         for run in flat_runs(results)
     ]
-    judged = [
-        {**{key: run[key] for key in KEYS}, "stage": stage, **metrics}
-        for run in runs
-        for stage, metrics in run["stages"].items()
-    ]
-    fitted = [
-        {**{key: run[key] for key in KEYS}, **run["parameters"], "last": run["temperatures"][-1]}
-        for run in runs
-    ]
-    found = {"judged": pd.DataFrame(judged), "errors": errors(runs, KEYS), "fitted": pd.DataFrame(fitted)}
-    tidy = {name: ordered(frame, "loss", LOSSES) for name, frame in found.items()}
+    tidy = frames_of(runs, KEYS, LOSSES)
     metrics = ["ece", "adaptive_ece", "classwise_ece", "smce"]
     as_trained = tidy["judged"].query("stage == 'before'")
+    newsgroups = tidy["errors"].query("data == '20 Newsgroups' and stage == 'as trained'")
     return {
         **tidy,
         "by_ece": tidy["judged"].melt([*KEYS, "stage"], metrics, "metric"),
-        "gamma_3": less(
-            tidy["errors"].query("data == '20 Newsgroups' and stage == 'as trained'"),
-            "focal, γ = 3",
-            ["focal, γ = 1", "focal, γ = 2"],
-            ["metric"],
-        ),
-        "cost": relative(as_trained, ["data", "seed"], "error", "cross-entropy"),
+        "gamma_3": gamma_3(newsgroups, ["metric"]),
+        "cost": relative(as_trained, ["data", "seed"], "error"),
     }
 
 
 def tables(found: Frames) -> Tables:
-    """ECE beside the printed one on the page; the rest for whoever asks."""
+    """ECE beside the printed one, ECE by stage, and temperatures of two epochs."""
     ece = found["errors"].query("metric == 'ECE'")
     parts = {}
     for data, paper in ROWS.items():
@@ -90,13 +112,9 @@ def tables(found: Frames) -> Tables:
         short = ours.assign(paper=printed(*paper)["ECE pre"])
         parts[f"{data},"] = short[["as trained", "paper", "with T"]]
     short = pd.concat(parts, axis=1).reindex(list(LOSSES.values())).fillna("–").rename_axis("loss")
-    judged = found["judged"].melt(
-        [*KEYS, "stage"], ["error", "nll", "ece", "classwise_ece", "smce"], "metric"
-    )
-    fitted = found["fitted"].melt(KEYS, ["temperature", "ece_temperature", "gamma", "last"], "of")
+    fitted = found["fitted"].melt(KEYS, ["temperature", "last"], "of")
     return {
         "short": short.drop(index=list(HIDDEN)),
-        "errors": pivot(found["errors"], ["data", "loss"], ["metric", "stage"], "value"),
-        "judged": pivot(judged, ["data", "loss"], ["metric", "stage"], "value"),
-        "fitted": pivot(fitted, ["data", "loss"], ["of"], "value", scale=1),
+        "ece": pivot(found["judged"], ["data", "loss"], ["stage"], "ece"),
+        "T": pivot(fitted, ["data", "loss"], ["of"], "value", scale=1),
     }

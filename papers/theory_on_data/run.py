@@ -10,20 +10,29 @@ study of losses, and those that Mukhoti et al. (2020) printed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor
 
-from calibrant._math.errors import InputError
+from calibrant import theory
+from calibrant._math.convex_minimum import convex_minimum
+from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
+from calibrant._math.means import rounded
+from calibrant._math.shapes import Float
+from calibrant.predictions import Predictions
 from calibrant_lab.sweep.published import FOLDER
-from papers.analysis import Frames, Tables, content, flat_runs, mean_ci, pivot
+from papers.analysis import Frames, Tables, content, flat_runs, pivot, reaching
 from papers.losses.run import key_of
-from papers.theory_on_data.measure import GAMMAS, theory_on_files
+from papers.prediction_files import data_folder, prediction_files
 
+GAMMAS = (1.0, 2.0, 3.0)
+_IMPOSSIBLE = 1e150
+_SURE = 700.0  # log-odds that are certain
 PRINTED = FOLDER / "mukhoti-2020-focal-loss-calibration.csv"
 CE = "cross-entropy"
 LOSSES = {CE: CE, **{f"focal, γ = {gamma:g}": f"γ = {gamma:g}" for gamma in GAMMAS}}
@@ -33,12 +42,80 @@ SPANS = {"about 1": (2.0, 2.5), "nearer to 1": (1.5, 3.0)}
 """Cross-entropy's temperatures from which section 4.1 argues, and with which section 2 compares."""
 
 
+def theory_on_files(folder: Path) -> list[dict[str, Any]]:
+    """Every file of predictions that has all its probabilities."""
+    return [_of_file(name, given) for name, given in prediction_files(folder) if given.kind != "top_label"]
+
+
+def _of_file(name: str, predictions: Predictions) -> dict[str, Any]:
+    """By exponent, what share the map lowers, by how much at most, and the temperature that is most like it.
+
+    ``closest`` is the temperature closest to the map over all logits of as many classes.
+    """
+    scores = predictions.scores.double()
+    if predictions.kind == "multilabel":
+        scores = scores.reshape(-1)
+    num_classes = 2 if scores.ndim == 1 else scores.shape[1]
+
+    def at(gamma: float) -> dict[str, float | None]:
+        change = theory.confidence_change(scores, gamma=gamma)
+        found = {
+            "gamma": gamma,
+            "lowered": change.lowered,
+            "largest_fall": change.largest_fall,
+            "temperature": like_the_map(scores, gamma),
+            "closest": theory.closest_temperature(gamma, num_classes).temperature,
+        }
+        return {key: rounded(value) for key, value in found.items()}
+
+    return {
+        "name": name,
+        "num_samples": predictions.num_samples,
+        "num_classes": num_classes,
+        "gammas": [at(gamma) for gamma in GAMMAS],
+    }
+
+
+def like_the_map(scores: Float[Tensor, "N C"] | Float[Tensor, " N"], gamma: float) -> float:
+    r"""The temperature whose probabilities have the least cross-entropy against the focal map's.
+
+    .. math:: \operatorname*{arg\,min}_T \; -\sum_{n, i} \rho_\gamma(\mathrm{softmax}(z_n))_i
+              \log \mathrm{softmax}(z_n / T)_i
+
+    Args:
+        scores: Logits, or log-odds; -inf for what is impossible.
+        gamma: Exponent of the map, greater than -1.
+
+    Returns:
+        T; convex in 1 / T, so there is one minimum.
+
+    Example:
+        >>> round(like_the_map(torch.tensor([1.0, -2.0, 3.0]), 1), 3)  # two classes: 0.5615 at worst
+        0.558
+    """
+    if scores.ndim == 1:
+        odds = scores.double().clamp(-_SURE, _SURE)
+        rows = torch.stack([torch.zeros_like(odds), odds], 1)
+        mapped = focal_map_log_odds(scores.double(), gamma)
+        probs = torch.stack([(-mapped).sigmoid(), mapped.sigmoid()], 1)
+    else:
+        rows = scores.double().log_softmax(1)
+        probs = focal_map_logits(rows, gamma).exp()
+    rows = rows.clamp(min=-_IMPOSSIBLE)  # finite, and still impossible at every temperature
+    target = (probs * rows).sum(1)
+
+    def slopes(inverse: float) -> tuple[float, float]:
+        scaled = (inverse * rows).softmax(1)
+        mean = (scaled * rows).sum(1)
+        spread = (scaled * rows.square()).sum(1) - mean.square()
+        return float((mean - target).mean()), float(spread.mean())
+
+    return 1 / convex_minimum(slopes, 1e-3, 1e3)
+
+
 def measure(_folder: Path) -> dict[str, Any]:
     """What the map does to the files in the folder that CALIBRANT_DATA names."""
-    data = os.environ.get("CALIBRANT_DATA")
-    if not data:
-        raise InputError("CALIBRANT_DATA must name the folder of the prediction files.")
-    return {"files": theory_on_files(Path(data))}
+    return {"files": theory_on_files(data_folder())}
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
@@ -50,21 +127,16 @@ def frames(results: Mapping[str, Any]) -> Frames:
     )
     needed = pd.concat([_own(), _printed()], ignore_index=True)
     mean = needed.groupby(["source", "seed", "loss"], sort=False)["T"].mean().unstack()
-    plain, focal = mean[CE], mean[[loss for loss in LOSSES.values() if loss != CE]]
+    focal = mean[[loss for loss in LOSSES.values() if loss != CE]]
     far = np.log(needed["T"]).abs().groupby([needed.source, needed.seed, needed.loss]).mean().unstack()
     nearer = far[focal.columns].mean(axis=1) - far[CE]
     frames = {
         "about 1": focal.stack().dropna().rename("value").reset_index(),
         "nearer to 1": nearer.rename("value").reset_index(),
     }
-    for name, (low, high) in SPANS.items():
-        ends = {source: mean_ci(of) for source, of in plain.groupby("source")}
-        asked = [
-            source
-            for source, (centre, half) in ends.items()
-            if source != SOURCES["long-tailed"] and centre + half >= low and centre - half <= high
-        ]
-        frames[name] = frames[name].assign(asked=frames[name].source.isin(asked))
+    for name, span in SPANS.items():
+        asked = reaching(mean, "source", CE, span) | {SOURCES["long-tailed"]: False}
+        frames[name] = frames[name].assign(asked=frames[name].source.map(asked))
     return {"files": files, "needed": needed, **frames}
 
 
@@ -94,26 +166,17 @@ def _printed() -> pd.DataFrame:
 
 
 def tables(found: Frames) -> Tables:
-    """The map of γ = 1 on files of more than two classes on the page; the rest for whoever asks."""
-    files = found["files"]
-    whole = files.assign(file=files.file.str.split("/").str[-1].str.removesuffix(".npz"))
-    whole = pd.DataFrame(
+    """The map of γ = 1 on files of more than two classes, and temperatures by source."""
+    files = found["files"].query("gamma == 1 and classes > 2")
+    short = pd.DataFrame(
         {
-            "file": whole.file,
-            "γ": whole.gamma.map("{:g}".format),
-            "classes": whole.classes,
-            "lowered %": (100 * whole.lowered).map("{:.2f}".format),
-            "by at most": whole.largest_fall.map("{:.4f}".format),
-            "map is like T": whole.temperature.map("{:.3f}".format),
-            "closest T": whole.closest.map("{:.3f}".format),
+            "file": files.file.str.split("/").str[-1].str.removesuffix(".npz"),
+            "classes": files.classes,
+            "lowered %": (100 * files.lowered).map("{:.2f}".format),
+            "by at most": files.largest_fall.map("{:.4f}".format),
+            "map is like T": files.temperature.map("{:.3f}".format),
+            "closest T": files.closest.map("{:.3f}".format),
         }
     ).set_index("file")
-    number = {"digits": 2, "scale": 1}
-    needed = found["needed"]
-    means = needed.groupby(["source", "seed", "loss"], sort=False)["T"].mean().reset_index()
-    return {
-        "short": whole[(whole["γ"] == "1") & (whole.classes > 2)].drop(columns="γ"),
-        "files": whole,
-        "temperatures": pivot(means, ["source"], ["loss"], "T", **number),
-        "networks": pivot(needed, ["source", "seed", "network"], ["loss"], "T", **number),
-    }
+    means = found["needed"].groupby(["source", "seed", "loss"], sort=False)["T"].mean().reset_index()
+    return {"short": short, "temperatures": pivot(means, ["source"], ["loss"], "T", scale=1)}

@@ -63,8 +63,8 @@ def test_bins(dtype: torch.dtype, weighted: bool) -> None:
     weights = torch.rand(301, generator=torch.Generator().manual_seed(0)).double() if weighted else None
     several = torch.nn.functional.one_hot(labels, 5)
     for ours, args in (
-        (table_width_sums(probs, labels, edges, weights), (probs, labels)),
-        (table_width_sums(probs, several, edges, weights), (probs, several)),
+        (table_width_sums(probs, labels, 10, weights), (probs, labels)),
+        (table_width_sums(probs, several, 10, weights), (probs, several)),
     ):
         index = (edges[1:-1] < probs.double().unsqueeze(-1)).sum(-1)  # (N, C)
         occupied = torch.nn.functional.one_hot(index, 10).double()
@@ -77,7 +77,7 @@ def test_bins(dtype: torch.dtype, weighted: bool) -> None:
         for part, sums in zip(ours, expected, strict=True):
             assert torch.allclose(part, sums, rtol=0, atol=1e-12), args
     column = probs[:, 0].contiguous()
-    ours = column_width_sums(column, several[:, 0], edges, weights)
+    ours = column_width_sums(column, several[:, 0], 10, weights)
     assert torch.allclose(ours, torch.stack([sums[0] for sums in expected]), rtol=0, atol=1e-12)
 
 
@@ -89,7 +89,7 @@ def test_edges_belong_to_the_bin_below(num_bins: int) -> None:
     assert (inner * num_bins > torch.arange(1, num_bins)).any() == (num_bins != 10)
     above = torch.nextafter(inner, torch.ones_like(inner))
     for values, first in ((inner, 0), (above, 1)):
-        held = column_width_sums(values, torch.ones_like(values), edges, None)[0]
+        held = column_width_sums(values, torch.ones_like(values), num_bins, None)[0]
         expected = torch.zeros(num_bins, dtype=torch.float64)
         expected[first : first + num_bins - 1] = 1
         assert torch.equal(held, expected)
@@ -154,12 +154,12 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -
     """Slices are of fixed size and added in order."""
     monkeypatch.setattr(large_tables, "_SLICE", 64)
     confidences = torch.rand(5000, generator=torch.Generator().manual_seed(0)).double()
-    edges, before = binning.width_edges(15), torch.get_num_threads()
+    before = torch.get_num_threads()
     found = []
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            found.append(column_width_sums(confidences, confidences > 0.5, edges, None))
+            found.append(column_width_sums(confidences, confidences > 0.5, 15, None))
     finally:
         torch.set_num_threads(before)
     assert torch.equal(found[0], found[1])

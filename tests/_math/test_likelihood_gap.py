@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from calibrant import InputError, metrics
-from calibrant._math.likelihood_gap import likelihood_gap
+from calibrant._math.processing_gap import likelihood_gap
 
 
 def sample(rng: np.random.Generator, num_samples: int, power: float, *, ties: bool = False) -> tuple:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant._math.binning import width_column_sums
-from calibrant._math.sparse_sums import SparseColumnSums
+from calibrant._math.binning import SparseColumnSums, width_column_sums
 
 
 @pytest.mark.parametrize("weighted", [False, True])

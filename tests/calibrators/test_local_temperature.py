@@ -14,7 +14,8 @@ from scipy.special import logsumexp
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant.calibrators import LocalTemperature, TemperatureScaling, fit_local_temperature
-from calibrant.calibrators.local_temperature import _Samples
+from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.local_temperature import _likelihood
 
 
 def outputs(count: int = 20, *, size: int = 10) -> dict[str, Any]:
@@ -62,14 +63,11 @@ def test_the_optimum_is_scipy_s() -> None:
 def test_derivatives_are_those_of_finite_differences() -> None:
     """Gradient by the value, second derivatives by the gradient."""
     rng = np.random.default_rng(2)
-    gaps = torch.from_numpy(rng.normal(size=(20, 4)))
-    gaps[:, 0] = 0
-    samples = _Samples(gaps, torch.from_numpy(rng.normal(size=(20, 3))))
+    logits, labels = torch.from_numpy(rng.normal(size=(20, 4))), torch.arange(20) % 4
+    likelihood = _likelihood(Samples(logits, labels, None), torch.from_numpy(rng.normal(size=(20, 3))))
     point, step = np.array([0.3, -0.2, 0.5]), 1e-5
-    ends = [
-        (samples.expansion(point + step * axis), samples.expansion(point - step * axis)) for axis in np.eye(3)
-    ]
-    here = samples.expansion(point)
+    ends = [(likelihood(point + step * axis), likelihood(point - step * axis)) for axis in np.eye(3)]
+    here = likelihood(point)
     slopes = [(up.value - down.value) / (2 * step) for up, down in ends]
     np.testing.assert_allclose(here.gradient, slopes, rtol=0, atol=1e-9)
     bends = [(up.gradient - down.gradient) / (2 * step) for up, down in ends]

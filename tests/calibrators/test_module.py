@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from calibrant import CalibrantWarning, InputError
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling, available, build
-from calibrant.calibrators.fitting.zeros import LOG_ODDS_LIMIT, floor_zero_probabilities
+from calibrant.calibrators.fitting.samples import LOG_ODDS_LIMIT, floor_zero_probabilities
 
 KINDS = ("binary", "multiclass", "multilabel")
 

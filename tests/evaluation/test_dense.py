@@ -13,7 +13,7 @@ import torch
 from calibrant import InputError, evaluate, load_calibrator, metrics
 from calibrant.calibrators import TemperatureScaling, build
 from calibrant.evaluation import Evaluation, check, compare, image_rows
-from calibrant.evaluation.subject import Subject
+from calibrant.evaluation.source import samples_of
 from calibrant.predictions import DensePredictions, load_dense, predictions_of_positions
 from command_line import call, one_line
 
@@ -82,7 +82,7 @@ def test_intervals_and_classes_are_those_of_whole_images(both) -> None:
 def test_a_resample_of_every_image_has_the_class_wise_error() -> None:
     """Whether it holds each once or twice."""
     dense = DensePredictions(**outputs(3), ignore_index=255)
-    reduced = Subject.of(dense, 15, name="images", positive_class=None).reduced(15, ())
+    reduced = samples_of(dense, 15).reduced(())
     assert reduced.classwise is not None
     assert reduced.clusters is not None
     counts = np.ones((2, len(reduced.clusters))) * [[1], [2]]
@@ -391,7 +391,7 @@ def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path, m
         float(expected.temperature), rel=1e-9
     )
     monkeypatch.setattr(
-        "calibrant.evaluation.dense.judge.MOST_FITTED", 8 * 3 * 5
+        "calibrant.evaluation.dense.source.MOST_FITTED", 8 * 3 * 5
     )  # of each image 5 positions
     for method, number in (("temperature", pixels.num_samples), ("vector", 40)):
         done = call("fit", "streets", "--ignore-index", "255", "--method", method, "--engine", "serial",

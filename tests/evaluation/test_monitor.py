@@ -11,7 +11,6 @@ from scipy.special import beta, expit
 from calibrant import Predictions
 from calibrant._math.errors import InputError
 from calibrant.evaluation import Monitoring, monitor
-from calibrant.evaluation.monitoring.events import events_of
 from calibrant.evaluation.monitoring.evidence import (
     BENDERS,
     CERTAIN,
@@ -30,7 +29,7 @@ from calibrant.evaluation.monitoring.questions import (
     change_test,
     drift_tests,
 )
-from calibrant.evaluation.monitoring.windows import MOST, windows_of
+from calibrant.evaluation.monitoring.windows import MOST, events_of, windows_of
 
 PER_DAY = 200
 

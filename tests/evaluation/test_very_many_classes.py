@@ -7,7 +7,7 @@ import pytest
 
 from calibrant import Predictions, evaluate
 from calibrant.calibrators import TemperatureScaling
-from calibrant.evaluation import conclude
+from calibrant.evaluation import stages
 from calibrant.evaluation.fitting import pieces, split
 from calibrant.evaluation.judging import labelled_probs
 
@@ -23,9 +23,9 @@ GIVEN = Predictions(
 @pytest.fixture
 def few_are_many(monkeypatch) -> None:
     """Ten classes count as very many, three are listed, and blocks hold two rows."""
-    for module in (labelled_probs, conclude, split):
+    for module in (labelled_probs, stages, split):
         monkeypatch.setattr(module, "WIDE", 10)
-    monkeypatch.setattr(conclude, "MOST_LISTED", 3)
+    monkeypatch.setattr(stages, "MOST_LISTED", 3)
     monkeypatch.setattr(labelled_probs, "WIDE_BLOCK", 64)
 
 

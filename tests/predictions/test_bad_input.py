@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import re
-import sys
 import zipfile
 
 import numpy as np
@@ -517,18 +516,6 @@ def test_bad_columns(columns, expected, tmp_path) -> None:
 
     parquet.write_table(pyarrow.table(columns), tmp_path / "p.parquet")
     assert message(tmp_path / "p.parquet") == expected
-
-
-def test_parquet_without_pyarrow(tmp_path, monkeypatch) -> None:
-    """Where pyarrow is not installed, the sentence says how to get it."""
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    (tmp_path / "p.parquet").write_bytes(b"PAR1")
-    expected = "it needs pyarrow: pip install 'calibrant[parquet]'; or use .csv or .npz."
-    assert message(tmp_path / "p.parquet") == expected
-    path = tmp_path / "new.parquet"
-    with pytest.raises(InputError, match=exactly(f"{path}: {expected}")):
-        Predictions(logits=LOGITS).save(path)
-    assert not path.exists()
 
 
 class Bomb:

@@ -12,10 +12,10 @@ import torch
 from calibrant import InputError
 from calibrant.predictions import (
     Predictions,
-    file_scores,
     files,
     load_predictions,
     open_predictions,
+    stores,
 )
 from calibrant.predictions.formats import parquet as parquet_format
 
@@ -23,7 +23,7 @@ from calibrant.predictions.formats import parquet as parquet_format
 @pytest.fixture(params=["npy", "parquet"])
 def both(request: Any, tmp_path: Path, rng: np.random.Generator, monkeypatch: Any) -> list[Predictions]:
     """The same predictions in pieces of a few rows and in memory."""
-    monkeypatch.setattr(file_scores, "PIECE", 70)
+    monkeypatch.setattr(stores, "PIECE", 70)
     monkeypatch.setattr(parquet_format, "PIECE", 50)
     logits = rng.normal(size=(101, 7)).astype(np.float32)
     arrays = {
@@ -109,7 +109,7 @@ def write(folder: Path, **arrays: Any) -> Path:
 
 def test_rows_of_probabilities_are_repaired_alike_and_counted_once(tmp_path, rng, monkeypatch) -> None:
     """Reading twice does not count the rows that missed one twice; the values are those of memory."""
-    monkeypatch.setattr(file_scores, "PIECE", 12)
+    monkeypatch.setattr(stores, "PIECE", 12)
     probs = rng.dirichlet(np.ones(3), size=40)
     probs[[3, 30]] *= 1.0005
     write(tmp_path, probs=probs, labels=rng.integers(0, 3, 40))
@@ -131,7 +131,7 @@ def test_rows_of_probabilities_are_repaired_alike_and_counted_once(tmp_path, rng
 )
 def test_what_is_no_score_is_named_when_it_is_read(tmp_path, rng, monkeypatch, name, change, message) -> None:
     """The message gives the row in the file."""
-    monkeypatch.setattr(file_scores, "PIECE", 12)
+    monkeypatch.setattr(stores, "PIECE", 12)
     scores = rng.dirichlet(np.ones(3), size=40)
     row, column, value = change
     scores[row, column] = value

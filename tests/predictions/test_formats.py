@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from calibrant import InputError
 from calibrant.predictions import ColumnNames, Predictions, load_predictions
-from calibrant.predictions.save_like import write_like
+from calibrant.predictions.save_like import write_in_form_of
 
 LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0], [1.0, 0.0, 2.0], [0.0, 1.0, 4.0]], dtype=np.float32)
 PROBS = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5], [0.125, 0.125, 0.75]])
@@ -400,7 +400,7 @@ def test_parquet_column_of_whole_rows(sized: int, tmp_path) -> None:
     assert (found.labels.tolist(), found.weights.tolist()) == ([1, 2], [1.0, 3.0])
     assert (found.groups, found.notes) == (("a", "b"), ())
     names = (tmp_path / "t.parquet", ".parquet", tmp_path / "u.parquet", ".parquet")
-    assert write_like(*names, found.probs.numpy(), None)
+    assert write_in_form_of(*names, found)
     written = load_predictions(tmp_path / "u.parquet")
     torch.testing.assert_close(written.probs, found.probs)
     assert pq.read_table(tmp_path / "u.parquet").column_names == ["probs", *more]

@@ -11,8 +11,7 @@ from pydantic import TypeAdapter
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation import result
-from calibrant.predictions import Predictions, Source, contents
-from calibrant.predictions.contents import Contents
+from calibrant.predictions import Predictions, Source, table
 
 
 def three_classes(**more: object) -> Predictions:
@@ -120,15 +119,15 @@ def test_confidence_and_correct_work_in_pieces(monkeypatch) -> None:
     logits = np.random.default_rng(0).normal(size=(3000, 200)).astype(np.float32)
     found = Predictions(logits=logits, labels=logits.argmax(axis=1))
     sizes: list[int] = []
-    original = Contents.probs
+    original = Predictions.probs_of
 
-    def recording(self: Contents, rows: slice) -> torch.Tensor:
+    def recording(self: Predictions, rows: slice) -> torch.Tensor:
         probs = original(self, rows)
         sizes.append(probs.numel())
         return probs
 
     whole = found.probs.max(dim=1).values
-    monkeypatch.setattr(Contents, "probs", recording)
+    monkeypatch.setattr(Predictions, "probs_of", recording)
     assert bool(found.correct.all())
     assert torch.equal(found.confidence, whole)
     assert sum(sizes) == 2 * logits.size
@@ -455,7 +454,7 @@ def test_repr_says_it_in_one_line() -> None:
 
 def test_source_goes_through_json() -> None:
     """An evaluation's source is this class, and pydantic reads back what it writes."""
-    assert result.Source is Source is contents.Source
+    assert result.Source is Source is table.Source
     adapter = TypeAdapter(Source)
     source = Source(name="a.npz", sha256="ab", format="npz")
     assert adapter.validate_json(adapter.dump_json(source)) == source

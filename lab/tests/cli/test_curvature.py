@@ -20,8 +20,7 @@ from calibrant.cli.main import app
 from calibrant.curvature import HessianOperator
 from calibrant_lab import models
 from calibrant_lab.training import Recipe, load_run, train
-from calibrant_lab.training import curvature_measurement as core
-from calibrant_lab.training import curvature_subject as subjects
+from calibrant_lab.training import curvature as core
 from undrawn import drawing_no_diagrams
 
 RECIPE = Recipe.read(
@@ -67,7 +66,7 @@ def call(*arguments: object) -> Result:
 def dense(folder: Path, split: str, loss: nn.Module) -> torch.Tensor:
     """The whole Hessian on all samples of a split, from the run alone."""
     run = load_run(folder)
-    subject = subjects.subject_of_run(folder)
+    subject = core.subject_of_run(folder)
     part = subject.dataset.parts[split]
     mean, std = (
         subject.dataset.train.inputs.double().mean(),
@@ -172,7 +171,7 @@ def test_squares_that_are_cut_out_are_measured_as_they_are_judged(tmp_path: Path
     """A network that sees squares is measured on those in the middle, prepared as in training."""
     model = models.build("mlp(widths=(3,))", input_shape=(1, 4, 4), num_classes=10)
     torch.save(model.state_dict(), tmp_path / "weights.pt")
-    subject = subjects.subject_of_factory(
+    subject = core.subject_of_factory(
         "mlp(widths=(3,))", tmp_path / "weights.pt", "digits", loss="brier", settings=["data.crop=4"]
     )
     effort = core.Effort(num_samples=0, density_probes=0, trace_products=6)
@@ -188,7 +187,7 @@ def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path: Path) -> 
     """Scheduled focal loss is measured with the exponent of its last epoch."""
     scheduled = RECIPE.with_settings(['loss="scheduled-focal(gammas=(5.0, 1.0), milestones=(1,))"'])
     train(scheduled, tmp_path / "run")
-    subject = subjects.subject_of_run(tmp_path / "run")
+    subject = core.subject_of_run(tmp_path / "run")
     logits, labels = torch.tensor([[0.3, -0.2, 1.0]]), torch.tensor([0])
     wanted = losses.focal_loss(logits, labels, gamma=1.0)
     assert torch.equal(subject.loss(logits, labels), wanted)
@@ -218,7 +217,7 @@ def test_a_loss_that_follows_the_epochs_is_taken_as_it_ended(tmp_path: Path) -> 
         ),
         (("run", "--figure", "x.svg", "--no-density"), "--no-density leaves out"),
         (("run", "--json", "x.txt"), "must end in .json"),
-        (("run", "--device", "abacus"), "--device abacus"),
+        (("run", "--device", "abacus"), "the device 'abacus' cannot be used"),
         (("run", "--top", "1000"), "`k` must lie in"),
     ],
 )
@@ -243,8 +242,8 @@ def test_mistakes_are_one_sentence_and_leave_nothing(
 
 def test_data_that_have_changed_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The curvature of other samples is not passed off as that of the run's."""
-    other = subjects.read_data(RECIPE.data.model_copy(update={"seed": 1}))
-    monkeypatch.setattr(subjects, "read_data", lambda _settings: other)
+    other = core.read_data(RECIPE.data.model_copy(update={"seed": 1}))
+    monkeypatch.setattr("calibrant_lab.training.data.read_data", lambda _settings: other)
     result = call(folder)
     assert isinstance(result.exception, InputError)
     assert "was trained on other data" in str(result.exception)
@@ -276,7 +275,7 @@ def test_progress_goes_from_start_to_end(trained: Path) -> None:
     """The shares told of rise, name what is done and end at one."""
     told: list[tuple[str, float]] = []
     effort = core.Effort(num_samples=40, trace_products=12, density_steps=5, density_probes=1)
-    subject = subjects.subject_of_run(trained)
+    subject = core.subject_of_run(trained)
     core.measure_curvature(subject, effort=effort, progress=lambda what, share: told.append((what, share)))
     shares = [share for _, share in told]
     assert shares == sorted(shares)
@@ -296,6 +295,6 @@ def test_cross_entropy_is_measured_once(tmp_path: Path) -> None:
     assert call(tmp_path / "plain", *SMALL, "--no-density").exit_code == 0
     found = json.loads((tmp_path / "plain" / "curvature.json").read_text(encoding="utf-8"))["measurements"]
     assert [(each["loss"], each["density"]) for each in found] == [("cross-entropy", None)]
-    subject = subjects.subject_of_run(tmp_path / "weighted")
+    subject = core.subject_of_run(tmp_path / "weighted")
     both = core.measure_curvature(subject, effort=core.Effort(num_samples=40, density_probes=0))
     assert len(both) == 2

@@ -15,7 +15,7 @@ import pytest
 from calibrant._math.errors import InputError
 from calibrant_lab import data
 from calibrant_lab.data import fetch
-from calibrant_lab.data.sources import Remote
+from calibrant_lab.data.fetch import Remote
 
 CONTENT = bytes(range(256)) * 40
 
@@ -143,7 +143,7 @@ def test_a_named_set_comes_from_the_cache(server, tmp_path, monkeypatch) -> None
     remotes = [
         Remote(server.remote(f"{word}-labels-idx1-ubyte.gz").url, labels) for word in ("train", "t10k")
     ]
-    monkeypatch.setitem(fetch.SOURCES, "mnist", tuple(remotes))
+    monkeypatch.setattr(fetch, "remotes", lambda *_, **__: remotes)
     monkeypatch.setenv("CALIBRANT_CACHE", str(tmp_path))
     monkeypatch.delenv("CALIBRANT_DATA", raising=False)
     monkeypatch.setenv("CALIBRANT_OFFLINE", "0")

@@ -12,11 +12,12 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant_lab import data
+from calibrant_lab.data.fetch import published
 from calibrant_lab.data.table import RawTexts
 from calibrant_lab.data.text import sets
+from calibrant_lab.data.text.records import by_frequency, numbered, words_of
 from calibrant_lab.data.text.trees import LEVEL, parse_tree, read_trees
 from calibrant_lab.data.text.vectors import no_vectors, read_vectors, vectors_path
-from calibrant_lab.data.text.words import by_frequency, numbered, words_of
 from calibrant_lab.training.data import read_data
 from calibrant_lab.training.recipe_sections import DataSection
 
@@ -65,9 +66,10 @@ def test_newsgroups_are_cut_by_the_authors_shuffle(tmp_path, monkeypatch) -> Non
     Folders of posts and lines of JSON give the same, whatever split the lines came in.
     """
     monkeypatch.setattr(sets, "_VALIDATION", 3)
+    groups = published()["newsgroups20"]["classes"]
     posts = [(number % 20, str(9000 + 7 * number), f"word{number} ends") for number in range(40)]
     for label, name, text in posts:
-        place = tmp_path / "posts" / sets.NEWSGROUPS[label] / name
+        place = tmp_path / "posts" / groups[label] / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(f"From: me\nSubject: it\n\n{text}\n", encoding="latin-1")
         (place.parent / "README").write_text("no post")
@@ -75,7 +77,8 @@ def test_newsgroups_are_cut_by_the_authors_shuffle(tmp_path, monkeypatch) -> Non
     write_lines(tmp_path / "lines" / "train.jsonl.gz", lines[:25])
     write_lines(tmp_path / "lines" / "test.jsonl", lines[25:])
     read = [
-        sets.read_newsgroups(tmp_path / name, name=name, words=100, length=4) for name in ("posts", "lines")
+        sets.read_newsgroups(tmp_path / name, name=name, words=100, length=4, class_names=groups)
+        for name in ("posts", "lines")
     ]
     order = np.arange(40)
     np.random.RandomState(1).shuffle(order)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from calibrant import theory
-from calibrant_lab.figures import fcl as theory_fcl
-from calibrant_lab.figures import gradients as theory_gradients
-from calibrant_lab.figures import maps as theory_maps
-from calibrant_lab.figures import simplex as theory_simplex
+from calibrant_lab.figures import curves, simplex
 from calibrant_lab.figures.roster import FIGURES, TheoryFigure
+
+
+def drawn(panel: Callable[..., None], **settings: Any) -> Any:
+    """The axes in which a panel was drawn."""
+    ax = Figure().add_subplot()
+    panel(ax, **settings)
+    return ax
 
 
 def curve(ax: Any, label: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -36,50 +42,51 @@ def curve(ax: Any, label: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, An
 )
 def test_every_figure_is_drawn(figure: TheoryFigure) -> None:
     """Each panel has something in it, and the figure can be written."""
-    drawn = figure.draw()
-    for ax in drawn.axes[: len(figure.panels)]:
+    found = figure.draw()
+    for ax in found.axes[: len(figure.panels)]:
         assert len(ax.lines) + len(ax.collections) > 0
     written = io.BytesIO()
-    drawn.savefig(written, format="svg")
+    found.savefig(written, format="svg")
     assert written.getbuffer().nbytes > 5000
 
 
 def test_curves_are_the_numbers() -> None:
     """The map's curve, and the bounds, are those of the functions."""
-    x, y = curve(theory_maps.focal_map_curves(gammas=(1.0,)), "γ = 1")
+    x, y = curve(drawn(curves.focal_map_curves), "γ = 1")
     np.testing.assert_allclose(y, theory.focal_calibration_map(x, gamma=1.0).numpy(), atol=1e-15)
-    bounds = theory_maps.temperature_bound_curves(max_gamma=4)
-    expected = theory.temperature_bounds(4, max_log_odds=10)
+    bounds = drawn(curves.temperature_bound_curves)
+    expected = theory.temperature_bounds(10, max_log_odds=10)
     assert curve(bounds, "upper, proved")[1][-1] == expected.upper
     assert curve(bounds, "lower, tight for log-odds up to 10")[1][-1] == expected.tight_lower
 
 
 def test_gradient_curves_are_the_numbers() -> None:
     """The factor, by its formula; its dot lies where the factor is 1; the minimisers are the inverse map."""
-    ax = theory_gradients.gradient_factors(gammas=(2.0,))
+    ax = drawn(curves.gradient_factors)
     p, factor = (each[1:-1] for each in curve(ax, "γ = 2"))
     np.testing.assert_allclose(factor, (1 - p) ** 2 - 2 * p * (1 - p) * np.log(p), atol=1e-12)
     (at,) = ax.lines[-1].get_xdata()
-    assert theory.gradient_factor(at, gamma=2).item() == pytest.approx(1, abs=1e-12)
-    truth, elicited = curve(theory_gradients.elicited_probabilities(gammas=(2.0,)), "γ = 2")
+    assert theory.gradient_factor(at, gamma=7).item() == pytest.approx(1, abs=1e-12)
+    truth, elicited = curve(drawn(curves.elicited_probabilities), "γ = 2")
     np.testing.assert_allclose(theory.focal_calibration_map(elicited, gamma=2), truth, atol=1e-12)
 
 
 def test_entropy_is_lost_among_many_classes_only() -> None:
     """With two classes the curve stays above zero, with a hundred it falls below."""
-    ax = theory_gradients.entropy_shifts(num_classes=(2, 100))
+    ax = drawn(curves.entropy_shifts)
     assert curve(ax, "2 classes")[1].min() > -1e-12
     assert curve(ax, "100 classes")[1].min() < -0.04
 
 
 def test_fcl_curves_are_the_numbers() -> None:
     """Phi is zero at the dots; the elicited probability rises towards the truth and stays below it."""
-    ax = theory_fcl.phi_curves(options=((2.0, 0.5), (0.0, 0.4)))
+    ax = drawn(curves.phi_curves)
     dots = [float(line.get_xdata()[0]) for line in ax.lines if len(line.get_xdata()) == 1]
-    assert len(dots) == 1
-    phi = theory.focal_calibration_phi(dots[0], gamma=2, calibration_weight=0.5).item()
-    assert phi == pytest.approx(0, abs=1e-9)
-    _, elicited = curve(theory_fcl.elicited_by_weight(gammas=(2.0,)), "γ = 2")
+    with_root = ((0, 2), (1, 0.5), (3, 0.5), (3, 1.5))
+    for dot, (gamma, weight) in zip(dots, with_root, strict=True):
+        phi = theory.focal_calibration_phi(dot, gamma=gamma, calibration_weight=weight).item()
+        assert phi == pytest.approx(0, abs=1e-9)
+    _, elicited = curve(drawn(curves.elicited_by_weight), "γ = 2")
     assert (np.diff(elicited) > 0).all()
     assert elicited[-1] == pytest.approx(0.77813, abs=5e-6)
 
@@ -88,14 +95,14 @@ def test_isolines_enclose_the_truth() -> None:
     """Of every loss the innermost line goes round (0.55, 0.30, 0.15), as all are proper."""
     truth = np.array([0.30 + 0.15 / 2, 0.15 * math.sqrt(3) / 2])
     for loss in ("brier", "cross-entropy", "proper-focal"):
-        ax = theory_simplex.risk_isolines(loss=loss, gamma=3.0)  # pyright: ignore
+        ax = drawn(simplex.risk_isolines, loss=loss, gamma=3.0)
         path = ax.collections[0].get_paths()[0]
         assert path.contains_point(truth)
 
 
 def test_arrows_point_to_the_map() -> None:
     """Each arrow leads away from the centre."""
-    quiver = theory_simplex.map_arrows(gamma=3.0).collections[0]
+    quiver = drawn(simplex.map_arrows, gamma=3.0).collections[0]
     starts = np.asarray(quiver.XY)  # pyright: ignore
     centre = np.array([0.5, math.sqrt(3) / 6])
     outwards = ((starts - centre) * np.stack([quiver.U, quiver.V], 1)).sum(1)  # pyright: ignore

@@ -8,12 +8,15 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from markupsafe import Markup
 from PIL import Image
 
+from calibrant.predictions import Predictions
 from calibrant.reports.html import report_text
 from calibrant.reports.sections import Section, SectionTable
-from calibrant_lab.reports.run_panel import Answer, PanelRow, panel_section
+from calibrant_lab.data import Part
+from calibrant_lab.reports.run_panel import panel
 
 
 @pytest.fixture
@@ -55,14 +58,18 @@ def test_sections_stand_before_and_after_and_are_escaped(section, evaluation_of,
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_images_are_shown_as_they_are(channels, rng) -> None:
-    """The PNG inside the page holds the pixels, to half a step of 255."""
-    pixels = rng.random((channels, 5, 4))
-    answers = (Answer(label="<cat>", right=True, before=0.987, after=0.5),)
-    found = panel_section([PanelRow(pixels=pixels, label="cat", answers=answers)], ["a"], text="One.").table
-    assert found is not None
-    image, label, answer = found.rows[0]
+    """The PNG inside the page holds the pixels, to half a step of 255, beside the answer of the network."""
+    pixels, logits = rng.random((2, channels, 5, 4)), torch.tensor([[0.0, 4.328]] * 4)
+    labels = torch.tensor([0, 1, 1, 0])
+    predictions = Predictions(logits=logits, labels=labels, split=[0, 0, 1, 1])
+    test = Part(inputs=torch.from_numpy(pixels), labels=labels[2:])
+    section = panel({"a": predictions}, test, ["dog", "<cat>"])
+    assert section is not None
+    assert section.table is not None
+    (image, label, answer), (_, actual, wrong) = section.table.rows
     content = base64.b64decode(re.search(r"base64,([^\"]+)", str(image)).group(1))
     shown = np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).transpose(2, 0, 1) / 255
-    np.testing.assert_allclose(shown, np.broadcast_to(pixels, (3, 5, 4)), atol=0.5 / 255 + 1e-9)
-    assert label == "cat"
+    np.testing.assert_allclose(shown, np.broadcast_to(pixels[0], (3, 5, 4)), atol=0.5 / 255 + 1e-9)
+    assert (label, actual) == ("<cat>", "dog")
     assert str(answer) == '<span class="right">✓ &lt;cat&gt;</span> 98.7 % → 50.0 %'
+    assert str(wrong).startswith('<span class="wrong">✗ &lt;cat&gt;</span> 98.7 % → ')

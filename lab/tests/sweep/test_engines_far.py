@@ -17,12 +17,10 @@ import numpy as np
 import pytest
 
 from calibrant._math.errors import InputError
-from calibrant_lab.sweep.engines.engine import Work
+from calibrant_lab.sweep.engines import build_engine
+from calibrant_lab.sweep.engines.clusters import Ray, Submitit, Work
+from calibrant_lab.sweep.engines.engine import Serial
 from calibrant_lab.sweep.engines.pool import Pool
-from calibrant_lab.sweep.engines.ray import Ray
-from calibrant_lab.sweep.engines.roster import build_engine
-from calibrant_lab.sweep.engines.serial import Serial
-from calibrant_lab.sweep.engines.submitit import Submitit
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.item import Item
 from calibrant_lab.sweep.perform import attempt
@@ -45,7 +43,7 @@ TRAININGS = {
 }
 DRIVER = """
 import sys
-from calibrant_lab.sweep.engines.ray import Ray
+from calibrant_lab.sweep.engines.clusters import Ray
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
 from toy_task import toys

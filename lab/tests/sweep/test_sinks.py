@@ -10,8 +10,7 @@ import pytest
 
 from calibrant._math.errors import InputError
 from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.sweep.sinks import SINKS, export
-from calibrant_lab.sweep.sinks.content import curves, finals
+from calibrant_lab.sweep.sinks import SINKS, curves, export, finals
 from results_by_hand import make_result
 
 METRICS = {"uncalibrated": {"ece": 0.25, "auroc": None}, 'temperature(objective="ece")': {"ece": 0.125}}

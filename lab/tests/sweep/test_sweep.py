@@ -18,11 +18,9 @@ import pytest
 
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import said_of
-from calibrant_lab.sweep.engines import pool
-from calibrant_lab.sweep.engines.engine import Ended, Ends, Event, Function, Progress
+from calibrant_lab.sweep.engines import ENGINES, build_engine, pool
+from calibrant_lab.sweep.engines.engine import Ended, Ends, Event, Function, Progress, Serial
 from calibrant_lab.sweep.engines.pool import Pool
-from calibrant_lab.sweep.engines.roster import ENGINES, build_engine
-from calibrant_lab.sweep.engines.serial import Serial
 from calibrant_lab.sweep.estimates import Estimates
 from calibrant_lab.sweep.item import Item
 from calibrant_lab.sweep.perform import attempt

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant_lab.sweep.engines.serial import Serial
+from calibrant_lab.sweep.engines.engine import Serial
 from calibrant_lab.sweep.grid import load_grid
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep

@@ -15,8 +15,15 @@ from torch import nn
 from calibrant._math.errors import InputError
 from calibrant_lab import models
 from calibrant_lab.training import Recipe, load_run, train
-from calibrant_lab.training.heat_map_section import heat_map_facts, heat_map_section, write_heat_maps
-from calibrant_lab.training.heat_maps import data_of, grad_cam, heat_maps, last_maps
+from calibrant_lab.training.heat_maps import (
+    data_of,
+    grad_cam,
+    heat_map_facts,
+    heat_map_section,
+    heat_maps,
+    last_maps,
+    write_heat_maps,
+)
 from command_line import call
 
 

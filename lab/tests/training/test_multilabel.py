@@ -14,8 +14,8 @@ from calibrant import losses
 from calibrant._math.errors import InputError
 from calibrant_lab.training import Recipe, train
 from calibrant_lab.training.data import read_data
+from calibrant_lab.training.epoch_metrics import multilabel_epoch_metrics, right_answers
 from calibrant_lab.training.loss import build_loss
-from calibrant_lab.training.multilabel import multilabel_epoch_metrics, right_answers
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 

@@ -9,7 +9,7 @@ import pytest
 
 from calibrant._math.errors import InputError
 from calibrant_lab.training import Recipe, load_recipe
-from calibrant_lab.training.recipe_shelf import shelf
+from calibrant_lab.training.recipe_files import shelf
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 

@@ -10,7 +10,7 @@ import pytest
 
 from calibrant._math.errors import InputError
 from calibrant_lab.training import Recipe, at_budget, load_recipe
-from calibrant_lab.training.budget import budget_note
+from calibrant_lab.training.recipe import budget_note
 from command_line import call
 
 

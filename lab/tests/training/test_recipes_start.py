@@ -11,10 +11,16 @@ import torch
 from calibrant import calibrators, losses
 from calibrant_lab import models
 from calibrant_lab.data import Geometry
+from calibrant_lab.data.fetch import published
 from calibrant_lab.data.table import RawData, RawPart
-from calibrant_lab.data.text.roster import TEXTS
 from calibrant_lab.training import Recipe, at_budget, load_recipe, train
 from calibrant_lab.training.data import geometry_of
+
+TEXTS = {
+    name
+    for name, about in published().items()
+    if any(file.startswith(("./train.jsonl", "FinSen")) for file in about["files"])
+}
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 FORMS = {

@@ -15,7 +15,7 @@ from calibrant_lab.models import build
 from calibrant_lab.training import Recipe, TrainingInterrupted, load_run, seeds, train
 from calibrant_lab.training.data import preparation, read_data
 from calibrant_lab.training.learner import Learner
-from calibrant_lab.training.regularizer import build_regularizer
+from calibrant_lab.training.loss import build_regularizer
 
 ESTIMATORS = ("hutchinson", "gauss-newton", "last-layer")
 ADDITIONS = [

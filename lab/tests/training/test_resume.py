@@ -148,7 +148,7 @@ def test_being_killed_while_writing_does_no_harm(
         monkeypatch.setattr(np, "savez_compressed", die)
         monkeypatch.setattr("calibrant.predictions.Predictions.save", die)
     else:
-        monkeypatch.setattr("calibrant_lab.training.results.write_report", die)
+        monkeypatch.setattr("calibrant_lab.training.run_report.write_report", die)
     with pytest.raises(RuntimeError, match=moment):
         train(recipe, tmp_path / "cut")
     assert not (tmp_path / "cut" / "evaluation.json").exists()

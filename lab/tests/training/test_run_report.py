@@ -13,10 +13,10 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 import calibrant
 from calibrant._math.errors import InputError
+from calibrant_lab.reports.run_panel import chosen, panel
 from calibrant_lab.training import load_run, train
 from calibrant_lab.training.data import read_data
 from calibrant_lab.training.run_report import comparison_sections
-from calibrant_lab.training.sample_images import chosen, panel
 
 
 @pytest.fixture

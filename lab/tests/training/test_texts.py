@@ -16,16 +16,21 @@ from torch.nn import functional
 from calibrant._math.errors import InputError
 from calibrant.losses import focal_loss
 from calibrant.metrics import expected_calibration_error
-from calibrant_lab.data.text.roster import TEXTS
+from calibrant_lab.data.fetch import published
 from calibrant_lab.models.tree_lstm import TreeLSTM
 from calibrant_lab.training import Recipe, at_budget, load_recipe, train
 from calibrant_lab.training.data import read_data
 from calibrant_lab.training.engine import Engine
-from calibrant_lab.training.joint_optimiser import JointOptimiser
 from calibrant_lab.training.neutral import conventions_of, probs_of, top_label_error
 from calibrant_lab.training.recipe_sections import OptimiserSection
 from calibrant_lab.training.run import Run
-from calibrant_lab.training.schedule import build_optimiser
+from calibrant_lab.training.schedule import JointOptimiser, build_optimiser
+
+TEXTS = {
+    name
+    for name, about in published().items()
+    if any(file.startswith(("./train.jsonl", "FinSen")) for file in about["files"])
+}
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 OF_TEXTS = [
@@ -185,15 +190,7 @@ def sections_of(run: Run) -> list[str]:
     """The first sections that the report of a run would have."""
     from calibrant_lab.training.run_report import run_sections
 
-    data = read_data(run.recipe.data)
-    found = run_sections(
-        run,
-        facts={},
-        predictions=run.predictions,
-        test=data.test,
-        class_names=data.class_names,
-        detection=None,
-    )
+    found = list(run_sections(run, read_data(run.recipe.data), {}))
     assert found[1].table is not None
     assert [row[0] for row in found[1].table.rows] == ["renormalised", "struck"]
     return [section.title for section in found][:2]

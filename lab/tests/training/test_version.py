@@ -1,7 +1,7 @@
 """The numbers that training gives are those of its declared version.
 
 Stores keep runs by that version. Where a test here fails, a recipe gives other numbers than it did: raise
-``NUMBERS`` in ``src/calibrant/training/version.py``, or, where only the metrics of the same trained network
+``NUMBERS`` in ``src/calibrant/training/recipe.py``, or, where only the metrics of the same trained network
 have changed, ``measures`` of ``src/calibrant/experiments/tasks/training.py``; then write the numbers anew by
 ``python tests/training/test_version.py``.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from calibrant_lab.sweep.tasks.training import LATER, Training
-from calibrant_lab.training.version import NUMBERS
+from calibrant_lab.training.recipe import NUMBERS
 
 GOLDEN = Path(__file__).parents[3] / "tests" / "golden" / "training_numbers.json"
 SETTINGS = GOLDEN.with_name("recipe_settings.json")

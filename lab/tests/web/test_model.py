@@ -26,10 +26,9 @@ from calibrant.web.settings import ModelSettings
 from calibrant.web.uploads import Upload
 from calibrant_lab.data import Geometry, Preparation
 from calibrant_lab.web.chest import ORDERS
-from calibrant_lab.web.classifier import Classifier
+from calibrant_lab.web.classifier import Classifier, Seen
 from calibrant_lab.web.intervals import refits
 from calibrant_lab.web.model import class_names_of, load_classifier
-from calibrant_lab.web.views import Seen
 from web_client import SMALL, Client, Here
 
 

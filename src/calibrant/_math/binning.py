@@ -16,13 +16,13 @@ from calibrant._math.arrays import row_slices
 from calibrant._math.errors import InputError
 from calibrant._math.large_tables import LARGE_COLUMN, column_width_sums, is_large, table_width_sums
 from calibrant._math.shapes import Float, Int, Shaped
+from calibrant._math.table_rows import NEAR_EDGE
 
 Binning: TypeAlias = Literal["width", "mass", "mukhoti"]
 Norm: TypeAlias = Literal["l1", "l2", "max"]
 
 # Rounding in a cumulative sum of weights must not push a boundary past the sample that reaches it.
 REACHED = 1.0 - 1e-12
-_NEAR = 1e-13  # of an edge, as a share of the unit interval
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def width_bin_index(confidences: Float[Tensor, "*shape"], num_bins: int) -> Int[
         scaled = values * num_bins
         found = index[part].copy_(scaled.ceil().sub_(1).clamp_(0, num_bins - 1))
         # Where rounding could put a value on the wrong side, the edges themselves decide.
-        near = scaled.sub_(scaled.round()).abs_() < _NEAR * num_bins
+        near = scaled.sub_(scaled.round()).abs_() < NEAR_EDGE * num_bins
         if bool(near.any()):
             inner = width_edges(num_bins, device=flat.device)[1:-1]
             found[near] = torch.searchsorted(inner, values[near])
@@ -108,7 +108,7 @@ def binned(
         return mukhoti_bin_sums(confidences, outcomes, num_bins, weights)
     edges, total = width_edges(num_bins, device=confidences.device), _total(confidences, weights)
     if is_large(confidences, LARGE_COLUMN):
-        return BinSums(edges, *column_width_sums(confidences, outcomes, edges, weights), total=total)
+        return BinSums(edges, *column_width_sums(confidences, outcomes, num_bins, weights), total=total)
     index = width_bin_index(confidences, num_bins)
     return BinSums(edges, *bin_sums(index, num_bins, confidences, outcomes, weights), total=total)
 
@@ -247,7 +247,7 @@ def width_column_sums(
     """Equal-width bins of every column against its own label, in one pass over the rows."""
     edges, total = width_edges(num_bins, device=probs.device), _total(probs, weights)
     if is_large(probs):
-        return BinSums(edges, *table_width_sums(probs, labels, edges, weights), total=total)
+        return BinSums(edges, *table_width_sums(probs, labels, num_bins, weights), total=total)
     num_classes = probs.shape[1]
     size = num_classes * num_bins
     first_bin = torch.arange(num_classes, device=probs.device) * num_bins
@@ -271,9 +271,54 @@ def width_column_sums(
 
 
 def _histogram(index: Tensor, weights: Tensor | None, size: int) -> Tensor:
-    """Total weight at each index, over all axes."""
     return torch.bincount(index.reshape(-1), None if weights is None else weights.reshape(-1), minlength=size)
 
 
 def _total(confidences: Tensor, weights: Tensor | None) -> float:
     return float(len(confidences)) if weights is None else float(weights.sum())
+
+
+class SparseColumnSums:
+    """What :func:`calibrant._math.binning.width_column_sums` gives, added up block by block.
+
+    A row sums to one, so that fewer of its probabilities than there are bins lie above the lowest bin.
+
+    Example:
+        >>> found = SparseColumnSums(3, num_bins=2)
+        >>> found.add(torch.tensor([[0.1, 0.2, 0.7], [0.9, 0.05, 0.05]]).double(), torch.tensor([2, 1]), None)
+        >>> found.sums().counts.tolist()
+        [[1.0, 1.0], [2.0, 0.0], [1.0, 1.0]]
+    """
+
+    def __init__(self, num_classes: int, num_bins: int) -> None:
+        self._edges = width_edges(num_bins)
+        shape = (num_classes, num_bins)
+        self._counts, self._confidences, self._outcomes = torch.zeros((3, *shape), dtype=torch.float64)
+        self._total = 0.0
+        self._rows, self._above = 0, torch.zeros(num_classes, dtype=torch.int64)
+
+    def add(
+        self, probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"], weights: Float[Tensor, " n"] | None
+    ) -> None:
+        """Count some rows."""
+        num_bins = self._counts.shape[1]
+        mass = torch.ones(len(probs), dtype=torch.float64) if weights is None else weights
+        above = probs > self._edges[1]
+        self._confidences[:, 0] += mass @ torch.where(above, 0.0, probs)
+        self._total += float(mass.sum())
+        rows, classes = above.nonzero(as_tuple=True)
+        self._rows += len(probs)
+        self._above += torch.bincount(classes, minlength=len(self._above))
+        stated = probs[rows, classes]
+        cells = classes * num_bins + width_bin_index(stated, num_bins)
+        for sums, values in ((self._counts, mass[rows]), (self._confidences, mass[rows] * stated)):
+            sums.view(-1).index_add_(0, cells, values)
+        own = labels * num_bins + width_bin_index(probs.gather(1, labels[:, None])[:, 0], num_bins)
+        self._outcomes.view(-1).index_add_(0, own, mass)
+
+    def sums(self) -> BinSums:
+        """The sums over all rows so far."""
+        counts = self._counts.clone()
+        lowest = (self._total - counts[:, 1:].sum(dim=1)).clamp(min=0.0)
+        counts[:, 0] = torch.where(self._above < self._rows, lowest, 0.0)  # no rounding where none is there
+        return BinSums(self._edges, counts, self._confidences, self._outcomes, total=self._total)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
+from calibrant._math.table_kernels import width_bin
 
 COUNT, STATED, NLL, BRIER, ENTROPY, INFINITE, NUMBER, SQUARES = range(8)
 """What a cell sums up, by weight; ``INFINITE`` counts positions whose true class has the probability zero,
@@ -80,7 +81,7 @@ def add_positions(
         if len(groups):
             sure = min(probs[1] if event != CLASSES else probs[top], 1.0)
             right = label if event != CLASSES else int(top == label)
-            found = of_groups[groups[p], batches[p], _bin_of(sure, bin_edges, num_bins), right]
+            found = of_groups[groups[p], batches[p], width_bin(sure, num_bins), right]
             found[0] += mass
             found[1] += mass * sure
             found[2] += 1.0
@@ -92,7 +93,7 @@ def add_positions(
         for c in range(num_classes):
             happened = 1.0 if c == label else 0.0
             brier += (probs[c] - happened) ** 2
-            b = _bin_of(probs[c], bin_edges, num_bins)
+            b = width_bin(probs[c], num_bins)
             of_classes[c, b, 0] += mass
             of_classes[c, b, 1] += mass * probs[c]
             of_classes[c, b, 2] += mass * happened
@@ -107,8 +108,7 @@ def add_positions(
         if len(events):
             events[p, 0] = stated
             events[p, 1] = hit
-        near = HALVINGS + min(int(stated * (num_cells - 2 * HALVINGS)), num_cells - 2 * HALVINGS - 1)
-        cell = cells[batches[p], _settled(near, stated, edges_of_cells, num_cells), hit]
+        cell = cells[batches[p], _cell_of(stated, edges_of_cells, num_cells), hit]
         cell[0] += mass
         cell[1] += mass * stated
         cell[2] += mass * nll
@@ -174,16 +174,11 @@ def _from_probs(row: NDArray[np.float64], label: int, probs: NDArray[np.float64]
 
 
 @njit(inner=True)
-def _bin_of(value: float, edges: NDArray[np.float64], num_bins: int) -> int:
-    """The bin with ``edges[b] < value <= edges[b + 1]``; the first one is closed."""
-    return _settled(min(max(int(value * num_bins), 0), num_bins - 1), value, edges, num_bins)
-
-
-@njit(inner=True)
-def _settled(b: int, value: float, edges: NDArray[np.float64], num_bins: int) -> int:
-    """The same, looked for from a bin near by."""
+def _cell_of(value: float, edges: NDArray[np.float64], num_cells: int) -> int:
+    """The cell with ``edges[b] < value <= edges[b + 1]``; the first one is closed."""
+    b = HALVINGS + min(int(value * (num_cells - 2 * HALVINGS)), num_cells - 2 * HALVINGS - 1)  # or near by
     while b > 0 and value <= edges[b]:
         b -= 1
-    while b < num_bins - 1 and value > edges[b + 1]:
+    while b < num_cells - 1 and value > edges[b + 1]:
         b += 1
     return b

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import platform
+from pathlib import Path
+
+_FACTS = Path("/proc/cpuinfo")
+_NAMES = ("vendor_id", "cpu family", "model", "stepping")
+
 
 def environment() -> dict[str, str]:
     """Versions of calibrant, Python and PyTorch, the vector instructions, and the model of the processor.
@@ -10,12 +16,30 @@ def environment() -> dict[str, str]:
         >>> [*environment()]
         ['calibrant', 'python', 'torch', 'instructions', 'processor']
     """
-    import platform
-
     import torch
 
     from calibrant import __version__
-    from calibrant._math.processor import processor
 
     versions = {"calibrant": __version__, "python": platform.python_version(), "torch": torch.__version__}
     return {**versions, "instructions": torch.backends.cpu.get_cpu_capability(), "processor": processor()}
+
+
+def processor() -> str:
+    """Vendor, family, model and stepping where the system tells them, else what Python knows.
+
+    Example:
+        >>> bool(processor())
+        True
+    """
+    try:
+        lines = _FACTS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    found: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        found.setdefault(name.strip(), value.strip())
+    if not all(name in found for name in _NAMES):
+        return platform.processor() or platform.machine() or "unknown"
+    vendor, *numbers = (found[name] for name in _NAMES)
+    return f"{vendor} {'-'.join(numbers)}"

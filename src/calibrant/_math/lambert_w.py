@@ -42,7 +42,6 @@ def lambert_w(x: Float[Tensor, "*N"], *, branch: Literal[0, -1] = 0) -> Float[Te
 
 
 def _halley(w: Tensor, value: Tensor, slope: Tensor, curve: Tensor) -> Tensor:
-    """Halley's step."""
     # At the branch point the slope vanishes with the value.
     safe = torch.where(slope == 0, 1, slope)
     return torch.where(slope == 0, w, w - value / (safe - value * curve / (2 * safe)))

@@ -83,18 +83,18 @@ def _read_wide(table: np.ndarray, target: np.ndarray) -> TableFacts:
 def column_width_sums(
     confidences: Float[Tensor, " N"],
     outcomes: Tensor,
-    edges: Float[Tensor, " edges"],
+    num_bins: int,
     weights: Float[Tensor, " N"] | None,
-) -> Float[Tensor, "3 edges-1"]:
+) -> Float[Tensor, "3 {num_bins}"]:
     """Weights, weighted confidences and weighted outcomes of bins of equal width."""
     from calibrant._math.table_kernels import width_sums  # compiled
 
     values, happened = confidences.to(torch.float64).numpy(), outcomes.to(torch.float64).numpy()
-    mass, limits = _mass(weights), edges.numpy()
+    mass = _mass(weights)
 
     def read(rows: slice) -> np.ndarray:
         part = mass if len(mass) == 1 else mass[rows]
-        return width_sums(values[rows], happened[rows], part, limits)
+        return width_sums(values[rows], happened[rows], part, num_bins)
 
     return torch.from_numpy(sum(_in_slices(read, values)))
 
@@ -102,18 +102,18 @@ def column_width_sums(
 def table_width_sums(
     probs: Float[Tensor, "N C"],
     labels: Int[Tensor, " N"] | Int[Tensor, "N C"],
-    edges: Float[Tensor, " edges"],
+    num_bins: int,
     weights: Float[Tensor, " N"] | None,
-) -> Float[Tensor, "3 C edges-1"]:
+) -> Float[Tensor, "3 C {num_bins}"]:
     """The same of every column against its own outcomes."""
     from calibrant._math.table_kernels import width_sums_of_columns  # compiled
 
-    table, mass, limits = probs.numpy(), _mass(weights), edges.numpy()
+    table, mass = probs.numpy(), _mass(weights)
     target = np.ascontiguousarray((labels if labels.ndim == 2 else labels[:, None]).numpy())
 
     def read(rows: slice) -> np.ndarray:
         return width_sums_of_columns(
-            table[rows], target[rows], mass if len(mass) == 1 else mass[rows], limits
+            table[rows], target[rows], mass if len(mass) == 1 else mass[rows], num_bins
         )
 
     return torch.from_numpy(sum(_in_slices(read, table)))

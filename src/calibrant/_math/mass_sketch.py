@@ -21,13 +21,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from calibrant._math.binning import BinSums, bin_sums, mass_boundaries
+from calibrant._math.binning import REACHED, BinSums, bin_sums, mass_boundaries
 from calibrant._math.shapes import Float, Int, Shaped
 
 NUM_CELLS = 2**14
 
 _LARGEST_LOG_ODDS = 36.0  # beyond, float64 has two probabilities below one left
-_REACHED = 1.0 - 1e-12  # the tolerance of `mass_boundaries`: the same cell must hold the boundary
 
 
 def sketch_sums(
@@ -89,7 +88,7 @@ def _boundaries(
     reached = counts.cumsum(dim=0)
     targets = torch.arange(num_bins + 1).to(counts) / num_bins * reached[-1]
     targets = mass_boundaries(int(reached[-1]), num_bins).to(counts) if whole else targets
-    cell = torch.searchsorted(reached, targets * _REACHED)
+    cell = torch.searchsorted(reached, targets * REACHED)  # the tolerance of `mass_boundaries`
     cell[0] = int((counts > 0).to(torch.uint8).argmax())  # the first one that holds anything
     return reached, cell, targets
 

@@ -14,12 +14,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._math.binning import REACHED
 from calibrant._math.jit import njit
 from calibrant._math.lipschitz import merge_ties
+from calibrant._math.table_kernels import width_bin
 
 Vector: TypeAlias = NDArray[np.float64]
 
-_REACHED = 1.0 - 1e-12  # as in calibrant._math.binning
 _ROUNDING = 1e-15  # of a cumulative sum, relative, per term
 
 
@@ -108,7 +109,7 @@ def _end(reached: Vector, total: float, j: int, num_bins: int, counted: bool) ->
         return 0 if j <= 0 else n
     if counted:
         return -(-j * n // num_bins)
-    return int(np.searchsorted(reached[1:], j / num_bins * total * _REACHED)) + 1
+    return int(np.searchsorted(reached[1:], j / num_bins * total * REACHED)) + 1
 
 
 @njit
@@ -120,10 +121,10 @@ def _width_search(
     for num_bins in range(2, most + 1):
         mean, error = -1.0, -1.0
         # From the bin of the first mixed point; what precedes it in its bin belongs to it.
-        upper = _bin(points[first], num_bins) / num_bins
+        upper = width_bin(points[first], num_bins) / num_bins
         low = int(np.searchsorted(points, upper, side="right")) if upper > 0.0 else 0
         while low <= last:
-            edge = (_bin(points[low], num_bins) + 1) / num_bins
+            edge = (width_bin(points[low], num_bins) + 1) / num_bins
             high = int(np.searchsorted(points, edge, side="right")) if edge < 1.0 else n
             width = reached[high] - reached[low]
             following = (cumulative[high] - cumulative[low]) / width
@@ -133,14 +134,3 @@ def _width_search(
             mean, error = following, rounding
             low = high
     return most
-
-
-@njit
-def _bin(point: float, num_bins: int) -> int:
-    """The bin (i/B, (i+1)/B], the first closed at 0, by the same edges i/B as everywhere."""
-    i = min(max(int(np.ceil(point * num_bins)) - 1, 0), num_bins - 1)
-    while i > 0 and point <= i / num_bins:
-        i -= 1
-    while i < num_bins - 1 and point > (i + 1) / num_bins:
-        i += 1
-    return i

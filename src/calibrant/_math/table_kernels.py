@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
-from calibrant._math.table_rows import MAY_BE_SHARED
+from calibrant._math.table_rows import MAY_BE_SHARED, NEAR_EDGE
 
 
 @njit
@@ -96,14 +96,15 @@ def _sum(row: NDArray[np.floating]) -> float:
 
 
 @njit(inline="always")
-def _width_bin(value: float, edges: NDArray[np.float64]) -> int:
-    """Bin (edges[i], edges[i + 1]], the first closed; the edges themselves decide, not the product."""
-    num_bins = len(edges) - 1
-    index = min(max(math.ceil(value * num_bins) - 1, 0), num_bins - 1)
-    while index > 0 and value <= edges[index]:
-        index -= 1
-    while index < num_bins - 1 and value > edges[index + 1]:
-        index += 1
+def width_bin(value: float, num_bins: int) -> int:
+    """Bin (i/B, (i+1)/B], the first closed at 0: that of ``binning.width_bin_index``."""
+    scaled = value * num_bins
+    index = min(max(math.ceil(scaled) - 1, 0), num_bins - 1)
+    if abs(scaled - math.floor(scaled + 0.5)) < NEAR_EDGE * num_bins:  # the edge decides, not the product
+        while index > 0 and value <= index / num_bins:
+            index -= 1
+        while index < num_bins - 1 and value > (index + 1) / num_bins:
+            index += 1
     return index
 
 
@@ -112,20 +113,20 @@ def width_sums(
     confidences: NDArray[np.float64],
     outcomes: NDArray[np.float64],
     weights: NDArray[np.float64],
-    edges: NDArray[np.float64],
+    num_bins: int,
 ) -> NDArray[np.float64]:
     """Weights, weighted confidences and weighted outcomes ``(3, B)`` of bins of equal width.
 
     ``weights`` ``(N,)``, or of length one where all are alike.
     """
-    sums = np.zeros((3, len(edges) - 1))
+    sums = np.zeros((3, num_bins))
     alike = len(weights) == 1
     weight = weights[0]
     for i in range(len(confidences)):
         value = confidences[i]
         if not alike:
             weight = weights[i]
-        index = _width_bin(value, edges)
+        index = width_bin(value, num_bins)
         sums[0, index] += weight
         sums[1, index] += weight * value
         sums[2, index] += weight * outcomes[i]
@@ -137,11 +138,11 @@ def width_sums_of_columns(
     probs: NDArray[np.floating],
     labels: NDArray[np.int64],
     weights: NDArray[np.float64],
-    edges: NDArray[np.float64],
+    num_bins: int,
 ) -> NDArray[np.float64]:
     """The same of every column ``(3, C, B)``: classes ``(N, 1)`` of the true ones, or labels ``(N, C)``."""
     num_samples, num_classes = probs.shape
-    sums = np.zeros((3, num_classes, len(edges) - 1))
+    sums = np.zeros((3, num_classes, num_bins))
     alike, classes = len(weights) == 1, labels.shape[1] == 1
     weight = weights[0]
     for i in range(num_samples):
@@ -149,12 +150,12 @@ def width_sums_of_columns(
             weight = weights[i]
         for k in range(num_classes):
             value = float(probs[i, k])
-            index = _width_bin(value, edges)
+            index = width_bin(value, num_bins)
             sums[0, k, index] += weight
             sums[1, k, index] += weight * value
             if not classes:
                 sums[2, k, index] += weight * labels[i, k]
         if classes:
             true = labels[i, 0]
-            sums[2, true, _width_bin(float(probs[i, true]), edges)] += weight
+            sums[2, true, width_bin(float(probs[i, true]), num_bins)] += weight
     return sums

@@ -10,6 +10,7 @@ from torch import Tensor
 from calibrant._math.shapes import Bool, Float, Int
 
 _NARROW = 64  # columns up to which a transposed copy is read faster than the rows themselves
+NEAR_EDGE = 1e-13  # of bins of equal width, as a share of the unit interval
 MAY_BE_SHARED = 0.51  # two classes cannot both exceed a half, but for what a row's sum may miss
 
 

@@ -4,61 +4,33 @@ from calibrant._math.rosters import public_names
 from calibrant.calibrators.affine import Affine as Affine
 from calibrant.calibrators.base import Calibrator as Calibrator
 from calibrant.calibrators.calibrated_model import CalibratedModel as CalibratedModel
-from calibrant.calibrators.choice.landscape import (
-    Landscape as Landscape,
-)
-from calibrant.calibrators.choice.landscape import (
-    objective_landscape as objective_landscape,
-)
-from calibrant.calibrators.choice.ridge import (
-    TemperatureRidge as TemperatureRidge,
-)
-from calibrant.calibrators.choice.ridge import (
-    temperature_ridge as temperature_ridge,
-)
-from calibrant.calibrators.choice.select import (
-    Candidate as Candidate,
-)
-from calibrant.calibrators.choice.select import (
-    Selection as Selection,
-)
-from calibrant.calibrators.choice.select import (
-    select as select,
-)
-from calibrant.calibrators.cohorts.by_group import (
-    GroupCalibrator as GroupCalibrator,
-)
-from calibrant.calibrators.cohorts.by_group import (
-    fit_groups as fit_groups,
-)
-from calibrant.calibrators.cohorts.files import load_group_calibrator as load_group_calibrator
-from calibrant.calibrators.cohorts.files import load_multicalibrator as load_multicalibrator
-from calibrant.calibrators.cohorts.many_temperatures import (
-    TemperatureFits as TemperatureFits,
-)
-from calibrant.calibrators.cohorts.many_temperatures import (
-    fit_temperatures as fit_temperatures,
-)
+from calibrant.calibrators.choice.landscape import Landscape as Landscape
+from calibrant.calibrators.choice.landscape import objective_landscape as objective_landscape
+from calibrant.calibrators.choice.ridge import TemperatureRidge as TemperatureRidge
+from calibrant.calibrators.choice.ridge import temperature_ridge as temperature_ridge
+from calibrant.calibrators.choice.select import Candidate as Candidate
+from calibrant.calibrators.choice.select import Selection as Selection
+from calibrant.calibrators.choice.select import select as select
+from calibrant.calibrators.cohorts.by_group import GroupCalibrator as GroupCalibrator
+from calibrant.calibrators.cohorts.by_group import fit_groups as fit_groups
+from calibrant.calibrators.cohorts.many_temperatures import TemperatureFits as TemperatureFits
+from calibrant.calibrators.cohorts.many_temperatures import fit_temperatures as fit_temperatures
 from calibrant.calibrators.cohorts.multicalibration import Correction as Correction
 from calibrant.calibrators.cohorts.multicalibration import Multicalibrator as Multicalibrator
 from calibrant.calibrators.cohorts.multicalibration import multicalibrate as multicalibrate
 from calibrant.calibrators.detection import DetectionCalibration as DetectionCalibration
 from calibrant.calibrators.detection import fit_detections as fit_detections
-from calibrant.calibrators.detection_files import load_detection_calibration as load_detection_calibration
-from calibrant.calibrators.detection_files import save_detection_calibration as save_detection_calibration
-from calibrant.calibrators.drift.label_shift import (
-    PriorEstimate as PriorEstimate,
-)
-from calibrant.calibrators.drift.label_shift import (
-    adjust_to_prior as adjust_to_prior,
-)
-from calibrant.calibrators.drift.label_shift import (
-    estimate_prior as estimate_prior,
-)
+from calibrant.calibrators.detection import load_detection_calibration as load_detection_calibration
+from calibrant.calibrators.detection import save_detection_calibration as save_detection_calibration
+from calibrant.calibrators.drift.label_shift import PriorEstimate as PriorEstimate
+from calibrant.calibrators.drift.label_shift import adjust_to_prior as adjust_to_prior
+from calibrant.calibrators.drift.label_shift import estimate_prior as estimate_prior
 from calibrant.calibrators.drift.shift import ClassChange as ClassChange
 from calibrant.calibrators.drift.shift import Shift as Shift
 from calibrant.calibrators.drift.shift import shift_of as shift_of
 from calibrant.calibrators.files import load_calibrator as load_calibrator
+from calibrant.calibrators.files import load_group_calibrator as load_group_calibrator
+from calibrant.calibrators.files import load_multicalibrator as load_multicalibrator
 from calibrant.calibrators.fitting.grid import Place as Place
 from calibrant.calibrators.fitting.profile import Profile as Profile
 from calibrant.calibrators.fitting.results import FitResult as FitResult

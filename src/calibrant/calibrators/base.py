@@ -23,12 +23,10 @@ from calibrant.calibrators.fitting.cross_validation import held_out, over_correc
 from calibrant.calibrators.fitting.data import CalibrationData, zeros_said
 from calibrant.calibrators.fitting.doubts import with_doubts_of_data
 from calibrant.calibrators.fitting.passes import Search
-from calibrant.calibrators.fitting.results import FitResult, Solution, join
-from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.results import FitResult, Solution, join, stack_tables
+from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities, floored
 from calibrant.calibrators.fitting.stored import ScoreRows, StoredSamples
-from calibrant.calibrators.fitting.tables import stack_tables
 from calibrant.calibrators.fitting.units import solved_at_ordinary_size
-from calibrant.calibrators.fitting.zeros import floor_zero_probabilities, floored
 from calibrant.calibrators.inputs import (
     at_positions,
     check_kind,

@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
+from calibrant._math.checks import Task
 from calibrant._math.errors import InputError
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.file_format import SINGLE_KEY, Header, damaged, read_file
-from calibrant.calibrators.fitting.tables import fits_shape
+from calibrant.calibrators.cohorts.by_group import GroupCalibrator
+from calibrant.calibrators.cohorts.multicalibration import Correction, Multicalibrator
+from calibrant.calibrators.file_format import (
+    GROUPS_KEY,
+    MULTI_KEY,
+    SINGLE_KEY,
+    Header,
+    damaged,
+    holds,
+    read_file,
+)
 from calibrant.calibrators.roster import CALIBRATORS
 
 
@@ -60,7 +70,7 @@ def restored(path: str | os.PathLike[str], header: Header, tensors: dict[str, Te
         value, letters = tensors.get(name), calibrator.parameter_shapes.get(name, ())
         if header.kind == "multilabel":
             letters = ("C", *letters)
-        if value is None or value.dtype != torch.float64 or not fits_shape(value.shape, letters, sizes):
+        if value is None or value.dtype != torch.float64 or not _fits_shape(value.shape, letters, sizes):
             raise damaged(path, f"`{name}` is missing or has another shape than ({', '.join(letters)})")
         if not bool((torch.isfinite(value) & (value >= low) & (value <= high)).all()):
             raise damaged(path, f"`{name}` lies outside {low:g} to {high:g}")
@@ -85,3 +95,114 @@ def headers_of(path: str | os.PathLike[str], contents: Sequence[Any]) -> list[He
         if names is not None and len(names) != classes:
             raise damaged(path, f"it has {len(names)} names for {classes} classes")
     return headers
+
+
+def load_group_calibrator(path: str | os.PathLike[str]) -> GroupCalibrator:
+    """Read calibrators of groups that :meth:`GroupCalibrator.save` wrote.
+
+    Nothing in the file is executed.
+
+    Args:
+        path: A ``.safetensors`` file.
+
+    Returns:
+        The fitted calibrators, on the CPU.
+
+    Raises:
+        InputError: If the file holds no calibrators of groups, is damaged, or was written by a newer version.
+        OSError: If it cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> from calibrant.calibrators import fit_groups
+        >>> groups = [1, 2, 3] * 6
+        >>> fitted = fit_groups("temperature", [4.0] * 18, [1, 1, 0, 0, 1, 1] * 3, groups=groups, borrowed=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fitted.save(f"{folder}/groups.safetensors")
+        ...     list(load_group_calibrator(f"{folder}/groups.safetensors").by_group)
+        ['1', '2', '3']
+    """
+    content, tensors = read_file(path, GROUPS_KEY, "calibrators of groups")
+    try:
+        headers = headers_of(path, content["parts"])
+        groups, borrowed, unknown = content["groups"], float(content["borrowed"]), content["unknown"]
+        names = {name for name in groups if isinstance(name, str)}
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(path, "its header does not have the form of a group calibrator's") from error
+    if len(headers) != len(groups) + 1 or len(names) != len(groups):
+        raise damaged(path, "it does not hold one calibrator for each group")
+    pooled, *parts = (restored(path, header, _part(tensors, place)) for place, header in enumerate(headers))
+    by_group: dict[str, Calibrator] = dict(zip(groups, parts, strict=True))
+    return GroupCalibrator(pooled, by_group, borrowed=borrowed, unknown=unknown)
+
+
+def _part(tensors: dict[str, Tensor], place: int) -> dict[str, Tensor]:
+    """The tensors of one calibrator, under their own names."""
+    start = f"{place}."
+    return {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
+
+
+def load_multicalibrator(path: str | os.PathLike[str]) -> Multicalibrator:
+    """Read what :meth:`Multicalibrator.save` wrote.
+
+    Nothing in the file is executed.
+
+    Args:
+        path: A ``.safetensors`` file.
+
+    Returns:
+        The corrections, and the calibrator before them.
+
+    Raises:
+        InputError: If the file holds none, is damaged, or was written by a newer version.
+        OSError: If it cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> from calibrant.calibrators import multicalibrate
+        >>> fitted = multicalibrate([2.0, -1.0] * 20, [1, 1, 0, 0] * 10, groups=["a"] * 40, start="platt")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fitted.save(f"{folder}/groups.safetensors")
+        ...     load_multicalibrator(f"{folder}/groups.safetensors").corrections == fitted.corrections
+        True
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    content, tensors = read_file(path, MULTI_KEY, "a multicalibrator")
+    try:
+        start, kind = content["start"], content["kind"]
+        first = None if start is None else restored(path, headers_of(path, [start])[0], tensors)
+        found = Multicalibrator(
+            kind=kind,
+            num_classes=int(content["num_classes"]),
+            groups=tuple(str(name) for name in content["groups"]),
+            corrections=tuple(TypeAdapter(list[Correction]).validate_python(content["corrections"])),
+            start=first,
+        )
+    except (KeyError, TypeError, ValueError, ValidationError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise damaged(path, "its header does not have the form of a multicalibrator's") from error
+    events = {each.event for each in found.corrections}
+    if kind not in get_args(Task) or not events <= set(range(found.num_classes)):
+        raise damaged(path, "its corrections are of other predictions than it says")
+    return found
+
+
+def load_either(path: str | os.PathLike[str]) -> Calibrator | GroupCalibrator | Multicalibrator:
+    """A calibrator, those of groups, or a multicalibrator, whichever the file holds.
+
+    Raises:
+        InputError: If the file holds neither, is damaged, or was written by a newer version.
+        OSError: If it cannot be read.
+    """
+    if holds(path, MULTI_KEY):
+        return load_multicalibrator(path)
+    return load_group_calibrator(path) if holds(path, GROUPS_KEY) else load_calibrator(path)
+
+
+def _fits_shape(shape: Sequence[int], letters: Sequence[str], sizes: dict[str, int]) -> bool:
+    """Whether every letter stands for one size throughout; letters not yet in ``sizes`` are added."""
+    return len(shape) == len(letters) and all(
+        sizes.setdefault(letter, size) == size for letter, size in zip(letters, shape, strict=True)
+    )

@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike, as_float_tensor, row_slices
+from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import check_logits
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.newton import Expansion, Minimum, minimise_in_box
 from calibrant._math.shapes import Float
-from calibrant.calibrators.fitting.bounds import on_bounds
 from calibrant.calibrators.fitting.doubts import ALL_RIGHT
+from calibrant.calibrators.fitting.likelihood import likelihood_terms
+from calibrant.calibrators.fitting.results import on_bounds
+from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.inputs import at_positions, check_like_fit, counted_positions
 
 _FLAT = 1e-8  # the largest derivative at what counts as an optimum
@@ -158,8 +160,8 @@ def fit_local_temperature(
         >>> abs(found.weights[0] - 1) < 0.2
         True
     """
-    samples = _samples(logits, labels, covariates, ignore_index)
-    number = samples.columns.shape[1]
+    samples, columns = _samples(logits, labels, covariates, ignore_index)
+    number = columns.shape[1]
     if number == 0:
         raise InputError(
             "`covariates` must have at least one column in their second axis; got none; TemperatureScaling "
@@ -167,69 +169,62 @@ def fit_local_temperature(
         )
     if names and not len(set(names)) == len(names) == number:
         raise InputError(f"`names` must hold one name for each of {number} covariates; got {list(names)}.")
-    centre, scale = samples.columns.mean(dim=0), samples.columns.std(dim=0, correction=0)
+    centre, scale = columns.mean(dim=0), columns.std(dim=0, correction=0)
     scale = torch.where(scale > 0, scale, 1.0)
-    standard = _Samples(
-        samples.gaps, torch.nn.functional.pad((samples.columns - centre) / scale, (1, 0), value=1)
-    )
+    design = torch.nn.functional.pad((columns - centre) / scale, (1, 0), value=1)
     low = np.append(math.log(LOWEST_TEMPERATURE), np.full(number, -_MOST))
     high = np.append(math.log(HIGHEST_TEMPERATURE), np.full(number, _MOST))
-    alone = _Samples(samples.gaps, standard.columns[:, :1])
-    one = minimise_in_box(alone.expansion, np.zeros(1), low[:1], high[:1])
-    best = minimise_in_box(standard.expansion, np.append(one.point, np.zeros(number)), low, high)
+    one = minimise_in_box(_likelihood(samples, design[:, :1]), np.zeros(1), low[:1], high[:1])
+    best = minimise_in_box(_likelihood(samples, design), np.append(one.point, np.zeros(number)), low, high)
     weights = best.point[1:] / scale.numpy()
     converged = best.slope < _FLAT
-    if doubts := _doubts(standard, best, names, converged=converged):
+    if doubts := _doubts(samples, design, best, names, converged=converged):
         warnings.warn(f"{_NAME}: {'; '.join(doubts)}.", CalibrantWarning, stacklevel=2)
     return LocalTemperature(
         intercept=float(best.point[0] - weights @ centre.numpy()),
         weights=tuple(weights.tolist()),
         loss=best.value,
         loss_of_one=one.value,
-        num_classes=samples.gaps.shape[1],
+        num_classes=samples.scores.shape[1],
         converged=converged,
         covariates=tuple(names),
     )
 
 
-class _Samples(NamedTuple):
-    """Logits less that of the true class, and what the logarithm of the temperature is made of."""
+def _likelihood(samples: Samples, design: Float[Tensor, "N k"]) -> Callable[[NDArray[np.float64]], Expansion]:
+    """Mean negative log-likelihood by the weights of the columns, whose sum is the logarithm of T."""
 
-    gaps: Float[Tensor, "M C"]
-    columns: Float[Tensor, "M k"]
+    def expansion(point: NDArray[np.float64]) -> Expansion:
+        slope = torch.from_numpy(point).to(design)
+        value = design.new_zeros(())
+        gradient, hessian = torch.zeros_like(slope), design.new_zeros(len(slope), len(slope))
+        end = 0
+        for block in samples.blocks():
+            start, end = end, end + len(block.shares)
+            columns = design[start:end]
+            beta = (-(columns @ slope)).exp()
+            terms, first, second = likelihood_terms(block, beta[:, None]).unbind(dim=1)
+            value += block.shares @ terms
+            falls = block.shares * beta * first  # minus the derivative by log T
+            gradient -= columns.T @ falls
+            hessian += columns.T @ ((block.shares * beta.square() * second + falls)[:, None] * columns)
+        return Expansion(float(value), gradient.cpu().numpy(), hessian.cpu().numpy())
 
-    def expansion(self, point: NDArray[np.float64]) -> Expansion:
-        """Mean negative log-likelihood, with its derivatives by the weights of the columns."""
-        slope = torch.from_numpy(point).to(self.gaps.device)
-        value = self.gaps.new_zeros(())
-        gradient = torch.zeros_like(slope)
-        hessian = torch.zeros(len(slope), len(slope), dtype=slope.dtype, device=slope.device)
-        for rows in row_slices(self.gaps):
-            gaps, columns = self.gaps[rows], self.columns[rows]
-            inverse = (-(columns @ slope)).exp()
-            scaled = gaps * inverse[:, None]
-            value += scaled.logsumexp(dim=1).sum()
-            probs = scaled.softmax(dim=1)
-            first = (probs * scaled).sum(dim=1)  # minus the derivative by log T
-            second = (probs * scaled.square()).sum(dim=1) - first.square() + first
-            gradient -= columns.T @ first
-            hessian += columns.T @ (second[:, None] * columns)
-        count = len(self.gaps)
-        return Expansion(
-            float(value) / count, (gradient / count).cpu().numpy(), (hessian / count).cpu().numpy()
-        )
+    return expansion
 
 
-def _doubts(samples: _Samples, best: Minimum, names: Sequence[str], *, converged: bool) -> list[str]:
+def _doubts(
+    samples: Samples, design: Tensor, best: Minimum, names: Sequence[str], *, converged: bool
+) -> list[str]:
     """What to say of data without an error, of what lies on a bound, and of a fit that found no optimum."""
-    said = [ALL_RIGHT] if bool((samples.gaps.amax(dim=1) <= 0).all()) else []
+    said = [ALL_RIGHT] if samples.mean_gap == 0 else []
     bounds = {math.log(end): end for end in (LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE)}
     said.extend(on_bounds(bounds.get(best.point[0], 1.0)))
     places = np.flatnonzero(abs(best.point[1:]) >= _MOST).tolist()
     held = [names[place] if names else str(place) for place in places]
     if held:
         said.append(f"the best weight is a bound, {_MOST:g} for a deviation, of covariate {', '.join(held)}")
-    logarithms = (samples.columns.cpu() @ torch.from_numpy(best.point)).numpy()
+    logarithms = (design.cpu() @ torch.from_numpy(best.point)).numpy()
     beyond = int(((logarithms < min(bounds)) | (logarithms > max(bounds))).sum())
     if beyond:
         said.append(f"{beyond} of {len(logarithms)} temperatures lie beyond a bound, which they are cut to")
@@ -258,8 +253,8 @@ def _check_parts(given: dict[str, Any]) -> None:
 
 def _samples(
     logits: ArrayLike, labels: ArrayLike, covariates: ArrayLike, ignore_index: int | None
-) -> _Samples:
-    """One row for each position that counts."""
+) -> tuple[Samples, Float[Tensor, "N k"]]:
+    """One row for each position that counts, and its covariates."""
     scores = as_float_tensor(logits, name="logits").to(torch.float64)
     if scores.ndim < 2:
         raise InputError(f"`logits` must have shape (N, C) or (N, C, d1, ...); got {tuple(scores.shape)}.")
@@ -268,8 +263,7 @@ def _samples(
     together, target, _ = counted_positions(torch.cat([scores, given], dim=1), labels, None, ignore_index)
     together = as_float_tensor(together, name="logits")
     checked = check_logits(together[:, : scores.shape[1]], target, task="multiclass")
-    gaps = checked.scores - checked.scores.gather(1, checked.target[:, None])
-    return _Samples(gaps, together[:, scores.shape[1] :])
+    return Samples(checked.scores, checked.target, None), together[:, scores.shape[1] :]
 
 
 def _finite(covariates: ArrayLike) -> Float[Tensor, "N k *d"]:

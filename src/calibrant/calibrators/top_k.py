@@ -131,7 +131,6 @@ def _own(top_k: TopK, labels: ArrayLike | None) -> Float[Tensor, " N"]:
 def _slopes(
     top_k: TopK, own: Float[Tensor, " N"], shares: Float[Tensor, " N"], beta: float, spread: Spread
 ) -> Slopes:
-    """Mean negative log-likelihood at an inverse temperature, with two derivatives."""
     with torch.enable_grad():
         at = torch.tensor(beta, dtype=torch.float64, requires_grad=True)
         rest = top_k.log_rest_at(at, spread)

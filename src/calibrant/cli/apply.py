@@ -69,11 +69,11 @@ def apply(
 
     from calibrant.calibrators import Multicalibrator
     from calibrant.calibrators.cohorts.by_group import GroupCalibrator
-    from calibrant.calibrators.cohorts.files import load_either
+    from calibrant.calibrators.files import load_either
     from calibrant.evaluation.applying import apply as apply_to
     from calibrant.evaluation.applying import pooled
     from calibrant.predictions.checks import one_sample_allowed
-    from calibrant.predictions.dense_repair import holds_images
+    from calibrant.predictions.dense import holds_images
     from calibrant.predictions.detections import detection_results
     from calibrant.predictions.save_like import save_in_form_of
 

@@ -72,7 +72,7 @@ def refuse_images_options(place: Path | str, ignore_index: int | None, images: P
 
 def positions_to_fit(dense: DensePredictions) -> Predictions:
     """Random positions of every image, all marked to be fitted on."""
-    from calibrant.evaluation.dense.judge import MOST_FITTED
+    from calibrant.evaluation.dense.source import MOST_FITTED
 
     most = max(1, MOST_FITTED // dense.num_classes // dense.num_images)
     sample = dense.sample(most)
@@ -82,7 +82,7 @@ def positions_to_fit(dense: DensePredictions) -> Predictions:
 def apply_to_images(fitted: Calibrator | None, folder: Path, out: Path, *, force: bool) -> str:
     """Write the folder of images anew, with repaired probabilities; what to say of it."""
     from calibrant.predictions import Predictions
-    from calibrant.predictions.dense_repair import marks_in, repair_images
+    from calibrant.predictions.dense import marks_in, repair_images
     from calibrant.predictions.formats.mark import Mark, mark_in
     from calibrant.predictions.to_event import repaired, to_repair
 

@@ -69,7 +69,7 @@ def fit(
 
     from calibrant.calibrators import build
     from calibrant.predictions import DensePredictions
-    from calibrant.predictions.dense_repair import marks_in
+    from calibrant.predictions.dense import marks_in
     from calibrant.predictions.to_event import to_repair
 
     if is_for_detections(method):
@@ -265,8 +265,8 @@ def fit_overlapping(rows: Predictions, out: Path, *, force: bool) -> list[str]:
 
 def refuse_to_replace_another_file(out: Path) -> None:
     """Predictions may end in .safetensors too; only a calibrator may be replaced by a calibrator."""
-    from calibrant.calibrators.cohorts.files import load_either
     from calibrant.calibrators.file_format import DETECTION_KEY, holds
+    from calibrant.calibrators.files import load_either
 
     if not out.exists() or holds(out, DETECTION_KEY):
         return

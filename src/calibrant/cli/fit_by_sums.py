@@ -108,9 +108,8 @@ def fit_images(
     """
     from calibrant.calibrators import build
     from calibrant.cli.dense import positions_to_fit
-    from calibrant.evaluation.dense.to_fit import Positions
     from calibrant.evaluation.parts.dealing import Deal
-    from calibrant.evaluation.parts.temperature import fits_in_passes
+    from calibrant.evaluation.parts.temperature import Positions, fits_in_passes
     from calibrant.predictions.to_event import to_repair
 
     some = positions_to_fit(dense)

@@ -16,8 +16,8 @@ from calibrant.cli.reading import FREQUENCY, Reading, is_pipe
 from calibrant.cli.terminal import errors
 
 if TYPE_CHECKING:
+    from calibrant.evaluation.samples import Judgeable
     from calibrant.evaluation.spread import Spread
-    from calibrant.evaluation.subject import Judgeable
     from calibrant.predictions import DensePredictions, Predictions
     from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -208,7 +208,7 @@ def in_groups(
     predictions: Predictions | PartitionedPredictions, seed: int, spread: Spread
 ) -> tuple[Predictions, tuple[str, ...]]:
     """Samples to repair group by group, and what to say of them: all, or random rows of a table in parts."""
-    from calibrant.evaluation.parts.others import sampled_by_group
+    from calibrant.evaluation.parts.source import sampled_by_group
     from calibrant.predictions import Predictions
 
     if isinstance(predictions, Predictions):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import torch
 
-from calibrant.evaluation.judging.agreement import Agreement
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reduce import ArmStatistics
+from calibrant.evaluation.judging.scan import Agreement
 from calibrant.evaluation.phrases import number, percent
 from calibrant.evaluation.quantities import ACCURACY, AUROC, MEAN_CONFIDENCE
 from calibrant.evaluation.resampling.ranking import standard_error
@@ -31,7 +31,7 @@ NO_BETTER = "No better than the class frequencies"
 FEWEST_OF_OTHERS = 200  # samples outside the most frequent class: enough for an AUROC of 0.57 to show
 
 
-def alarms(predictions: Predictions | None, reduced: Reduced) -> tuple[str, ...]:
+def alarms(predictions: Predictions | None, reduced: ArmStatistics) -> tuple[str, ...]:
     """Warnings of numbers with wrong names and of labels that don't belong to the scores."""
     if predictions is None:
         return tuple(_of_labels(reduced))
@@ -84,7 +84,7 @@ def other_notes(predictions: Predictions) -> list[str]:
     return [brief.get(note, note) for note in predictions.notes if note not in SUSPICIOUS]
 
 
-def _of_labels(reduced: Reduced) -> Iterator[str]:
+def _of_labels(reduced: ArmStatistics) -> Iterator[str]:
     if reduced.agreement is not None:
         yield from _of_classes(reduced.agreement, reduced.effective_samples)
     elif AUROC.key in reduced.values:
@@ -97,7 +97,7 @@ def _of_labels(reduced: Reduced) -> Iterator[str]:
             )
 
 
-def _of_accuracy(kind: Kind, reduced: Reduced) -> Iterator[str]:
+def _of_accuracy(kind: Kind, reduced: ArmStatistics) -> Iterator[str]:
     """Warn of an accuracy that the confidences rule out."""
     right, stated = reduced.values.get(ACCURACY.key), reduced.values.get(MEAN_CONFIDENCE.key)
     count = reduced.effective_samples

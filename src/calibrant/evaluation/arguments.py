@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -63,6 +63,13 @@ def clusters_note(predictions: Predictions) -> tuple[str, ...]:
     return groups_note(predictions.groups is not None, clusters=False)
 
 
+def dropped_note(number: int) -> str:
+    """A note on samples that are marked to be fitted on while others are given for that."""
+    return (
+        f"The {number:,} samples marked as calibration split are not used: `calibration` takes their place."
+    )
+
+
 def groups_note(groups: bool, *, clusters: bool) -> tuple[str, ...]:
     """A note if there are groups but no clusters."""
     return (GROUPS_NOTE,) if groups and not clusters else ()
@@ -101,22 +108,26 @@ def check_predictions(value: object, name: str) -> None:
     raise TypeError(f"`{name}` must be Predictions; got {type(value).__name__}; {remedy}")
 
 
-def refuse_with_sums(predictions: DensePredictions | PartitionedPredictions, given: Sequence[str]) -> None:
-    """Refuse arguments that need all samples in memory.
+def refuse_with_sums(predictions: object, given: Mapping[str, bool]) -> None:
+    """Refuse arguments that need all samples in memory, for images and for tables in parts.
 
     Raises:
         InputError: If there are any.
     """
-    if given:
-        images = isinstance(predictions, DensePredictions)
+    images = isinstance(predictions, DensePredictions)
+    if not images and not isinstance(predictions, PartitionedPredictions):
+        return
+    heeded = () if images else ("calibration", "positive_class", "ood", "ood_score")
+    refused = [name for name, is_given in given.items() if is_given and name not in heeded]
+    if refused:
         remedy = (
             "mark images to fit on by `split`, and leave out the others"
             if images
             else "read all of it by `load_predictions` (without --engine)"
         )
         raise InputError(
-            f"`{'`, `'.join(given)}` must not be given with `{type(predictions).__name__}`, which is judged "
-            f"by sums; {remedy}."
+            f"`{'`, `'.join(refused)}` must not be given with `{type(predictions).__name__}`, which is "
+            f"judged by sums; {remedy}."
         )
 
 
@@ -131,13 +142,11 @@ def as_judged(predictions: Predictions, positive_class: int | str | None = None)
 
 
 def check_pairs(models: Iterable[object]) -> None:
-    """Refuse anything but pairs of a name and predictions."""
+    """Refuse anything but pairs of a name and something else."""
     for model in models:
         match model:
-            case (str(_), DensePredictions() | PartitionedPredictions()):
+            case (str(_), _):
                 pass
-            case (str(name), value):
-                check_predictions(value, name)
             case _:
                 raise TypeError(
                     f"`models` must hold pairs of a name and Predictions; got {type(model).__name__}; "

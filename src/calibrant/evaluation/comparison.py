@@ -10,21 +10,19 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import check_pairs, few_draws_note, few_resamples_note
 from calibrant.evaluation.fitting.split import is_cross_fitted
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.measured_coverage import coverage_of
-from calibrant.evaluation.pairing import refuse_other_classes, same_repaired
+from calibrant.evaluation.pairing import refuse_other_classes
 from calibrant.evaluation.phrases import clearly, number, with_interval
-from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.progress import Progress
+from calibrant.evaluation.procedure import Procedure, Progress, versions
 from calibrant.evaluation.quantities import ACCURACY, ECE, NLL, check_metrics
 from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.at_limit import draw_at_limit
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
+from calibrant.evaluation.source import DEALT_OTHERWISE, Judgeable, ModelSamples, in_same_clusters, samples_of
 from calibrant.evaluation.spread import Spread, here
-from calibrant.evaluation.subject import DEALT_OTHERWISE, Judgeable, Subject, in_same_clusters
 from calibrant.evaluation.thresholds import beyond_chance
-from calibrant.evaluation.versions import versions
-from calibrant.predictions.formats.mark import mark_in
+from calibrant.predictions.formats.mark import Mark, mark_in
 
 ROUNDING = 1e-9  # relative; two forms of the same predictions differ by less
 
@@ -91,7 +89,7 @@ def compare(
     check_pairs(models)
     _check_names([name for name, _ in models])
     subjects = [
-        Subject.of(given, num_bins, name=name, positive_class=positive_class, spread=spread)
+        samples_of(given, num_bins, name=name, positive_class=positive_class, spread=spread)
         for name, given in models
     ]
     names = [name for name, _ in models]
@@ -109,16 +107,16 @@ def compare(
     notes = _notes(names, subjects)
     paired = all(subjects[0].same_as(other) for other in subjects[1:])
     if paired:
-        subjects = in_same_clusters(subjects)
-    procedure = replace(procedure, clusters=subjects[0].clusters)
+        subjects = in_same_clusters(subjects, num_bins)
+    procedure = replace(procedure, clusters=subjects[0].samples.num_clusters)
     judged: list[Measured] = []
-    seen: list[Reduced] = []
+    seen: list[ArmStatistics] = []
     found: list[ComparedModel] = []
     warnings: list[tuple[str, str]] = []
     for place, (name, subject) in enumerate(zip(names, subjects, strict=True)):
         if progress is not None:
             progress(f"evaluating {name}", place / len(models))
-        reduced = subject.reduced(num_bins, procedure.metrics)
+        reduced = subject.reduced(procedure.metrics)
         judged.append(measure(reduced, procedure, part=0 if paired else place))
         seen.append(reduced)
         warnings += [(name, warning) for warning in subject.warnings(reduced)]
@@ -127,7 +125,7 @@ def compare(
             ComparedModel(
                 name=name,
                 source=subject.source,
-                num_test=subject.num_samples,
+                num_test=subject.samples.num_tested,
                 metrics=judged[-1].metrics,
                 difference=change(judged[-1], judged[0], level, paired=paired) if place else {},
                 null=chance.null,
@@ -164,12 +162,12 @@ def _check_names(names: list[str]) -> None:
         )
 
 
-def _check(names: list[str], subjects: list[Subject]) -> None:
+def _check(names: list[str], subjects: list[ModelSamples]) -> None:
     kinds = {subject.kind: name for name, subject in reversed([*zip(names, subjects, strict=True)])}
     if len(kinds) > 1:
         said = " and ".join(f"{name!r} is {kind}" for kind, name in kinds.items())
         raise InputError(f"`models` must all be of one kind; {said}.")
-    refuse_other_classes([*zip(names, subjects, strict=True)])
+    refuse_other_classes([(name, each.class_names) for name, each in zip(names, subjects, strict=True)])
 
 
 def said_once(said: Sequence[tuple[str, str]], num_models: int) -> tuple[str, ...]:
@@ -189,11 +187,11 @@ def _listed(names: list[str], num_models: int) -> str:
     return "all models" if len(names) == num_models else ", ".join(names)
 
 
-def _notes(names: list[str], subjects: list[Subject]) -> tuple[str, ...]:
+def _notes(names: list[str], subjects: list[ModelSamples]) -> tuple[str, ...]:
     named = [*zip(names, subjects, strict=True)]
     said = [(name, note) for name, subject in named for note in subject.notes]
     said += [(name, note) for name, subject in named for note in subject.clusters_note]
-    alike = same_repaired(named)
+    alike = _same_repaired(named)
     if alike:  # they say by what each is calibrated
         said = [(name, note) for name, note in said if mark_in([note]) is None]
     notes = [*said_once(said, len(names)), *alike]
@@ -208,7 +206,7 @@ def _notes(names: list[str], subjects: list[Subject]) -> tuple[str, ...]:
             "`evaluate` fits calibrators on one half of such a file and tests the other, so its numbers "
             "differ."
         )
-    if any(subjects[0].dealt_otherwise(other) for other in subjects[1:]):
+    if any(subjects[0].same_rows_other_batches(other) for other in subjects[1:]):
         notes.append(DEALT_OTHERWISE)
     if len({subject.num_classes for subject in subjects}) > 1:
         sizes = ", ".join(f"{name} {subject.num_classes}" for name, subject in named)
@@ -216,12 +214,27 @@ def _notes(names: list[str], subjects: list[Subject]) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def _same_repaired(models: Sequence[tuple[str, ModelSamples]]) -> list[str]:
+    """Which models are the same predictions, as they were or after a calibrator."""
+    files: dict[str, list[str]] = {each.mark.file: [] for _, each in models if each.mark and each.mark.file}
+    for name, each in models:
+        sha256 = "" if each.source is None else each.source.sha256
+        mark = each.mark or Mark.of("as it was", sha256)
+        if mark.file in files:
+            files[mark.file].append(f"{name} ({mark.method})")
+    return [
+        f"The same model, before or after calibration: {', '.join(names)}."
+        for names in files.values()
+        if len(names) > 1
+    ]
+
+
 def _verdict(
     found: list[ComparedModel],
     judged: list[Measured],
     kind: Kind,
     level: float,
-    apart: tuple[list[Reduced], Procedure] | None,
+    apart: tuple[list[ArmStatistics], Procedure] | None,
 ) -> tuple[str, str]:
     """The verdict, in full and in short: the smallest errors, and whether noise could explain them.
 
@@ -287,7 +300,7 @@ def _less_accurate(found: list[ComparedModel], best: int, lower: list[int]) -> l
 
 
 def _by_chance(
-    apart: tuple[list[Reduced], Procedure], metric: str, place: int, best: float, value: float
+    apart: tuple[list[ArmStatistics], Procedure], metric: str, place: int, best: float, value: float
 ) -> bool:
     """Noise as an explanation of one model's error, if its true error is that of the best."""
     seen, procedure = apart

@@ -14,12 +14,11 @@ from calibrant._math.errors import InputError
 from calibrant.calibrators.detection import as_axes, as_correct
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import Clustered, cluster_codes, indicator
-from calibrant.evaluation.resampling.event_cells import Cells
+from calibrant.evaluation.resampling.event_cells import ResidualSums
 from calibrant.evaluation.resampling.events import Indices, Vector, width_bins
 from calibrant.evaluation.resampling.inversion import invert
 from calibrant.evaluation.resampling.null import ROUNDING
-from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
-from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Stream, block_bounds, stream_seed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +130,7 @@ def _cells(
     least: int,
     num_draws: int,
     seed: int,
-) -> tuple[Cells, NDArray[np.float64]]:
+) -> tuple[ResidualSums, NDArray[np.float64]]:
     """The bins that count, and noise in their residual sums: drawn outcomes, or the signs of whole images."""
     _, index, sizes = np.unique(place, return_inverse=True, return_counts=True)
     enough = np.flatnonzero(sizes >= least)
@@ -159,7 +158,7 @@ def _cells(
         drawn, signs = flips.draw(independent)
         clustered = Clustered.of(residuals / total, masses / total, (masses @ signs).T / total)
     where = np.arange(number)
-    cells = Cells(
+    cells = ResidualSums(
         cell=where,
         bin=where,
         mass=summed(np.ones(len(kept))) / total,

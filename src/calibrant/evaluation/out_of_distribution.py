@@ -22,8 +22,7 @@ from calibrant.evaluation.resampling.clusters import cluster_codes
 from calibrant.evaluation.resampling.events import Indices, Vector
 from calibrant.evaluation.resampling.intervals import centred_interval, normal_interval
 from calibrant.evaluation.resampling.ranking import auroc_influence, standard_error
-from calibrant.evaluation.resampling.resamples import block_bounds
-from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.resampling.resamples import Stream, block_bounds, generator
 from calibrant.evaluation.result import Detection, Estimate, OutOfDistribution
 from calibrant.metrics import RocCurve, out_of_distribution_scores
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore, Ranking
@@ -66,7 +65,7 @@ def detect(
     arms = [(UNCALIBRATED, "Uncalibrated", _scores(test, score), _scores(foreign, score))]
     if score in {"entropy", "max_probability"}:  # a calibrator gives probabilities: they have no logits
         for each in repaired:
-            turn = each.in_turn
+            turn = each.cross_fitted
             inside = _scores(test, score, each.calibrator) if turn is None else _scores(turn, score)
             arms.append((each.name, each.title, inside, _scores(foreign, score, each.calibrator)))
     masses = (_masses(test), _masses(foreign))
@@ -142,7 +141,7 @@ def _masses(predictions: Predictions) -> Vector:
 
 @dataclass(frozen=True)
 class _Sample:
-    """Scores of both kinds, in the orders that either question needs; only their weights change."""
+    """Scores of both kinds, sorted once for all resamples."""
 
     foreign: Ranking
     familiar: Ranking

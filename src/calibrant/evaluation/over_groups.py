@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from calibrant._math.binning import width_bin_index
-from calibrant._math.drawing import num_units, resampled_counts
+from calibrant._math.drawing import num_units
 from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval
+from calibrant.evaluation.resampling.resamples import Resamples
 from calibrant.evaluation.result import Estimate
 
 Outcomes = NDArray[np.bool_]
@@ -69,16 +70,17 @@ def label_rows(
         (0.75, 0.05)
     """
     _, code = np.unique(np.asarray(groups), return_inverse=True)
-    total = num_units(len(code), code)
-    if total < 2:
+    if num_units(len(code), code) < 2:
         raise InputError("`groups` must name at least two groups; got one, which cannot be resampled.")
     columns = [_Column(probs[:, k], outcomes[:, k], num_bins) for k in range(probs.shape[1])]
-    rng = np.random.default_rng(seed)
-    replicates = np.empty((num_resamples, len(columns), 3))
-    for draw in range(num_resamples):
-        weights = resampled_counts(rng, total, code).astype(np.float64)
-        for place, column in enumerate(columns):
-            replicates[draw, place] = column.values(weights)
+    resamples = Resamples(len(code), num_resamples, (seed,), code)
+    replicates = np.array(
+        [
+            [column.values(weights) for column in columns]
+            for counts in resamples.blocks()
+            for weights in (row.astype(np.float64) for row in counts)
+        ]
+    )
     plain = np.ones(len(probs))
     bounds = ((0.0, 1.0), (0.0, 1.0), (-1.0, 1.0))
     rows: list[LabelRow] = []

@@ -5,53 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant.predictions import Predictions
-from calibrant.predictions.contents import Source
-from calibrant.predictions.formats.mark import Mark
-
-
-class Named(Protocol):
-    """Whatever names its classes."""
-
-    @property
-    def class_names(self) -> tuple[str, ...] | None:
-        """One name per class, or none."""
-        ...
-
-
-class Described(Protocol):
-    """Whatever knows its file and whether it is calibrated."""
-
-    @property
-    def mark(self) -> Mark | None:
-        """Which calibrator was applied, if one was."""
-        ...
-
-    @property
-    def source(self) -> Source | None:
-        """The file."""
-        ...
-
-
-def same_repaired(models: Sequence[tuple[str, Described]]) -> list[str]:
-    """Which models are the same predictions, as they were or after a calibrator."""
-    files: dict[str, list[str]] = {each.mark.file: [] for _, each in models if each.mark and each.mark.file}
-    for name, each in models:
-        sha256 = "" if each.source is None else each.source.sha256
-        mark = each.mark or Mark.of("as it was", sha256)
-        if mark.file in files:
-            files[mark.file].append(f"{name} ({mark.method})")
-    return [
-        f"The same model, before or after calibration: {', '.join(names)}."
-        for names in files.values()
-        if len(names) > 1
-    ]
 
 
 def test_of(predictions: Predictions) -> Predictions:
@@ -83,7 +42,7 @@ def are_telling(num_samples: int, hits: int) -> bool:
     return patterns > math.log(1e6)
 
 
-def refuse_other_classes(models: Sequence[tuple[str, Named]]) -> None:
+def refuse_other_classes(models: Sequence[tuple[str, tuple[str, ...] | None]]) -> None:
     """Refuse models that name other classes than the first, or the same in another order.
 
     They are not put into one order here: which column is which class is for the files to say, and where they
@@ -92,8 +51,7 @@ def refuse_other_classes(models: Sequence[tuple[str, Named]]) -> None:
     Raises:
         InputError: With the first class that differs, and what to do.
     """
-    named = [(name, predictions.class_names) for name, predictions in models]
-    known = [(name, classes) for name, classes in named if classes is not None]
+    known = [(name, classes) for name, classes in models if classes is not None]
     for name, classes in known[1:]:
         first, expected = known[0]
         theirs, mine = Counter(expected), Counter(classes)

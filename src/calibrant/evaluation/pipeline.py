@@ -7,26 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import ParamSpec
 
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.arguments import (
-    Cluster,
-    check_predictions,
-    in_clusters,
-    refuse_with_sums,
-)
-from calibrant.evaluation.conclude import conclude
-from calibrant.evaluation.dense.judge import judge_images, prepare_images, sampled
-from calibrant.evaluation.fit import fit
-from calibrant.evaluation.fitting.templates import anything_to_fit
-from calibrant.evaluation.judge import judge
-from calibrant.evaluation.parts.judge import judge_parts, prepare_parts, sampled_parts
-from calibrant.evaluation.parts.others import in_that_form, sampled_to_fit, with_drawn
-from calibrant.evaluation.prepare import Request, prepare
-from calibrant.evaluation.progress import Progress
+from calibrant.evaluation.arguments import Cluster, check_predictions, refuse_with_sums
+from calibrant.evaluation.fitting.split import judged_kind
+from calibrant.evaluation.fitting.templates import wants_calibrators
+from calibrant.evaluation.procedure import Procedure, Progress
+from calibrant.evaluation.quantities import check_metrics
 from calibrant.evaluation.result import Evaluation, Intervals
+from calibrant.evaluation.source import Judgeable, calibration_in_memory, source_of
 from calibrant.evaluation.spread import Spread, here
-from calibrant.evaluation.subject import Judgeable
+from calibrant.evaluation.stages import Request, conclude, fit, judge, prepare
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
-from calibrant.predictions import DensePredictions, Predictions
+from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
 
 Given = ParamSpec("Given")
@@ -196,48 +187,47 @@ def evaluate(
         >>> after.value < before.value / 2
         True
     """
-    if isinstance(predictions, DensePredictions | PartitionedPredictions):
-        refused: dict[str, object] = {"cluster": cluster, "intervals": None if intervals == "inverted" else 1}
-        if isinstance(predictions, DensePredictions):
-            refused |= {"calibration": calibration, "positive_class": positive_class}
-            refused |= {"ood": ood, "ood_score": ood_score}
-        refuse_with_sums(predictions, [name for name, given in refused.items() if given is not None])
-    fits, drawn = anything_to_fit(calibrators), None
-    if isinstance(calibration, PartitionedPredictions):
-        drawn = sampled_to_fit(calibration, predictions.source, seed, spread=spread)
-        calibration = drawn.predictions
-    if isinstance(predictions, PartitionedPredictions):
-        predictions = predictions.with_positive(positive_class)
-        calibration, ood = (in_that_form(each, positive_class, ood_score) for each in (calibration, ood))
-        positive_class = None
-    if isinstance(predictions, DensePredictions):
-        given = sampled(predictions, seed, fits=fits)
-    elif isinstance(predictions, PartitionedPredictions):
-        own = fits and calibration is None
-        given = sampled_parts(predictions, seed, num_bins=num_bins, fits=own, spread=spread)
-    else:
-        check_predictions(predictions, "predictions")
-        given = in_clusters(predictions, cluster)
-    request = Request(
-        predictions=given,
+    given = {
+        "cluster": cluster is not None,
+        "intervals": intervals != "inverted",
+        "calibration": calibration is not None,
+        "positive_class": positive_class is not None,
+        "ood": ood is not None,
+        "ood_score": ood_score is not None,
+    }
+    refuse_with_sums(predictions, given)
+    calibration, drawn = calibration_in_memory(calibration, predictions, seed, spread=spread)
+    source = source_of(
+        predictions,
+        num_bins,
+        name="predictions",
         calibration=calibration,
+        positive_class=positive_class,
+        cluster=cluster,
+        seed=seed,
+        fits=wants_calibrators(calibrators),
+        spread=spread,
+    )
+    procedure = Procedure(
+        kind=judged_kind(source.given),
+        num_bins=num_bins,
+        num_resamples=bootstrap,
+        num_draws=null_draws,
+        level=level,
+        seed=seed,
+        intervals=intervals,
+        metrics=check_metrics(metrics),
+    )
+    request = Request(
+        calibration=calibration,
+        drawn=drawn,
         calibrators=calibrators,
         positive_class=positive_class,
-        num_bins=num_bins,
-        bootstrap=bootstrap,
-        null_draws=null_draws,
-        level=level,
-        intervals=intervals,
+        procedure=procedure,
         tolerance=tolerance,
-        metrics=metrics,
         ood=ood,
         ood_score=ood_score,
-        seed=seed,
         command=command,
         progress=progress,
     )
-    if isinstance(predictions, DensePredictions):
-        return conclude(judge_images(fit(prepare_images(request, predictions)), predictions, spread))
-    if isinstance(predictions, PartitionedPredictions):
-        return conclude(judge_parts(fit(prepare_parts(request, predictions, drawn)), predictions, spread))
-    return conclude(judge(fit(with_drawn(prepare(request), drawn))))
+    return conclude(judge(fit(prepare(request, source)), source))

@@ -13,17 +13,17 @@ from calibrant import metrics
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.arguments import as_judged, no_labels
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
-from calibrant.evaluation.fitting.templates import FIT_FAILURES, Labelled, templates
-from calibrant.evaluation.judging.labelled_probs import Calibrate
-from calibrant.evaluation.judging.measure import against_chance, measure
+from calibrant.evaluation.fitting.templates import FIT_FAILURES, FittedCalibrator, Labelled, templates
+from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.judging.shapes import shapes_of_arm
 from calibrant.evaluation.pairing import test_of
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import AUROC, BRIER, ECE, MCE, optional_keys
 from calibrant.evaluation.result import Arm, Kind
+from calibrant.evaluation.source import samples_after
+from calibrant.evaluation.stages import arm_of
 from calibrant.predictions import Predictions
-from calibrant.predictions.to_event import repaired, to_repair
+from calibrant.predictions.to_event import to_repair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,24 +85,22 @@ def point_values(
     failures: dict[str, str] = {}
     labels: dict[str, Mapping[str, Mapping[str, float | None]]] = {}
 
-    def judge(name: str, calibrate: Calibrate | None) -> None:
-        samples = test
-        if calibrate is not None and test.kind == "top_label":
-            samples, calibrate = repaired(test, calibrate(to_repair(test).scores)), None
-        reduced = reduce_predictions(samples, num_bins, calibrate, metrics=optional_keys())
+    def judge(fitted: FittedCalibrator | None) -> None:
+        name = UNCALIBRATED if fitted is None else fitted.name
+        samples = samples_after(test, num_bins, fitted)
+        reduced = samples.reduced((), optional_keys())
         found = {each.key: reduced.values.get(each.key) for each in reduced.quantities}
         values[name] = {
             key: value if value is not None and math.isfinite(value) else None for key, value in found.items()
         }
         if test.kind == "multilabel":
-            labels[name] = _of_labels(
-                test, test.probs if calibrate is None else calibrate(test.scores), num_bins
-            )
+            probs = test.probs if samples.calibrate is None else samples.calibrate(test.scores)
+            labels[name] = _of_labels(test, probs, num_bins)
         missing = [key for key, value in values[name].items() if value is None]
         if missing:
             reasons[name] = {key: reduced.reasons.get(key, f"it is {found[key]}") for key in missing}
 
-    judge(UNCALIBRATED, None)
+    judge(None)
     for template in wanted:
         try:
             fitted = template.fit(data)
@@ -110,7 +108,7 @@ def point_values(
             failures[template.name] = str(error)
             continue
         parameters[template.name] = dict(fitted.fit_result_.parameters)
-        judge(template.name, fitted.predict_proba)
+        judge(FittedCalibrator(template, fitted, None))
     return PointValues(
         values=values, reasons=reasons, parameters=parameters, failures=failures, labels=labels
     )
@@ -155,21 +153,6 @@ def judged_as_it_is(
         seed=seed,
         intervals="percentile",
     )
-    reduced = reduce_predictions(test, num_bins)
-    measured = measure(reduced, procedure)
+    measured = measure(reduce_predictions(test, num_bins), procedure)
     names = tuple(str(name) for name in test.class_names or range(test.num_classes or 0))
-    chance = against_chance(measured.noise, names)
-    arm = Arm(
-        name=UNCALIBRATED,
-        title="Uncalibrated",
-        parameters={},
-        fit=None,
-        metrics=measured.metrics,
-        change={},
-        null=chance.null,
-        curves=chance.curves,
-        classes=chance.classes,
-        shapes=shapes_of_arm(reduced, procedure),
-        parts=chance.parts,
-    )
-    return test.kind, test.num_samples, arm
+    return test.kind, test.num_samples, arm_of(None, measured, None, names, procedure)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+import torch
+
+from calibrant import __version__
 from calibrant._math.checks import check_at_least, check_choice, check_level
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.intervals import INTERVALS, Intervals
-from calibrant.evaluation.resampling.resamples import Resamples
-from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import Resamples, Stream, stream_seed
 from calibrant.evaluation.result import Kind, Settings
+from calibrant.predictions import Predictions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,3 +71,47 @@ class Procedure:
             kept = Resamples(num_samples, number, seed, clusters)
             self._resamples[key] = kept
         return kept
+
+
+def versions() -> dict[str, str]:
+    """The versions of everything that decides the bits."""
+    return {
+        "calibrant": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+Progress = Callable[[str, float], None]
+
+
+class Steps:
+    """Reports progress in equal steps."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._tell = progress or (lambda _stage, _fraction: None)
+        self._total = total
+        self._done = -1
+        self._stage = ""
+
+    def next(self, stage: str) -> None:
+        """Begin the next step."""
+        self._done += 1
+        self._stage = stage
+        self._tell(stage, min(1.0, self._done / self._total))
+
+    def finish(self) -> None:
+        """Report that everything is done."""
+        self._tell("done", 1.0)
+
+    def within(self, fraction: float) -> None:
+        """Report which share of the current step is done."""
+        self._tell(self._stage, min(1.0, (self._done + fraction) / self._total))
+
+    def watching(self, test: Predictions) -> Callable[[float], None]:
+        """Told how far a step is; where scores are read from a file, that is the first half of it."""
+        if not test.streamed:
+            return self.within
+        test.watch(lambda fraction: self.within(fraction / 2))
+        return lambda fraction: self.within((1 + fraction) / 2)

@@ -21,6 +21,20 @@ from calibrant.predictions import Source
 SCHEMA_VERSION = 3
 
 
+@cache
+def adapter_of(form: Any) -> TypeAdapter[Any]:
+    """Reads and writes the JSON of a result."""
+    return TypeAdapter(form)
+
+
+class AsJson:
+    """Results with a JSON form."""
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The result as JSON text; what is infinite or undefined is ``null`` beside its reason."""
+        return adapter_of(type(self)).dump_json(self, indent=indent).decode()
+
+
 class AsRows:
     """Results with metrics by part, which convert to a table."""
 
@@ -377,7 +391,7 @@ class Coverages:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation(AsRows):
+class Evaluation(AsRows, AsJson):
     """The whole answer for one set of predictions.
 
     Drawn by ``calibrant.reports``, written by :meth:`to_json`, read back by :meth:`from_json`.
@@ -418,10 +432,6 @@ class Evaluation(AsRows):
     def _repr_html_(self) -> str:
         return notebook_html(self)
 
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """The evaluation as JSON text; what is infinite or undefined is ``null`` beside its reason."""
-        return _adapter().dump_json(self, indent=indent).decode()
-
     @classmethod
     def from_json(cls, text: str) -> Evaluation:
         """Read what :meth:`to_json` wrote, of this schema version or of version 2.
@@ -430,7 +440,7 @@ class Evaluation(AsRows):
             InputError: If the text is not such JSON, or of another schema version.
         """
         try:
-            evaluation = _adapter().validate_json(upgraded(text))
+            evaluation = adapter_of(Evaluation).validate_json(upgraded(text))
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "the text"
@@ -445,12 +455,7 @@ class Evaluation(AsRows):
     @staticmethod
     def json_schema() -> dict[str, Any]:
         """The JSON Schema that every ``to_json`` text obeys."""
-        return _adapter().json_schema()
-
-
-@cache
-def _adapter() -> TypeAdapter[Evaluation]:
-    return TypeAdapter(Evaluation)
+        return adapter_of(Evaluation).json_schema()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -468,7 +473,7 @@ class ComparedModel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(AsRows):
+class Comparison(AsRows, AsJson):
     """Several models side by side; ``paired`` tells whether they were judged on the same samples."""
 
     schema_version: int
@@ -487,15 +492,6 @@ class Comparison(AsRows):
     def rows(self) -> list[dict[str, Any]]:
         """One flat dictionary per model and metric, with the difference from the first model."""
         return rows_of(self.models, part="model", change="difference")
-
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """The comparison as JSON text."""
-        return _comparison_adapter().dump_json(self, indent=indent).decode()
-
-
-@cache
-def _comparison_adapter() -> TypeAdapter[Comparison]:
-    return TypeAdapter(Comparison)
 
 
 def upgraded(text: str) -> str:

@@ -14,26 +14,17 @@ from typing import TYPE_CHECKING
 from calibrant._math.lazy import lazy_exports
 from calibrant._math.rosters import public_names
 from calibrant.metrics.binned import *
-from calibrant.metrics.brier import *
+from calibrant.metrics.calibration_tests import *
 from calibrant.metrics.canonical_error import *
-from calibrant.metrics.classwise_error import *
-from calibrant.metrics.confidence import *
-from calibrant.metrics.correctness import *
-from calibrant.metrics.entropy import *
 from calibrant.metrics.kernel_error import *
-from calibrant.metrics.kolmogorov_smirnov import *
-from calibrant.metrics.likelihood import *
 from calibrant.metrics.out_of_distribution import *
-from calibrant.metrics.processing_gap import *
 from calibrant.metrics.reliability import *
 from calibrant.metrics.roc import *
 from calibrant.metrics.score_parts import *
+from calibrant.metrics.scores import *
 from calibrant.metrics.selective import *
 from calibrant.metrics.slope import *
 from calibrant.metrics.smooth_error import *
-from calibrant.metrics.spiegelhalter import *
-from calibrant.metrics.squared_error import *
-from calibrant.metrics.temperature_parts import *
 from calibrant.metrics.top_k_error import *
 
 if TYPE_CHECKING:

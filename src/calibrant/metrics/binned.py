@@ -1,4 +1,4 @@
-"""Calibration error in bins, of all kinds but the squared one; none is differentiable."""
+"""Calibration error in bins, of all kinds; none is differentiable."""
 
 from __future__ import annotations
 
@@ -9,18 +9,30 @@ from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.binning import Binning, binned
-from calibrant._math.checks import check_choice, check_num_bins, check_probs, check_share
+from calibrant._math.checks import Checked, check_choice, check_num_bins, check_probs, check_share
+from calibrant._math.debias import PairSums, pair_sums
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
-from calibrant.metrics._common import Average, averaged, check_average, columns, judged_sums
+from calibrant.metrics._common import (
+    Average,
+    averaged,
+    calibration_sums,
+    check_average,
+    column_sums,
+    columns,
+    events,
+    judged_sums,
+)
 from calibrant.metrics._events import Vector, one_event, over_events
-from calibrant.metrics.squared_error import debiased_errors
 
 __all__ = [
     "adaptive_calibration_error",
+    "classwise_calibration_error",
     "expected_calibration_error",
     "maximum_calibration_error",
     "monotone_num_bins",
     "over_confidence_error",
+    "squared_calibration_error",
     "sweep_calibration_error",
     "thresholded_calibration_error",
     "under_confidence_error",
@@ -397,3 +409,170 @@ def thresholded_calibration_error(
         sums = binned(column[kept], outcomes[kept], num_bins=num_bins, binning="mass", weights=mass)
         errors.append(sums.calibration_error(norm))
     return averaged(torch.stack(errors), average)
+
+
+def squared_calibration_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    num_bins: int = 15,
+    binning: Literal["width", "mass"] = "width",
+    average: Average = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""Unbiased estimate of the squared (binned) calibration error; it may be negative.
+
+    .. math::
+        \sum_b \frac{|S_b|}{N} \cdot \frac{1}{|S_b| (|S_b| - 1)} \sum_{i \ne j \in S_b} (c_i - y_i)(c_j - y_j)
+
+    c is the confidence, y the outcome; what is judged, bins, arguments and errors are those of
+    :func:`~calibrant.metrics.expected_calibration_error`. The plug-in, its ``norm="l2"`` squared, contains
+    the products of each residual with itself, and is too large by the variance of the gaps. Here only
+    different samples meet, so the mean over many test sets is :math:`\sum_b P_b \left( E[c - y \mid b]
+    \right)^2`, be they as small as they may: 0 for a calibrated model.
+
+    Where an edge of bins of equal mass parts equal confidences, each sample is in both bins by the part that
+    fell there. Weights weigh independent samples: a weight of two is not the same as the sample twice, whose
+    copies would not be independent.
+
+    Returns:
+        Scalar float64 in ``[-1, 1]``; shape ``(C,)`` for ``average="none"``.
+
+    Note:
+        Bins with fewer than two samples count as zero (of a single sample the value is 0), which biases
+        towards zero by the error expected there. Equal-mass bins depend on the sample, and the estimate is
+        unbiased for fixed bins only. It estimates the square, not its root: ``expected_calibration_error(...,
+        norm="l2", debias=True)`` is the root of its positive part. Kumar et al. subtract the variance of
+        the outcomes instead of the residuals', which is the same where the confidences in a bin are equal,
+        and else subtracts slightly too much. Bins hide the errors that cancel in them, so this is a lower
+        bound in the mean of the error without bins. O(N C) time, O(N) memory.
+
+    References:
+        Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019, section 5. Bröcker, "Estimating
+        Reliability and Resolution of Probability Forecasts through Decomposition of the Empirical Score",
+        Climate Dynamics 39, 2012. Ferro and Fricker, "A Bias-Corrected Decomposition of the Brier Score",
+        Quarterly Journal of the Royal Meteorological Society 138, 2012.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([0.75, 0.75, 0.75, 0.75]), torch.tensor([1, 1, 0, 1])
+        >>> squared_calibration_error(probs, labels).item()
+        -0.0625
+    """
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=True)
+    check_average(average, checked)
+    errors = torch.stack([sums.squared_error() for sums in judged_pairs(checked, num_bins, binning)])
+    return averaged(errors, average)
+
+
+def debiased_errors(
+    checked: Checked, num_bins: int, binning: Binning, norm: Literal["l1", "l2"], *, classwise: bool = False
+) -> Float[Tensor, "*columns"]:
+    """Bias-corrected errors: one value per label, or with ``classwise`` per class."""
+    if binning == "mukhoti":
+        raise InputError('`debias` must be False for binning="mukhoti"; use binning="mass".')
+    pairs = judged_pairs(checked, num_bins, binning, classwise=classwise)
+    errors = [sums.absolute_error() if norm == "l1" else sums.squared_error() for sums in pairs]
+    positive = torch.stack(errors).clamp(min=0)
+    return positive if norm == "l1" else positive.sqrt()
+
+
+def judged_pairs(checked: Checked, num_bins: int, binning: str, *, classwise: bool = False) -> list[PairSums]:
+    """Sums over pairs in the bins, of everything that is judged."""
+    check_num_bins(num_bins)
+    check_choice("binning", binning, ("width", "mass"))
+    rule = "mass" if binning == "mass" else "width"
+    return [
+        pair_sums(confidence, outcome, num_bins=num_bins, binning=rule, weights=checked.weights)
+        for confidence, outcome in events(checked, classwise=classwise)
+    ]
+
+
+def classwise_calibration_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    num_bins: int = 15,
+    binning: Binning = "width",
+    norm: Literal["l1", "l2"] = "l1",
+    debias: bool = False,
+    average: Average | Literal["weighted"] = "macro",
+    weights: ArrayLike | None = None,
+    ignore_index: int | None = None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    r"""Calibration error of each class against all others, averaged over the classes.
+
+    .. math::
+        \mathrm{cwECE} = \frac{1}{C} \sum_k \sum_b \frac{|S_{b,k}|}{N}
+        \left| \mathrm{freq}_k(S_{b,k}) - \mathrm{conf}_k(S_{b,k}) \right|
+
+    :math:`S_{b,k}` are the samples whose probability of class ``k`` lies in bin ``b``. All ``C`` columns
+    count, also classes that no label names. With ``average="weighted"`` the frequency of class ``k`` among
+    the labels takes the place of :math:`1/C`: rare classes count little and absent ones not at all. For an
+    event ``(N,)`` or several labels per sample, it is the same as :func:`expected_calibration_error`, where
+    the bins are described.
+
+    Args:
+        probs: Probabilities, shape ``(N, C)`` or ``(N,)``.
+        labels: Classes ``(N,)``, or outcomes in {0, 1} of the shape of ``probs``.
+        num_bins: Number of bins.
+        binning: ``"width"``, ``"mass"`` or ``"mukhoti"``.
+        norm: ``"l1"`` or ``"l2"``, within each class.
+        debias: Whether to subtract the bias of each class, as in
+            :func:`~calibrant.metrics.expected_calibration_error`; not for ``binning="mukhoti"``.
+        average: ``"macro"`` for the mean over the classes, ``"weighted"`` for the mean by how often (with
+            weights, by what weight) each occurs, ``"none"`` for one value per class.
+        weights: Weights of the samples, shape ``(N,)``, not negative.
+        ignore_index: Samples or positions with this label are left out.
+
+    Returns:
+        Scalar float64 in ``[0, 1]``; shape ``(C,)`` for ``average="none"``.
+
+    Raises:
+        InputError: If shapes disagree, a value is not finite or out of range, an option does not exist, or of
+            several labels to be weighted none ever occurs.
+
+    Note:
+        Shrinks with the number of classes, since most probabilities are then near zero: compare only at
+        equal ``C``. O(N C) time; memory O(N + C num_bins) besides the input.
+
+    References:
+        Kull et al., "Beyond Temperature Scaling: Obtaining Well-Calibrated Multiclass Probabilities with
+        Dirichlet Calibration", NeurIPS 2019. Nixon et al., "Measuring Calibration in Deep Learning", 2019.
+
+    Example:
+        >>> import torch
+        >>> probs, labels = torch.tensor([[0.7, 0.2, 0.1], [0.7, 0.2, 0.1]]), torch.tensor([0, 1])
+        >>> [round(value, 3) for value in classwise_calibration_error(probs, labels, average="none").tolist()]
+        [0.2, 0.3, 0.1]
+        >>> round(classwise_calibration_error(probs, labels, average="weighted").item(), 3)
+        0.25
+    """
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index)
+    check_choice("norm", norm, ("l1", "l2"))
+    check_choice("average", average, ("macro", "weighted", "none"))
+    if average == "none":
+        check_average(average, checked, per_class=True)
+    if debias:
+        errors = debiased_errors(checked, num_bins, binning, norm, classwise=True)
+        errors = errors[0] if checked.task == "binary" else errors
+    else:
+        sums = (calibration_sums if checked.task == "binary" else column_sums)(checked, num_bins, binning)
+        errors = sums.calibration_error(norm)
+    if average == "weighted":
+        return torch.linalg.vecdot(errors, _prevalence(checked)) if errors.ndim else errors
+    return errors.mean() if average == "macro" else errors
+
+
+def _prevalence(checked: Checked) -> Float[Tensor, " C"]:
+    """Share of each class, or of each label among all that occur, by weight."""
+    labels, weights = checked.target, checked.weights
+    if checked.task == "multiclass":
+        counts = torch.bincount(labels, weights, minlength=checked.num_classes).to(torch.float64)
+    else:
+        occurs = labels.to(torch.float64)
+        counts = occurs.sum(dim=0) if weights is None else weights @ occurs
+    if not bool(counts.any()):
+        raise InputError('`average` must be "macro" or "none" where no label ever occurs.')
+    return counts / counts.sum()

@@ -3,16 +3,15 @@
 from calibrant._math.top_k import TopK, top_k_of
 from calibrant.predictions.bands import bands_of
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.contents import Source
 from calibrant.predictions.dense import DensePredictions, load_dense
 from calibrant.predictions.detections import Detections, load_detections
-from calibrant.predictions.file_scores import ScoreFile
 from calibrant.predictions.files import load_predictions, open_predictions
 from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.frames import predictions_from_frame, predictions_to_frame
 from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.predictions.positions import predictions_of_positions
-from calibrant.predictions.table import Predictions
+from calibrant.predictions.stores import ScoreFile
+from calibrant.predictions.table import Predictions, Source
 from calibrant.predictions.top_k import predictions_of_top_k
 
 StreamedPredictions = Predictions

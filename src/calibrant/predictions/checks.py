@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias, get_args
@@ -120,13 +120,19 @@ def as_split(values: ArrayLike, num_samples: int) -> Tensor:
             row = codes.index(-1)
             raise InputError(f"{rule}; row {row} holds {shown(texts[row])}.")
         values = codes
-    tensor = as_label_tensor(values, name="split").cpu()
-    if tensor.shape != (num_samples,):
-        raise InputError(
-            f"`split` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
-        )
+    tensor = one_number_each(values, num_samples, name="split")
     refuse_beyond_one(tensor, rule)
     return tensor.to(torch.uint8)
+
+
+def one_number_each(values: ArrayLike, num_samples: int, *, name: str) -> Tensor:
+    """Whole numbers, one per sample, as int64."""
+    tensor = as_label_tensor(values, name=name).cpu()
+    if tensor.shape != (num_samples,):
+        raise InputError(
+            f"`{name}` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
+        )
+    return tensor
 
 
 def as_names(values: ArrayLike, *, name: str) -> tuple[str, ...]:
@@ -147,17 +153,14 @@ def check_class_names(names: tuple[str, ...], num_classes: int) -> tuple[str, ..
     return None if names == tuple(str(index) for index in range(num_classes)) else names
 
 
-def as_groups(values: ArrayLike, num_samples: int, *, name: str = "groups") -> tuple[str, ...]:
-    """One name per sample, of its group or cluster."""
+def as_groups(values: ArrayLike | None, num_samples: int, *, name: str = "groups") -> tuple[str, ...] | None:
+    """One name per sample, of its group or cluster, if any."""
+    if values is None:
+        return None
     groups = as_names(values, name=name)
     if len(groups) != num_samples:
         raise InputError(f"`{name}` must hold {num_samples} names, one per sample; got {len(groups)}.")
     return groups
-
-
-def as_clusters(values: ArrayLike | None, num_samples: int) -> tuple[str, ...] | None:
-    """One name of a cluster per sample, if any."""
-    return None if values is None else as_groups(values, num_samples, name="clusters")
 
 
 def as_rows(index: slice | ArrayLike, num_samples: int) -> slice | Tensor:
@@ -207,6 +210,12 @@ def shown(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:60] + "…")
 
 
+def listing(names: Iterable[str], *, most: int = 12) -> str:
+    """Names as they are shown in a message."""
+    known = [f"`{name[:60]}`" if name else "(no name)" for name in names]
+    return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
+
+
 def _name(item: Any, what: str, row: int) -> str:
     """One name, in the form that every file format gives back unchanged."""
     if isinstance(item, bytes):
@@ -233,7 +242,7 @@ def refuse_beyond_one(tensor: Tensor, rule: str) -> None:
 
 
 def _refuse_outside(probs: Tensor, *, name: str, slack: float) -> None:
-    """Probabilities lie in [0, 1 + slack]; NaN does not."""
+    """Refuse what is not in [0, 1 + slack], as NaN is not."""
     low, high = torch.aminmax(probs)  # NaN propagates to both
     if float(low) >= 0 and float(high) <= 1 + slack:
         return

@@ -1,9 +1,11 @@
-"""Segmentation outputs, read image by image: only one image is ever held."""
+"""Segmentation outputs, read and repaired image by image: only one image is ever held."""
 
 from __future__ import annotations
 
 import math
 import os
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,8 +21,13 @@ from calibrant._math.checks import check_at_least
 from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
-from calibrant.predictions.contents import Source
-from calibrant.predictions.table import Predictions
+from calibrant.predictions.checks import as_split
+from calibrant.predictions.formats.mark import MARK, notes_of_mark
+from calibrant.predictions.table import Predictions, Source
+
+SPACES = ("logits", "probs")
+Repair: TypeAlias = Callable[[NDArray[Any], str], NDArray[Any]]
+"""What makes probabilities ``(P, C)`` of the scores ``(P, C)`` of one image, in a space."""
 
 
 class ImageFiles:
@@ -109,7 +116,6 @@ class ImagesOfArchive:
 
 
 def _start(path: Path, member: zipfile.ZipInfo) -> int | None:
-    """Where a member that is not packed begins."""
     if member.compress_type != zipfile.ZIP_STORED:
         return None
     with path.open("rb") as file:
@@ -393,19 +399,45 @@ def is_dense(path: str | os.PathLike[str]) -> bool:
     path = Path(path)
     try:
         if path.is_dir():
-            if any((path / space).is_dir() for space in ("logits", "probs")):
-                return (path / "labels").is_dir()
-            found = [path / f"{space}.npy" for space in ("logits", "probs")]
-            files = [each for each in found if each.is_file()]
-            return bool(files) and np.load(files[0], mmap_mode="r").ndim > 2
+            found = _scores_in(path)
+            if found is None:
+                return False
+            return (path / "labels").is_dir() if found[1].is_dir() else _mapped(found[1]).ndim > 2
         if path.suffix != ".npz" or not zipfile.is_zipfile(path):
             return False
         with zipfile.ZipFile(path) as archive:
-            known = {name.removesuffix(".npy") for name in archive.namelist()}
-            space = next((each for each in ("logits", "probs") if each in known), None)
+            space = _space_in(archive)
             return space is not None and len(header_of(archive, space)[0]) > 2
     except (OSError, ValueError, zipfile.BadZipFile):
         return False
+
+
+def holds_images(path: Path) -> bool:
+    """Whether a folder, or an archive, holds scores of images, with labels or without."""
+    if not path.is_dir():
+        return is_dense(path)
+    found = _scores_in(path)
+    return found is not None and (found[1].is_dir() or _mapped(found[1]).ndim > 2)
+
+
+def _scores_in(folder: Path) -> tuple[str, Path] | None:
+    """Logits or probabilities, and the file of all images, or the folder with a file for each."""
+    for space in SPACES:
+        for place in (folder / f"{space}.npy", folder / space):
+            if place.is_file() if place.suffix else place.is_dir():
+                return space, place
+    return None
+
+
+def _files_in(folder: Path) -> list[Path]:
+    files = sorted(folder.glob("*.npy"))
+    if not files:
+        raise InputError(f"{folder} must hold an .npy file for each image; it has none.")
+    return files
+
+
+def _space_in(archive: zipfile.ZipFile) -> str | None:
+    return next((space for space in SPACES if f"{space}.npy" in archive.namelist()), None)
 
 
 _Found: TypeAlias = tuple[Images, Images, str, list[str] | None]
@@ -413,31 +445,34 @@ _Found: TypeAlias = tuple[Images, Images, str, list[str] | None]
 
 def _dense_of_npz(path: Path) -> _Found:
     with zipfile.ZipFile(path) as archive:
+        space = _space_in(archive)
         known = {name.removesuffix(".npy") for name in archive.namelist()}
-    space = next((each for each in ("logits", "probs") if each in known), None)
     if space is None or "labels" not in known:
         raise InputError(f"{path} must hold `logits` (or `probs`) and `labels`; it holds {sorted(known)}.")
     return ImagesOfArchive(path, space), ImagesOfArchive(path, "labels"), space, None
 
 
 def _dense_of_folder(path: Path) -> _Found:
-    for space in ("logits", "probs"):
-        if (path / f"{space}.npy").is_file():
-            scores, labels = (MappedImages(path / f"{each}.npy") for each in (space, "labels"))
-            return scores, labels, space, None
-        if (path / space).is_dir():
-            files = sorted((path / space).glob("*.npy"))
-            truth = [path / "labels" / each.name for each in files]
-            absent = next((each for each in truth if not each.is_file()), None)
-            if not files or absent is not None:
-                raise InputError(f"{path} must hold a file of labels for each of scores; no {absent}.")
-            names = [each.stem for each in files]
-            return ImageFiles(files), ImageFiles(truth), space, names
-    raise InputError(f"{path} must hold logits.npy (or a folder logits) and the same for labels.")
+    found = _scores_in(path)
+    if found is None:
+        raise InputError(f"{path} must hold logits.npy (or a folder logits) and the same for labels.")
+    space, place = found
+    if not place.is_dir():
+        return MappedImages(place), MappedImages(path / "labels.npy"), space, None
+    files = _files_in(place)
+    truth = [path / "labels" / each.name for each in files]
+    absent = next((each for each in truth if not each.is_file()), None)
+    if absent is not None:
+        raise InputError(f"{path} must hold a file of labels for each of scores; no {absent}.")
+    return ImageFiles(files), ImageFiles(truth), space, [each.stem for each in files]
+
+
+def _mapped(file: Path) -> NDArray[Any]:
+    with damage_named(file):
+        return np.load(file, mmap_mode="r", allow_pickle=False)
 
 
 def _whole(labels: NDArray[Any], name: str) -> NDArray[np.int64]:
-    """Labels as integers, also from floats."""
     if labels.dtype.kind not in "biuf":
         raise InputError(f"`labels` must be integers; image {name!r} holds {labels.dtype}.")
     if labels.dtype.kind == "f":
@@ -449,6 +484,88 @@ def _whole(labels: NDArray[Any], name: str) -> NDArray[np.int64]:
 
 
 def _split(split: Sequence[int | str] | NDArray[Any], num_images: int) -> NDArray[np.int64]:
-    from calibrant.predictions.checks import as_split
-
     return as_split(torch.tensor(split) if isinstance(split, np.ndarray) else split, num_images).numpy()
+
+
+def marks_in(folder: Path) -> tuple[str, ...]:
+    """The note on images that are calibrated already."""
+    file = folder / f"{MARK}.npy"
+    return notes_of_mark(_mapped(file)) if file.is_file() else ()
+
+
+def repair_images(folder: Path, out: Path, repair: Repair, *, num_classes: int | None, mark: str) -> int:
+    """Write a folder of probabilities of the same layout, with one image in memory, whole or not at all.
+
+    Args:
+        folder: With ``logits.npy`` (or ``probs.npy``) of shape ``(N, C, d1, ...)``, or with a folder
+            ``logits`` (or ``probs``) of files ``(C, d1, ...)``. Labels are not needed, and not copied.
+        out: The new folder: ``probs.npy``, or ``probs`` with files of the same names.
+        repair: Makes probabilities of scores.
+        num_classes: C.
+        mark: What says in the new folder that it is calibrated.
+
+    Returns:
+        The number of images.
+
+    Raises:
+        InputError: If ``folder`` is none, ``out`` exists, or an image is damaged or of another shape.
+    """
+    if not folder.is_dir():
+        raise InputError(
+            f"{folder} must be a folder to be repaired image by image; save its images as `logits.npy` (or "
+            "`probs.npy`) in a folder."
+        )
+    if out.exists():
+        raise InputError(f"--out {out} exists, and folders are not replaced; give another name.")
+    parent = out.absolute().parent
+    parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=parent))
+    try:
+        count = _written(folder, temporary, repair, num_classes)
+        np.save(temporary / f"{MARK}.npy", np.array([mark]))
+        temporary.chmod(0o755)
+        temporary.replace(out)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return count
+
+
+def _written(folder: Path, out: Path, repair: Repair, num_classes: int | None) -> int:
+    found = _scores_in(folder)
+    if found is None:
+        raise InputError(f"{folder} must hold `logits` or `probs`, as a folder or an .npy file.")
+    space, place = found
+    if place.is_dir():
+        files = _files_in(place)
+        (out / "probs").mkdir()
+        for file in files:
+            image = _mapped(file)
+            np.save(out / "probs" / file.name, _repaired(image, space, repair, num_classes, str(file)))
+        return len(files)
+    images = _mapped(place)
+    dtype = np.result_type(images.dtype, np.float32)
+    probs = np.lib.format.open_memmap(out / "probs.npy", "w+", dtype=dtype, shape=images.shape)
+    for number, image in enumerate(images):
+        probs[number] = _repaired(image, space, repair, num_classes, f"{place}, image {number},")
+    probs.flush()
+    return len(images)
+
+
+def _repaired(
+    image: NDArray[Any], space: str, repair: Repair, num_classes: int | None, name: str
+) -> NDArray[Any]:
+    if num_classes == 2 and (image.shape[:1] == (1,) or (image.ndim == 2 and len(image) != 2)):
+        scores = of_two_classes(image.reshape(1, -1), space)
+        return _repaired(scores, space, repair, num_classes, name)[1].reshape(image.shape)
+    if image.ndim < 2 or image.shape[0] != num_classes:
+        raise InputError(
+            f"{name} must have shape (C, d1, ...) with {num_classes} classes, as many as the calibrator was "
+            f"fitted on; got {image.shape}."
+        )
+    rows = np.ascontiguousarray(image.reshape(image.shape[0], -1).T)
+    dtype = np.result_type(image.dtype, np.float32)
+    try:
+        probs = repair(rows, space)
+    except InputError as error:
+        raise InputError(f"{name.rstrip(',')}: {error}") from error
+    return np.ascontiguousarray(probs.T, dtype=dtype).reshape(image.shape)

@@ -19,10 +19,9 @@ from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
 from calibrant.predictions.bands import bands_of, named_bands
-from calibrant.predictions.contents import Source
 from calibrant.predictions.formats.columns import groups_together
 from calibrant.predictions.formats.mark import MARK, mark_in, notes_of_mark
-from calibrant.predictions.table import Predictions
+from calibrant.predictions.table import Predictions, Source
 
 COVARIATES = ("x", "y", "width", "height")
 """Centre and size of a box, as shares of the image's width and height."""
@@ -158,8 +157,7 @@ def _intersections(boxes: NDArray[np.float64], others: NDArray[np.float64]) -> N
 
 def _matched(found: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], iou: float) -> dict[str, Any]:
     images = {each["id"]: each for each in truth["images"]}
-    scores = scores_of(found)
-    names = {each["id"]: str(each["name"]) for each in truth.get("categories", [])}
+    scores, classes = scores_of(found), _classes(found, truth)
     annotated: dict[tuple[Any, Any], list[Mapping[str, Any]]] = defaultdict(list)
     for each in truth["annotations"]:
         annotated[each["image_id"], each["category_id"]].append(each)
@@ -169,11 +167,6 @@ def _matched(found: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], iou: 
             raise InputError(
                 f"detection {place} is in image {each['image_id']!r}, which is not annotated; `images` have "
                 f"an `id` such as {next(iter(images), None)!r}."
-            )
-        if names and each["category_id"] not in names:
-            raise InputError(
-                f"detection {place} is of class {each['category_id']}, which is none of the {len(names)} "
-                "`categories`; are classes numbered as in the annotations?"
             )
         detected[each["image_id"], each["category_id"]].append(place)
     _refuse_corners(found, images)
@@ -197,7 +190,7 @@ def _matched(found: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], iou: 
     return {
         "confidences": scores[kept],
         "correct": outcome[kept] == 1,
-        "classes": tuple(names.get(each["category_id"], str(each["category_id"])) for each in chosen),
+        "classes": tuple(classes[place] for place in kept.tolist()),
         "images": tuple(str(each["image_id"]) for each in chosen),
         "boxes": _shares(chosen, images),
         "num_left_out": len(found) - len(kept),
@@ -237,6 +230,18 @@ def scores_of(entries: Sequence[Any]) -> NDArray[np.float64]:
     return np.array([float(each["score"]) for each in entries])
 
 
+def _classes(entries: Sequence[Mapping[str, Any]], truth: Mapping[str, Any]) -> list[str]:
+    """The names of the classes of detections, or their numbers where the annotations name none."""
+    names = {each["id"]: str(each["name"]) for each in truth.get("categories", [])}
+    for place, each in enumerate(entries):
+        if names and each["category_id"] not in names:
+            raise InputError(
+                f"detection {place} is of class {each['category_id']}, which is none of the {len(names)} "
+                "`categories`; are classes numbered as in the annotations?"
+            )
+    return [names.get(each["category_id"], str(each["category_id"])) for each in entries]
+
+
 def _refuse_corners(entries: Sequence[Mapping[str, Any]], images: Mapping[Any, Any]) -> None:
     """Refuse boxes of two corners, most of which would end beyond their images as corners and sizes."""
     boxes, sizes = _boxes(entries), _sizes(entries, images)
@@ -250,7 +255,6 @@ def _refuse_corners(entries: Sequence[Mapping[str, Any]], images: Mapping[Any, A
 
 
 def _sizes(entries: Sequence[Mapping[str, Any]], images: Mapping[Any, Any]) -> NDArray[np.float64]:
-    """Width and height of the image of each box ``(N, 2)``."""
     of_images = [images[each["image_id"]] for each in entries]
     sizes = np.array([[each["width"], each["height"]] for each in of_images], float).reshape(-1, 2)
     if not (sizes > 0).all():
@@ -315,31 +319,17 @@ def detection_results(path: Path, *, annotations: Path | None = None) -> Detecti
     entries = cast("list[Any]", entries)
     if not isinstance(entries[0], dict) or not {"image_id", "category_id", "score"} <= set(entries[0]):
         return None
+    truth = None if annotations is None else parsed(annotations)
+    if truth is not None and not isinstance(truth, dict):
+        raise InputError(f"{annotations} must be COCO's annotations, with `categories`.")
     try:
-        scores = scores_of(entries)
+        predictions = Predictions(
+            confidence=scores_of(entries),
+            groups=None if truth is None else _classes(entries, cast("dict[str, Any]", truth)),
+            notes=notes_of_mark([str(each.get(MARK, "")) for each in entries]),
+        )
+    except KeyError as error:
+        raise InputError(f"{path}: an entry lacks {error}.") from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-    predictions = Predictions(
-        confidence=scores,
-        groups=None if annotations is None else _classes(entries, path, annotations),
-        notes=notes_of_mark([str(each.get(MARK, "")) for each in entries]),
-    )
     return DetectionResults(entries=entries, predictions=predictions)
-
-
-def _classes(entries: Sequence[Mapping[str, Any]], path: Path, annotations: Path) -> list[str]:
-    truth = parsed(annotations)
-    if not isinstance(truth, dict):
-        raise InputError(f"{annotations} must be COCO's annotations, with `categories`.")
-    given = cast("dict[str, Any]", truth)
-    names = {each["id"]: str(each["name"]) for each in given.get("categories", [])}
-    found: list[str] = []
-    for place, each in enumerate(entries):
-        number = each.get("category_id")
-        if names and number not in names:
-            raise InputError(
-                f"{path}: detection {place} is of class {number}, which is none of the {len(names)} "
-                f"`categories` of {annotations}."
-            )
-        found.append(names.get(number, str(number)))
-    return found

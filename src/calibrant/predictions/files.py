@@ -14,7 +14,6 @@ import numpy as np
 from calibrant._math.errors import InputError, ShortOfMemoryError
 from calibrant._math.files import said_of
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.contents import Source
 from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.contents import FileContents, lines_named
 from calibrant.predictions.formats.lm_eval import LmScore
@@ -30,7 +29,7 @@ from calibrant.predictions.formats.roster import (
 )
 from calibrant.predictions.labels import event_names
 from calibrant.predictions.scale import Scale, as_shares
-from calibrant.predictions.table import Predictions
+from calibrant.predictions.table import Predictions, Source
 from calibrant.predictions.top_k import predictions_of_top_k
 
 STREAM_ABOVE = 1 << 29  # bytes of scores
@@ -70,8 +69,7 @@ def load_predictions(
 
     Tables (``.csv`` and ``.tsv``, also packed as ``.csv.gz``: UTF-8, cells separated by commas, or by
     semicolons, tabs or bars if these give the header more cells, and then decimal commas are allowed;
-    ``.jsonl``, a record a line; ``.parquet`` and ``.feather``: need pyarrow) have one row per sample
-    and these columns:
+    ``.jsonl``, a record a line; ``.parquet`` and ``.feather``) have one row per sample and these columns:
 
     - ``logit_0, logit_1, …`` or ``prob_0, prob_1, …``, in any order, or named as ``prob_cat, prob_dog``;
       names become ``class_names``, and labels may then be names as well;
@@ -271,14 +269,12 @@ def found_ending(path: Path, stated: str | None) -> str:
 
 
 def _agreed(path: Path, ending: str, stated: str | None) -> str:
-    """The ending of many files, which may be stated."""
     if stated is not None and f".{stated.lower().removeprefix('.')}" != ending:
         raise InputError(f"{path} holds {ending} files; leave out `format` (--format), got {stated!r}.")
     return ending
 
 
 def _stated(text: str) -> str:
-    """Ending of a named format."""
     ending = f".{text.lower().removeprefix('.')}"
     if ending not in FORMATS or ending == ".npy":
         known = ", ".join(each[1:] for each in FORMATS if each != ".npy")
@@ -298,7 +294,6 @@ def _reader(
 
 
 def _agreed_kind(stated: Any, asked: Kind | None) -> Any:
-    """The kind that a file states, or that was asked for."""
     if asked is None:
         return stated
     if stated not in {None, known_kind(asked)}:
@@ -321,7 +316,7 @@ def sha256_of(path: Path, paths: Sequence[Path] = ()) -> str:
 
 
 def _no_file(folder: Path) -> IsADirectoryError:
-    """Message for a folder, with files that may do."""
+    """The error for a folder that is no table; it names files in it that may be meant."""
     files = sorted(
         each for each in folder.iterdir() if any(each.name.lower().endswith(end) for end in WRITERS)
     )

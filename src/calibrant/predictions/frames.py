@@ -10,9 +10,8 @@ import numpy as np
 from calibrant._math.errors import InputError
 from calibrant._math.frames import Library, frame_columns, frame_of, is_frame
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.formats.aliases import ColumnNames, canonical
-from calibrant.predictions.formats.columns import columns_of, fields_of_columns, layout_of
-from calibrant.predictions.formats.numbers import numbers_in
+from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.columns import columns_of, fields_of_cells, layout_in
 from calibrant.predictions.scale import Scale, as_shares
 from calibrant.predictions.table import Predictions
 
@@ -50,7 +49,12 @@ def predictions_from_frame(
     if not is_frame(frame):
         raise TypeError(f"`frame` must be a pandas or polars DataFrame; got {type(frame).__name__}.")
     try:
-        fields = _fields(frame, columns, scale)
+        given = frame_columns(frame)
+        layout, names = layout_in(list(given), columns)
+        fields = fields_of_cells(
+            layout, names, given.__getitem__, lambda name: _texts_or_numbers(given[name])
+        )
+        fields = as_shares(fields, scale)
     except InputError as error:  # options of the command line are of another door
         raise InputError(_OPTION.sub("", str(error))) from error
     stated = fields.pop("kind", None)
@@ -76,29 +80,9 @@ def predictions_to_frame(predictions: Predictions, *, library: Library | None = 
         >>> predictions_to_frame(p, library="pandas").columns.tolist()
         ['label', 'prob']
     """
-    table = columns_of(predictions._contents.arrays())  # pyright: ignore[reportPrivateUsage]
+    table = columns_of(predictions._arrays())  # pyright: ignore[reportPrivateUsage]
     scores = {name: table.scores[:, place].tolist() for place, name in enumerate(table.score_names)}
     return frame_of(table.others | scores, library)
-
-
-def _fields(frame: Any, columns: ColumnNames | None, scale: Scale | None) -> dict[str, Any]:
-    """Arguments of ``Predictions``."""
-    given = frame_columns(frame)
-    header = canonical(list(given), columns)
-    layout = layout_of(header)
-    found = dict(zip(header.names, given, strict=True))
-    numeric = {name: found[name] for name in (*layout.scores, *layout.weights)}
-    numbers, notes = numbers_in(
-        {each: given[each] for each in numeric.values()},
-        [found[name] for name in layout.scores],
-        layout.space,
-    )
-    scores = np.column_stack([numbers[found[name]] for name in layout.scores])
-    weights = {name: numbers[found[name]] for name in layout.weights}
-    others = {name: _texts_or_numbers(given[found[name]]) for name in layout.others}
-    fields = as_shares(fields_of_columns(layout, scores, others | weights), scale)
-    fields["notes"] = (*notes, *fields["notes"])
-    return fields
 
 
 def _texts_or_numbers(column: Any) -> Any:

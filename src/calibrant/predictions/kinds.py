@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -12,25 +12,39 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import Checked, check_label_range, check_logits, check_probs, check_weights
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Bool, Float, Int
 from calibrant.predictions import checks
 from calibrant.predictions import labels as labels_of
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.contents import Contents, Space
-from calibrant.predictions.file_scores import CheckedFile, FileScores, ScoreFile
 from calibrant.predictions.oddities import ONE_HOT, are_one_hot, oddities
-from calibrant.predictions.stores import HeldScores
+from calibrant.predictions.stores import CheckedFile, FileScores, HeldScores, ScoreFile, ScoreStore
 
+Space: TypeAlias = Literal["logits", "probs", "confidence"]
 ClassSpace: TypeAlias = Literal["logits", "probs"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scores:
+    """Scores of a kind with what was checked together with them."""
+
+    kind: Kind
+    space: Space
+    store: ScoreStore
+    labels: Int[Tensor, " N"] | Int[Tensor, "N C"] | None
+    weights: Float[Tensor, " N"] | None
+    correct: Bool[Tensor, " N"] | None = None
+    class_names: tuple[str, ...] | None = None
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Companions:
     """What is given with scores and checked against them."""
 
-    correct: ArrayLike | None
+    correct: ArrayLike | None = None
     labels: ArrayLike | None
     class_names: ArrayLike | None
-    weights: ArrayLike | None
+    weights: ArrayLike | None = None
     kind: Kind | None
 
     def names(self) -> tuple[str, ...] | None:
@@ -42,8 +56,8 @@ class Companions:
         return None if self.weights is None else check_weights(self.weights, num_samples).cpu()
 
 
-def check(given: Mapping[Space, Any], beside: Companions) -> Contents:
-    """Contents of any kind; exactly one space is given."""
+def check(given: Mapping[Space, Any], beside: Companions) -> Scores:
+    """Scores of any kind; exactly one space is given."""
     present: list[Space] = [space for space, values in given.items() if values is not None]
     if len(present) != 1:
         got = " and ".join(f"`{space}`" for space in present) or "none of them"
@@ -59,7 +73,7 @@ def check(given: Mapping[Space, Any], beside: Companions) -> Contents:
     return scores_in_memory(space, values, beside)
 
 
-def confidences(given: ArrayLike, beside: Companions) -> Contents:
+def confidences(given: ArrayLike, beside: Companions) -> Scores:
     """Top-label confidences: one probability per sample."""
     values = checks.as_scores(given, name="confidence")
     if beside.class_names is not None or beside.kind not in {None, "top_label"}:
@@ -68,7 +82,7 @@ def confidences(given: ArrayLike, beside: Companions) -> Contents:
         raise InputError(f"`confidence` must have shape (N,), one per sample; got {tuple(values.shape)}.")
     values, repairs = checks.repair_events(values, name="confidence")
     true = None if beside.labels is None else labels_of.as_true_classes(beside.labels, len(values))
-    return Contents(
+    return Scores(
         kind="top_label",
         space="confidence",
         store=HeldScores(values),
@@ -79,27 +93,10 @@ def confidences(given: ArrayLike, beside: Companions) -> Contents:
     )
 
 
-def words_note(names: Sequence[str]) -> str:
-    """Which of two words is class 1."""
-    return f"Labels are words: {names[1]} counts as class 1, {names[0]} as class 0."
-
-
-def scores_in_memory(space: ClassSpace, given: ArrayLike, beside: Companions) -> Contents:
+def scores_in_memory(space: ClassSpace, given: ArrayLike, beside: Companions) -> Scores:
     """Logits or probabilities; the shapes say the kind."""
-    values = checks.as_scores(given, name=space)
-    names = beside.names()
-    labels, binary = beside.labels, values.ndim == 1
-    words: tuple[str, ...] = ()
-    if binary and names is None and labels is not None:
-        names = labels_of.yes_and_no(labels)
-        if names is not None:
-            words = (words_note(names),)
-    targets = None if labels is None else labels_of.as_labels(labels, names, binary=binary)
-    if beside.kind != "multilabel" and targets is not None and are_one_hot(space, values, targets):
-        targets, words = targets.argmax(dim=1), (ONE_HOT,)
-    checked, repairs = check_scores(space, values, targets, beside.checked_weights(len(values)), beside.kind)
-    names = None if names is None else checks.check_class_names(names, checked.num_classes)
-    return Contents(
+    checked, names, words, repairs = classes_of(space, checks.as_scores(given, name=space), beside)
+    return Scores(
         kind=checked.task,
         space=space,
         store=HeldScores(checked.scores),
@@ -110,7 +107,25 @@ def scores_in_memory(space: ClassSpace, given: ArrayLike, beside: Companions) ->
     )
 
 
-def scores_on_file(space: ClassSpace, file: ScoreFile, beside: Companions) -> Contents:
+def classes_of(
+    space: ClassSpace, values: Tensor, beside: Companions
+) -> tuple[Checked, tuple[str, ...] | None, tuple[str, ...], tuple[str, ...]]:
+    """Scores with labels, the names of the classes, how labels were read, and what was repaired."""
+    names, labels, binary = beside.names(), beside.labels, values.ndim == 1
+    words: tuple[str, ...] = ()
+    if binary and names is None and labels is not None:
+        names = labels_of.yes_and_no(labels)
+        if names is not None:
+            words = (f"Labels are words: {names[1]} counts as class 1, {names[0]} as class 0.",)
+    targets = None if labels is None else labels_of.as_labels(labels, names, binary=binary)
+    if beside.kind != "multilabel" and targets is not None and are_one_hot(space, values, targets):
+        targets, words = targets.argmax(dim=1), (ONE_HOT,)
+    checked, repairs = check_scores(space, values, targets, beside.checked_weights(len(values)), beside.kind)
+    names = None if names is None else checks.check_class_names(names, checked.num_classes)
+    return checked, names, words, repairs
+
+
+def scores_on_file(space: ClassSpace, file: ScoreFile, beside: Companions) -> Scores:
     """Scores of several classes that stay in their file; only the first of them are read now."""
     if beside.kind not in {None, "multiclass"}:
         raise InputError(f"only multiclass predictions are read in pieces; got the kind {beside.kind}.")
@@ -122,7 +137,7 @@ def scores_on_file(space: ClassSpace, file: ScoreFile, beside: Companions) -> Co
     weights = beside.checked_weights(num_samples)
     store = FileScores(CheckedFile(file, space), np.arange(num_samples))
     first = store.read(next(store.pieces()))
-    return Contents(
+    return Scores(
         kind="multiclass",
         space=space,
         store=store,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import as_texts, refuse_beyond_one, shown
+from calibrant.predictions.checks import as_texts, one_number_each, refuse_beyond_one, shown
 
 NAMES_OF_CLASSES = "; to use names give `class_names` (in a table: name the columns, as in `prob_cat`)"
 NAMES_OF_AN_EVENT = (
@@ -32,11 +32,7 @@ def as_correct(values: ArrayLike, num_samples: int) -> Tensor:
     texts = as_texts(values)
     if texts is not None:
         values = whole_numbers([YES_OR_NO.get(text.lower(), text) for text in texts], "correct")
-    tensor = as_label_tensor(values, name="correct").cpu()
-    if tensor.shape != (num_samples,):
-        raise InputError(
-            f"`correct` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
-        )
+    tensor = one_number_each(values, num_samples, name="correct")
     refuse_beyond_one(tensor, "`correct` must be 0 or 1")
     return tensor.to(torch.bool)
 
@@ -99,12 +95,7 @@ def as_true_classes(values: ArrayLike, num_samples: int) -> Tensor:
             order = {name: number for number, name in enumerate(sorted(set(texts)))}
             numbers = [order[text] for text in texts]
         values = numbers
-    tensor = as_label_tensor(values, name="labels").cpu()
-    if tensor.shape != (num_samples,):
-        raise InputError(
-            f"`labels` must have shape ({num_samples},), one per sample; got {tuple(tensor.shape)}."
-        )
-    return tensor
+    return one_number_each(values, num_samples, name="labels")
 
 
 def opposite_of(word: str) -> str | None:
@@ -195,7 +186,6 @@ def is_fraction(text: str) -> bool:
 
 
 def _in_the_form_of(word: str, model: str | None) -> str:
-    """The word, capitalised as the other one is."""
     return word.title() if model and model.istitle() else word.upper() if model and model.isupper() else word
 
 

@@ -76,7 +76,6 @@ def are_one_hot(
 
 
 def _suspicions(kind: Kind, space: str, values: Float[Tensor, " N"] | Float[Tensor, "N C"]) -> Iterator[str]:
-    """Warnings of numbers that were probably misnamed."""
     if kind != "top_label" and space == "probs" and len(values) >= FEWEST and _all_decided(values):
         yield DECISIONS  # (a confidence that is stated may well be 1 each time)
     elif kind == "multiclass":
@@ -92,12 +91,10 @@ def _suspicions(kind: Kind, space: str, values: Float[Tensor, " N"] | Float[Tens
 
 
 def _all_decided(probs: Float[Tensor, " N"] | Float[Tensor, "N C"]) -> bool:
-    """Whether every probability is 0 or 1; the first rows settle it for most."""
     return all(bool(((probs[rows] == 0) | (probs[rows] == 1)).all()) for rows in row_slices(probs))
 
 
 def _same_name(class_names: tuple[str, ...]) -> str:
-    """Sentence on a class name that occurs twice."""
     name = next(name for name in class_names if class_names.count(name) > 1)
     numbers = [number for number, other in enumerate(class_names) if other == name]
     return f"{len(numbers)} classes are called {name} (numbers {', '.join(map(str, numbers))})."

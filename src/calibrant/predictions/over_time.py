@@ -13,17 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import shown
-from calibrant.predictions.contents import Source
+from calibrant.predictions.checks import listing, shown
 from calibrant.predictions.files import found_ending, sha256_of
-from calibrant.predictions.formats.aliases import ColumnNames, canonical
-from calibrant.predictions.formats.columns import layout_of
+from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.columns import layout_in
 from calibrant.predictions.formats.contents import lines_named
 from calibrant.predictions.formats.json_file import fields_of_records, with_lists_spread
-from calibrant.predictions.formats.names import listing
 from calibrant.predictions.formats.roster import format_at
 from calibrant.predictions.labels import missing_rows
-from calibrant.predictions.table import Predictions
+from calibrant.predictions.table import Predictions, Source
 
 Record = Mapping[str, Any]
 
@@ -36,7 +34,7 @@ class TimedPredictions:
     times: NDArray[Any]
     """Dates in UTC, or numbers."""
     labelled: NDArray[np.bool_]
-    """Which labels are known; the others are there for form's sake."""
+    """Which labels are known; the others are placeholders."""
 
 
 def load_timed(
@@ -92,7 +90,6 @@ def load_timed(
 
 
 def _times(records: Sequence[Record], name: str) -> NDArray[Any]:
-    """Numbers if all are, else dates."""
     if not records:
         raise InputError("it holds no rows.")
     if name not in records[0]:
@@ -141,9 +138,7 @@ def _filled(
     If none is known, the columns of labels are left out.
     """
     names = [name for name in records[0] if name != time]
-    header = canonical(names, columns)
-    layout = layout_of(header)
-    given = dict(zip(header.names, names, strict=True))
+    layout, given = layout_in(names, columns)
     wanted = layout.labels or tuple(name for name in ("correct", "true_label") if name in layout.singles)
     told = [given[name] for name in wanted]
     labelled = np.full(len(records), bool(told))

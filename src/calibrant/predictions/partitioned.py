@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,29 +17,29 @@ from calibrant._math.checks import check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant._math.top_k import TopK
+from calibrant.predictions import checks
+from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.contents import Source
-from calibrant.predictions.file_scores import PIECE
 from calibrant.predictions.formats import parquet
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames
-from calibrant.predictions.formats.columns import Column, fields_of_columns
+from calibrant.predictions.formats.columns import Column, Layout, fields_of_columns
 from calibrant.predictions.formats.contents import damaged
-from calibrant.predictions.formats.parquet_columns import FileColumns, NeedsWholeError
 from calibrant.predictions.formats.parquet_files import (
     Keys,
     add_to_digest,
     columns_of_keys,
     files_of,
-    key_column,
     keys_of,
     opened,
     restored,
     rooted,
+    with_keys,
 )
-from calibrant.predictions.formats.top_k import holds_top_k, piece_of_top_k
+from calibrant.predictions.formats.top_k import columns_of_top_k, holds_top_k, piece_of_top_k
 from calibrant.predictions.pieces import Piece, holds_one_hot, piece_of
 from calibrant.predictions.scale import holds_percentages
-from calibrant.predictions.table import Predictions
+from calibrant.predictions.stores import PIECE
+from calibrant.predictions.table import Predictions, Source
 from calibrant.predictions.two_classes import positive_number
 
 MOST_LABELS = 200
@@ -61,6 +61,16 @@ class Part:
     """Rows that the split marks as calibration."""
     keys: tuple[tuple[str, int | str], ...] = ()
     """What the names of the file's folders say."""
+
+
+class NeedsWholeError(InputError):
+    """A table can only be judged whole: sums of parts do not know what it holds."""
+
+    def __init__(self, place: str, what: str) -> None:
+        super().__init__(
+            f"{place}: with {what}, all samples must be in memory; `load_predictions` reads them."
+        )
+        self.what = what
 
 
 class PartitionedPredictions:
@@ -108,7 +118,7 @@ class PartitionedPredictions:
         files = files_of(root)
         digest = hashlib.sha256()
         parts: list[Part] = []
-        first: FileColumns | None = None
+        first: _FileColumns | None = None
         of_keys: frozenset[str] | None = None
         start = 0
         for name, keys in zip(files, keys_of(root, files), strict=True):
@@ -116,7 +126,7 @@ class PartitionedPredictions:
                 add_to_digest(digest, root, name, file)
                 if not file.metadata.num_rows:
                     continue
-                found = FileColumns.of(name, file, columns, keys)
+                found = _FileColumns.of(name, file, columns, keys)
                 of_keys = columns_of_keys(name, file, keys, of_keys)
                 found.refuse_bands(name, file)
                 if first is not None and (differing := sorted(first.read ^ found.read)):
@@ -234,7 +244,7 @@ class PartitionedPredictions:
             try:
                 for batch in file.iter_batches(size, row_groups=list(part.row_groups), columns=names):
                     try:
-                        piece = self._piece(batch, at, dict(part.keys))
+                        piece = self._piece(with_keys(batch, dict(part.keys)), at)
                     except NeedsWholeError:
                         raise
                     except InputError as error:
@@ -247,16 +257,8 @@ class PartitionedPredictions:
                     raise
                 raise InputError(f"{part.file}: {damaged('a .parquet file', error)}") from error
 
-    def _piece(self, batch: Any, first_row: int, keys: Keys) -> Piece:
-        def column(name: str) -> Column:
-            if name in batch.schema.names:
-                return parquet.column_of(batch.column(name))
-            return key_column(keys[name], batch.num_rows)
-
-        if holds_top_k(self._given):
-            fields = self._fields_of_top_k(batch, column)
-        else:
-            fields = self._fields_of_columns(batch, column)
+    def _piece(self, batch: Any, first_row: int) -> Piece:
+        fields = (self._fields_of_top_k if holds_top_k(self._given) else self._fields_of_columns)(batch)
         if not first_row and holds_percentages(fields):
             raise NeedsWholeError(self.address, "percentages")
         if not first_row and holds_one_hot(fields):
@@ -266,27 +268,25 @@ class PartitionedPredictions:
             piece = replace(piece, clusters=piece.groups)
         return piece.turned() if self._turned else piece
 
-    def _fields_of_top_k(self, batch: Any, column: Callable[[str], Column]) -> dict[str, Any]:
-        def read(name: str) -> Any:
-            there = name in batch.schema.names
-            return parquet.cells_of(batch.column(name)) if there else column(name)
-
-        fields = piece_of_top_k([*self._given.values()], read, self._stated)
+    def _fields_of_top_k(self, batch: Any) -> dict[str, Any]:
+        names = [*self._given.values()]
+        fields = piece_of_top_k(names, lambda name: parquet.cells_of(batch.column(name)), self._stated)
         fields["notes"] = (*self._layout.notes, *fields["notes"])
         if "weights" in fields:
             fields["weights"] = _weights(fields["weights"], "weights")
         return fields
 
-    def _fields_of_columns(self, batch: Any, column: Callable[[str], Column]) -> dict[str, Any]:
-        scores = [self._given[each] for each in self._layout.scores]
+    def _fields_of_columns(self, batch: Any) -> dict[str, Any]:
+        layout, scores = self._layout, [self._given[each] for each in self._layout.scores]
         table = (
             parquet.rows_of(batch, scores, self._dtype)
             if self._lists is None
             else parquet.lists_of(batch, self._lists, len(scores), self._dtype)
         )
-        others = {each: column(self._given[each]) for each in self._layout.others}
-        others |= {each: _weights(column(self._given[each]), each) for each in self._layout.weights}
-        return fields_of_columns(self._layout, table, others)
+        used = (*layout.others, *layout.weights)
+        others = {each: parquet.column_of(batch.column(self._given[each])) for each in used}
+        others |= {each: _weights(others[each], each) for each in layout.weights}
+        return fields_of_columns(layout, table, others)
 
     def _refuse_other_kinds(self) -> None:
         layout = self._layout
@@ -306,8 +306,66 @@ class PartitionedPredictions:
         return f"PartitionedPredictions({self.num_samples:,} samples, {what}, {len(self.parts)} parts)"
 
 
+@dataclass(frozen=True)
+class _FileColumns:
+    """Which columns of a file hold what, before any row is read."""
+
+    layout: Layout
+    given: dict[str, str]  # what the file calls them
+    lists: str | None  # the one whose cells are lists of scores, if there is one
+    width: int  # how many numbers a row has
+    dtype: np.dtype[Any]  # of the scores
+
+    @classmethod
+    def of(cls, name: str, file: Any, columns: ColumnNames | None, keys: Keys) -> _FileColumns:
+        """Those of an open file of that name."""
+        schema = file.schema_arrow
+        try:
+            if holds_top_k(schema.names):
+                layout, given = columns_of_top_k([*schema.names, *keys], columns or ColumnNames())
+                listed = parquet.length_of_lists(file, layout.scores[0])
+                return cls(layout, given, None, max(2, 2 * listed), np.dtype(np.float64))
+            lists = parquet.lists_in(schema, columns)
+            layout, given = parquet.layout_in(file, columns, keys)
+            scores = [given[each] for each in layout.scores] if lists is None else [lists]
+            return cls(layout, given, lists, max(2, len(layout.scores)), parquet.dtype_of(scores, file))
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
+
+    @property
+    def read(self) -> set[str]:
+        """Those that are read, as the file calls them."""
+        return {self.given[each] for each in (*self.layout.scores, *self.layout.labels, *self.layout.singles)}
+
+    def refuse_bands(self, name: str, file: Any) -> None:
+        """Refuse bands of which a piece does not know where they begin, or how they are called."""
+        for column in self.layout.singles:
+            if column.startswith(BANDS_OF):
+                stated, starts = named_bands(column.removeprefix(BANDS_OF))
+                if not starts:
+                    raise NeedsWholeError(name, f"bands of `{stated}` that do not say where they begin")
+                if not parquet.is_whole(file, self.given[column]):
+                    raise NeedsWholeError(name, f"bands of `{stated}`, which are no whole numbers")
+
+    def marked(self, name: str, file: Any, keys: Keys) -> list[int]:
+        """How many rows of each row group are marked to be fitted on."""
+        if "split" not in self.layout.singles:
+            return [0] * file.metadata.num_row_groups
+        split = self.given["split"]
+        try:
+            if split not in file.schema_arrow.names:
+                fits = int(checks.as_split([keys[split]], 1)[0]) == 0
+                groups = range(file.metadata.num_row_groups)
+                return [file.metadata.row_group(k).num_rows if fits else 0 for k in groups]
+            return [
+                int((checks.as_split(values, len(values)).numpy() == 0) @ counts)
+                for values, counts in parquet.values_of(file, split)
+            ]
+        except InputError as error:
+            raise InputError(f"{name}: {str(error).partition('; row')[0]}.") from error
+
+
 def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ...]]:
-    """Neighbouring row groups that make parts."""
     groups: list[int] = []
     rows = 0
     for number, count in enumerate(counts):

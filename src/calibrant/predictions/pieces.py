@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from calibrant._math.top_k import TopK
 from calibrant.predictions import checks
 from calibrant.predictions import labels as labels_of
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.kinds import check_scores, words_note
+from calibrant.predictions.kinds import Companions, classes_of
 from calibrant.predictions.oddities import are_one_hot
 
 
@@ -98,10 +98,8 @@ def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
         scores, labels, truth, repairs = _confidences(fields)
         names = None
     else:
-        scores, labels, names, repairs = _classes(fields)
-        truth = labels
-        if names is not None and fields.get("class_names") is None:
-            notes += (words_note(names),)
+        scores, labels, names, words, repairs = _classes(fields, kind)
+        truth, notes = labels, (*notes, *words)
     split, clusters, groups = (fields.get(each) for each in ("split", "clusters", "groups"))
     return Piece(
         first_row=first_row,
@@ -109,9 +107,9 @@ def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
         labels=labels,
         truth=truth,
         split=None if split is None else checks.as_split(split, len(labels)).numpy(),
-        clusters=checks.as_clusters(clusters, len(labels)),
+        clusters=checks.as_groups(clusters, len(labels), name="clusters"),
         weights=fields.get("weights"),
-        groups=None if groups is None else checks.as_groups(groups, len(labels)),
+        groups=checks.as_groups(groups, len(labels)),
         repairs=repairs,
         class_names=names,
         top_k=top_k,
@@ -127,32 +125,26 @@ def holds_one_hot(fields: Mapping[str, Any]) -> bool:
     return are_one_hot("probs", torch.as_tensor(fields["probs"]), torch.as_tensor(labels))
 
 
-def _classes(
-    fields: Mapping[str, Any],
-) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], tuple[str, ...] | None, tuple[str, ...]]:
-    """Scores of classes that exclude each other, or of one event."""
+def _classes(fields: Mapping[str, Any], kind: Kind) -> tuple[Any, ...]:
     space = "logits" if "logits" in fields else "probs"
-    values = torch.from_numpy(np.ascontiguousarray(fields[space]))
-    event = values.ndim == 1
-    given = fields.get("class_names")
-    names = None if given is None else checks.as_names(given, name="class_names")
     if fields.get("labels") is None:
         raise InputError("`labels` must be given to evaluate predictions; got none.")
-    if event and names is None:
-        names = labels_of.yes_and_no(fields["labels"])
-    labels = labels_of.as_labels(fields["labels"], names, binary=event)
-    checked, repairs = check_scores(space, values, labels, None, None)
-    found = checked.scores.numpy()
-    if event:
-        found = _two_columns(checked.scores) if space == "probs" else columns_of_odds(checked.scores).numpy()
-    names = None if names is None else checks.check_class_names(names, found.shape[1])
-    return found, labels.numpy(), names, repairs
+    beside = Companions(
+        labels=fields["labels"],
+        class_names=fields.get("class_names"),
+        kind="multilabel" if kind == "multilabel" else None,
+    )
+    values = torch.from_numpy(np.ascontiguousarray(fields[space]))
+    checked, *said = classes_of(space, values, beside)
+    found = checked.scores
+    if found.ndim == 1:
+        found = columns_of_odds(found) if space == "logits" else torch.from_numpy(_two_columns(found))
+    return found.numpy(), cast("Tensor", checked.labels).numpy(), *said
 
 
 def _confidences(
     fields: Mapping[str, Any],
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
-    """How sure of each answer, and whether it was right."""
     if fields.get("correct") is None:
         raise InputError("whether predictions are correct cannot be told without `correct`.")
     values = torch.from_numpy(np.ascontiguousarray(fields["confidence"]))
@@ -163,7 +155,7 @@ def _confidences(
 
 
 def _largest(fields: Mapping[str, Any]) -> tuple[TopK, NDArray[np.int64], NDArray[np.int64]]:
-    """The largest logits, whether the likeliest class is true, and which is, as it stands in the table.
+    """The largest logits, whether the most probable class is true, and the true class as the table has it.
 
     Classes that are texts are numbered anew in every piece.
     """

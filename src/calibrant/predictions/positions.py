@@ -73,8 +73,7 @@ def predictions_of_positions(
         raise InputError(f"`labels` must not all be {ignore_index}; no position is left.")
     sample = torch.arange(num_samples).repeat_interleave(len(flat) // num_samples)[counts]
     fields: dict[str, Any] = {name: flat[counts]}
-    if groups is not None:
-        names = as_groups(groups, num_samples)
+    if (names := as_groups(groups, num_samples)) is not None:
         fields["groups"] = [names[k] for k in sample.tolist()]
     if split is not None:
         fields["split"] = torch.as_tensor(split)[sample]

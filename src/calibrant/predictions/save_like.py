@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import itertools
-import json
 import re
 import warnings
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +17,9 @@ from numpy.typing import NDArray
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import atomic_write
 from calibrant.predictions.files import found_ending
-from calibrant.predictions.formats import csv_file, feather, json_file, lm_eval, parquet, parquet_files
-from calibrant.predictions.formats.aliases import ColumnNames, canonical
+from calibrant.predictions.formats import csv_file, json_file, lm_eval, parquet, parquet_files
+from calibrant.predictions.formats.aliases import ColumnNames, canonical, space_of
 from calibrant.predictions.formats.columns import layout_of
-from calibrant.predictions.formats.known import space_of
 from calibrant.predictions.formats.mark import MARK, mark_in
 from calibrant.predictions.formats.roster import WRITERS, known_ending
 from calibrant.predictions.scale import scale_before
@@ -58,9 +56,16 @@ def save_in_form_of(
     new_ending, ending = known_ending(out, WRITERS), found_ending(source, format)
     with atomic_write(out) as temporary:
         kept = write_in_form_of(source, ending, temporary, new_ending, predictions, columns, raw=raw)
-        if not kept and can_keep(ending, new_ending) and new_ending in {".json", ".jsonl", ".ndjson"}:
-            add_samples(source, ending, temporary, new_ending)
+        if not kept and {ending, new_ending} <= _JSON:
+            _add_samples(source, ending, temporary, new_ending)
     return kept
+
+
+_TEXT = frozenset({".csv", ".csv.gz", ".tsv", ".tsv.gz"})
+_JSON = frozenset({".jsonl", ".ndjson", ".json"})
+_ARROW = frozenset({".parquet", ".feather", ".arrow"})
+_FORMULA = re.compile(r"\s*[=@]|\s*[+-](?!\s*[\d.,]+(e[+-]?\d+)?\s*%?\s*$)", flags=re.IGNORECASE)
+"""Texts that a spreadsheet runs; numbers with a sign are none."""
 
 
 def write_in_form_of(
@@ -73,107 +78,138 @@ def write_in_form_of(
     *,
     raw: bool = False,
 ) -> bool:
-    """The same, where the endings are known and the paths need not have them."""
-    if can_keep(ending, new_ending):
-        scores = predictions.confidence if predictions.kind == "top_label" else predictions.probs
-        table = scores.numpy().astype(np.float64).reshape(len(predictions), -1)
+    """The same, where the endings are known and the paths need not have them.
+
+    Columns of logits are called ``prob...`` then, as they hold probabilities; all other names stay.
+    """
+    family = next((each for each in (_TEXT, _JSON, _ARROW) if {ending, new_ending} <= each), None)
+    if family is not None:
+        found = predictions.confidence if predictions.kind == "top_label" else predictions.probs
         low, high = scale_before(predictions.notes)
-        table = low + (high - low) * table
+        scores = low + (high - low) * found.numpy().astype(np.float64).reshape(len(predictions), -1)
         mark = mark_in(predictions.notes)
-        text = None if mark is None else mark.text
-        if write_like(source, ending, out, new_ending, table, columns, mark=text, raw=raw):
+        copy = _Copy(source, ending, out, new_ending, scores, columns, None if mark is None else mark.text)
+        if family is _TEXT:
+            copy.write_text(raw=raw)
+        elif family is _ARROW:
+            copy.write_arrow()
+        if family is not _JSON or copy.write_json():
             return True
-    WRITERS[new_ending](predictions._contents.arrays(), out)  # pyright: ignore[reportPrivateUsage]
+    WRITERS[new_ending](predictions._arrays(), out)  # pyright: ignore[reportPrivateUsage]
     return False
 
 
-Scores: TypeAlias = NDArray[np.float64]  # (N, k)
-_FORMULA = re.compile(r"\s*[=@]|\s*[+-](?!\s*[\d.,]+(e[+-]?\d+)?\s*%?\s*$)", flags=re.IGNORECASE)
-"""Texts that a spreadsheet runs; numbers with a sign are none."""
-_TEXT, _JSON, _PARQUET = "text", "json", "parquet"
-_FAMILIES = {
-    ".csv": _TEXT, ".csv.gz": _TEXT, ".tsv": _TEXT, ".tsv.gz": _TEXT,
-    ".jsonl": _JSON, ".ndjson": _JSON, ".json": _JSON,
-    ".parquet": _PARQUET, ".feather": _PARQUET, ".arrow": _PARQUET,
-}  # fmt: skip
+@dataclass(frozen=True, eq=False)
+class _Copy:
+    """A table that is written anew with other scores in place of its own, and perhaps a mark."""
 
+    source: Path
+    ending: str
+    out: Path
+    new_ending: str
+    scores: NDArray[np.float64]  # (N, k)
+    columns: ColumnNames | None
+    mark: str | None
 
-def can_keep(ending: str, new_ending: str) -> bool:
-    """Whether a file of one ending is a table that one of the other can hold as it stands."""
-    family = _FAMILIES.get(ending)
-    return family is not None and family == _FAMILIES.get(new_ending)
+    def write_text(self, *, raw: bool) -> None:
+        with csv_file.open_text(self.source) as file:
+            start, delimiter = csv_file.beginning(file)
+            rows = [cells for _, cells in csv_file.lines(itertools.chain(start, file), delimiter)]
+        header = [name.strip() for name in rows[0]]
+        places = self._places(header)
+        self._check_rows(len(rows) - 1)
+        old = [row[place] for row in rows[1:] for place in places]
+        commas = any("," in cell for cell in old)
+        sign = "%" if any(cell.strip().endswith("%") for cell in old) else ""
+        for row, values in zip(rows[1:], self.scores.tolist(), strict=True):
+            for place, value in zip(places, values, strict=True):
+                text = repr(value)
+                row[place] = (text.replace(".", ",") if commas else text) + sign
+        for place, title in places.items():
+            rows[0][place] = title
+        if self.mark is not None:
+            place = header.index(MARK) if MARK in header else len(header)
+            for row, cell in zip(rows, [MARK] + [self.mark] * (len(rows) - 1), strict=True):
+                row[place : place + 1] = [cell]
+        if not raw:
+            _escape_formulas(rows)
+        if self.ending != self.new_ending and ".tsv" in self.ending + self.new_ending:
+            delimiter = "\t" if ".tsv" in self.new_ending else ","
+        with csv_file.open_text(self.out, "w") as file:
+            csv.writer(file, lineterminator="\n", delimiter=delimiter).writerows(rows)
 
+    def write_json(self) -> bool:
+        """Write records; nothing where the source holds arrays by name, or samples that a harness logged."""
+        found = json_file.contents(self.source, whole=self.ending == ".json")
+        if isinstance(found, dict) or lm_eval.are_samples(found[0]):
+            return False
+        self._check_rows(len(found[0]))
+        marked = {} if self.mark is None else {MARK: self.mark}
+        changed = [record | marked for record in self._records(found[0])]
+        json_file.write_records(changed, self.out, whole=self.new_ending == ".json")
+        return True
 
-def write_like(
-    source: Path,
-    ending: str,
-    out: Path,
-    new_ending: str,
-    scores: Scores,
-    columns: ColumnNames | None,
-    *,
-    mark: str | None = None,
-    raw: bool = False,
-) -> bool:
-    """Write a table anew, with these scores in place of its own, and perhaps a mark.
+    def _records(self, records: Sequence[json_file.Record]) -> list[dict[str, Any]]:
+        form, name = json_file.form_of(records, self.columns)
+        pairs = list(zip(records, self.scores.tolist(), strict=True))
+        if form == "pipelines":
+            classes = json_file.pipeline_classes(str(each["label"]) for each in records[0][name])
+            return [
+                {
+                    **record,
+                    name: [
+                        {**each, "score": values[classes.index(str(each["label"]))]} for each in record[name]
+                    ],
+                }
+                for record, values in pairs
+            ]
+        if form == "lists":
+            title = _probs(name)
+            return [
+                {title if key == name else key: values if key == name else cell for key, cell in each.items()}
+                for each, values in pairs
+            ]
+        names = json_file.names_of(records)
+        titles = {names[place]: (title, k) for k, (place, title) in enumerate(self._places(names).items())}
+        return [
+            {
+                titles[key][0] if key in titles else key: values[titles[key][1]] if key in titles else value
+                for key, value in each.items()
+            }
+            for each, values in pairs
+        ]
 
-    Columns of logits are called ``prob...`` then, as they hold probabilities; all other names stay. In CSV,
-    texts that a spreadsheet would run as formulas get a ``'`` before them unless ``raw``.
+    def write_arrow(self) -> None:
+        table = parquet_files.whole_table(self.source, feather=self.ending != ".parquet")
+        self._check_rows(table.num_rows)
+        if self.mark is not None:
+            table = table.drop_columns([MARK] if MARK in table.column_names else [])
+            table = table.append_column(MARK, [[self.mark] * len(self.scores)])
+        if (lists := parquet.lists_in(table.schema, self.columns)) is not None:
+            place = table.column_names.index(lists)
+            table = table.set_column(place, _probs(lists), [list(self.scores)])
+        else:
+            for column, (place, title) in enumerate(self._places(table.column_names).items()):
+                table = table.set_column(place, title, [self.scores[:, column]])
+        parquet.write_table(table, self.out, feather=self.new_ending != ".parquet")
 
-    Returns:
-        False, and nothing is written, where the source has no columns of scores, as an object of arrays.
+    def _places(self, given: Sequence[str]) -> dict[int, str]:
+        """The places of the columns of scores, in the order of the classes, and their new names."""
+        header = canonical(given, self.columns)
+        found: dict[int, str] = {}
+        for name in layout_of(header).scores:
+            place = header.names.index(name)
+            title = given[place]
+            if name.startswith("logit"):
+                title = f"prob{name.removeprefix('logit')}"
+                while title in given:
+                    title = f"repaired_{title}"
+            found[place] = title
+        return found
 
-    Raises:
-        InputError: If the source is no longer what was read.
-    """
-    text = partial(_write_text, raw=raw)
-    write = {_TEXT: text, _JSON: _write_json, _PARQUET: _write_parquet}[_FAMILIES[ending]]
-    prepared = write(source, ending, new_ending, scores, columns, mark)
-    if prepared is None:
-        return False
-    prepared(out)
-    return True
-
-
-_Write: TypeAlias = Callable[[Path], None]
-
-
-def add_samples(source: Path, ending: str, out: Path, new_ending: str) -> bool:
-    """Beside the rows of ``out``, say of which sample of lm-evaluation-harness each is.
-
-    Returns:
-        False, and nothing is changed, where the source holds no such samples.
-    """
-    found = json_file.contents(source, whole=ending == ".json")
-    if isinstance(found, dict) or not lm_eval.are_samples(found[0]):
-        return False
-    samples = lm_eval.samples_read(found[0])
-    rows, _ = json_file.records_of(out, whole=new_ending == ".json")
-    kept = [
-        name
-        for name in lm_eval.WHICH_SAMPLE
-        if all(isinstance(each.get(name), str | int | float) for each in samples)
-    ]
-    pairs = zip(samples, rows, strict=True)
-    changed = [{name: each[name] for name in kept} | row for each, row in pairs]
-    with atomic_write(out) as temporary:
-        _json_writer(changed, whole=new_ending == ".json")(temporary)
-    return True
-
-
-def _places(given: Sequence[str], columns: ColumnNames | None) -> dict[int, str]:
-    """The places of the columns of scores, in the order of the classes, and their new names."""
-    header = canonical(given, columns)
-    found: dict[int, str] = {}
-    for name in layout_of(header).scores:
-        place = header.names.index(name)
-        title = given[place]
-        if name.startswith("logit"):
-            title = f"prob{name.removeprefix('logit')}"
-            while title in given:
-                title = f"repaired_{title}"
-        found[place] = title
-    return found
+    def _check_rows(self, count: int) -> None:
+        if count != len(self.scores):
+            raise InputError(f"the file had {len(self.scores)} rows when it was read and now has {count}.")
 
 
 def _probs(lists: str) -> str:
@@ -181,59 +217,25 @@ def _probs(lists: str) -> str:
     return lists if space_of(lists) == "probs" else "probs"
 
 
-def _check_rows(count: int, scores: Scores) -> None:
-    if count != len(scores):
-        raise InputError(f"the file had {len(scores)} rows when it was read and now has {count}.")
-
-
-def _write_text(
-    source: Path,
-    ending: str,
-    new_ending: str,
-    scores: Scores,
-    columns: ColumnNames | None,
-    mark: str | None,
-    *,
-    raw: bool,
-) -> _Write:
-    with csv_file.open_text(source) as file:
-        start, delimiter = csv_file.beginning(file)
-        rows = [cells for _, cells in csv_file.lines(itertools.chain(start, file), delimiter)]
-    header = [name.strip() for name in rows[0]]
-    places = _places(header, columns)
-    _check_rows(len(rows) - 1, scores)
-    old = [row[place] for row in rows[1:] for place in places]
-    commas = any("," in cell for cell in old)
-    sign = "%" if any(cell.strip().endswith("%") for cell in old) else ""
-    for row, values in zip(rows[1:], scores.tolist(), strict=True):
-        for place, value in zip(places, values, strict=True):
-            text = repr(value)
-            row[place] = (text.replace(".", ",") if commas else text) + sign
-    for place, title in places.items():
-        rows[0][place] = title
-    if mark is not None:
-        _mark_rows(rows, header, mark)
-    if not raw:
-        _escape_formulas(rows)
-    if ending != new_ending and ".tsv" in ending + new_ending:
-        delimiter = "\t" if ".tsv" in new_ending else ","
-
-    def write(path: Path) -> None:
-        with csv_file.open_text(path, "w") as file:
-            csv.writer(file, lineterminator="\n", delimiter=delimiter).writerows(rows)
-
-    return write
-
-
-def _mark_rows(rows: list[list[str]], header: list[str], mark: str) -> None:
-    """Write the mark into its column, which may be new."""
-    place = header.index(MARK) if MARK in header else len(header)
-    for row, cell in zip(rows, itertools.chain([MARK], itertools.repeat(mark)), strict=False):
-        row[place : place + 1] = [cell]
+def _add_samples(source: Path, ending: str, out: Path, new_ending: str) -> None:
+    """Beside the rows of ``out``, say of which sample each is where the source holds such of a harness."""
+    found = json_file.contents(source, whole=ending == ".json")
+    if isinstance(found, dict) or not lm_eval.are_samples(found[0]):
+        return
+    samples, whole = lm_eval.samples_read(found[0]), new_ending == ".json"
+    rows, _ = json_file.records_of(out, whole=whole)
+    kept = [
+        name
+        for name in lm_eval.WHICH_SAMPLE
+        if all(isinstance(each.get(name), str | int | float) for each in samples)
+    ]
+    pairs = zip(samples, rows, strict=True)
+    json_file.write_records(
+        [{name: each[name] for name in kept} | row for each, row in pairs], out, whole=whole
+    )
 
 
 def _escape_formulas(rows: list[list[str]]) -> None:
-    """Put a ``'`` before what a spreadsheet would run, and warn."""
     found = 0
     for row in rows:
         for place, text in enumerate(row):
@@ -246,83 +248,3 @@ def _escape_formulas(rows: list[list[str]]) -> None:
             CalibrantWarning,
             stacklevel=2,
         )
-
-
-def _write_json(
-    source: Path,
-    ending: str,
-    new_ending: str,
-    scores: Scores,
-    columns: ColumnNames | None,
-    mark: str | None,
-) -> _Write | None:
-    found = json_file.contents(source, whole=ending == ".json")
-    if isinstance(found, dict) or lm_eval.are_samples(found[0]):
-        return None
-    records, _ = found
-    _check_rows(len(records), scores)
-    marked = {} if mark is None else {MARK: mark}
-    changed = [each | marked for each in _records(records, scores.tolist(), columns)]
-    return _json_writer(changed, whole=new_ending == ".json")
-
-
-def _json_writer(records: Sequence[json_file.Record], *, whole: bool) -> _Write:
-    def write(path: Path) -> None:
-        texts = [json.dumps(record, ensure_ascii=False) for record in records]
-        text = "[" + ",\n".join(texts) + "]\n" if whole else "".join(f"{line}\n" for line in texts)
-        path.write_text(text, encoding="utf-8")
-
-    return write
-
-
-def _records(
-    records: Sequence[json_file.Record], scores: list[list[float]], columns: ColumnNames | None
-) -> list[dict[str, Any]]:
-    form, name = json_file.form_of(records, columns)
-    pairs = zip(records, scores, strict=True)
-    if form == "pipelines":
-        classes = json_file.pipeline_classes(str(each["label"]) for each in records[0][name])
-        return [
-            {
-                **record,
-                name: [{**each, "score": values[classes.index(str(each["label"]))]} for each in record[name]],
-            }
-            for record, values in pairs
-        ]
-    if form == "lists":
-        title = _probs(name)
-        return [
-            {title if key == name else key: values if key == name else cell for key, cell in each.items()}
-            for each, values in pairs
-        ]
-    names = json_file.names_of(records)
-    titles = {names[place]: (title, k) for k, (place, title) in enumerate(_places(names, columns).items())}
-    return [
-        {
-            titles[key][0] if key in titles else key: values[titles[key][1]] if key in titles else value
-            for key, value in each.items()
-        }
-        for each, values in pairs
-    ]
-
-
-def _write_parquet(
-    source: Path,
-    ending: str,
-    new_ending: str,
-    scores: Scores,
-    columns: ColumnNames | None,
-    mark: str | None,
-) -> _Write:
-    table = (parquet_files if ending == ".parquet" else feather).whole_table(source)
-    write = (parquet if new_ending == ".parquet" else feather).write_table
-    _check_rows(table.num_rows, scores)
-    if mark is not None:
-        table = table.drop_columns([MARK] if MARK in table.column_names else [])
-        table = table.append_column(MARK, [[mark] * len(scores)])
-    if (lists := parquet.lists_in(table.schema, columns)) is not None:
-        table = table.set_column(table.column_names.index(lists), _probs(lists), [list(scores)])
-        return lambda path: write(table, path)
-    for column, (place, title) in enumerate(_places(table.column_names, columns).items()):
-        table = table.set_column(place, title, [scores[:, column]])
-    return lambda path: write(table, path)

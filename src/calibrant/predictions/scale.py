@@ -104,7 +104,6 @@ def scale_before(notes: Iterable[str]) -> Scale:
 
 
 def _refuse_beyond(values: Any, space: str, scale: Scale) -> None:
-    """Refuse what lies beyond the ends of the scale."""
     table = as_float_tensor(values, name=space)
     bad = (table < min(scale)) | (table > max(scale))
     if bool(bad.any()):

@@ -1,62 +1,33 @@
-"""Where the scores of predictions are kept: what every store offers, and the one in memory."""
+"""Where the scores of predictions are kept: in memory, or in a file that is read in pieces at every pass."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant._math.arrays import row_slices
+from calibrant._math.arrays import first_row, row_slices
+from calibrant._math.checks import not_finite
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
+from calibrant.predictions import checks
+from calibrant.predictions.checks import ROUNDING_TOLERANCE
 
-
-class ScoreStore(ABC):
-    """Scores ``(N,)`` or ``(N, C)`` that are checked, wherever they are kept."""
-
-    streamed: ClassVar[bool] = False
-    """Whether the scores stay in a file, to be read again at every pass."""
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, ...]:
-        """``(N,)`` or ``(N, C)``."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> torch.dtype:
-        """The dtype of what is read, unless a repair needs a wider one."""
-
-    @property
-    def repairs(self) -> tuple[str, ...]:
-        """What was repaired in the rows read so far, unless the notes of the predictions say it already."""
-        return ()
-
-    @abstractmethod
-    def read(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
-        """Some rows."""
-
-    @abstractmethod
-    def select(self, rows: slice | Int[Tensor, " n"]) -> ScoreStore:
-        """A store of some rows, in that order."""
-
-    @abstractmethod
-    def pieces(self) -> Iterator[slice]:
-        """All rows, in slices that are small enough to work on."""
-
-    def watched(self, progress: Callable[[float], None]) -> ScoreStore:  # noqa: ARG002
-        """The same scores; where they are read in pieces, ``progress`` is told which share has been read."""
-        return self
+PIECE = 1 << 22  # elements read at a time: 16 MiB of float32
 
 
 @dataclass(frozen=True, eq=False)
-class HeldScores(ScoreStore):
-    """Scores in memory."""
+class HeldScores:
+    """Checked scores ``(N,)`` or ``(N, C)`` in memory."""
 
     values: Float[Tensor, " N"] | Float[Tensor, "N C"]
+    streamed: ClassVar[bool] = False
+    repairs: ClassVar[tuple[str, ...]] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,9 +44,141 @@ class HeldScores(ScoreStore):
         return self.values[rows]
 
     def select(self, rows: slice | Int[Tensor, " n"]) -> HeldScores:
-        """Some rows; a slice copies nothing."""
+        """Some rows, in that order; a slice copies nothing."""
         return HeldScores(self.values[rows])
 
     def pieces(self) -> Iterator[slice]:
         """Slices whose float64 copies stay in cache."""
         return row_slices(self.values)
+
+    def watched(self, progress: Callable[[float], None]) -> HeldScores:  # noqa: ARG002
+        """The same; nothing is read that progress could be told of."""
+        return self
+
+
+@runtime_checkable
+class ScoreFile(Protocol):
+    """A table ``(N, C)`` in a file, read some rows at a time."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N and C."""
+        ...
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of what is read."""
+        ...
+
+    def read(self, start: int, stop: int) -> Float[Tensor, "n C"]:
+        """Some consecutive rows, in memory of their own."""
+        ...
+
+
+class CheckedFile:
+    """A file whose rows are checked as they are read; a repair is counted once, however often it is made."""
+
+    def __init__(self, file: ScoreFile, space: Literal["logits", "probs"]) -> None:
+        self.shape = file.shape
+        self.dtype = file.dtype
+        self._file = file
+        self._space = space
+        self._repaired = np.zeros(file.shape[0], dtype=np.bool_)
+        self._largest = 0.0
+
+    def read(self, start: int, stop: int, *, keep: NDArray[np.int64]) -> Float[Tensor, "n C"]:
+        """The rows ``start + keep``, all below ``stop``."""
+        values = self._file.read(start, stop)
+        if not np.array_equal(keep, np.arange(stop - start)):  # rows may repeat
+            values = values[torch.from_numpy(keep)]
+        if self._space == "logits":
+            low, high = torch.aminmax(values)  # NaN propagates to both
+            if not (bool(low.isfinite()) and bool(high.isfinite())):
+                row = first_row(~values.isfinite())
+                bad = values[row][~values[row].isfinite()]
+                raise not_finite(int(start + keep[row]), float(bad[0]))
+            return values
+        try:
+            sound, notes = checks.repair_rows(values)
+        except InputError as error:
+            raise InputError(f"in rows {start:,} to {stop - 1:,}, counted from {start:,}: {error}") from error
+        if notes:
+            miss = (values.to(torch.float64).sum(dim=1) - 1).abs()
+            changed = (miss > ROUNDING_TOLERANCE) | (values > 1).any(dim=1)
+            self._repaired[start + keep[changed.numpy()]] = True
+            self._largest = max(self._largest, float(miss[changed].max()))
+        return sound
+
+    @property
+    def repairs(self) -> tuple[str, ...]:
+        """What was repaired so far, in a sentence."""
+        count = int(self._repaired.sum())
+        return (checks.rows_divided(count, len(self._repaired), self._largest),) if count else ()
+
+
+@dataclass(frozen=True, eq=False)
+class FileScores:
+    """Some rows of a file of scores, in some order."""
+
+    file: CheckedFile
+    index: NDArray[np.int64]
+    progress: Callable[[float], None] | None = None
+    streamed: ClassVar[bool] = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(N, C)``."""
+        return len(self.index), self.file.shape[1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype in the file; rows that are repaired may need a wider one."""
+        return self.file.dtype
+
+    @property
+    def repairs(self) -> tuple[str, ...]:
+        """What was repaired in the rows of the file that were read so far."""
+        return self.file.repairs
+
+    def read(self, rows: slice) -> Float[Tensor, "n C"]:
+        """Some of these rows, in their order.
+
+        Raises:
+            InputError: If a value there is no score.
+        """
+        index = self.index[rows]
+        order = np.argsort(index, kind="stable")  # quick where it is sorted already
+        ranked = index[order]
+        values = torch.empty((len(index), self.shape[1]), dtype=self.dtype)
+        done = 0
+        while done < len(ranked):  # files are read forwards, a stretch that holds rows wanted at a time
+            start = int(ranked[done])
+            stop = min(start + self._step, int(ranked[-1]) + 1)
+            upto = int(np.searchsorted(ranked, stop))
+            piece = self.file.read(start, stop, keep=ranked[done:upto] - start)
+            values = values.to(torch.promote_types(values.dtype, piece.dtype))
+            values[torch.from_numpy(order[done:upto])] = piece.to(values.dtype)
+            done = upto
+        if self.progress is not None:
+            self.progress(min(1.0, rows.indices(len(self.index))[1] / len(self.index)))
+        return values
+
+    def select(self, rows: slice | Int[Tensor, " n"]) -> FileScores:
+        """Some of these rows; none is read."""
+        return replace(self, index=self.index[rows if isinstance(rows, slice) else rows.numpy()])
+
+    def pieces(self) -> Iterator[slice]:
+        """Slices of as many rows as are read at a time."""
+        for start in range(0, len(self.index), self._step):
+            yield slice(start, min(start + self._step, len(self.index)))
+
+    def watched(self, progress: Callable[[float], None]) -> FileScores:
+        """The same rows; ``progress`` is called whenever some of them are read."""
+        return replace(self, progress=progress)
+
+    @property
+    def _step(self) -> int:
+        return max(1, PIECE // self.shape[1])
+
+
+ScoreStore: TypeAlias = HeldScores | FileScores

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,17 +13,33 @@ from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_logits
+from calibrant._math.errors import InputError
+from calibrant._math.scores import steady_sigmoid, top_label
 from calibrant._math.shapes import Bool, Float, Int, UInt8
 from calibrant._math.top_k import TopK
 from calibrant.predictions import checks, kinds
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.contents import Contents, Source, Space
-from calibrant.predictions.file_scores import ScoreFile
+from calibrant.predictions.formats.mark import MARK, mark_in
 from calibrant.predictions.formats.roster import write
-from calibrant.predictions.stores import HeldScores
-from calibrant.predictions.two_classes import as_event
+from calibrant.predictions.formats.top_k import arrays_of_top_k
+from calibrant.predictions.kinds import Space
+from calibrant.predictions.oddities import are_one_hot
+from calibrant.predictions.stores import HeldScores, ScoreFile, ScoreStore
+from calibrant.predictions.two_classes import RIGHT_OR_WRONG, class_alone, positive_number
 
 
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The file that was read."""
+
+    name: str
+    sha256: str
+    format: str
+    path: str | None = None
+    """As it was given, for commands that can be run again."""
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Predictions:
     r"""What a classifier said about each sample, and what was true.
 
@@ -89,6 +105,30 @@ class Predictions:
         ([True, True, False], 2)
     """
 
+    kind: Kind
+    """``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"top_label"``."""
+    space: Space
+    """Which numbers were given: ``"logits"``, ``"probs"`` or ``"confidence"``."""
+    labels: Int[Tensor, " N"] | Int[Tensor, "N C"] | None
+    """True classes, int64, or None where they are not known."""
+    weights: Float[Tensor, " N"] | None
+    """Weight of each sample, float64."""
+    split: UInt8[Tensor, " N"] | None
+    """0 where a sample belongs to the calibration split, 1 where to the test split."""
+    class_names: tuple[str, ...] | None
+    """One name per class."""
+    groups: tuple[str, ...] | None
+    """The group that each sample belongs to."""
+    clusters: tuple[str, ...] | None
+    """The cluster that each sample is of."""
+    source: Source | None
+    """The file that the numbers come from."""
+    top_k: TopK | None
+    """The largest logits, where they are known in place of all."""
+    _store: ScoreStore
+    _correct: Bool[Tensor, " N"] | None  # as it was given
+    _notes: tuple[str, ...]  # but for repairs in rows that are read later
+
     def __init__(
         self,
         *,
@@ -113,86 +153,42 @@ class Predictions:
                 correct=correct, labels=labels, class_names=class_names, weights=weights, kind=kind
             ),
         )
-        num_samples = checked.num_samples
-        self._contents = replace(
-            checked,
+        num_samples = checked.store.shape[0]
+        vars(self).update(
+            kind=checked.kind,
+            space=checked.space,
+            labels=checked.labels,
+            weights=checked.weights,
             split=None if split is None else checks.as_split(split, num_samples),
-            groups=None if groups is None else checks.as_groups(groups, num_samples),
-            clusters=checks.as_clusters(clusters, num_samples),
+            class_names=checked.class_names,
+            groups=checks.as_groups(groups, num_samples),
+            clusters=checks.as_groups(clusters, num_samples, name="clusters"),
             source=source,
-            notes=(*notes, *checked.notes),
             top_k=top_k,
+            _store=checked.store,
+            _correct=checked.correct,
+            _notes=(*notes, *checked.notes),
         )
-
-    @property
-    def kind(self) -> Kind:
-        """``"binary"``, ``"multiclass"``, ``"multilabel"`` or ``"top_label"``."""
-        return self._contents.kind
-
-    @property
-    def space(self) -> Space:
-        """Which numbers were given: ``"logits"``, ``"probs"`` or ``"confidence"``."""
-        return self._contents.space
 
     @property
     def values(self) -> Float[Tensor, " N"] | Float[Tensor, "N C"]:
         """The numbers in the space and dtype they were given in, after repairs."""
-        return self._contents.store.read(slice(None))
-
-    @property
-    def labels(self) -> Int[Tensor, " N"] | Int[Tensor, "N C"] | None:
-        """True classes, int64, or None where they are not known."""
-        return self._contents.labels
-
-    @property
-    def weights(self) -> Float[Tensor, " N"] | None:
-        """Weight of each sample, float64."""
-        return self._contents.weights
-
-    @property
-    def split(self) -> UInt8[Tensor, " N"] | None:
-        """0 where a sample belongs to the calibration split, 1 where to the test split."""
-        return self._contents.split
-
-    @property
-    def class_names(self) -> tuple[str, ...] | None:
-        """One name per class."""
-        return self._contents.class_names
-
-    @property
-    def groups(self) -> tuple[str, ...] | None:
-        """The group that each sample belongs to."""
-        return self._contents.groups
-
-    @property
-    def clusters(self) -> tuple[str, ...] | None:
-        """The cluster that each sample is of."""
-        return self._contents.clusters
-
-    @property
-    def source(self) -> Source | None:
-        """The file that the numbers come from."""
-        return self._contents.source
-
-    @property
-    def top_k(self) -> TopK | None:
-        """The largest logits, where they are known in place of all."""
-        return self._contents.top_k
+        return self._store.read(slice(None))
 
     @property
     def num_samples(self) -> int:
         """N."""
-        return self._contents.num_samples
+        return self._store.shape[0]
 
     @property
     def num_classes(self) -> int | None:
         """C; 2 for binary, the number of labels for multilabel, None for top-label predictions."""
-        return self._contents.num_classes
+        return {"binary": 2, "top_label": None}.get(self.kind, self._store.shape[-1])
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was repaired, left out or is odd about the input; full sentences."""
-        return self._contents.all_notes
+        return (*self._notes, *repairs) if (repairs := self._store.repairs) else self._notes
 
     @property
     def scores(self) -> Float[Tensor, " N"] | Float[Tensor, "N C"]:
@@ -208,7 +204,12 @@ class Predictions:
 
     def scores_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
         """``scores`` of some rows, for work in pieces."""
-        return self._contents.scores(rows)
+        self._refuse_top_label("scores")
+        values = self._store.read(rows)
+        if self.space == "logits":
+            return values
+        probs = values.to(torch.float64)
+        return probs.log() if self.kind == "multiclass" else probs.log() - torch.log1p(-probs)
 
     @property
     def probs(self) -> Float[Tensor, " N"] | Float[Tensor, "N C"]:
@@ -223,14 +224,25 @@ class Predictions:
 
     def probs_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
         """``probs`` of some rows, for work in pieces."""
-        return self._contents.probs(rows)
+        self._refuse_top_label("probs")
+        values = self._store.read(rows).to(torch.float64)
+        if self.space == "logits":
+            return values.softmax(dim=1) if self.kind == "multiclass" else steady_sigmoid(values)
+        return values
+
+    def _refuse_top_label(self, what: str) -> None:
+        """The probabilities of all classes cannot be had from the predicted one's alone."""
+        if self.kind == "top_label":
+            raise InputError(
+                f"`{what}` of all classes are not known: these predictions hold top-label confidences."
+            )
 
     @property
     def confidence(self) -> Float[Tensor, " N"] | Float[Tensor, "N C"]:
         """Probability of the predicted class, float64; for an event the larger of p and 1 − p."""
         if self.space == "confidence":
             return self.values.to(torch.float64)
-        return self._contents.top_labels()[0]
+        return self._top_labels()[0]
 
     @property
     def correct(self) -> Bool[Tensor, " N"] | Bool[Tensor, "N C"]:
@@ -239,25 +251,46 @@ class Predictions:
         Raises:
             InputError: If there are no labels.
         """
-        return self._contents.correctness()
+        if self._correct is not None:
+            return self._correct
+        if not self.has_labels:
+            missing = "correct" if self.kind == "top_label" else "labels"
+            raise InputError(f"whether predictions are correct cannot be told without `{missing}`.")
+        return self._top_labels()[1]
+
+    def _top_labels(self) -> tuple[Tensor, Tensor]:
+        """Confidence and correctness, in pieces; without labels everything counts as wrong."""
+        shape = self._store.shape if self.kind != "multiclass" else self._store.shape[:1]
+        labels = torch.full(shape, -1) if self.labels is None else self.labels
+        # Filled in place: a list of small pieces between the freed large ones would leave the heap in holes.
+        confidence, correct = torch.empty(shape, dtype=torch.float64), torch.empty(shape, dtype=torch.bool)
+        for rows in self._store.pieces():
+            probs, true = self.probs_of(rows), labels[rows]
+            if self.kind == "multilabel":  # each label is an event of its own
+                found = top_label(probs.flatten(), true.flatten())
+            else:
+                found = top_label(probs, true)
+            confidence[rows] = found.confidence.view_as(true)
+            correct[rows] = found.correct.view_as(true)
+        return confidence, correct
 
     @property
     def has_labels(self) -> bool:
         """Whether it is known what is true, or of confidences which are right."""
-        return self._contents.has_labels
+        return (self._correct if self.kind == "top_label" else self.labels) is not None
 
     @property
     def streamed(self) -> bool:
         """Whether the scores stay in their file and are read in pieces, again at every pass."""
-        return self._contents.store.streamed
+        return self._store.streamed
 
     def loaded(self) -> Predictions:
         """The same predictions with their scores in memory."""
-        return self._with(store=HeldScores(self.values), notes=self.notes) if self.streamed else self
+        return self._with(_store=HeldScores(self.values), _notes=self.notes) if self.streamed else self
 
     def watch(self, progress: Callable[[float], None]) -> None:
         """Call ``progress`` with the share of the rows that a pass has read; in memory it never is."""
-        self._contents = replace(self._contents, store=self._contents.store.watched(progress))
+        vars(self)["_store"] = self._store.watched(progress)
 
     @property
     def has_calibration(self) -> bool:
@@ -271,12 +304,20 @@ class Predictions:
         Raises:
             InputError: If there is no split, or fewer than two samples are in it.
         """
-        return self._of(self._contents.part(0, "calibration"))
+        return self._part(0, "calibration")
 
     @property
     def test(self) -> Predictions:
         """The samples of the test split; refused as :attr:`calibration`."""
-        return self._of(self._contents.part(1, "test"))
+        return self._part(1, "test")
+
+    def _part(self, code: int, name: str) -> Predictions:
+        if self.split is None:
+            raise InputError(f"there is no {name} split; give `split` (0 for calibration, 1 for test).")
+        chosen = torch.nonzero(self.split == code)[:, 0]
+        contiguous = len(chosen) > 0 and int(chosen[-1] - chosen[0]) + 1 == len(chosen)
+        where = slice(int(chosen[0]), int(chosen[-1]) + 1) if contiguous else chosen  # a slice copies nothing
+        return self._select(where, f"the {name} split")._with(split=None)
 
     def rows(self, index: slice | ArrayLike) -> Predictions:
         """The samples that a slice, a mask or row numbers choose, in that order; a slice copies nothing.
@@ -290,8 +331,30 @@ class Predictions:
         Raises:
             InputError: If a row does not exist, fewer than two are chosen, or all have weight zero.
         """
-        where = checks.as_rows(index, self.num_samples)
-        return self._of(self._contents.select(where, "the chosen rows"))
+        return self._select(checks.as_rows(index, self.num_samples), "the chosen rows")
+
+    def _select(self, where: slice | Int[Tensor, " n"], what: str) -> Predictions:
+        """The samples of some rows, which messages call ``what``."""
+        store = self._store.select(where)
+        if store.shape[0] < 2:
+            raise InputError(f"{what} must hold at least two samples; got {store.shape[0]}.")
+
+        def chosen(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+            if names is None:
+                return None
+            return names[where] if isinstance(where, slice) else tuple(names[k] for k in where.tolist())
+
+        tensors = {name: getattr(self, name) for name in ("labels", "weights", "split", "_correct")}
+        parts = {name: None if each is None else each[where] for name, each in tensors.items()}
+        if parts["weights"] is not None and not bool(parts["weights"].any()):
+            raise InputError(f"{what} must not have weight zero throughout.")
+        return self._with(
+            **parts,
+            _store=store,
+            groups=chosen(self.groups),
+            clusters=chosen(self.clusters),
+            top_k=None if self.top_k is None else self.top_k.rows(where),
+        )
 
     def with_split(self, split: ArrayLike | None) -> Predictions:
         """The same predictions split in another way; None removes the split.
@@ -311,7 +374,7 @@ class Predictions:
 
     def with_clusters(self, clusters: ArrayLike | None) -> Predictions:
         """The same predictions in other clusters; None makes them independent."""
-        return self._with(clusters=checks.as_clusters(clusters, self.num_samples))
+        return self._with(clusters=checks.as_groups(clusters, self.num_samples, name="clusters"))
 
     def as_binary(self, positive_class: int | str | None = None) -> Predictions:
         """Two classes as one event, ``(N,)``, or of confidences the event that the prediction is right.
@@ -326,7 +389,25 @@ class Predictions:
         Raises:
             InputError: If there are not two classes, or the positive one is none of them.
         """
-        return self._of(as_event(self._contents, positive_class))
+        if self.kind == "top_label" and positive_class is None:
+            right = None if self._correct is None else self._correct.to(torch.int64)
+            return self._with(
+                kind="binary", space="probs", _correct=None, labels=right, class_names=RIGHT_OR_WRONG
+            )
+        positive = positive_number(self.kind, self.num_classes, self.class_names, positive_class)
+        if self.kind == "binary" and positive == 1:
+            return self
+        read = [class_alone(self._store.read(rows), positive, self.space) for rows in self._store.pieces()]
+        names, labels, notes = self.class_names, self.labels, self.notes
+        called = str(positive) if names is None else names[positive]
+        if positive == 0:
+            names = ("1", "0") if names is None else (names[1], names[0])
+            labels = None if labels is None else 1 - labels
+        if self.kind == "multiclass":
+            called = f"class {called}" if called.isdigit() else called
+            notes = (*notes, f"Two columns are one event: {called} is positive.")
+        store = HeldScores(torch.cat(read))
+        return self._with(kind="binary", _store=store, labels=labels, class_names=names, _notes=notes)
 
     def replace_scores(self, scores: ArrayLike) -> Predictions:
         r"""The same samples with other logits, log-probabilities, or (binary, multilabel) log-odds.
@@ -341,15 +422,15 @@ class Predictions:
         Raises:
             InputError: If the shape differs or a value is NaN, or only top-label confidences are known.
         """
-        self._contents.refuse_top_label("scores")
-        values = checks.of_shape(checks.as_scores(scores, name="scores"), self._contents.store.shape)
+        self._refuse_top_label("scores")
+        values = checks.of_shape(checks.as_scores(scores, name="scores"), self._store.shape)
         task = None if self.kind == "top_label" else self.kind
         logits = check_logits(values, self.labels, task=task, allow_minus_inf=True).scores
-        replaced = self._with(space="logits", store=HeldScores(logits), notes=self.notes)
+        replaced = self._with(space="logits", _store=HeldScores(logits), _notes=self.notes)
         low, high = torch.aminmax(logits)
         if bool(low.isfinite()) and bool(high.isfinite()):
             return replaced
-        return replaced._with(space="probs", store=HeldScores(replaced.probs))
+        return replaced._with(space="probs", _store=HeldScores(replaced.probs))
 
     def replace_probs(self, probs: ArrayLike) -> Predictions:
         """The same samples with other probabilities, or confidences, of the same shape as before.
@@ -360,11 +441,11 @@ class Predictions:
         Raises:
             InputError: If the shape differs or a value is not a probability.
         """
-        values = checks.of_shape(checks.as_scores(probs, name="probs"), self._contents.store.shape)
+        values = checks.of_shape(checks.as_scores(probs, name="probs"), self._store.shape)
         top = self.kind == "top_label"
         checked, repairs = kinds.check_scores("probs", values, None if top else self.labels, None, self.kind)
         store, space = HeldScores(checked.scores), "confidence" if top else "probs"
-        return self._with(space=space, store=store, notes=(*self.notes, *repairs), top_k=None)
+        return self._with(space=space, _store=store, _notes=(*self.notes, *repairs), top_k=None)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that :func:`load_predictions` reads back to the same values, whole or not at all.
@@ -380,20 +461,59 @@ class Predictions:
             InputError: If the ending is none of these, or the format has no place for something.
             OSError: If the file cannot be written.
         """
-        write(self._contents.arrays(), path)
+        write(self._arrays(), path)
+
+    def _arrays(self) -> dict[str, Any]:
+        """Tensors, and tuples of texts, that together say everything, by the names that files use."""
+        unsaid_kind = self.kind == "multilabel" and (
+            self.labels is None or are_one_hot(self.space, self.values, self.labels)
+        )
+        mark = mark_in(self._notes)
+        arrays = {
+            self.space: self.values,
+            "labels": self.labels,
+            "correct": self._correct,
+            "split": self.split,
+            "weights": self.weights,
+            "class_names": self.class_names,
+            "groups": self.groups,
+            "clusters": self.clusters,
+            "kind": ("multilabel",) if unsaid_kind else None,
+            MARK: None if mark is None else (mark.text,),
+        }
+        if self.top_k is not None and self.kind == "top_label":
+            arrays |= arrays_of_top_k(self.top_k)
+        return {name: values for name, values in arrays.items() if values is not None}
 
     def __len__(self) -> int:
         return self.num_samples
 
     def __repr__(self) -> str:
-        return f"Predictions({self._contents.description()})"
+        parts = [self.kind, f"{self.num_samples} samples"]
+        if self.kind in {"multiclass", "multilabel"}:
+            parts.append(f"{self.num_classes} {'classes' if self.kind == 'multiclass' else 'labels'}")
+        parts.append(f"{self.space} {str(self._store.dtype).removeprefix('torch.')}")
+        if self.split is not None:
+            tests = int(self.split.sum())
+            parts.append(f"{self.num_samples - tests} calibration + {tests} test")
+        if self.labels is None and self._correct is None:
+            parts.append("no labels")
+        if self.class_names is not None:
+            parts.append("named classes")
+        if self.weights is not None:
+            parts.append("weighted")
+        if self.groups is not None:
+            parts.append(f"{len(set(self.groups))} groups")
+        if self.clusters is not None:
+            parts.append(f"{len(set(self.clusters))} clusters")
+        if self.source is not None:
+            parts.append(f"from {self.source.name}")
+        if notes := self.notes:
+            parts.append(f"{len(notes)} {'note' if len(notes) == 1 else 'notes'}")
+        return f"Predictions({', '.join(parts)})"
 
     def _with(self, **changes: Any) -> Predictions:
-        """The same with some of the contents exchanged; nothing is checked and no array copied."""
-        return self._of(replace(self._contents, **changes))
-
-    def _of(self, contents: Contents) -> Predictions:
-        """Predictions of contents that have been checked."""
+        """The same with some fields exchanged; nothing is checked and no array copied."""
         other = copy.copy(self)
-        other._contents = contents
+        vars(other).update(changes)
         return other

@@ -53,4 +53,4 @@ def marked(predictions: Predictions, method: str, *, seen: bool = False) -> Pred
     sha256 = "" if predictions.source is None else predictions.source.sha256
     mark = Mark.of(method, sha256, seen=seen, before=before)
     others = [note for note in predictions.notes if before is None or note != before.note]
-    return predictions._with(notes=(mark.note, *others))  # pyright: ignore[reportPrivateUsage]
+    return predictions._with(_notes=(mark.note, *others))  # pyright: ignore[reportPrivateUsage]

@@ -12,9 +12,8 @@ from calibrant._math.arrays import ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK
 from calibrant.predictions.bands import bands_of
-from calibrant.predictions.contents import Source
-from calibrant.predictions.file_scores import PIECE
-from calibrant.predictions.table import Predictions
+from calibrant.predictions.stores import PIECE, HeldScores
+from calibrant.predictions.table import Predictions, Source
 
 
 def predictions_of_top_k(
@@ -82,15 +81,8 @@ def at_temperature(predictions: Predictions, temperature: float) -> Predictions:
     if predictions.top_k is None:
         raise InputError("`predictions` must be made of the largest logits of each sample.")
     scaled = predictions.top_k.at(temperature)
-    return predictions_of_top_k(
-        scaled,
-        predictions.labels if predictions.kind == "top_label" else None,
-        split=predictions.split,
-        weights=predictions.weights,
-        groups=predictions.groups,
-        clusters=predictions.clusters,
-        source=predictions.source,
-        notes=predictions.notes,
+    return predictions._with(  # pyright: ignore[reportPrivateUsage]
+        top_k=scaled, _store=HeldScores(scaled.confidence)
     )
 
 

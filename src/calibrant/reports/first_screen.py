@@ -17,7 +17,7 @@ from calibrant.evaluation.quantities import (
 )
 from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.result import Arm, Comparison, Estimate, Evaluation, NullError
-from calibrant.evaluation.verdict.naming import title
+from calibrant.evaluation.verdict.finding import title
 from calibrant.reports import words
 from calibrant.reports.pictures import Diagrams
 from calibrant.reports.tables import is_rare, mark_above_trivial, nulls_of, recommended, trivial_accuracy

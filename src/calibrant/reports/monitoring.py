@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from calibrant.evaluation.monitoring.hanging_together import CLUSTERS_NOTE
+from calibrant.evaluation.monitoring.clusters import CLUSTERS_NOTE
 from calibrant.evaluation.monitoring.questions import said_times
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.quantities import ECE

@@ -20,7 +20,7 @@ from calibrant.evaluation.result import (
     Evaluation,
     OutOfDistribution,
 )
-from calibrant.evaluation.verdict.naming import title as title_within
+from calibrant.evaluation.verdict.finding import title as title_within
 from calibrant.reports import tables
 from calibrant.reports.commands import with_commands
 from calibrant.reports.groups import groups_down

@@ -117,7 +117,7 @@ def compared(files: Sequence[Upload], wanted: Wanted, limits: Limits, tell: Tell
 
 def applied(calibrator: Upload, file: Upload, wanted: Wanted, limits: Limits, tell: Tell) -> Repaired:
     """Calibrate new predictions by a calibrator that was sent; a table keeps its columns."""
-    from calibrant.calibrators.cohorts.files import load_either
+    from calibrant.calibrators.files import load_either
     from calibrant.evaluation.applying import apply, pooled
     from calibrant.predictions.formats.mark import mark_in
     from calibrant.predictions.save_like import write_in_form_of

@@ -22,9 +22,9 @@ from calibrant.calibrators import (
     TemperatureScaling,
     objective_landscape,
 )
-from calibrant.calibrators.choice.landscape_window import middle, shown_gammas
-from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
+from calibrant.calibrators.choice.landscape import middle, shown_gammas
 from calibrant.calibrators.fitting.objectives import objective_value
+from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.samples import Samples
 
 pytestmark = [

@@ -14,7 +14,7 @@ from torch import Tensor
 from calibrant import CalibrantWarning, InputError
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant.calibrators import FitResult, TemperatureScaling, fit_groups
-from calibrant.calibrators.cohorts import group_temperatures
+from calibrant.calibrators.fitting import likelihood
 
 NAMES = ("sharp", "plain", "blunt", "right", "misled", "level", "tiny")
 
@@ -103,7 +103,7 @@ def test_the_same_as_one_by_one(kind: str, borrowed: float, weighted: bool) -> N
 @pytest.mark.parametrize("borrowed", [0.0, 60.0])
 def test_large_tables_start_from_some_of_the_rows(borrowed: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also there the result is that of fits one by one, whose search starts in the same place."""
-    for module in ("fitting.temperatures", "cohorts.group_temperatures"):
+    for module in ("fitting.temperatures", "cohorts.by_group"):
         monkeypatch.setattr(f"calibrant.calibrators.{module}.LARGE", 200)
     monkeypatch.setattr("calibrant.calibrators.fitting.temperatures._THIN_ROWS", 40)
     scores, labels, groups = drawn("multiclass")
@@ -118,7 +118,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, labels, groups = drawn("multiclass")
     whole = fit_groups("temperature", scores, labels, groups=groups, borrowed=60)
     monkeypatch.setattr("calibrant._math.arrays.CACHED_ELEMENTS", 100)
-    monkeypatch.setattr("calibrant.calibrators.cohorts.group_temperatures.CACHED_ELEMENTS", 300)
+    monkeypatch.setattr("calibrant.calibrators.fitting.likelihood.CACHED_ELEMENTS", 300)
     parts = fit_groups("temperature", scores, labels, groups=groups, borrowed=60)
     for name, part in parts.by_group.items():
         assert float(part.temperature) == pytest.approx(float(whole.by_group[name].temperature), rel=1e-10)
@@ -149,14 +149,14 @@ def test_probabilities_are_noticed_in_every_group() -> None:
 def rows_seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """How many rows are computed at one temperature, or at several together."""
     seen: list[int] = []
-    terms = group_temperatures.likelihood_terms
+    terms = likelihood.likelihood_terms
 
     def counted(block: Any, beta: Any) -> Tensor:
         found = terms(block, beta)
         seen.append(found[..., 0].numel())
         return found
 
-    monkeypatch.setattr(group_temperatures, "likelihood_terms", counted)
+    monkeypatch.setattr(likelihood, "likelihood_terms", counted)
     return seen
 
 

@@ -10,7 +10,7 @@ import pytest
 from calibrant import Predictions, evaluate
 from calibrant._math.errors import InputError
 from calibrant.evaluation import check
-from calibrant.evaluation.gate import by_group
+from calibrant.evaluation.parts import source
 from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.reports.junit import junit_text
 
@@ -149,7 +149,7 @@ def test_groups_of_a_table_in_parts_are_checked(tmp_path, monkeypatch) -> None:
     assert check(parts, limits, bootstrap=200, groups="none").passed
     named = check(parts, limits, bootstrap=200, groups=["tiny"], positive_class=0)
     assert {each.group for each in named.checks} == {None, "tiny"}
-    monkeypatch.setattr(by_group, "MOST_FITTED", 1000)
+    monkeypatch.setattr(source, "MOST_FITTED", 1000)
     some = check(parts, {"ece": 0.05}, bootstrap=200)
     assert [each.group for each in some.checks if not each.passed] == ["reseller"]
     assert any(

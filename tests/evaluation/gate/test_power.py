@@ -12,12 +12,28 @@ import pytest
 from scipy.stats import binom
 
 from calibrant.evaluation import check
-from calibrant.evaluation.gate.power import missed_accuracy, missed_error
+from calibrant.evaluation.gate.power import UndetectedError, missed_accuracy, undetected
+from calibrant.evaluation.resampling.at_limit import AtLimitKernel, error_models
 from calibrant.evaluation.resampling.events import Events
 from calibrant.predictions import Predictions
 
 Maker = Callable[..., Predictions]
 NUMBERS: dict[str, Any] = {"num_bins": 15, "num_draws": 1000, "confidence": 0.95, "seed": 0}
+
+
+def missed_error(
+    error: AtLimitKernel,
+    events: list[Events],
+    limit: float,
+    *,
+    num_bins: int,
+    num_draws: int,
+    confidence: float,
+    seed: int,
+) -> UndetectedError | None:
+    """The worst model that would pass; the error found does not matter."""
+    models = error_models(error, events, 0.0, num_bins=num_bins, num_draws=num_draws, seed=seed)
+    return undetected(models, limit, num_draws=num_draws, confidence=confidence)
 
 
 def would_pass(

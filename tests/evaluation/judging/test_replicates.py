@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import CalibrantWarning, metrics
+from calibrant.evaluation.judging.measure import replicate
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.resampling.events import Events, width_bins
 from calibrant.evaluation.resampling.resamples import MOST_DELETIONS, Deletions, Resamples, block_bounds
 from calibrant.evaluation.resampling.statistics import EventErrors

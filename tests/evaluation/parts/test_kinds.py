@@ -13,13 +13,12 @@ from calibrant.cli.parts import opened_to_fit
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import Evaluation, check, compare
 from calibrant.evaluation.group_repairs import group_repairs
-from calibrant.evaluation.parts import others
+from calibrant.evaluation.parts import source
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.kinds import reduced_of
-from calibrant.evaluation.parts.others import sampled_by_group, sampled_to_fit
+from calibrant.evaluation.parts.source import sampled_by_group, sampled_to_fit
 from calibrant.evaluation.parts.tasks import sample, summed
+from calibrant.evaluation.source import samples_of
 from calibrant.evaluation.spread import here
-from calibrant.evaluation.subject import Subject
 from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
 from command_line import call, one_line
@@ -63,7 +62,7 @@ def two_classes(number: int = ROWS, *, seed: int = 0, scale: float = 1.5) -> dic
 
 def are_paired(one: PartitionedPredictions, other: PartitionedPredictions) -> bool:
     """Whether differences between the two are of the same samples."""
-    first, second = (Subject.of(each, 15, name="m", positive_class=None) for each in (one, other))
+    first, second = (samples_of(each, 15) for each in (one, other))
     return first.same_as(second)
 
 
@@ -209,7 +208,7 @@ def test_foreign_samples_are_told_apart_as_in_memory(tmp_path, monkeypatch) -> N
         assert (mine.num_in, mine.sentence) == (ROWS - FITTED, theirs.sentence)
         for one, other in zip(mine.arms, theirs.arms, strict=True):
             assert one.metrics["auroc"].value == pytest.approx(other.metrics["auroc"].value, rel=1e-9)
-    monkeypatch.setattr(others, "MOST_FAMILIAR", 50)
+    monkeypatch.setattr(source, "MOST_FAMILIAR", 50)
     found = evaluate(table, **how)
     assert 20 < found.out_of_distribution.num_in < 90
     assert sum("random samples of the table" in note for note in found.notes) == 1
@@ -324,7 +323,7 @@ def test_parts_may_be_worked_on_anywhere_in_any_order(given, tmp_path, monkeypat
     sums = [summed(table, deal, 15, (None,), spread=spread).arms[0] for spread in (here, backwards)]
     drawn = [sample(table, deal, "fit", 10, seed=0, spread=spread) for spread in (here, backwards)]
     assert sums[0].fingerprint == sums[1].fingerprint
-    values = [reduced_of(each, tuple("abc"), ()).values for each in sums]
+    values = [each.reduced(tuple("abc"), ()).values for each in sums]
     assert values[0] == values[1]
     assert drawn[0].values.tolist() == drawn[1].values.tolist()
 
@@ -342,7 +341,7 @@ def test_groups_are_repaired_by_random_rows_of_a_table(tmp_path, monkeypatch) ->
     for one, other in zip(mine, theirs, strict=True):
         for found, known in zip((*one.gaps, *one.losses), (*other.gaps, *other.losses), strict=True):
             assert found.value == pytest.approx(known.value, rel=1e-6)
-    monkeypatch.setattr(others, "MOST_FITTED", 100)
+    monkeypatch.setattr(source, "MOST_FITTED", 100)
     _, said = sampled_by_group(table, 0, spread=here)
     assert "fitted on" in said[0]
     arguments = ("evaluate", "a.parquet", "--engine", "serial", "--bootstrap", "10", "--method", "platt")

@@ -17,8 +17,8 @@ from calibrant.evaluation.arguments import GROUPS_NOTE
 from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.parts import dealing
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.judge import sampled_parts
 from calibrant.evaluation.parts.tasks import sample, shares_to_draw, summed
+from calibrant.evaluation.source import source_of
 from calibrant.evaluation.spread import here
 from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import PartitionedPredictions
@@ -52,8 +52,8 @@ def test_a_split_is_found_in_whichever_part_it_is(marked, tmp_path, monkeypatch)
     split = np.where(np.arange(160) // 4 == 1, marked, other)
     found = table(tmp_path / "a.parquet", columns(160) | {"split": split}, row_group_size=4)
     assert (len(found.parts), found.num_fit) == (40, 4 if marked == "calibration" else 156)
-    drawn = sampled_parts(found, 0, num_bins=15, fits=True)
-    assert [int((drawn.split == code).sum()) for code in (0, 1)] == [found.num_fit, 160 - found.num_fit]
+    split = source_of(found, 15, name="predictions", fits=True).split()
+    assert (split.num_calibration, split.test.num_samples) == (found.num_fit, 160 - found.num_fit)
     fitted, _ = fit_in_parts(found, None, every_row=False, spread=here)
     assert fitted.fit_result_.num_samples == found.num_fit
 
@@ -225,7 +225,7 @@ def test_few_clusters_are_said_and_one_is_refused(tmp_path) -> None:
     with pytest.raises(InputError, match="one cluster cannot be resampled"):
         evaluate(one, **QUICK)
     with pytest.raises(InputError, match="so few clusters that one half holds none"):
-        sampled_parts(one, 0, num_bins=15, fits=True)
+        source_of(one, 15, name="predictions", fits=True).split()
     with pytest.raises(InputError, match="one cluster cannot be resampled"):
         check(one, {"ece": 0.5}, bootstrap=10)
 

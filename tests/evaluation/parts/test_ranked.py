@@ -17,15 +17,15 @@ from calibrant._math.fine_cells import (
 )
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.parts import ranked as module
-from calibrant.evaluation.parts.ranked import Celled, Kept, ranks_of, top_of
+from calibrant.evaluation.parts.ranked import BinnedScores, ExactScores, ranks_of, top_of
 from calibrant.evaluation.parts.tasks import SumPart
 from calibrant.evaluation.quantities import QUANTITIES, optional_keys
 from calibrant.evaluation.quantity import EventError, EventInfluence
-from calibrant.evaluation.resampling.event_cells import BIN_KINDS, EventCells
+from calibrant.evaluation.resampling.event_cells import BIN_KINDS, BinnedEvents
 from calibrant.evaluation.resampling.events import Events, binned_error
 from calibrant.evaluation.resampling.ranking import error_of_totals
 from calibrant.evaluation.resampling.statistics import EventErrors
-from calibrant.evaluation.subject import Subject
+from calibrant.evaluation.source import samples_of
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
 
@@ -67,8 +67,8 @@ def test_cells_tell_what_all_samples_do(top, round_to, weighted) -> None:
     weights = np.random.default_rng(1).integers(0, 3, len(stated)).astype(float) if weighted else None
     of_few, of_many = top_of(1 << 20, 64), top_of(1 << 21, 64)
     ranks = ranks_of(1, 1 << 23, 64, clusters=False)
-    assert isinstance(of_few, Kept)
-    assert isinstance(of_many, Celled)
+    assert isinstance(of_few, ExactScores)
+    assert isinstance(of_many, BinnedScores)
     for each in (of_few, of_many, ranks):
         each.add(stated, labels, weights, batches)
     kept, celled = (each.column(top=top) for each in (of_few, of_many))
@@ -161,14 +161,14 @@ def test_cells_of_a_table_are_those_of_its_parts(tmp_path, none_kept) -> None:
             found = {item: pickle.dumps(task(item)) for item in reversed(items)}
             return (pickle.loads(found[item]) for item in items)
 
-        there = Subject.of(table, 15, name="predictions", positive_class=None, spread=sent).sums
-        here = Subject.of(table, 15, name="predictions", positive_class=None)
-        assert isinstance(there.top, Celled)
-        for one, other in ((there.top, here.sums.top), (there.ranks, here.sums.ranks)):
+        there = samples_of(table, 15, spread=sent).samples
+        here = samples_of(table, 15)
+        assert isinstance(there.top, BinnedScores)
+        for one, other in ((there.top, here.samples.top), (there.ranks, here.samples.ranks)):
             assert np.array_equal(one.cells, other.cells)
-        assert np.array_equal(there.ranks.of_groups, here.sums.ranks.of_groups)
+        assert np.array_equal(there.ranks.of_groups, here.samples.ranks.of_groups)
         known = reduce_predictions(held if num_classes > 2 else held.as_binary(), 15, metrics=optional_keys())
-        for key, value in here.reduced(15, optional_keys()).values.items():
+        for key, value in here.reduced(optional_keys()).values.items():
             within = 5e-3 if "adaptive" in key else 3e-5  # of 600 samples, which weigh one or two
             assert value == pytest.approx(known.values[key], abs=within), key
 
@@ -187,7 +187,7 @@ def test_bins_of_equal_mass_share_out_cells() -> None:
     arguments = means, (rows % 2).astype(float), mass, rows // 20, mass, mass
     found = {
         each is None: [
-            EventCells(Events(*arguments, each), 7).cells("mass l1").observed,
+            BinnedEvents(Events(*arguments, each), 7).cells("mass l1").observed,
             EventErrors(Events(*arguments, each), 7)(np.ones((1, len(rows)), np.uint8))["mass l1"][0],
         ]
         for each in (None, of_cells)

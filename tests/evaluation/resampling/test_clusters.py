@@ -12,7 +12,7 @@ from calibrant.evaluation.arguments import in_clusters
 from calibrant.evaluation.fitting.split import stratified_folds
 from calibrant.evaluation.resampling.clustered_noise import clustered_sums
 from calibrant.evaluation.resampling.clusters import effective_share_number
-from calibrant.evaluation.resampling.event_cells import EventCells
+from calibrant.evaluation.resampling.event_cells import BinnedEvents
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.inversion import invert
 from calibrant.evaluation.resampling.null import draw_null, noise_of
@@ -36,7 +36,7 @@ def alone(events: Events) -> Events:
 
 def p_value(events: Events) -> float:
     """Of the ECE over five bins, by 99 draws."""
-    cells = EventCells(events, 5)
+    cells = BinnedEvents(events, 5)
     drawn = draw_null(cells, 5, 99, (0,)).errors["width l1"]
     return (1 + int((drawn >= cells.cells("width l1").observed - 1e-12).sum())) / 100
 
@@ -48,7 +48,7 @@ def test_the_noise_has_the_covariance_of_whole_clusters() -> None:
     shift = rng.normal(size=60)[codes]  # a patient is off in all bins alike
     stated = rng.uniform(0.2, 0.8, num)
     events = Events(stated, (rng.random(num) < 1 / (1 + np.exp(-2 * shift))).astype(float), None, codes)
-    cells = EventCells(events, 3)
+    cells = BinnedEvents(events, 3)
     drawn = draw_null(cells, 3, 1500, (0,), num_kept=1500).sums[:, :3]
     totals = np.zeros((60, 3))
     np.add.at(totals, (codes, np.minimum((stated * 3).astype(int), 2)), events.outcomes - stated)
@@ -72,12 +72,12 @@ def test_true_errors_of_patients_are_covered() -> None:
     rng = np.random.default_rng(2)
     log_odds = 1.5 * rng.normal(size=100_000)
     stated, true = 1 / (1 + np.exp(-1.6 * log_odds)), 1 / (1 + np.exp(-log_odds))
-    error = EventCells(Events(stated, true), 15).cells("width l1").observed
+    error = BinnedEvents(Events(stated, true), 15).cells("width l1").observed
     held = {True: 0, False: 0}
     for _ in range(60):
         given = patients(rng, 150, 20, 1.6)
         for clustered in held:
-            places = [EventCells(given if clustered else alone(given), 15)]
+            places = [BinnedEvents(given if clustered else alone(given), 15)]
             drawn = [draw_null(places[0], 15, 300, (0,), num_kept=300)]
             found = invert(*noise_of(places, drawn, "width l1"), 0.95)
             held[clustered] += found.low <= error <= found.high
@@ -88,7 +88,7 @@ def test_true_errors_of_patients_are_covered() -> None:
 def test_a_rare_event_that_has_not_happened_keeps_its_noise() -> None:
     """Residuals of a bin without events say next to nothing of its noise: independent draws fill it up."""
     stated = np.full(300, 0.001)
-    cells = EventCells(Events(stated, np.zeros(300), None, np.repeat(np.arange(100), 3)), 5)
+    cells = BinnedEvents(Events(stated, np.zeros(300), None, np.repeat(np.arange(100), 3)), 5)
     drawn = draw_null(cells, 5, 2000, (0,), num_kept=2000).sums[:, 0]
     assert drawn.std() == pytest.approx(np.sqrt(0.3 * 0.999) / 300, rel=0.15)
 
@@ -97,7 +97,7 @@ def test_gaps_are_taken_from_the_residuals_before_signs_are_drawn() -> None:
     """With the gaps found the noise is that of clusters about them; without, that of the whole residuals."""
     rng = np.random.default_rng(3)
     given = patients(rng, 200, 5, 3.0)
-    places = [EventCells(given, 4)]
+    places = [BinnedEvents(given, 4)]
     drawn = [draw_null(places[0], 4, 3000, (0,), num_kept=3000)]
     for kernel in ("width l1", "smooth"):
         cells, noise = noise_of(places, drawn, kernel)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibrant.evaluation.judging.noise import NUM_POINTS, coarse_smooth_noise
-from calibrant.evaluation.resampling.event_cells import EventCells
+from calibrant.evaluation.resampling.event_cells import BinnedEvents
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.null import draw_null, noise_of
 
@@ -19,7 +19,7 @@ def test_little_is_lost(weighted: bool) -> None:
         (rng.random(3000) < stated**1.2).astype(float),
         rng.exponential(size=3000) if weighted else None,
     )
-    places = [EventCells(given, 15)]
+    places = [BinnedEvents(given, 15)]
     drawn = [draw_null(places[0], 15, 50, (0,), num_kept=50)]
     fine, noise = noise_of(places, drawn, "smooth")
     coarse, merged = coarse_smooth_noise(places, drawn)
@@ -36,6 +36,6 @@ def test_little_is_lost(weighted: bool) -> None:
 def test_few_points_stay() -> None:
     """Where there are not more points, nothing changes."""
     stated = np.linspace(0.1, 0.9, NUM_POINTS)
-    places = [EventCells(Events(stated, (stated > 0.4).astype(float)), 15)]
+    places = [BinnedEvents(Events(stated, (stated > 0.4).astype(float)), 15)]
     drawn = [draw_null(places[0], 15, 5, (0,), num_kept=5)]
     np.testing.assert_array_equal(coarse_smooth_noise(places, drawn)[1], noise_of(places, drawn, "smooth")[1])

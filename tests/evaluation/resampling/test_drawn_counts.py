@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from calibrant.evaluation.resampling.drawn_counts import MOST_TOGETHER, DrawnCounts, group_starts
 from calibrant.evaluation.resampling.kernels import count_tables
+from calibrant.evaluation.resampling.null import MOST_TOGETHER, DrawnCounts, group_starts
 
 
 def test_tables_against_every_outcome(rng: np.random.Generator) -> None:

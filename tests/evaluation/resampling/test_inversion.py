@@ -10,7 +10,7 @@ import pytest
 
 from calibrant import Predictions, evaluate
 from calibrant.evaluation import check
-from calibrant.evaluation.resampling.event_cells import BIN_KINDS, EventCells, Kernel, joined
+from calibrant.evaluation.resampling.event_cells import BIN_KINDS, BinnedEvents, Kernel, joined
 from calibrant.evaluation.resampling.events import Events, binned_error
 from calibrant.evaluation.resampling.inversion import Inverted, _between, invert, rising_root, upper_tail
 from calibrant.evaluation.resampling.null import draw_null
@@ -27,7 +27,7 @@ def events(rng: np.random.Generator, num: int, factor: float) -> tuple[Events, E
 
 def interval(given: Events, kernel: Kernel, num_draws: int = 200, seed: int = 0) -> tuple[Inverted, float]:
     """The interval and the p-value against calibration, from the same draws."""
-    cells = EventCells(given, 15)
+    cells = BinnedEvents(given, 15)
     drawn = draw_null(cells, 15, num_draws, (seed,), num_kept=num_draws)
     part = cells.cells(kernel)
     noise = np.ascontiguousarray(drawn.sums[:, cells.rows(BIN_KINDS[kernel])])
@@ -52,12 +52,12 @@ def test_zero_is_left_out_exactly_where_the_error_is_beyond_chance(kernel: Kerne
 def test_true_errors_are_covered(kernel: Kernel, factor: float) -> None:
     """In 30 samples the true error lies in at least 25 intervals; of true 95 % fewer do in 1 case of 300."""
     rng = np.random.default_rng(2)
-    true = EventCells(events(rng, 100_000, factor)[1], 15).cells(kernel).observed
+    true = BinnedEvents(events(rng, 100_000, factor)[1], 15).cells(kernel).observed
     given = [events(rng, 300, factor)[0] for _ in range(30)]
     found = [interval(each, kernel, 100, model)[0] for model, each in enumerate(given)]
     assert sum(each.low <= true <= each.high for each in found) >= 25
     freed = float(np.mean([each.without_chance for each in found]))
-    plain = float(np.mean([EventCells(each, 15).cells(kernel).observed for each in given]))
+    plain = float(np.mean([BinnedEvents(each, 15).cells(kernel).observed for each in given]))
     assert abs(freed - true) < abs(plain - true)  # most of what chance adds is taken off
 
 
@@ -92,7 +92,7 @@ def test_errors_of_sums_are_those_of_samples(weighted: bool) -> None:
     stated = np.round(rng.random(200), 1)
     weights = rng.integers(0, 4, 200).astype(float) if weighted else None
     given = Events(stated, (rng.random(200) < 0.5).astype(float), weights)
-    cells = EventCells(given, 7)
+    cells = BinnedEvents(given, 7)
     for kernel, binning, norm in (
         ("width l1", "width", "l1"),
         ("mass l1", "mass", "l1"),
@@ -108,7 +108,7 @@ def test_errors_of_sums_are_those_of_samples(weighted: bool) -> None:
 def test_several_events_are_averaged() -> None:
     """The joined cells of two labels have the mean of their errors, with and without noise."""
     rng = np.random.default_rng(5)
-    parts = [EventCells(events(rng, 100, 1.5)[0], 15).cells("smooth") for _ in range(2)]
+    parts = [BinnedEvents(events(rng, 100, 1.5)[0], 15).cells("smooth") for _ in range(2)]
     both = joined(parts)
     assert both.observed == pytest.approx(np.mean([part.observed for part in parts]))
     gaps = both.gaps
@@ -121,8 +121,8 @@ def test_several_events_are_averaged() -> None:
 def test_variances_are_those_of_drawn_outcomes() -> None:
     """With gaps the residual sums of 200 fresh samples vary as is said, to 4 standard errors."""
     rng = np.random.default_rng(6)
-    drawn = np.array([EventCells(events(rng, 200, 1.8)[0], 5).cells("width l1").found for _ in range(200)])
-    cells = EventCells(events(rng, 20_000, 1.8)[1], 5).cells("width l1")
+    drawn = np.array([BinnedEvents(events(rng, 200, 1.8)[0], 5).cells("width l1").found for _ in range(200)])
+    cells = BinnedEvents(events(rng, 20_000, 1.8)[1], 5).cells("width l1")
     np.testing.assert_allclose(
         drawn.var(axis=0), 100 * cells.variances(cells.gaps), rtol=4 * (2 / 200) ** 0.5
     )
@@ -157,7 +157,7 @@ def test_intervals_gate_and_chance_agree() -> None:
 def test_what_is_real_has_a_low_end_above_zero(kernel: Kernel) -> None:
     """Also where the draws of the search do not say so: here the error was called real by others."""
     given = events(np.random.default_rng(4), 120, 1.0)[0]
-    cells = EventCells(given, 15)
+    cells = BinnedEvents(given, 15)
     drawn = draw_null(cells, 15, 50, (0,), num_kept=50)
     noise = np.ascontiguousarray(drawn.sums[:, cells.rows(BIN_KINDS[kernel])])
     part = cells.cells(kernel)

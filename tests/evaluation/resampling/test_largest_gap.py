@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calibrant.evaluation.resampling.event_cells import Cells, EventCells
+from calibrant.evaluation.resampling.event_cells import BinnedEvents, ResidualSums
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.inversion import invert, widest_gaps
 from calibrant.evaluation.resampling.null import draw_null
 
 
-def cells(stated: list[float], outcomes: list[float], weights: list[float] | None = None) -> Cells:
+def cells(stated: list[float], outcomes: list[float], weights: list[float] | None = None) -> ResidualSums:
     """Bins of equal width."""
     given = None if weights is None else np.array(weights)
-    return EventCells(Events(np.array(stated), np.array(outcomes), given), 15).cells("width max")
+    return BinnedEvents(Events(np.array(stated), np.array(outcomes), given), 15).cells("width max")
 
 
 def test_each_bin_has_its_exact_interval() -> None:
@@ -41,7 +41,7 @@ def test_a_rare_bin_may_hide_any_gap() -> None:
 
     def high(extra: list[float]) -> float:
         given = Events(np.append(np.full(2000, 0.9), extra), np.append(outcomes, np.ones(len(extra))))
-        place = EventCells(given, 15)
+        place = BinnedEvents(given, 15)
         draws = draw_null(place, 15, 99, (0,), num_kept=99)
         sums = np.ascontiguousarray(draws.sums[:, place.rows("width")])
         return invert(place.cells("width max"), sums, 0.95).high
@@ -53,7 +53,7 @@ def test_a_rare_bin_may_hide_any_gap() -> None:
 def test_clusters_count_as_fewer_samples() -> None:
     """Where the residuals of a cluster are alike, so many samples tell less."""
     given = Events(np.full(60, 0.5), np.repeat([1.0, 0.0, 0.0], 20), clusters=np.repeat(np.arange(6), 10))
-    place = EventCells(given, 15)
+    place = BinnedEvents(given, 15)
     draws = draw_null(place, 15, 20, (0,), num_kept=20)
     assert draws.clustered is not None
     clustered = replace(place.cells("width max"), clustered=draws.clustered["width"])

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from calibrant.evaluation.resampling.event_cells import Cells, EventCells
+from calibrant.evaluation.resampling.event_cells import BinnedEvents, ResidualSums
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
 from calibrant.evaluation.resampling.null import draw_null
 from calibrant.evaluation.resampling.sparse_noise import SparseNoise
 
 
-def few(num_draws: int) -> tuple[Cells, Matrix]:
+def few(num_draws: int) -> tuple[ResidualSums, Matrix]:
     """Two bins that expect 0.6 and 1.2 events, one that expects one that is none, and one of many."""
     stated = np.repeat([0.03, 0.12, 0.95, 0.5], [20, 10, 20, 100])
-    cells = EventCells(Events(stated, np.zeros(150)), 10)
+    cells = BinnedEvents(Events(stated, np.zeros(150)), 10)
     drawn = draw_null(cells, 10, num_draws, (0,), num_kept=num_draws)
     return cells.cells("width l1"), np.ascontiguousarray(drawn.sums[:, cells.rows("width")])
 

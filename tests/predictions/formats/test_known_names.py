@@ -13,7 +13,7 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant.predictions import ColumnNames, Predictions, load_predictions, predictions_from_frame
-from calibrant.predictions.formats.known import (
+from calibrant.predictions.formats.aliases import (
     CONFIDENCES,
     DECISIONS,
     FAMILIES,

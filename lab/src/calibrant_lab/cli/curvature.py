@@ -20,7 +20,7 @@ from calibrant.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from calibrant_lab.training.curvature_subject import Subject
+    from calibrant_lab.training.curvature import Subject
 
 
 def curvature(
@@ -75,17 +75,16 @@ def curvature(
     refuse_to_replace(figure, option="--figure", force=force, may=is_figure, what="and isn't a figure")
     if figure is not None and not density:
         raise InputError("--figure draws the density, which --no-density leaves out.")
-    given = {"--weights": weights, "--data": data, "--loss": loss, "--set": setting}
-
-    subject = _subject(run, given, weights, data, loss, setting or [])
+    subject = _subject(run, {"--weights": weights, "--data": data, "--loss": loss, "--set": setting})
     from calibrant._math.files import write_text
-    from calibrant_lab.training.curvature_measurement import (
+    from calibrant_lab.training.curvature import (
         Effort,
         add_to_run,
         curvature_text,
         measure_curvature,
         read_curvature,
     )
+    from calibrant_lab.training.data import usable_device
 
     if subject.run is not None:
         read_curvature(subject.run.folder)  # fails before the work where the file cannot be extended
@@ -96,16 +95,16 @@ def curvature(
         density_probes=Effort.density_probes if density else 0,
         seed=seed,
     )
-    _check_device(device)
+    place = usable_device(device)
     with progress("reading") as report:
-        found = measure_curvature(subject, split=split, effort=effort, device=device, progress=report)
+        found = measure_curvature(subject, split=split, effort=effort, device=place, progress=report)
     if json is not None:
         write_text(json, curvature_text(subject.title, found))
     places = [("numbers", json), ("figure", figure)]
     if subject.run is not None:
         add_to_run(subject.run, subject.dataset, found)
         folder = subject.run.folder
-        places = [("numbers", folder.path / "curvature.json"), *places, ("report", folder.report)]
+        places = [("numbers", folder.curvature), *places, ("report", folder.report)]
     _show(found)
     if figure is not None:
         write_unless_other(figure, lambda path: _draw(found, path), option="--figure", force=force)
@@ -114,40 +113,24 @@ def curvature(
             typer.echo(f"{what + ':':9}{path}")
 
 
-def _subject(
-    run: str,
-    given: dict[str, Any],
-    weights: Path | None,
-    data: str | None,
-    loss: str | None,
-    settings: list[str],
-) -> Subject:
-    """A run, or a factory with everything that a run would know."""
+def _subject(run: str, given: dict[str, Any]) -> Subject:
+    """A run, or a factory with everything that a run would know; ``given`` by the names of the options."""
     path = Path(run)
     is_run = path.exists() or ":" not in run
     if is_run and not path.is_dir():
         what = f"{run} is a file" if path.exists() else f"there is no run {run}"
         raise InputError(f"{what}; name the directory of a run, or module:factory.")
-    from calibrant_lab.training.curvature_subject import subject_of_factory, subject_of_run  # seconds
+    from calibrant_lab.training.curvature import subject_of_factory, subject_of_run  # seconds
 
+    present = [option for option, value in given.items() if value is not None]
     if is_run:
-        said = [option for option, value in given.items() if value is not None]
-        if said:
-            raise InputError(f"{said[0]} goes with module:factory; {run} is a run and has its own.")
+        if present:
+            raise InputError(f"{present[0]} goes with module:factory; {run} is a run and has its own.")
         return subject_of_run(run)
-    if weights is None or data is None or loss is None:
-        missing = next(option for option in ("--weights", "--data", "--loss") if given[option] is None)
-        raise InputError(f"{run} needs {missing}; only a run has its own.")
-    return subject_of_factory(run, weights, data, loss=loss, settings=settings)
-
-
-def _check_device(name: str) -> None:
-    import torch
-
-    try:
-        torch.zeros(1, device=name)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"--device {name}: {str(error).splitlines()[0]}") from error
+    weights, data, loss, settings = given.values()
+    if missing := [option for option in given if option not in {*present, "--set"}]:
+        raise InputError(f"{run} needs {missing[0]}; only a run has its own.")
+    return subject_of_factory(run, weights, data, loss=loss, settings=settings or [])
 
 
 def _draw(found: list[dict[str, Any]], path: Path) -> None:

@@ -40,9 +40,9 @@ def heatmap(
         raise InputError(f"there is no run {run}; name the directory of a run.")
 
     from calibrant_lab.training import load_run
-    from calibrant_lab.training.curvature_measurement import rewrite_whole_report
-    from calibrant_lab.training.heat_map_section import FOLDER, INDEX, write_heat_maps
-    from calibrant_lab.training.heat_maps import data_of, heat_maps
+    from calibrant_lab.training.curvature import rewrite_whole_report
+    from calibrant_lab.training.data import data_of
+    from calibrant_lab.training.heat_maps import FOLDER, INDEX, heat_maps, write_heat_maps
 
     if out is not None:
         refuse_folder_of_others(out, INDEX, option="--out", what="heat maps", force=force)

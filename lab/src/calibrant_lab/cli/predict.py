@@ -12,7 +12,7 @@ from calibrant.cli.manner import Quiet
 from calibrant.cli.terminal import Force, check_output, progress, refuse_to_replace
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
     from calibrant_lab.data import Dataset, Preparation, RawData
     from calibrant_lab.training import Run
@@ -85,8 +85,10 @@ def predict(
     run, own = load_run(model) if Path(model).is_dir() else None, None
     with progress(f"reading {data}", quiet=quiet) as tell, offline(no_network):
         if run is not None:
-            _refuse_with_run({"--size": size, "--resize": resize, "--crop": crop, "--channels": channels,
-                              "--mean": mean, "--std": std, "--weights": checkpoint})  # fmt: skip
+            given = {"--size": size, "--resize": resize, "--crop": crop, "--channels": channels,
+                     "--mean": mean, "--std": std, "--weights": checkpoint}  # fmt: skip
+            if said := [option for option, value in given.items() if value]:
+                raise InputError(f"{said[0]} is not for a run, which prepares samples as its recipe says.")
             geometry = geometry_of(run.recipe.data)
         raw = load(data, geometry=geometry)
         if run is not None and (own := splits_of(run, raw)) is not None:
@@ -115,49 +117,38 @@ def predict(
         typer.echo(f"next: calibrant evaluate {out}")
 
 
-def _refuse_with_run(given: dict[str, object]) -> None:
-    for option, value in given.items():
-        if value:
-            raise InputError(f"{option} is not for a run, which prepares samples as its recipe says.")
-
-
 def _warn_of_seen(raw: RawData, split: str | None, *, trained_on: bool) -> None:
     """Warn of samples that the network was trained on, or may have been."""
-    if trained_on and split in {"train", "all"}:
-        _warn(
-            f"the network was trained on {len(raw.train.labels)} of these samples, and looks better on them "
-            "than on new ones. Leave --split out for its own calibration and test samples."
-        )
-    elif not trained_on and split is None and "test" not in raw.parts:
-        _warn(
-            f"{raw.name} has no test split, so all its samples are predicted. If the network was trained on "
-            "some of them, it looks better than it is; if on none, name --split all."
-        )
-
-
-def _warn(text: str) -> None:
     import warnings
 
     from calibrant._math.errors import CalibrantWarning
 
+    if trained_on and split in {"train", "all"}:
+        text = (
+            f"the network was trained on {len(raw.train.labels)} of these samples, and looks better on them "
+            "than on new ones. Leave --split out for its own calibration and test samples."
+        )
+    elif not trained_on and split is None and "test" not in raw.parts:
+        text = (
+            f"{raw.name} has no test split, so all its samples are predicted. If the network was trained on "
+            "some of them, it looks better than it is; if on none, name --split all."
+        )
+    else:
+        return
     warnings.warn(text, CalibrantWarning, stacklevel=1)
 
 
 def _network(text: str, run: Run | None, raw: RawData, checkpoint: Path | None) -> nn.Module:
     """The network, for inputs and classes of the data."""
+    import torch
+
     from calibrant_lab.models import build_trained
     from calibrant_lab.training.views import AsJudged
 
     if run is not None:
         return AsJudged(run.model(), run.recipe, multilabel=raw.train.labels.ndim == 2)
-    shape = tuple(raw.train.rows(_first()).inputs.shape[1:])
+    shape = tuple(raw.train.rows(torch.arange(1)).inputs.shape[1:])
     return build_trained(text, checkpoint, input_shape=shape, num_classes=len(raw.class_names))
-
-
-def _first() -> Tensor:
-    import torch
-
-    return torch.arange(1)
 
 
 def _preparation(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
+from calibrant_lab.cli.sweep import Where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,12 +23,7 @@ _MOST = 40  # rows of the table
 
 def runs(
     store: Annotated[str, typer.Argument(help="Folder or address of the runs.")],
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--where", metavar="CONDITION", help='Select runs: "loss=focal*" or "seed=0|1" (repeatable).'
-        ),
-    ] = None,
+    where: Where = None,
     failed: Annotated[bool, typer.Option("--failed", help="List failed runs and the reasons.")] = False,
     diverged: Annotated[bool, typer.Option("--diverged", help="List diverged runs and the reasons.")] = False,
     prune: Annotated[
@@ -72,13 +68,10 @@ def runs(
         typer.echo(f"{plural(written, 'run')} written to {export}, {len(chosen) - written} were there")
     elif as_json:
         for each in chosen:
-            typer.echo(json.dumps(_plain(each), allow_nan=False))
+            content = {one.name: getattr(each, one.name) for one in fields(each) if one.name[0] != "_"}
+            typer.echo(json.dumps(content, allow_nan=False))
     else:
         _show(found, chosen, reasons=bool(statuses))
-
-
-def _plain(result: RunResult) -> dict[str, Any]:
-    return {each.name: getattr(result, each.name) for each in fields(result) if each.name[0] != "_"}
 
 
 def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
@@ -90,8 +83,7 @@ def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
     from calibrant.cli.name_cell import Name
 
     axes = list(dict.fromkeys(name for each in chosen for name in each.axes))
-    numbers = {"error": "{:.4f}", "ece": "{:.4f}", "nll": "{:.4f}"}
-    shown = [name for name in numbers if any(each.value(name) is not None for each in chosen)]
+    shown = [name for name in ("error", "ece", "nll") if any(each.value(name) is not None for each in chosen)]
     table = Table(Column("run", no_wrap=True), box=box.SIMPLE_HEAD)
     table.add_column("settings", min_width=16)
     for name in ("status", *([] if reasons else [*shown, "seconds"])):
@@ -100,7 +92,7 @@ def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
         table.add_column("reason")
     for each in chosen[: None if reasons else _MOST]:
         settings = " ".join(f"{name}={each.settings[name]}" for name in axes if name in each.settings)
-        values = [_number(each.value(name), numbers[name]) for name in shown]
+        values = ["–" if (value := each.value(name)) is None else f"{value:.4f}" for name in shown]
         cells = [each.reason or ""] if reasons else [*values, f"{each.wall_seconds:.1f}"]
         table.add_row(each.run, Name(settings), *map(escape, (each.status, *cells)))
     if chosen:
@@ -115,12 +107,14 @@ def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
 
 
 def _show_totals(store: Store, chosen: Sequence[RunResult]) -> None:
+    from rich.filesize import decimal
+
     from calibrant_lab.sweep.estimates import said_time
 
     counts = Counter(each.status for each in chosen)
     said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items(), reverse=True))
     cpu = said_time(sum(each.cpu_seconds for each in chosen))
-    count = f"{len(chosen)} run{'s' * (len(chosen) != 1)}{f': {said}' if said else ''}"
+    count = plural(len(chosen), "run") + (f": {said}" if said else "")
     typer.echo(f"{count}; {cpu} of processor time")
     open_ = store.unfinished()
     if open_:
@@ -128,19 +122,8 @@ def _show_totals(store: Store, chosen: Sequence[RunResult]) -> None:
         typer.echo(f"{len(open_)} unfinished, {busy} of them being done")
     sizes = store.sizes()
     runs = [size for run, size in sizes.items() if run]
-    largest = f", the largest {_bytes(max(runs))}" if runs else ""
-    typer.echo(f"on disk: {_bytes(sum(sizes.values()))}; runs {_bytes(sum(runs))}{largest}")
-
-
-def _number(value: float | None, form: str) -> str:
-    return "–" if value is None else form.format(value)
-
-
-def _bytes(size: int) -> str:
-    value, units = float(size), ["bytes", "kB", "MB", "GB", "TB"]
-    while value >= 1000 and len(units) > 1:
-        value, units = value / 1000, units[1:]
-    return f"{value:.0f} {units[0]}" if units[0] == "bytes" else f"{value:.1f} {units[0]}"
+    largest = f", the largest {decimal(max(runs))}" if runs else ""
+    typer.echo(f"on disk: {decimal(sum(sizes.values()))}; runs {decimal(sum(runs))}{largest}")
 
 
 def _prune(store: Store, chosen: Sequence[RunResult], what: str, *, yes: bool) -> None:
@@ -149,18 +132,14 @@ def _prune(store: Store, chosen: Sequence[RunResult], what: str, *, yes: bool) -
     if what == "unfinished":
         names = [run for run, holder in store.unfinished().items() if holder is None]
     elif what == "old":
-        names = [
-            each.run for each in chosen if each.task in TASKS and each.version < TASKS[each.task]().version
-        ]
-    elif what in {"failed", "diverged"}:
-        names = [each.run for each in chosen if each.status == what]
+        known = [each for each in chosen if each.task in TASKS]
+        names = [each.run for each in known if each.version < TASKS[each.task]().version]
     else:
-        names = [each.run for each in chosen]
-    said = (
-        f"the predictions of {len(names)} runs"
-        if what == "predictions"
-        else f"{len(names)} run{'s' * (len(names) != 1)}"
-    )
+        every = what not in {"failed", "diverged"}
+        names = [each.run for each in chosen if every or each.status == what]
+    said = plural(len(names), "run")
+    if what == "predictions":
+        said = f"the predictions of {said}"
     if not names:
         typer.echo("there is nothing to remove")
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from calibrant._math.decimals import plural
 from calibrant.cli.manner import Quiet
 from calibrant.cli.reading import check_inputs
 from calibrant.cli.terminal import errors
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
     from calibrant_lab.sweep.item import Item
     from calibrant_lab.sweep.store import Store
 
-STORE = typer.Option(
-    "--store",
-    metavar="STORE",
-    help="Folder or address (s3://bucket/store) of the runs.",
-    envvar="CALIBRANT_STORE",
-)
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", metavar="CONDITION", help='Select runs: "loss=focal*" or "seed=0|1" (repeatable).'
+    ),
+]
+Budget = Annotated[
+    Literal["full", "small"],
+    typer.Option(metavar="BUDGET", help="full, or small: the recipe's settings for a few CPU cores."),
+]
 
 
 def sweep(
@@ -34,7 +39,14 @@ def sweep(
         Path,
         typer.Argument(help="Grid (.toml): a recipe and the settings to vary; or the name of a bundled one."),
     ],
-    store: Annotated[str, STORE] = "store",
+    store: Annotated[
+        str,
+        typer.Option(
+            metavar="STORE",
+            help="Folder or address (s3://bucket/store) of the runs.",
+            envvar="CALIBRANT_STORE",
+        ),
+    ] = "store",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print the number of runs and the time they need.")
     ] = False,
@@ -42,12 +54,7 @@ def sweep(
         int | None,
         typer.Option("--jobs", "-j", min=1, metavar="N", help="Parallel runs (default: fill the cores)."),
     ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--where", metavar="CONDITION", help='Select runs: "loss=focal*" or "seed=0|1" (repeatable).'
-        ),
-    ] = None,
+    only: Where = None,
     known: Annotated[
         list[Path] | None,
         typer.Option(help="Skip runs in this results file of a study (repeatable)."),
@@ -60,10 +67,7 @@ def sweep(
         str,
         typer.Option(metavar="ENGINE", help='Backend: pool, serial, ray or submitit, e.g. "ray(gpus=0.5)".'),
     ] = "pool",
-    budget: Annotated[
-        Literal["full", "small"],
-        typer.Option(metavar="BUDGET", help="full, or small: the recipe's settings for a few CPU cores."),
-    ] = "full",
+    budget: Budget = "full",
     quiet: Quiet = False,
 ) -> None:
     """Run a grid of trainings. Interrupt and resume at any time.
@@ -74,12 +78,12 @@ def sweep(
         calibrant sweep grid.toml --dry-run
         calibrant sweep grid.toml --store store --where "loss=focal*" --jobs 4
     """
-    from calibrant_lab.training.recipe_shelf import file_on_shelf
+    from calibrant_lab.training.recipe_files import file_on_shelf
 
     check_inputs(file_on_shelf(grid, "grid"), *(known or ()))
 
     from calibrant_lab.sweep.display import SweepDisplay
-    from calibrant_lab.sweep.engines.roster import build_engine
+    from calibrant_lab.sweep.engines import build_engine
     from calibrant_lab.sweep.estimates import Estimates
     from calibrant_lab.sweep.grid import load_grid
     from calibrant_lab.sweep.kept_runs import read_runs
@@ -96,7 +100,7 @@ def sweep(
         wanted = len(found.points)
         found = found.without([run.settings for run in read_runs(file)], str(file))
         if not quiet:
-            typer.echo(f"{file} has {wanted - len(found.points)} of {_count(wanted)}.")
+            typer.echo(f"{file} has {wanted - len(found.points)} of {plural(wanted, 'run')}.")
         if not found.points:
             if not quiet:
                 typer.echo("nothing to do")
@@ -139,13 +143,13 @@ def _is_there(store: str) -> bool:
 def _said_size(grid: Grid) -> str:
     merged = f", of which {grid.num_merged} came twice and count once" if grid.num_merged else ""
     excluded = f"; {grid.num_excluded} more are excluded" if grid.num_excluded else ""
-    return f"{_count(len(grid.points) + grid.num_merged)}{merged}{excluded}"
+    return f"{plural(len(grid.points) + grid.num_merged, 'run')}{merged}{excluded}"
 
 
 def _said_budget(grid: Grid) -> str:
-    """What a small budget replaced, of which the first point tells."""
+    """What a small budget replaced in the recipe; it is the same at every point of the grid."""
     from calibrant_lab.sweep.tasks.training import recipe_of
-    from calibrant_lab.training.budget import budget_note
+    from calibrant_lab.training.recipe import budget_note
 
     settings = grid.points[0].settings
     scaled = any(key.startswith("full.") for key in settings)
@@ -153,12 +157,8 @@ def _said_budget(grid: Grid) -> str:
     return f"; {note}" if note else ""
 
 
-def _count(number: int) -> str:
-    return f"{number} run{'s' * (number != 1)}"
-
-
 def _forget(store: Store, items: Sequence[Item], retry: str) -> None:
-    """Remove the results that are to be had again."""
+    """Remove results, so that their runs are carried out again."""
     wanted = {"failed", "diverged"} if retry == "all" else {retry}
     runs = {item.run for item in items}
     again = [each.run for each in store.results(status=None) if each.status in wanted and each.run in runs]
@@ -195,7 +195,7 @@ def _show_plan(grid: Grid, store: Store, engine: Engine) -> None:
 def _show_end(store: Store, items: Sequence[Item]) -> None:
     from rich.console import Console
 
-    from calibrant_lab.sweep.summary import summary_table
+    from calibrant_lab.sweep.display import summary_table
 
     found = {each.run: each for each in store.results(status=None)}
     results = [found[item.run] for item in items if item.run in found]

@@ -9,8 +9,10 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant.cli.terminal import Force, check_output, write_unless_other
+from calibrant_lab.cli.sweep import Where
 
 if TYPE_CHECKING:
+    from calibrant_lab.sweep.matching import Wanted
     from calibrant_lab.sweep.store import RunResult
     from calibrant_lab.tables import Options, Table
     from calibrant_lab.tables.comparisons import Correction, Test
@@ -40,10 +42,7 @@ def table(
         str | None,
         typer.Option(metavar="ARM", help="Compare all others with this one, e.g. cross-entropy."),
     ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CONDITION", help='Select runs: "loss=focal*" or "seed=0|1" (repeatable).'),
-    ] = None,
+    where: Where = None,
     grid: Annotated[Path | None, typer.Option(help="Grid (.toml) of the runs, to list missing ones.")] = None,
     test: Annotated[
         str, typer.Option(metavar="TEST", help="Paired test: t, or sign-flip (exact; needs 6 seeds).")
@@ -84,7 +83,10 @@ def table(
         return
     if store is None:
         raise InputError("STORE is missing; give the folder of the runs, or --list for the layouts.")
-    results = _results(store, where)
+    from calibrant_lab.sweep.matching import read_wanted
+
+    wanted = read_wanted(where or [], option="--where")
+    results = _results(store, wanted)
     if figure or x:
         _draw(results, figure or [], x, by, output, force=force)
         return
@@ -100,35 +102,32 @@ def table(
         test=cast("Test", test),
         correction=cast("Correction", correction),
         whole=whole,
-        wanted=None if grid is None else _wanted(grid, where),
+        wanted=None if grid is None else _points(grid, wanted),
     )
     chosen = layout_named(layout) if layout else usual_layout(results)
     _write(build_table(chosen, results, options), form, output, force=force)
 
 
-def _results(store: str, where: list[str] | None) -> list[RunResult]:
+def _results(store: str, wanted: Wanted) -> list[RunResult]:
     """All runs that are chosen, the failed and diverged ones too."""
-    from calibrant_lab.sweep.matching import check_names, read_wanted
+    from calibrant_lab.sweep.matching import check_names, matches
     from calibrant_lab.sweep.store import Store
 
     everything = list(Store(store, create=False).results(status=None))
     if not everything:
         raise InputError(f"{store} holds no finished run; `calibrant sweep` adds some.")
-    wanted = read_wanted(where or [], option="--where")
     check_names(wanted, dict.fromkeys(name for each in everything for name in each.settings), "--where")
-    from calibrant_lab.sweep.matching import matches
-
     found = [each for each in everything if matches(each.settings, wanted)]
     if not found:
         raise InputError(f"--where leaves none of the {len(everything)} runs.")
     return found
 
 
-def _wanted(grid: Path, where: list[str] | None) -> list[dict[str, object]]:
+def _points(grid: Path, wanted: Wanted) -> list[dict[str, object]]:
+    """The settings of the grid's points that are chosen."""
     from calibrant_lab.sweep.grid import load_grid
-    from calibrant_lab.sweep.matching import matches, read_wanted
+    from calibrant_lab.sweep.matching import matches
 
-    wanted = read_wanted(where or [], option="--where")
     settings = [dict(point.settings) for point in load_grid(grid).points]
     return [each for each in settings if matches(each, wanted)]
 
@@ -142,15 +141,15 @@ def _write(made: Table, form: str | None, output: Path | None, *, force: bool) -
 
     endings = {ending: name for name, (ending, _) in FORMATS.items()}
     check_output(output, option="--out", endings=None if form else tuple(endings))
-    usual = endings.get(output.suffix.lower(), "terminal") if output else "terminal"
-    _, write = named(form or usual, FORMATS, "format")
+    form = form or (endings.get(output.suffix.lower(), "terminal") if output else "terminal")
+    _, write = named(form, FORMATS, "format")
     if output is not None:
         text = write(made)
         write_unless_other(output, lambda path: write_text(path, text), option="--out", force=force)
         typer.echo(output)
         return
     console = Console()
-    if (form or usual) == "terminal" and console.is_terminal:
+    if form == "terminal" and console.is_terminal:
         console.print(rendered(made, width=console.width))
     else:
         typer.echo(write(made), nl=False)

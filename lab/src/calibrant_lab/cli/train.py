@@ -11,6 +11,7 @@ import typer
 from calibrant._math.errors import InputError
 from calibrant.cli.manner import Quiet
 from calibrant.cli.terminal import command_line, errors
+from calibrant_lab.cli.sweep import Budget
 
 if TYPE_CHECKING:
     from calibrant_lab.training import Run, Selection
@@ -39,10 +40,7 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Number of epochs.")] = None,
-    budget: Annotated[
-        Literal["full", "small"],
-        typer.Option(metavar="BUDGET", help="full, or small: the recipe's settings for a few CPU cores."),
-    ] = "full",
+    budget: Budget = "full",
     setting: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,7 +72,7 @@ def train(
     from calibrant_lab.training import at_budget, load_recipe
 
     if listed:
-        from calibrant_lab.training.recipe_shelf import names_on_shelf
+        from calibrant_lab.training.recipe_files import names_on_shelf
 
         typer.echo("\n".join(names_on_shelf()))
         return
@@ -88,17 +86,8 @@ def train(
         file, out = load_run(recipe).folder.recipe, recipe
     else:
         file = recipe
-    changes = [
-        f"{key}={json.dumps(value)}"
-        for key, value in {
-            "loss": loss,
-            "model": model,
-            "data.name": data,
-            "seed": seed,
-            "training.epochs": epochs,
-        }.items()
-        if value is not None
-    ]
+    given = {"loss": loss, "model": model, "data.name": data, "seed": seed, "training.epochs": epochs}
+    changes = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
     wanted = at_budget(load_recipe(file), budget).with_settings([*changes, *(setting or [])])
     if candidates is not None and loss is not None:
         raise InputError("--loss and --select exclude each other; name all losses in --select.")
@@ -107,7 +96,7 @@ def train(
     from calibrant_lab.training import Run, TrainingInterrupted
     from calibrant_lab.training import select as select_loss
     from calibrant_lab.training import train as carry_out
-    from calibrant_lab.training.display import Display
+    from calibrant_lab.training.listener import Display
     from calibrant_lab.training.loss_selection import file_name
 
     what = file_name(wanted.loss) if candidates is None else "select"
@@ -135,7 +124,7 @@ def _show(run: Run) -> None:
     from rich.console import Console
 
     from calibrant.reports import render
-    from calibrant_lab.training.budget import budget_note
+    from calibrant_lab.training.recipe import budget_note
     from calibrant_lab.training.step_cost import cost_facts
 
     if run.evaluation is not None:
@@ -162,14 +151,11 @@ def _show_selection(selection: Selection, folder: Path) -> None:
 
     table = Table("loss", "validation NLL", "after temperature scaling", "")
     for each in selection.candidates:
-        mark = "chosen" if each is selection.chosen else ""
-        table.add_row(Name(each.loss), _number(each.nll_before), _number(each.nll_after), mark)
+        values = (each.nll_before, each.nll_after)
+        shown = ("not finite" if value is None else f"{value:.4f}" for value in values)
+        table.add_row(Name(each.loss), *shown, "chosen" if each is selection.chosen else "")
     Console().print(table)
     typer.echo(f"chosen by validation NLL {selection.by} temperature scaling: {selection.chosen.loss}")
     typer.echo(f"run:       {selection.chosen.run.folder.path}")
     typer.echo(f"selection: {folder / 'selection.json'}")
     typer.echo(f"report:    {folder / 'report.html'}")
-
-
-def _number(value: float | None) -> str:
-    return "not finite" if value is None else f"{value:.4f}"

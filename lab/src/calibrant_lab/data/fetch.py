@@ -4,21 +4,49 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator, Sequence
+import tomllib
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from calibrant._math.errors import InputError
-from calibrant_lab.data.sources import SOURCES, Remote
 
 Folder = str | os.PathLike[str] | None
 
 _NO_NETWORK = ContextVar("_NO_NETWORK", default=False)
 _BLOCK = 2**16  # bytes; of a broken connection the last block is lost
 _PATIENCE = 30  # seconds without a byte
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file on the net."""
+
+    url: str
+    checksum: str
+    """As ``algorithm:digest``."""
+
+    @property
+    def file(self) -> str:
+        """Its name."""
+        return self.url.partition("?")[0].rpartition("/")[2]
+
+
+@cache
+def published() -> Mapping[str, Mapping[str, Any]]:
+    """The sets that are known by name, as ``sets.toml`` describes them."""
+    return tomllib.loads(Path(__file__).with_name("sets.toml").read_text(encoding="utf-8"))
+
+
+def remotes(name: str, *, extra: bool = False) -> list[Remote]:
+    """The files that are published of a set, and perhaps the extra ones."""
+    about = published().get(name, {})
+    files = {**about.get("downloads", {}), **(about["extra"] if extra else {})}
+    return [Remote(about["address"].format(file), checksum) for file, checksum in files.items()]
 
 
 @contextmanager
@@ -33,54 +61,51 @@ def offline(wanted: bool = True) -> Generator[None]:
 
 def is_offline() -> bool:
     """Whether nothing may be downloaded."""
-    return _NO_NETWORK.get() or os.environ.get("CALIBRANT_OFFLINE", "").lower() not in {
-        "",
-        "0",
-        "false",
-        "no",
-    }
+    said = os.environ.get("CALIBRANT_OFFLINE", "").lower()
+    return _NO_NETWORK.get() or said not in {"", "0", "false", "no"}
 
 
 def cache_folder() -> Path:
     """Where downloads are kept: ``CALIBRANT_CACHE``, or the platform's folder for caches."""
-    named = os.environ.get("CALIBRANT_CACHE")
-    if named:
-        return Path(named)
-    return Path(_pooch().os_cache("calibrant"))
+    import pooch
+
+    return Path(os.environ.get("CALIBRANT_CACHE") or pooch.os_cache("calibrant"))
 
 
-def located(name: str, folder: Folder, forms: Sequence[str], *, more: Sequence[Remote] = ()) -> Path:
+def located(name: str, folder: Folder, *, files: Sequence[str] = (), extra: bool = False) -> Path:
     """The path of a named set, which is downloaded if need be and may be.
 
     Args:
         name: Its name, which is that of its folder too.
         folder: The folder of data sets; without it the environment variable ``CALIBRANT_DATA`` names it.
-        forms: Files or folders, any one of which is the set; the first that is there is taken.
-        more: Files that are needed besides.
+        files: Files or folders, any one of which is the set; the first that is there is taken. ``./FILE``
+            stands for the folder that holds the file. By default those of ``sets.toml``.
+        extra: Whether its extra files are needed besides.
 
     Raises:
         InputError: If it is nowhere.
     """
     root = folder or os.environ.get("CALIBRANT_DATA")
-    if root:
-        for form in forms:
-            if (Path(root) / name / form).exists():
-                return Path(root) / name / form
-    place = f"{Path(root) / name / forms[0]}" if root else f"{name}/{forms[0]} in a folder of data sets"
+    files = files or published()[name]["files"]
+    for file in files if root else ():
+        if (found := Path(root or "", name, file)).exists():
+            return found.parent if file.startswith("./") else found
+    first = files[0].removeprefix("./")
+    place = f"{Path(root) / name / first}" if root else f"{name}/{first} in a folder of data sets"
     remedy = (
         f"{name} should be at {place}, where there is no such file; set CALIBRANT_DATA to the folder of data "
         "sets"
     )
-    remotes = (*SOURCES.get(name, ()), *more)
-    if not remotes:
+    needed = remotes(name, extra=extra)
+    if not needed:
         raise InputError(f"{remedy}, or give the path of a file.")
-    cache = cache_folder() / name
-    missing = [remote for remote in remotes if not (cache / remote.file).is_file()]
+    kept = cache_folder() / name
+    missing = [remote for remote in needed if not (kept / remote.file).is_file()]
     if missing and is_offline():
         raise InputError(f"{remedy}. It can be downloaded from {missing[0].url}, but not while offline.")
     for remote in missing:
-        download(remote, cache)
-    return cache / remotes[0].file
+        download(remote, kept)
+    return kept if len(needed) > 1 else kept / needed[0].file
 
 
 def download(remote: Remote, folder: Path) -> Path:
@@ -91,89 +116,65 @@ def download(remote: Remote, folder: Path) -> Path:
     Raises:
         InputError: If there is no network, the server refuses, or the content has another checksum.
     """
+    import pooch
     from filelock import FileLock
     from requests import RequestException
 
-    pooch, target = _pooch(), folder / remote.file
-    part = target.with_name(target.name + ".part")
+    target, part, lock = (folder / f"{remote.file}{ending}" for ending in ("", ".part", ".lock"))
+    algorithm, _, digest = remote.checksum.partition(":")
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    lock = target.with_name(target.name + ".lock")
     try:
         with FileLock(lock):  # several processes may want it at once
             if target.is_file():
                 return target
-            resumed = part.is_file()
-            retrieve = partial(
-                pooch.retrieve,
-                remote.url,
-                remote.checksum,
-                fname=target.name,
-                path=folder,
-                downloader=_Continued(part),
-            )
-            try:
-                try:
-                    retrieve()
-                except ValueError:  # pooch's word for a wrong checksum
-                    if not resumed:
-                        raise
-                    retrieve()
-            except ValueError as error:
-                raise InputError(
-                    f"{remote.url} does not hold what was published (its checksum is not {remote.checksum}); "
-                    "nothing of it was kept. Get the file elsewhere and set CALIBRANT_DATA to its folder of "
-                    "data sets."
-                ) from error
-            except (RequestException, OSError) as error:
-                raise InputError(
-                    f"{remote.url} cannot be downloaded ({_reason(error)}); try again, or get the file "
-                    f"elsewhere and put it at {target}."
-                ) from error
-            return target
+            for _ in range(1 + part.is_file()):  # what an earlier attempt left may be of something else
+                _continue(remote.url, part)
+                if pooch.file_hash(part, algorithm) == digest:
+                    return part.replace(target)
+                part.unlink()
+    except (RequestException, OSError) as error:
+        raise InputError(
+            f"{remote.url} cannot be downloaded ({_reason(error)}); try again, or get the file "
+            f"elsewhere and put it at {target}."
+        ) from error
     finally:
         lock.unlink(missing_ok=True)
         with suppress(OSError):  # which says that there is something in it
             for each in new:
                 each.rmdir()
+    raise InputError(
+        f"{remote.url} does not hold what was published (its checksum is not {remote.checksum}); nothing "
+        "of it was kept. Get the file elsewhere and set CALIBRANT_DATA to its folder of data sets."
+    )
 
 
-class _Continued:
-    """A downloader for pooch that continues what an earlier attempt left in a file beside the target."""
+def _continue(url: str, part: Path) -> None:
+    """Download to a file, or the rest of what an earlier attempt left there."""
+    import requests
 
-    def __init__(self, part: Path) -> None:
-        self.part = part
-
-    def __call__(self, url: str, output_file: str, _pooch: Any) -> None:
-        import requests
-
-        done = self.part.stat().st_size if self.part.is_file() else 0
-        asked = {"Range": f"bytes={done}-"} if done else {}
-        with requests.get(url, stream=True, timeout=_PATIENCE, headers=asked) as answer:
-            if done and answer.status_code == requests.codes.requested_range_not_satisfiable:
-                self.part.unlink()  # longer than the file: of something else
-                return self(url, output_file, _pooch)
-            answer.raise_for_status()
-            continued = answer.status_code == requests.codes.partial_content
-            length = int(answer.headers.get("Content-Length", 0))
-            begun = done if continued else 0
-            with (
-                self.part.open("ab" if continued else "wb") as file,
-                _progress(url, begun, length) as advance,
-            ):
-                for block in answer.iter_content(_BLOCK):
-                    file.write(block)
-                    advance(len(block))
-        received = self.part.stat().st_size - begun
-        if length and received < length and "Content-Encoding" not in answer.headers:
-            raise ConnectionError(f"the connection ended after {received} of {length} bytes")
-        self.part.replace(output_file)
-        return None
+    done = part.stat().st_size if part.is_file() else 0
+    asked = {"Range": f"bytes={done}-"} if done else {}
+    with requests.get(url, stream=True, timeout=_PATIENCE, headers=asked) as answer:
+        if done and answer.status_code == requests.codes.requested_range_not_satisfiable:
+            part.unlink()  # longer than the file: of something else
+            return _continue(url, part)
+        answer.raise_for_status()
+        continued = answer.status_code == requests.codes.partial_content
+        length = int(answer.headers.get("Content-Length", 0))
+        begun = done if continued else 0
+        with part.open("ab" if continued else "wb") as file, _progress(url, begun, length) as advance:
+            for block in answer.iter_content(_BLOCK):
+                file.write(block)
+                advance(len(block))
+    received = part.stat().st_size - begun
+    if length and received < length and "Content-Encoding" not in answer.headers:
+        raise ConnectionError(f"the connection ended after {received} of {length} bytes")
+    return None
 
 
 @contextmanager
 def _progress(url: str, begun: int, length: int) -> Generator[Callable[[int], object]]:
-    """A bar, where somebody looks."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
@@ -187,7 +188,6 @@ def _progress(url: str, begun: int, length: int) -> Generator[Callable[[int], ob
 
 
 def _reason(error: Exception) -> str:
-    """Why a download failed, in a few words."""
     from requests import ConnectionError as NoConnection
     from requests import HTTPError, Timeout
 
@@ -198,15 +198,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, NoConnection):
         return "there is no connection to the server"
     return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
-def _pooch() -> Any:
-    try:
-        import pooch
-    except ModuleNotFoundError as error:
-        raise InputError(
-            "downloads need pooch, which the extra `data` brings: pip install 'calibrant[data]'; or set "
-            "CALIBRANT_DATA to a folder of data sets."
-        ) from error
-    pooch.get_logger().setLevel("WARNING")  # the bar says that something is downloaded
-    return pooch

@@ -1,8 +1,9 @@
-"""Reading arrays of samples from ``.npz`` files."""
+"""Reading ``.npz`` files of samples, and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
+from calibrant._math.text_form import nearest
 from calibrant_lab.data.check import numbered_classes
 from calibrant_lab.data.table import RawData, RawPart
 
@@ -18,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 SPLITS: dict[str, tuple[str, ...]] = {
     "train": ("train", "training"),
-    "calibration": ("val", "valid", "validation", "calibration"),
+    "calibration": ("val", "valid", "validation", "calibration", "dev"),
     "test": ("test",),
 }
 """What the splits are called in files and folders."""
@@ -68,6 +70,24 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
         raise InputError(f"{path} cannot be read as .npz ({what}); save it again by numpy.savez.") from error
 
 
+def table_rows(path: Path, needed: Sequence[str]) -> Iterator[Mapping[str, str | None]]:
+    """The rows of a CSV file with a header.
+
+    Raises:
+        InputError: If the file cannot be read, or its header lacks a column.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", errors="strict", newline="") as file:
+            reader = csv.DictReader(file)
+            header = reader.fieldnames or []
+            for name in needed:
+                if name not in header:
+                    raise InputError(f"{path} has no column {name!r}{nearest(name, header)}")
+            yield from reader
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read as CSV ({reason(error)}); save it as UTF-8.") from error
+
+
 def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> RawPart:
     """Images with channels first, or features, and int64 labels."""
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
@@ -108,7 +128,6 @@ def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> RawPa
 
 
 def _class_names(arrays: Mapping[str, Array], found: Mapping[str, RawPart], path: Path) -> tuple[str, ...]:
-    """The names in the file, or numbers."""
     if "class_names" in arrays:
         return tuple(str(name) for name in np.atleast_1d(arrays["class_names"]).tolist())
     labels = found["train"].labels

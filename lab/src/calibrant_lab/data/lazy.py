@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant._math.worker_processes import available_cores
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -134,9 +135,9 @@ class LazyImages(ABC):
             InputError: If it cannot be decoded.
         """
 
-    @abstractmethod
     def name(self, row: int) -> str:
         """What one image is called in messages."""
+        return f"image {row}"
 
     @abstractmethod
     def digest(self, digest: Digest) -> None:
@@ -206,8 +207,6 @@ class LazyImages(ABC):
 
     def with_geometry(self, geometry: Geometry) -> LazyImages:
         """The same images, scaled and cut in another way."""
-        import copy
-
         other = copy.copy(self)
         other.geometry, other._size = geometry, None
         return other
@@ -227,15 +226,12 @@ class _Chosen(LazyImages):
         self._size = (of.shape[2], of.shape[3])
 
     def open(self, row: int) -> Image:
-        """One image as it is stored."""
         return self._of.open(int(self._rows[row]))
 
     def one(self, row: int) -> Array:
-        """One image, as the whole has it."""
         return self._of.one(int(self._rows[row]))
 
     def name(self, row: int) -> str:
-        """What one image is called in messages."""
         return self._of.name(int(self._rows[row]))
 
     def digest(self, digest: Digest) -> None:
@@ -257,10 +253,6 @@ class StoredImages(LazyImages):
 
         return Image.fromarray(self._pixels[row].permute(1, 2, 0).squeeze(2).numpy())
 
-    def name(self, row: int) -> str:
-        """Its number."""
-        return f"image {row}"
-
     def digest(self, digest: Digest) -> None:
         """The pixels as they are stored."""
         digest.update(self._pixels.numpy().tobytes())
@@ -268,8 +260,7 @@ class StoredImages(LazyImages):
 
 def num_threads() -> int:
     """How many threads may decode: as many as this process has cores, up to 16."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(16, cores)
+    return min(16, available_cores())
 
 
 def feed(digest: Digest, inputs: Tensor | LazyImages) -> None:

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import build_from, nearest
 from calibrant.demo.digits import read_digits
-from calibrant_lab.data import class_names as names
 from calibrant_lab.data.check import check
-from calibrant_lab.data.fetch import Folder, located
+from calibrant_lab.data.fetch import Folder, located, published
 from calibrant_lab.data.files import read_npz
 from calibrant_lab.data.images.archives import ARCHIVES
-from calibrant_lab.data.images.cifar import read_cifar
-from calibrant_lab.data.images.corrupted_cifar import read_corrupted_cifar
-from calibrant_lab.data.images.encoded import read_jpeg_archive
+from calibrant_lab.data.images.cifar import read_cifar, read_corrupted_cifar
+from calibrant_lab.data.images.digits import read_idx, read_svhn
+from calibrant_lab.data.images.encoded import read_jpeg_archive, read_tiny_imagenet
 from calibrant_lab.data.images.folders import ImageFiles, read_folder
-from calibrant_lab.data.images.idx import read_idx
-from calibrant_lab.data.images.svhn import read_svhn
-from calibrant_lab.data.images.tiny_imagenet import read_tiny_imagenet
 from calibrant_lab.data.lazy import Geometry, LazyImages, StoredImages
-from calibrant_lab.data.sources import EXTRA_SVHN
 from calibrant_lab.data.table import RawData, RawPart
-from calibrant_lab.data.text.roster import TEXTS
-from calibrant_lab.data.text.sets import read_texts
-from calibrant_lab.data.xrays.chestxray14 import read_chestxray14
-from calibrant_lab.data.xrays.covid import read_chest_xray_covid
+from calibrant_lab.data.text.sets import read_finsen, read_newsgroups, read_texts
+from calibrant_lab.data.text.trees import read_trees
+from calibrant_lab.data.xray_sets import read_chest_xray_covid, read_chestxray14
 
 
 def load(
@@ -133,7 +128,6 @@ def _recognised(path: Path) -> RawData:
 
 
 def _shaped(inputs: object, geometry: Geometry) -> LazyImages:
-    """Images with another geometry."""
     if isinstance(inputs, LazyImages):
         return inputs.with_geometry(geometry)
     if not isinstance(inputs, torch.Tensor) or inputs.ndim != 4 or inputs.dtype != torch.uint8:
@@ -145,96 +139,67 @@ def _digits(name: str, _folder: Folder) -> RawData:
     pixels, labels = read_digits()
     images = torch.from_numpy(pixels.reshape(-1, 1, 8, 8) / 16).float()
     part = RawPart(inputs=images, labels=torch.from_numpy(labels))
-    return RawData(name=name, train=part, class_names=names.DIGITS)
+    return RawData(name=name, train=part, class_names=tuple("0123456789"))
 
 
-def _archive(file: str, *, read: Callable[..., RawData] = read_npz, **how: object) -> Load:
-    """A set that lies in one file, in the folder of its name."""
-
-    def read_it(name: str, folder: Folder) -> RawData:
-        return read(located(name, folder, [file]), name=name, **how)
-
-    return read_it
+def _classes(name: str) -> dict[str, Any]:
+    """The names of a set's classes, where its files do not hold them."""
+    classes = published()[name].get("classes")
+    return {"class_names": tuple(classes)} if classes else {}
 
 
-def _cifar(number: int) -> Load:
-    forms = [
-        f"cifar-{number}-{form}" for form in ("python.tar.gz", "binary.tar.gz", "batches-py", "batches-bin")
-    ]
-    forms += ["cifar-100-python", "cifar-100-binary"] if number == 100 else []
-    batches = ["train", "train.bin"] if number == 100 else ["data_batch_1", "data_batch_1.bin"]
+def _plain(read: Callable[..., RawData], **how: object) -> Load:
+    def load_it(name: str, folder: Folder) -> RawData:
+        return read(located(name, folder), name=name, **_classes(name), **how)
 
-    def read_it(name: str, folder: Folder) -> RawData:
-        found = located(name, folder, [*forms, *batches])
-        return read_cifar(found.parent if found.name in batches else found, name=name)
-
-    return read_it
+    return load_it
 
 
-def _idx(class_names: Sequence[str]) -> Load:
-    def read_it(name: str, folder: Folder) -> RawData:
-        files = ["train-images-idx3-ubyte.gz", "train-images-idx3-ubyte", "train-images.idx3-ubyte"]
-        found = located(name, folder, [f"{name}.npz", *files])
-        if found.suffix == ".npz":
-            return read_npz(found, name=name, class_names=class_names)
-        return read_idx(found.parent, name=name, class_names=class_names)
+def _texts(read: Callable[..., RawData] = read_texts) -> Load:
+    def load_it(name: str, folder: Folder, *, words: int = 20_000, length: int = 1000) -> RawData:
+        return read(located(name, folder), name=name, words=words, length=length, **_classes(name))
 
-    return read_it
+    return load_it
+
+
+def _trees(name: str, folder: Folder, *, fine: bool = False) -> RawData:
+    return read_trees(located(name, folder), name=name, fine=fine)
 
 
 def _svhn(name: str, folder: Folder, *, extra: bool = False) -> RawData:
-    found = located(name, folder, ["train_32x32.mat"], more=(EXTRA_SVHN,) if extra else ())
-    return read_svhn(found.parent, name=name, extra=extra)
+    return read_svhn(located(name, folder, extra=extra), name=name, extra=extra)
 
 
-def _tiny_imagenet(name: str, folder: Folder) -> RawData:
-    forms = ["tiny-imagenet-200.zip", "tiny-imagenet-200", "wnids.txt", "tiny_imagenet.npz"]
-    found = located(name, folder, forms)
-    if found.suffix == ".npz":
-        return read_jpeg_archive(found, name=name, splits=("train", "val"))
-    return read_tiny_imagenet(found.parent if found.name == "wnids.txt" else found, name=name)
-
-
-def _corrupted(number: int, class_names: Sequence[str]) -> Load:
-    def read_it(name: str, folder: Folder, *, corruption: str = "", severity: int = 0) -> RawData:
-        if not corruption or not severity:
-            raise InputError(
-                f"{name} needs a corruption and a severity, as in "
-                f'{name}(corruption="gaussian-noise", severity=3).'
-            )
-        found = located(name, folder, [f"CIFAR-{number}-C", f"CIFAR-{number}-C.tar", "labels.npy"])
-        return read_corrupted_cifar(
-            found.parent if found.name == "labels.npy" else found,
-            corruption=str(corruption),
-            severity=severity,
-            name=name,
-            class_names=class_names,
+def _corrupted(name: str, folder: Folder, *, corruption: str = "", severity: int = 0) -> RawData:
+    if not corruption or not severity:
+        raise InputError(
+            f"{name} needs a corruption and a severity, as in "
+            f'{name}(corruption="gaussian-noise", severity=3).'
         )
-
-    return read_it
-
-
-def _chestxray14(name: str, folder: Folder) -> RawData:
-    forms = ["Data_Entry_2017.csv", "Data_Entry_2017_v2020.csv"]
-    return read_chestxray14(located(name, folder, forms).parent, name=name)
+    place, which = located(name, folder), {"corruption": str(corruption), "severity": severity}
+    return read_corrupted_cifar(place, name=name, **which, **_classes(name))
 
 
 _NAMED: dict[str, Load] = {
     "digits": _digits,
-    "fashion_mnist": _idx(names.FASHION),
-    "mnist": _idx(names.DIGITS),
-    "cifar10": _cifar(10),
-    "cifar100": _cifar(100),
+    "fashion_mnist": _plain(read_idx),
+    "mnist": _plain(read_idx),
+    "cifar10": _plain(read_cifar),
+    "cifar100": _plain(read_cifar),
     "svhn": _svhn,
-    "tiny_imagenet": _tiny_imagenet,
-    "cifar10-c": _corrupted(10, names.CIFAR10),
-    "cifar100-c": _corrupted(100, names.CIFAR100),
-    "cifar10_jpeg": _archive("cifar10_jpeg.npz", read=read_jpeg_archive, class_names=names.CIFAR10),
-    "pneumoniamnist": _archive(
-        "pneumoniamnist.npz", class_names=("normal", "pneumonia"), keys="{}_images {}_labels"
-    ),
-    "notmnist_ood": _archive("notmnist_test.npz", class_names=names.LETTERS, keys="x y"),
-    "chestxray14": _chestxray14,
-    "chest_xray_covid": _archive("chest_xray_224.npz", read=read_chest_xray_covid),
-    **TEXTS,
+    "tiny_imagenet": _plain(read_tiny_imagenet),
+    "cifar10-c": _corrupted,
+    "cifar100-c": _corrupted,
+    "cifar10_jpeg": _plain(read_jpeg_archive),
+    "pneumoniamnist": _plain(read_npz, keys="{}_images {}_labels"),
+    "notmnist_ood": _plain(read_npz, keys="x y"),
+    "chestxray14": _plain(read_chestxray14),
+    "chest_xray_covid": _plain(read_chest_xray_covid),
+    "newsgroups20": _texts(read_newsgroups),
+    "sst_trees": _trees,
+    "ag_news_subset": _texts(),
+    "trec_questions": _texts(),
+    "financial_phrasebank": _texts(),
+    "finsen": _texts(read_finsen),
 }
+"""By name, what reads a set, given its name and the folder of data sets; further parameters are settings."""

@@ -98,7 +98,6 @@ def split(
 
 
 def _complete(parts: dict[str, Part | None]) -> dict[str, Any]:
-    """The parts, if each has at least two samples."""
     for name, part in parts.items():
         if part is not None and len(part) < 2:
             raise InputError(f"the {name} split must hold at least two samples; got {len(part)}.")

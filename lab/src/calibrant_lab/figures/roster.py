@@ -10,11 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import drawing_style
-from calibrant_lab.figures import confidence as confidence
-from calibrant_lab.figures import fcl as fcl
-from calibrant_lab.figures import gradients as gradients
-from calibrant_lab.figures import maps as maps
-from calibrant_lab.figures import simplex as simplex
+from calibrant_lab.figures import curves, simplex
+from calibrant_lab.figures.boundaries import boundary_figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,19 +20,17 @@ class TheoryFigure:
 
     name: str
     summary: str
-    panels: tuple[Callable[..., Axes], ...]
-    """Each takes ``ax`` by name."""
-    columns: int = 2
+    panels: tuple[Callable[[Axes], None], ...]
     note: str = ""
     """The exact values, where those of the published caption cannot be reproduced."""
 
     def draw(self) -> Figure:
         """All panels, in a figure that nothing else knows of."""
-        rows = -(-len(self.panels) // self.columns)
+        rows = -(-len(self.panels) // 2)
         with drawing_style():
-            figure = Figure(figsize=(4.2 * self.columns, 3.6 * rows), layout="constrained")
-            for place, panel in enumerate(self.panels):
-                panel(ax=figure.add_subplot(rows, self.columns, place + 1))
+            figure = Figure(figsize=(8.4, 3.6 * rows), layout="constrained")
+            for place, panel in enumerate(self.panels, 1):
+                panel(figure.add_subplot(rows, 2, place))
         return figure
 
 
@@ -56,13 +51,10 @@ class BoundaryFigure:
 
     def draw(self) -> Figure:
         """Both losses side by side."""
-        from calibrant_lab.figures.fcl_boundaries.figures import draw_figure
-
-        return draw_figure()
+        return boundary_figure()
 
 
-def _by_gamma(panel: Callable[..., Axes], *gammas: float) -> tuple[Callable[..., Axes], ...]:
-    """The same panel for several exponents."""
+def _by_gamma(panel: Callable[..., None], *gammas: float) -> tuple[Callable[..., None], ...]:
     return tuple(functools.partial(panel, gamma=gamma) for gamma in gammas)
 
 
@@ -74,25 +66,28 @@ FIGURES = (
     TheoryFigure(
         name="gradient-factor",
         summary=f"Focal loss's gradient over cross-entropy's, and where it is 1 ({_MUKHOTI} 4a).",
-        panels=(gradients.gradient_factors, gradients.gradient_thresholds),
+        panels=(curves.gradient_factors, curves.gradient_thresholds),
         note="g(0.19, 5), which the text takes for 1, is 1.028; g(0.19, gamma) = 1 at gamma = 5.34.",
     ),
     TheoryFigure(
         name="focal-minimisers",
         summary=f"The probability that focal loss elicits, and the entropy it adds ({_MUKHOTI} 7).",
-        panels=(gradients.elicited_probabilities, gradients.entropy_shifts),
+        panels=(curves.elicited_probabilities, curves.entropy_shifts),
         note="The text says that focal loss's minimiser always has the higher entropy: so it is for two "
         "classes, but not for a low top probability among twenty or a hundred.",
     ),
     TheoryFigure(
         name="focal-decomposition",
         summary=f"The proper part of focal loss, and the focal calibration map ({_PAPER} 1).",
-        panels=(maps.proper_part_curves, maps.focal_map_curves),
+        panels=(curves.proper_part_curves, curves.focal_map_curves),
     ),
     TheoryFigure(
         name="temperature-binary",
         summary=f"The closest temperature of two classes, and the map beside it ({_PAPER} 2).",
-        panels=(functools.partial(maps.temperature_line, published=(0.95, 0.85)), maps.log_odds_maps),
+        panels=(
+            functools.partial(curves.temperature_line, num_classes=2, num_gammas=20, published=(0.95, 0.85)),
+            curves.log_odds_maps,
+        ),
         note="The caption's T = 0.76 and 0.36 for gamma = 0.5 and 3 are not the closest of two classes: "
         "those are 0.731 and 0.276. The published line gives 0.755 and 0.364 for gamma = 0.5 and 2. The line "
         "depends on the range of gamma.",
@@ -100,7 +95,7 @@ FIGURES = (
     TheoryFigure(
         name="temperature-bounds",
         summary=f"Temperatures between which the binary map lies ({_PAPER} 3).",
-        panels=(maps.temperature_bound_curves, maps.temperature_bound_widths),
+        panels=(curves.temperature_bound_curves, curves.temperature_bound_widths),
         note="The published tight bounds (gamma = 4: 0.206) are those of log-odds up to 10, drawn here, not "
         "of 20 (0.203).",
     ),
@@ -127,8 +122,8 @@ FIGURES = (
         name="temperature-ternary",
         summary=f"The closest temperature of three classes and its error ({_PAPER} 6).",
         panels=(
-            functools.partial(maps.temperature_line, num_classes=3, num_gammas=10, published=(0.64, 0.91)),
-            functools.partial(maps.temperature_errors, num_gammas=10),
+            functools.partial(curves.temperature_line, num_classes=3, num_gammas=10, published=(0.64, 0.91)),
+            curves.temperature_errors,
         ),
         note="Over gamma up to 10 the line is 0.650 gamma + 0.85; the published one is nearer to that of "
         "gamma up to 5.",
@@ -143,13 +138,13 @@ FIGURES = (
     TheoryFigure(
         name="confidence-regions",
         summary="Top probabilities that the focal map raises or lowers, by the number of classes.",
-        panels=_by_gamma(confidence.confidence_regions, 1.0, 3.0),
+        panels=_by_gamma(curves.confidence_regions, 1.0, 3.0),
         note="The published proposition 5 says that every top probability is raised.",
     ),
     TheoryFigure(
         name="fcl-phi",
         summary=f"Focal calibration loss: phi and its root, and what the loss elicits ({_FCL} 5).",
-        panels=(fcl.phi_curves, fcl.elicited_by_weight),
+        panels=(curves.phi_curves, curves.elicited_by_weight),
         note="A root is claimed for all options; for gamma = 0 there is none up to a weight of 1/2. Strict "
         "properness is claimed for every positive weight; no curve on the right reaches the truth.",
     ),

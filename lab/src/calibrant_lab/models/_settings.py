@@ -1,9 +1,11 @@
-"""Checks of the settings of a network."""
+"""Checks of the settings of a network, and initial weights other than torch's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
+
+from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
 
@@ -57,3 +59,16 @@ def blocks_of_depth(depth: object) -> int:
     if isinstance(depth, bool) or not isinstance(depth, int) or depth < 8 or (depth - 2) % 6:
         raise InputError(f"`depth` must be 6 n + 2, such as 20, 26 or 110; got {depth!r}.")
     return (depth - 2) // 6
+
+
+def he_normal(model: nn.Module, *, mode: Literal["fan_in", "fan_out"]) -> None:
+    """Draw every convolution's weights anew from He's normal distribution, in the order of the modules."""
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d) and not module.weight.is_meta:
+            nn.init.kaiming_normal_(module.weight, mode=mode, nonlinearity="relu")
+
+
+def normal(parameter: Tensor, *, deviation: float) -> None:
+    """Draw a parameter anew from a normal distribution around 0."""
+    if not parameter.is_meta:
+        nn.init.normal_(parameter, std=deviation)

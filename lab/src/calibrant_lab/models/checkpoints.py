@@ -55,7 +55,7 @@ class _Storage:
 
 @dataclass(frozen=True)
 class _View:
-    """A tensor before its numbers are read."""
+    """Shape of a tensor and its place in a storage, before the numbers are read."""
 
     storage: _Storage
     offset: int
@@ -107,14 +107,14 @@ def _of_archive(archive: zipfile.ZipFile) -> Any:
 
 
 def _stored(archive: zipfile.ZipFile, name: str) -> bytes:
-    """A member as it lies there: torch compresses none, and what unpacks to more than the file is no such."""
+    """The bytes of a member; torch compresses none, and a compressed one could unpack to any size."""
     if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:
         raise ValueError("its members must not be compressed")
     return archive.read(name)
 
 
 def _of_old(file: BinaryIO) -> Any:
-    """The form of before 2020: a number, versions, the program, and the storages one after the other."""
+    """A file from before 2020: its kind, versions, the program, and the storages one after the other."""
     try:
         begins = _result(file)
     except ValueError:
@@ -168,7 +168,7 @@ def _filled(value: Any, content: Callable[[_Storage], bytes]) -> Any:
 
 
 def _result(file: BinaryIO) -> Any:
-    """What the next program in a file makes."""
+    """What the next program in a file leaves on its stack."""
     machine = _Machine()
     for opcode, given, _ in pickletools.genops(file):
         if opcode.name == "STOP":
@@ -267,7 +267,7 @@ def _storage(given: Any) -> _Storage:
 
 
 def _made(function: Any, args: Any) -> Any:
-    """A tensor or a dictionary, where that is meant; all else is remembered by its name."""
+    """What a call makes, if that is a tensor or a dictionary; else the name of what was not called."""
     name = function.name if isinstance(function, NotCalled) else "?"
     match name, args:
         case "torch._utils._rebuild_tensor" | "torch._utils._rebuild_tensor_v2", (_Storage() as storage, *_):

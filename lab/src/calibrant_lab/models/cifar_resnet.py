@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from calibrant_lab.models._settings import one_of
 from calibrant_lab.models.resnet import ResNet
 
-
-class Form(NamedTuple):
-    """Blocks of each stage, and whether they are bottlenecks."""
-
-    blocks: tuple[int, int, int, int]
-    bottleneck: bool
-
-
-FORMS = {
-    18: Form((2, 2, 2, 2), bottleneck=False),
-    34: Form((3, 4, 6, 3), bottleneck=False),
-    50: Form((3, 4, 6, 3), bottleneck=True),
-    101: Form((3, 4, 23, 3), bottleneck=True),
-    110: Form((3, 4, 26, 3), bottleneck=True),
-    152: Form((3, 8, 36, 3), bottleneck=True),
+FORMS: dict[int, tuple[tuple[int, ...], bool]] = {
+    18: ((2, 2, 2, 2), False),
+    34: ((3, 4, 6, 3), False),
+    50: ((3, 4, 6, 3), True),
+    101: ((3, 4, 23, 3), True),
+    110: ((3, 4, 26, 3), True),
+    152: ((3, 8, 36, 3), True),
 }
-"""By depth: the layers with weights, but for those of shortcuts."""
+"""Blocks of each stage and whether they are bottlenecks, by the layers with weights but for shortcuts."""
 
 
 class CIFARResNet(ResNet):

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._math.shapes import Float
-from calibrant_lab.models._initial import he_normal
-from calibrant_lab.models._settings import image_shape, one_of, positive
+from calibrant_lab.models._settings import he_normal, image_shape, one_of, positive
 
 _BLOCKS = {121: (6, 12, 24, 16), 169: (6, 12, 32, 32), 201: (6, 12, 48, 32)}
 

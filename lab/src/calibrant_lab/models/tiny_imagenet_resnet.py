@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant_lab.models._initial import he_normal
-from calibrant_lab.models._settings import one_of
+from calibrant_lab.models._settings import he_normal, one_of
 from calibrant_lab.models.cifar_resnet import FORMS
 from calibrant_lab.models.resnet import ResNet
 

@@ -120,7 +120,7 @@ class TreeLSTM(nn.Module):
 
 @dataclass(frozen=True)
 class _Step:
-    """One level: of the nodes that wait for a parent, the left children, the right ones, then the rest."""
+    """A level of ``count`` nodes: left children, right children, then all others without a parent."""
 
     count: int
     order: Tensor

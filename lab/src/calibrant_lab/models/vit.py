@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
-from calibrant_lab.models._initial import normal
-from calibrant_lab.models._settings import image_shape, one_of, positive, share
+from calibrant_lab.models._settings import image_shape, normal, one_of, positive, share
 
-
-class _Size(NamedTuple):
-    width: int
-    heads: int
-
-
-_SIZES = {"tiny": _Size(192, 3), "small": _Size(384, 6), "base": _Size(768, 12)}
+_SIZES = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}  # width and heads
 
 
 class ViT(nn.Module):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant_lab.models._initial import he_normal
-from calibrant_lab.models._settings import blocks_of_depth, positive
+from calibrant_lab.models._settings import blocks_of_depth, he_normal, positive
 from calibrant_lab.models.resnet import ResNet
 
 

@@ -62,24 +62,39 @@ def curvature_section(found: Sequence[Measurement]) -> Section:
     Args:
         found: What ``calibrant curvature`` measured; several losses, one split or both.
     """
+    drawn = {
+        split: [each for each in found if each["split"] == split and each["density"] is not None]
+        for split in _SPLITS
+    }
     with drawing_style():
-        pictures = tuple(
-            _picture(
-                [each for each in found if each["split"] == split and each["density"] is not None], split
-            )
-            for split in _SPLITS
-            if any(each["split"] == split and each["density"] is not None for each in found)
+        pictures = tuple(_picture(each, split) for split, each in drawn.items() if each)
+    rows = tuple(
+        (
+            each["loss"],
+            samples_of(each),
+            number(each["value"]),
+            number(each["eigenvalues"][0]),
+            number(each["residuals"][0]),
+            number(each["trace"]),
+            number(each["trace_standard_error"]),
         )
+        for each in found
+    )
+    unsettled = "" if all(each["converged"] for each in found) else " Not every eigenvalue has converged."
     return Section(
         title="Curvature",
         text=("How sharply each loss bends with the network's parameters where training ended.",),
         table=SectionTable(
             label="Curvature by loss and split",
             columns=("Loss", "Samples", "Mean loss", "Largest eigenvalue", "± residual", "Trace", "± error"),
-            rows=tuple(_row(each) for each in found),
+            rows=rows,
         ),
         pictures=pictures,
-        note=_note(found),
+        note="Second derivatives of the mean loss by "
+        f"{found[0]['num_parameters']:,} parameters, in evaluation mode, without augmentation and without "
+        "penalties on weights. Within the residual of the eigenvalue stated lies one of the Hessian's; the "
+        "error of the trace is its standard error. In the pictures a mark at the bottom is the largest "
+        f"eigenvalue; the density is smoothed.{unsettled}",
     )
 
 
@@ -93,32 +108,9 @@ def samples_of(each: Measurement) -> str:
     return f"{each['num_samples']} of {each['of_samples']} {_SPLITS[each['split']]} samples"
 
 
-def _row(each: Measurement) -> tuple[str, ...]:
-    return (
-        each["loss"],
-        samples_of(each),
-        number(each["value"]),
-        number(each["eigenvalues"][0]),
-        number(each["residuals"][0]),
-        number(each["trace"]),
-        number(each["trace_standard_error"]),
-    )
-
-
 def _picture(found: Sequence[Measurement], split: str) -> Picture:
     figure = Figure(figsize=(3.6, 2.6), layout="constrained")
     spectrum_diagram(found, ax=figure.add_subplot())
     caption = f"Spectrum on {_SPLITS[split]} samples"
     spoken = "; ".join(f"{each['loss']}: up to {number(each['eigenvalues'][0])}" for each in found)
     return Picture(to_svg(figure, label=f"{caption}. {spoken}.", name=f"spectrum-{split}"), caption)
-
-
-def _note(found: Sequence[Measurement]) -> str:
-    size = found[0]["num_parameters"]
-    unsettled = "" if all(each["converged"] for each in found) else " Not every eigenvalue has converged."
-    return (
-        f"Second derivatives of the mean loss by {size:,} parameters, in evaluation mode, without "
-        "augmentation and without penalties on weights. Within the residual of the eigenvalue stated lies "
-        "one of the Hessian's; the error of the trace is its standard error. In the pictures a mark at "
-        f"the bottom is the largest eigenvalue; the density is smoothed.{unsettled}"
-    )

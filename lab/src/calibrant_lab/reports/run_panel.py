@@ -1,85 +1,116 @@
-"""The same images under one network or several: what each says, how sure it is, before and after repair."""
+"""The same images under one network or several: the answers of each, before and after calibration."""
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import torch
 from markupsafe import Markup
+from torch import Tensor
 
-from calibrant._math.shapes import Float
+from calibrant._math.shapes import Bool, Float
+from calibrant.calibrators import TemperatureScaling
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.predictions import Predictions
 from calibrant.reports.sections import Section, SectionTable
+from calibrant_lab.data import Part
+from calibrant_lab.data.prepare import to_unit
+
+EACH = 4  # images with right answers, and as many with wrong ones
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What one network says of an image."""
+def panel(
+    predictions: Mapping[str, Predictions], test: Part, class_names: Sequence[str], *, seed: int = 0
+) -> Section | None:
+    """Four test images that the networks get right and four that they get wrong, drawn at random.
 
-    label: str
-    right: bool
-    before: float
-    """Its confidence, as the network states it."""
-    after: float
-    """The same after temperature scaling."""
+    With several networks, all must be right; images that more of them get wrong come first.
 
+    Args:
+        predictions: Predictions by name of the network; their test split is ``test``.
+        test: The test samples.
+        class_names: Names of the labels.
+        seed: Decides which images.
 
-@dataclass(frozen=True, kw_only=True)
-class PanelRow:
-    """One image with its true label, and the answer of each network."""
-
-    pixels: Float[np.ndarray[Any, Any], "C H W"]
-    """From 0 to 1; one channel, or red, green and blue."""
-    label: str
-    answers: tuple[Answer, ...]
-
-
-def panel_section(rows: Sequence[PanelRow], names: Sequence[str], *, text: str) -> Section:
-    """A table of images with the answers of the networks called ``names``, one column each.
-
-    Example:
-        >>> answer = Answer(label="cat", right=False, before=0.9, after=0.6)
-        >>> row = PanelRow(pixels=np.zeros((1, 2, 2)), label="dog", answers=(answer,))
-        >>> table = panel_section([row], ["focal"], text="One image.").table
-        >>> str(table.rows[0][2])
-        '<span class="wrong">✗ cat</span> 90.0 % → 60.0 %'
+    Returns:
+        None where the samples are not images, or have several labels each.
     """
+    inputs, labels = test.inputs, test.labels
+    if inputs.ndim != 4 or inputs.shape[1] not in (1, 3) or labels.ndim != 1:
+        return None
+    before = [each.test.scores.double().softmax(dim=1) for each in predictions.values()]
+    after = [_calibrated(each) for each in predictions.values()]
+    right = torch.stack([probs.argmax(dim=1) == labels for probs in before])  # (networks, N)
+    rows = chosen(right, seed=seed)
     table = SectionTable(
         label="Images and answers",
-        columns=("Image", "Actual", *names),
-        rows=tuple((_picture(row), row.label, *map(_answer, row.answers)) for row in rows),
-        words=tuple(range(1, 2 + len(names))),
+        columns=("Image", "Actual", *predictions),
+        rows=tuple(
+            (
+                _picture(inputs[row]),
+                class_names[int(labels[row])],
+                *(
+                    _answer(one[row], other[row], int(labels[row]), class_names)
+                    for one, other in zip(before, after, strict=True)
+                ),
+            )
+            for row in rows
+        ),
+        words=tuple(range(1, 2 + len(predictions))),
     )
+    num_right, several = int(right[:, rows].all(dim=0).sum()), len(predictions) > 1
+    who = "all networks get" if several else "the network gets"
+    wrong = f"{len(rows) - num_right} that {'most of them get' if several else 'it gets'} wrong"
     return Section(
         title="The same images",
-        text=(text,),
+        text=(f"{num_right} test images that {who} right and {wrong}, drawn at random.",),
         table=table,
         note="Predicted label (✓ right, ✗ wrong), and how sure the network is: as it states it → after "
         "temperature scaling, whose one number was fitted on the calibration samples.",
     )
 
 
-def _answer(answer: Answer) -> Markup:
-    mark, kind = ("✓", "right") if answer.right else ("✗", "wrong")
-    return Markup('<span class="{}">{} {}</span> {} → {}').format(
-        kind, mark, answer.label, _percent(answer.before), _percent(answer.after)
+def chosen(right: Bool[Tensor, "M N"], *, seed: int) -> list[int]:
+    """Indices of the images: those that all networks get right, then those that most get wrong.
+
+    Example:
+        >>> chosen(torch.tensor([[True, True, False], [True, False, False]]), seed=0)
+        [0, 2, 1]
+    """
+    misses = (~right).sum(dim=0).numpy()
+    lots = np.random.default_rng(seed).random(len(misses))
+    wrong = [int(row) for row in np.lexsort((lots, -misses)) if misses[row]]
+    sure = [int(row) for row in np.argsort(lots) if not misses[row]]
+    return sure[:EACH] + wrong[:EACH]
+
+
+def _calibrated(predictions: Predictions) -> Float[Tensor, "N C"]:
+    """Probabilities of the test samples after temperature scaling on the calibration samples."""
+    calibrator = fit_quietly(TemperatureScaling(), Labelled.of(predictions.calibration))
+    return calibrator.predict_proba(predictions.test.scores)
+
+
+def _answer(
+    before: Float[Tensor, " C"], after: Float[Tensor, " C"], label: int, class_names: Sequence[str]
+) -> Markup:
+    top = int(before.argmax())
+    mark, kind = ("✓", "right") if top == label else ("✗", "wrong")
+    return Markup('<span class="{}">{} {}</span> {:.1f} % → {:.1f} %').format(
+        kind, mark, class_names[top], 100 * float(before[top]), 100 * float(after[top])
     )
 
 
-def _percent(confidence: float) -> str:
-    return f"{100 * confidence:.1f} %"
-
-
-def _picture(row: PanelRow) -> Markup:
-    """The image inside the page, as PNG."""
+def _picture(image: Tensor) -> Markup:
+    """The image inside the page, as PNG; values beyond [0, 1] are scaled into it."""
     from PIL import Image
 
-    scaled = (row.pixels.clip(0, 1) * 255).round().astype(np.uint8)
-    array = scaled[0] if len(scaled) != 3 else scaled.transpose(1, 2, 0)
+    unit = to_unit(image)
+    low, high = min(float(unit.min()), 0.0), max(float(unit.max()), 1.0)
+    scaled = (((unit - low) / (high - low)).numpy().clip(0, 1) * 255).round().astype(np.uint8)
     file = io.BytesIO()
-    Image.fromarray(array).save(file, format="PNG")
+    Image.fromarray(scaled[0] if len(scaled) != 3 else scaled.transpose(1, 2, 0)).save(file, format="PNG")
     content = base64.b64encode(file.getvalue()).decode("ascii")
     return Markup('<img class="sample" alt="" src="data:image/png;base64,{}">').format(content)

@@ -18,9 +18,8 @@ from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, canonical
 from calibrant_lab.sweep.tasks.roster import task_named
 from calibrant_lab.sweep.tasks.task import Settings, Task
 from calibrant_lab.training import Recipe
-from calibrant_lab.training.budget import Budget, settings_at
-from calibrant_lab.training.recipe_files import flat, read_content
-from calibrant_lab.training.recipe_shelf import file_on_shelf, names_on_shelf, shelf
+from calibrant_lab.training.recipe import Budget, settings_at
+from calibrant_lab.training.recipe_files import file_on_shelf, flat, names_on_shelf, read_content, shelf
 
 _SHOWN = 6
 """Values of a setting in a message."""
@@ -227,7 +226,6 @@ def _name(task: Task, settings: Settings) -> str:
 
 
 def _base(content: Mapping[str, Any], *, source: str, folder: Path, budget: Budget) -> dict[str, Any]:
-    """The settings that all points share, as far as they are given."""
     found = _given(content, source=source, folder=folder)
     if budget == "small":
         return settings_at(Recipe.read(found, source=source), budget)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,61 +146,3 @@ def united(kept: Sequence[KeptRun], new: Sequence[KeptRun], task: Task) -> list[
         if own != plain or plain not in fuller:
             found[plain] = run
     return [*found.values()]
-
-
-def made_by(runs: Sequence[KeptRun]) -> str:
-    """With what the runs were made, for the page.
-
-    Example:
-        >>> made_by([KeptRun(settings={}, made={"calibrant": "0.2", "instructions": "AVX2"}, found={})])
-        '1 with calibrant 0.2 on AVX2'
-        >>> here = {"torch": "2.13", "instructions": "AVX2", "processor": "GenuineIntel 6-85-7"}
-        >>> made_by([KeptRun(settings={}, made=here, found={})])
-        '1 with PyTorch 2.13 on AVX2 (GenuineIntel 6-85-7)'
-        >>> made_by([KeptRun(settings={}, made={**here, "device": "NVIDIA H200"}, found={})])
-        '1 with PyTorch 2.13 on NVIDIA H200'
-        >>> made_by([KeptRun(settings={}, found={})] * 3)
-        '3 whose versions and processor were not recorded'
-        >>> made_by([KeptRun(settings={}, made={"torch": "2.13", "cpu_seconds": 12.0}, found={})] * 3)
-        '3 with PyTorch 2.13 on a processor that was not recorded, in 0.6 CPU minutes'
-    """
-    groups = Counter(_said(run.made) for run in runs)
-    said = ", ".join(f"{number} {made}" for made, number in groups.items())
-    spent = [float(run.made["cpu_seconds"]) for run in runs if "cpu_seconds" in run.made]
-    return f"{said}, in {sum(spent) / 60:.1f} CPU minutes" if runs and len(spent) == len(runs) else said
-
-
-def _said(made: Values) -> str:
-    names = {"calibrant": "calibrant", "torch": "PyTorch"}
-    versions = [f"{said} {made[name]}" for name, said in names.items() if made.get(name)]
-    device, instructions, processor = (made.get(name) for name in (DEVICE, "instructions", "processor"))
-    if not versions and not device:
-        return "whose versions and processor were not recorded"
-    if device:
-        where = device
-    elif instructions:
-        where = f"{instructions} ({processor})" if processor else instructions
-    else:
-        where = "a processor that was not recorded"
-    by = f"with {' and '.join(versions)} " if versions else ""
-    return f"{by}on {where}"
-
-
-def differences(kept: Sequence[KeptRun], task: Task, here: Mapping[str, str]) -> list[str]:
-    """What sets runs of a results file apart from those that would be made now, a sentence each."""
-    found = [
-        f"{number} of its {len(kept)} runs were made on {device}"
-        for device, number in Counter(run.made[DEVICE] for run in kept if DEVICE in run.made).items()
-    ]
-    on_cpu = [run for run in kept if DEVICE not in run.made]
-    for runs, name, own, what in (
-        (kept, "version", task.version, "version of the numbers"),
-        (on_cpu, "instructions", here["instructions"], "kind of processor"),
-        (on_cpu, "processor", here["processor"], "model of processor"),
-    ):
-        for value, number in Counter(run.made.get(name) for run in runs).items():
-            if value is None:
-                found.append(f"the {what} of {number} of its {len(kept)} runs was not recorded")
-            elif value != own:
-                found.append(f"{number} of its {len(kept)} runs have another {what}: {value}, here {own}")
-    return found

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import canonical_call, nearest
+from calibrant_lab.training.recipe_files import toml_value
 
 Wanted: TypeAlias = Mapping[str, Any]
 """Settings with the value that they must have, or a list of values; in texts ``*`` stands for anything."""
@@ -71,7 +71,7 @@ def read_wanted(texts: Sequence[str], *, option: str) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not name.strip() or not value.strip():
             raise InputError(f'{option} must have the form "setting=value"; got {text!r}.')
-        values = [_value(each.strip()) for each in value.split("|")]
+        values = [toml_value(each.strip()) for each in value.split("|")]
         found[name.strip()] = values if len(values) > 1 else values[0]
     return found
 
@@ -101,10 +101,3 @@ def _is_same_call(value: str, wanted: str) -> bool:
 
 def _are_numbers(*values: object) -> bool:
     return all(isinstance(each, int | float) and not isinstance(each, bool) for each in values)
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text

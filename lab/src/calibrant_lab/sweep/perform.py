@@ -74,7 +74,6 @@ def perform(
 
 
 def _died(run: str, error: Exception) -> Ended:
-    """The end of a run whose worker an error ended."""
     of_system = isinstance(error, OSError) and (error.strerror or str(error))  # such as: no space left
     said = of_system or traceback.format_exception_only(error)[-1].strip()
     return Ended(run=run, state="died", reason=f"{said.rstrip('.')}.", ends_all=_is_full_disk(error))

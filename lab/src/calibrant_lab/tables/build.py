@@ -190,7 +190,6 @@ def _strays(layout: Layout, group: Sequence[Any]) -> list[str]:
 
 
 def _fact(layout: Layout, quantity: TableQuantity, keys: Keys) -> Fact | None:
-    """The number that the paper prints there."""
     paper = str(layout.paper)
     asked = (layout.table, *(quantity.published or ()))
     for fact in facts(paper) if layout.paper and quantity.published else ():

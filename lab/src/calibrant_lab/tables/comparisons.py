@@ -68,11 +68,13 @@ def compare(first: Mapping[object, float], second: Mapping[object, float], test:
     return Comparison(mean_of(gaps), float(stats.ttest_1samp(gaps, 0).pvalue), f"t, df = {n - 1}")
 
 
-def adjusted(p_values: pd.Series | Sequence[float], correction: Correction) -> pd.Series:
+def adjusted(
+    p_values: pd.Series | Sequence[float], correction: Correction | Literal["benjamini-yekutieli"]
+) -> pd.Series:
     """p-values with the others of their family accounted for; NaN stays, and is no part of the family.
 
     Holm's method bounds the chance of any false finding, Benjamini and Hochberg's the expected share of false
-    ones among the findings.
+    ones among the findings, and Benjamini and Yekutieli's the same however the tests depend on one another.
 
     Example:
         >>> adjusted([0.01, 0.04, 0.03], "holm").tolist()
@@ -81,11 +83,11 @@ def adjusted(p_values: pd.Series | Sequence[float], correction: Correction) -> p
         [0.03, 0.04, 0.04]
     """
     given = pd.Series(p_values, dtype=float)
-    p = given.dropna().sort_values()
-    if len(p) and correction == "benjamini-hochberg":
-        p[:] = stats.false_discovery_control(p)
-    elif len(p) and correction == "holm":
+    p = given.dropna().clip(upper=1).sort_values()
+    if len(p) and correction == "holm":
         p[:] = np.maximum.accumulate(np.minimum(1, np.arange(len(p), 0, -1) * p))
+    elif len(p) and correction != "none":
+        p[:] = stats.false_discovery_control(p, method="by" if correction == "benjamini-yekutieli" else "bh")
     return p.reindex(given.index)
 
 

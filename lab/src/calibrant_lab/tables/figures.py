@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, NullLocator
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
-from calibrant_lab.figures.sweep import Curve, Point, sweep_figure
+from calibrant.reports.figures import drawing
 from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.tables.build import build_table
+from calibrant_lab.tables.build import Cell, build_table
 from calibrant_lab.tables.frame import setting
 from calibrant_lab.tables.layout import Layout, TableQuantity, varying
 
 MOST_CURVES = 12
+_SPAN = 20.0
+"""Ratio of the largest to the smallest position from which the scale is logarithmic."""
+_MOST_TICKS = 8
+_WIDEST = 34
+"""Characters of a line beside an axis."""
+_MEANS = "means"
+_LONG = 9
+"""Characters of words below the axis from which they are turned."""
+
+Curves = Mapping[str, Sequence[tuple[float | str, Cell]]]
+"""Positions with what was found there, by the name of the curve, which is empty if there is only one."""
 
 
 def draw(
     results: Sequence[RunResult], quantities: Sequence[TableQuantity], across: str, *, by: str | None = None
 ) -> Figure:
     """A panel for each quantity against a setting: of a table, each row as a curve.
+
+    Small marks are runs, large ones means, bars 95% intervals of the means.
 
     Args:
         results: Finished runs.
@@ -51,18 +68,86 @@ def draw(
             "makes the curves by --by."
         )
     layout = Layout(rows=tuple(levels), columns=(across,), cells=tuple(quantities))
-    panels: dict[str, dict[str, list[Point]]] = {}
+    panels: dict[str, dict[str, list[tuple[Any, Cell]]]] = {}
     for cell in build_table(layout, there).flat:
         name = ", ".join(str(cell.keys[level]) for level in levels)
         points = panels.setdefault(cell.quantity.head, {}).setdefault(name, [])
-        if cell.mean:
-            values, mean = tuple(cell.values.values()), cell.mean
-            points.append(Point(x=cell.keys[across], values=values, mean=mean.value, half=mean.half_width))
-    drawn = {
-        title: [Curve(name=name, points=points) for name, points in curves.items()]
-        for title, curves in panels.items()
-    }
-    return sweep_figure(drawn, across=across, by=", ".join(levels))
+        points += [(cell.keys[across], cell)] if cell.mean else []
+    return _figure(panels, across=across, by=", ".join(levels))
+
+
+def _figure(panels: Mapping[str, Curves], *, across: str, by: str) -> Figure:
+    names = [*next(iter(panels.values()))]
+    beside = any(names) and len(names) > 1
+    legend_width = 0.4 + 0.075 * max(map(len, [by, *names])) if beside else 0
+    with drawing.drawing_style():
+        figure = Figure(figsize=(3.9 * len(panels) + legend_width, 3.3), layout="constrained")
+        for place, (title, curves) in enumerate(panels.items(), 1):
+            ax = figure.add_subplot(1, len(panels), place)
+            _panel(ax, curves)
+            ax.set(xlabel=across, ylabel="\n".join(textwrap.wrap(title, _WIDEST)))
+            drawing.open_frame(ax)
+        if beside:
+            handles = [line for line in figure.axes[0].get_lines() if line.get_gid() == _MEANS]
+            legend = figure.legend(
+                handles, ["-"] * len(names), loc="outside right center", frameon=False, title=by or None
+            )
+            for text, name in zip(legend.get_texts(), names, strict=True):
+                text.set_parse_math(False)
+                text.set_text(name)
+    return figure
+
+
+def _panel(ax: Axes, curves: Curves) -> None:
+    xs = list(dict.fromkeys(x for points in curves.values() for x, _ in points))
+    words = any(isinstance(x, str) for x in xs)
+    places = _words_below(ax, [str(x) for x in xs]) if words else {str(x): float(x) for x in xs}
+    if not words:
+        _numbers_below(ax, sorted(places.values()))
+    logarithmic = ax.get_xscale() == "log"
+    step = _step(sorted(places.values()), logarithmic=logarithmic)
+    for number, found in enumerate(curves.values()):
+        colour, shape, dashes = drawing.series(number)
+        points = sorted(((places[str(x)], cell) for x, cell in found), key=lambda point: point[0])
+        shift = (number - (len(curves) - 1) / 2) * min(0.12, 0.5 / len(curves))
+        at = [x * step**shift if logarithmic else x + step * shift for x, _ in points]
+        for x, (_, cell) in zip(at, points, strict=True):
+            values = [*cell.values.values()]
+            ax.plot([x] * len(values), values, shape, color=colour, markersize=2.5, alpha=0.45)
+        averages = [cell.mean for _, cell in points if cell.mean]
+        means, halves = (
+            [mean.value for mean in averages],
+            drawing.floats(mean.half_width for mean in averages),
+        )
+        ax.errorbar(at, means, yerr=halves, fmt="none", ecolor=colour, elinewidth=1, capsize=2)
+        (line,) = ax.plot(at, means, color=colour, marker=shape, markersize=5.5, linewidth=1.2)
+        line.set(markerfacecolor="none", linestyle="none" if words else dashes, gid=_MEANS)
+    ax.grid(axis="y", alpha=0.3)
+
+
+def _words_below(ax: Axes, words: Sequence[str]) -> dict[str, float]:
+    """A tick for each word; long ones are turned."""
+    ax.set_xticks(range(len(words)), words)
+    if max(map(len, words)) > _LONG:
+        ax.tick_params(axis="x", rotation=30)
+        for label in ax.get_xticklabels():
+            label.set_horizontalalignment("right")
+    return {word: float(place) for place, word in enumerate(words)}
+
+
+def _numbers_below(ax: Axes, numbers: Sequence[float]) -> None:
+    """A tick for each number, on a logarithmic scale where they span much."""
+    if numbers[0] > 0 and numbers[-1] / numbers[0] >= _SPAN:
+        ax.set_xscale("log")
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.xaxis.set_minor_formatter(NullFormatter())
+    if len(numbers) <= _MOST_TICKS:
+        ax.set_xticks(numbers, [f"{x:g}" for x in numbers])
+
+
+def _step(places: Sequence[float], *, logarithmic: bool) -> float:
+    steps = [after / before if logarithmic else after - before for before, after in pairwise(places)]
+    return min(steps, default=1.0)
 
 
 def position(settings: Mapping[str, Any], across: str) -> float | str | None:

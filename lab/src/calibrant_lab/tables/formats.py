@@ -252,7 +252,6 @@ def _numbers(row: Any, *, counted: bool) -> list[Any]:
 
 
 def _ends(mean: Mean | float | None) -> tuple[float | None, ...]:
-    """A mean and its interval, where there is one."""
     if not isinstance(mean, Mean):
         return None, None, None
     return mean.value, *((None, None) if mean.half_width is None else (mean.low, mean.high))

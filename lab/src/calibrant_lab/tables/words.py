@@ -105,13 +105,11 @@ def _remark(cell: Cell, said: Sequence[str]) -> str:
 
 
 def _letter(place: int) -> str:
-    """A to z, then aa and so on."""
     rest, last = divmod(place, len(_LETTERS))
     return (_letter(rest - 1) if rest else "") + _LETTERS[last]
 
 
 def _lines(row: Any, usual: int, mark: str) -> list[Line]:
-    """The lines of a cell, as it stands in the frame of a table."""
     cell, digits = cast("Cell", row), row.quantity.digits
     found = [Line(_value(cell, usual), "value", strong=row.best_p < SIGNIFICANCE)]
     if pd.notna(row.difference):

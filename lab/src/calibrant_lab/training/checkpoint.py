@@ -61,11 +61,7 @@ def save(job: Job, state: State, learner: Learner, processes: Processes) -> None
 
 
 def restore(job: Job, learner: Learner, processes: Processes) -> State:
-    """Resume from the checkpoint, or start from the beginning where there is none.
-
-    Raises:
-        InputError: If it was made from other data.
-    """
+    """Resume from the checkpoint, or start from the beginning where there is none."""
     saved = job.folder.load_checkpoint()
     if saved is None:
         return State(sums=learner.no_sums)

@@ -11,6 +11,7 @@ from calibrant_lab.data import Dataset, Geometry, Part, Preparation, RawData, lo
 from calibrant_lab.data.text.vectors import no_vectors, read_vectors, vectors_path
 from calibrant_lab.training.recipe import Recipe
 from calibrant_lab.training.recipe_sections import DataSection
+from calibrant_lab.training.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,31 +26,27 @@ class TrainingData:
 
 
 def read_training_data(recipe: Recipe) -> TrainingData:
-    """All data that a recipe names.
-
-    Raises:
-        InputError: If there are no such data, or they cannot be split so.
-    """
+    """All data that a recipe names."""
     dataset, name = read_data(recipe.data), recipe.foreign_name
     foreign = read_foreign(name, dataset, recipe.data) if name else None
     return TrainingData(dataset=dataset, sha256=dataset.sha256(), foreign=foreign)
 
 
 def read_data(settings: DataSection) -> Dataset:
-    """The data that a recipe names, split as it says; texts with the vectors of their words.
-
-    Raises:
-        InputError: If there are no such data or vectors, or they cannot be split so.
-    """
+    """The data that a recipe names, split as it says; texts with the vectors of their words."""
     return split_as(settings, load(settings.name, geometry=geometry_of(settings)))
 
 
-def split_as(settings: DataSection, raw: RawData) -> Dataset:
-    """Data split as a recipe says; texts with the vectors of their words.
+def data_of(run: Run) -> Dataset:
+    """The data that a run was trained on; an error where they have changed."""
+    dataset = read_data(run.recipe.data)
+    if dataset.sha256() != run.data_sha256:
+        raise InputError(f"{run.folder.path} was trained on other data than {dataset.name} holds now.")
+    return dataset
 
-    Raises:
-        InputError: If they cannot be split so, or there are no such vectors.
-    """
+
+def split_as(settings: DataSection, raw: RawData) -> Dataset:
+    """Data split as a recipe says; texts with the vectors of their words."""
     dataset = split(
         raw,
         calibration=settings.calibration,
@@ -76,11 +73,7 @@ def geometry_of(settings: DataSection) -> Geometry:
 
 
 def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
-    """The samples of a set that the network does not know: its test split, or all where it has none.
-
-    Raises:
-        InputError: If there is no such set, or its samples have another shape than those of ``dataset``.
-    """
+    """The samples of a set that the network does not know: its test split, or all where it has none."""
     raw = load(name, geometry=geometry_of(settings))
     source = raw.train if raw.test is None else raw.test
     rows = torch.arange(len(source.labels))
@@ -97,12 +90,20 @@ def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
 def preparation(settings: DataSection, dataset: Dataset) -> Preparation:
     """How the recipe wants the samples prepared."""
     channels = dataset.input_shape[0]
-    if dataset.vectors is not None:
+    if dataset.vectors is not None or settings.normalise == "none":
         return Preparation.none(channels)
     if settings.normalise == "given":
         return Preparation.given(list(settings.mean), list(settings.std), channels)
-    return (
-        Preparation.fitted(dataset.train.inputs)
-        if settings.normalise == "train"
-        else Preparation.none(channels)
-    )
+    return Preparation.fitted(dataset.train.inputs)
+
+
+def usable_device(name: str) -> torch.device:
+    """The device; the first GPU there is for ``auto``."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise InputError(f"the device {name!r} cannot be used: {str(error).splitlines()[0]}") from error
+    return device

@@ -14,18 +14,21 @@ from calibrant._math.shapes import Float, Int
 from calibrant_lab.models import last_linear
 from calibrant_lab.training import checkpoint, seeds
 from calibrant_lab.training.batches import batches_in, least_batch
-from calibrant_lab.training.dynamics import bins_of, dynamics_of, quarters
-from calibrant_lab.training.epoch_metrics import epoch_metrics, top_labels
-from calibrant_lab.training.gradient_norms import last_layer_gradient_norms
-from calibrant_lab.training.inference import Inference
-from calibrant_lab.training.interruption import Interruption
+from calibrant_lab.training.epoch_metrics import (
+    bins_of,
+    dynamics_of,
+    epoch_metrics,
+    last_layer_gradient_norms,
+    multilabel_epoch_metrics,
+    quarters,
+    top_labels,
+)
 from calibrant_lab.training.job import Job
 from calibrant_lab.training.learner import Learner, on_cpu
 from calibrant_lab.training.loss import FollowsConfidences, FollowsEpochs
-from calibrant_lab.training.multilabel import multilabel_epoch_metrics
-from calibrant_lab.training.processes import Processes
+from calibrant_lab.training.processes import Interruption, Processes
 from calibrant_lab.training.run import BEST
-from calibrant_lab.training.samples import Samples
+from calibrant_lab.training.samples import Inference, Samples
 from calibrant_lab.training.schedule import learning_rate
 
 if TYPE_CHECKING:

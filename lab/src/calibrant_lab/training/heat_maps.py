@@ -1,7 +1,9 @@
-"""Where in an image a network sees a class: Grad-CAM, and pictures of it."""
+"""Where in an image a network sees a class: Grad-CAM, pictures of it, and the section of the report."""
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -11,17 +13,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from markupsafe import Markup
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
-from calibrant._math.files import atomic_write
+from calibrant._math.files import atomic_write, write_text
 from calibrant._math.shapes import Float
-from calibrant._math.text_form import nearest
+from calibrant._math.text_form import named, nearest
+from calibrant.reports.pictures import Picture
+from calibrant.reports.sections import Section
 from calibrant_lab.data import Dataset, LazyImages
 from calibrant_lab.data.prepare import to_unit
-from calibrant_lab.training.data import preparation, read_data
-from calibrant_lab.training.run import Run
+from calibrant_lab.training.data import data_of, preparation
+from calibrant_lab.training.run import Run, json_of
 from calibrant_lab.training.views import middle
 
 _OPACITY = 0.45  # of the map above the image
@@ -46,20 +51,17 @@ class HeatMap:
     def save(self, folder: Path) -> tuple[Path, ...]:
         """Write the image, the map and the map above the image, each as PNG; the last is for a report."""
         from matplotlib import colormaps
+        from PIL import Image
 
         channels = self.image if self.image.shape[0] == 3 else self.image[:1].expand(3, -1, -1)
         pixels, heat = channels.permute(1, 2, 0).numpy(), self.heat.numpy()
         above = (1 - _OPACITY) * pixels + _OPACITY * colormaps["inferno"](heat)[:, :, :3]
         pictures: dict[str, NDArray[Any]] = {"image": pixels, "map": heat, "overlay": above}
-        return tuple(_write(folder / f"{self.name}-{kind}.png", each) for kind, each in pictures.items())
-
-
-def _write(path: Path, picture: NDArray[Any]) -> Path:
-    from PIL import Image
-
-    with atomic_write(path) as temporary:
-        Image.fromarray(np.round(picture * 255).astype(np.uint8)).save(temporary, format="png")
-    return path
+        paths = {kind: folder / f"{self.name}-{kind}.png" for kind in pictures}
+        for kind, picture in pictures.items():
+            with atomic_write(paths[kind]) as temporary:
+                Image.fromarray(np.round(picture * 255).astype(np.uint8)).save(temporary, format="png")
+        return tuple(paths.values())
 
 
 def grad_cam(
@@ -71,9 +73,6 @@ def grad_cam(
               \alpha_k = \frac{1}{|A|} \sum_{ij} \frac{\partial z_c}{\partial A^k_{ij}}
 
     with the maps :math:`A^k` of ``layer`` and the logit :math:`z_c` of the class.
-
-    Raises:
-        InputError: If captum is not installed.
 
     References:
         Selvaraju et al., "Grad-CAM: Visual Explanations from Deep Networks via Gradient-based Localization",
@@ -97,9 +96,6 @@ def last_maps(model: nn.Module, images: Float[Tensor, "N C H W"]) -> str:
     """The name of the last layer whose maps are as large as those of the last convolution.
 
     That is the activation after it where there is one, and in a DenseNet that after all channels are joined.
-
-    Raises:
-        InputError: If the network has no convolution.
     """
     seen: list[tuple[str, bool, tuple[int, ...]]] = []
 
@@ -130,18 +126,6 @@ def last_maps(model: nn.Module, images: Float[Tensor, "N C H W"]) -> str:
     return once[-1] if once else seen[places[-1]][0]
 
 
-def data_of(run: Run) -> Dataset:
-    """The data that a run was trained on.
-
-    Raises:
-        InputError: If they are gone or have changed.
-    """
-    dataset = read_data(run.recipe.data)
-    if dataset.sha256() != run.data_sha256:
-        raise InputError(f"{run.folder.path} was trained on other data than {dataset.name} holds now.")
-    return dataset
-
-
 def heat_maps(
     run: Run,
     *,
@@ -166,14 +150,12 @@ def heat_maps(
 
     Returns:
         The name of the layer, and the maps.
-
-    Raises:
-        InputError: If the samples are not images, or there is no such class or layer.
     """
     dataset, model = dataset or data_of(run), run.model()
     if len(dataset.input_shape) != 3:
         raise InputError(f"heat maps are for images; {dataset.name} has samples of {dataset.input_shape}.")
-    wanted = None if label is None else _class(label, dataset)
+    classes_by_name = {name: place for place, name in enumerate(dataset.class_names)}
+    wanted = None if label is None else named(label, classes_by_name, "class")
     rows = _drawn(dataset, wanted, samples, seed)
     unit = middle(to_unit(dataset.test.inputs[rows]), run.recipe.data.crop)
     inputs = preparation(run.recipe.data, dataset)(unit)
@@ -189,7 +171,7 @@ def heat_maps(
     heat = heat / heat.amax(dim=(1, 2), keepdim=True).clamp(min=1e-12)
     found = [
         HeatMap(
-            name=f"{_image_name(dataset, int(row))}-{_file_name(dataset.class_names[shown])}",
+            name=_name(dataset, int(row), dataset.class_names[shown]),
             image=unit[place].clamp(0, 1),
             heat=heat[place],
             class_name=dataset.class_names[shown],
@@ -199,12 +181,6 @@ def heat_maps(
         for place, (row, shown) in enumerate(zip(rows, classes, strict=True))
     ]
     return chosen, found
-
-
-def _class(label: str, dataset: Dataset) -> int:
-    if label not in dataset.class_names:
-        raise InputError(f"there is no class {label!r}{nearest(label, dataset.class_names)}")
-    return dataset.class_names.index(label)
 
 
 def _drawn(dataset: Dataset, wanted: int | None, samples: int, seed: int) -> Tensor:
@@ -225,10 +201,80 @@ def _actual(dataset: Dataset, row: int) -> tuple[str, ...]:
     return tuple(dataset.class_names[each] for each in held)
 
 
-def _image_name(dataset: Dataset, row: int) -> str:
+def _name(dataset: Dataset, row: int, class_name: str) -> str:
+    """Image and class, as in the names of files."""
     inputs = dataset.test.inputs
-    return _file_name(Path(inputs.name(row)).stem) if isinstance(inputs, LazyImages) else f"test-{row:05}"
+    image = Path(inputs.name(row)).stem if isinstance(inputs, LazyImages) else f"test-{row:05}"
+    return "-".join(re.sub(r"[^\w.]+", "-", each) for each in (image, class_name))
 
 
-def _file_name(text: str) -> str:
-    return re.sub(r"[^\w.]+", "-", text)
+FOLDER = "heat-maps"
+INDEX = "heat-maps.json"
+
+
+def write_heat_maps(folder: Path, layer: str, maps: list[HeatMap]) -> list[Path]:
+    """Write three PNG files for each map, and what they show; the paths of the maps above their images."""
+
+    def write_index(shown: list[dict[str, Any]]) -> None:
+        write_text(folder / INDEX, json.dumps({"layer": layer, "maps": shown}, indent=2) + "\n")
+
+    folder.mkdir(parents=True, exist_ok=True)
+    # First, so that the folder of a command that was stopped is known; empty, so that no section shows it.
+    write_index([])
+    paths = [each.save(folder)[-1] for each in maps]
+    write_index(
+        [
+            {
+                "name": each.name,
+                "class": each.class_name,
+                "probability": each.probability,
+                "actual": each.actual,
+            }
+            for each in maps
+        ]
+    )
+    return paths
+
+
+def heat_map_facts(run: Run, dataset: Dataset) -> dict[str, str]:
+    """Make the heat maps that a recipe asks for; why there are none, where that is so."""
+    samples = run.recipe.evaluation.heat_maps
+    if not samples:
+        return {}
+    try:
+        write_heat_maps(run.folder.path / FOLDER, *heat_maps(run, samples=samples, dataset=dataset))
+    except InputError as error:  # a training does not fail for its pictures
+        return {"heat maps": str(error)}
+    return {}
+
+
+def heat_map_section(folder: Path) -> Section | None:
+    """The heat maps in a run's directory, as its report shows them; None where there are none."""
+    content = json_of(folder / FOLDER / INDEX)
+    if content is None or not content["maps"]:
+        return None
+    pictures = tuple(
+        Picture(
+            Markup().join(
+                _image(folder / FOLDER / f"{each['name']}-{kind}.png", said)
+                for kind, said in (("image", "Test image"), ("overlay", f"Heat map of {each['class']}"))
+            ),
+            f"{each['class']}, {100 * each['probability']:.1f} %",
+            note=f"labelled {', '.join(each['actual']) or 'with no class'}",
+        )
+        for each in content["maps"]
+    )
+    return Section(
+        title="Where it looks",
+        text=(
+            "Grad-CAM: the brighter a place, the more it speaks for the class above the image.",
+            "A map shows where evidence lies, and not whether it is a sound reason.",
+        ),
+        pictures=pictures,
+        note=f"Test images drawn at random, as the network sees them; maps of the layer {content['layer']}.",
+    )
+
+
+def _image(path: Path, label: str) -> Markup:
+    content = base64.b64encode(path.read_bytes()).decode("ascii")
+    return Markup('<img class="map" alt="{}" src="data:image/png;base64,{}">').format(label, content)

@@ -7,8 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+from torch.nn.functional import one_hot
 
 from calibrant.calibrators import PlattScaling, TemperatureScaling
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
@@ -35,48 +34,47 @@ def label_table(
         Labelled.of(predictions.calibration),
     )
     names = test.class_names or tuple(str(number) for number in range(test.num_classes or 0))
-    found: dict[str, Any] = {
-        "num_test": test.num_samples,
-        "num_groups": len(set(test.groups)),
-        "num_bins": num_bins,
-        "num_resamples": num_resamples,
-        "level": 0.95,
-    }
-    for state, probs in (
-        (AS_TRAINED, test.probs),
-        (calibrator.title.lower(), calibrator.predict_proba(test.scores)),
-    ):
-        rows = label_rows(
+    truth = test.labels if test.labels.ndim == 2 else one_hot(test.labels, test.num_classes or 0)
+    states = {AS_TRAINED: test.probs, calibrator.title.lower(): calibrator.predict_proba(test.scores)}
+    rows = {
+        state: label_rows(
             probs.double().numpy(),
-            _outcomes(test.labels, probs.shape[1]).numpy(),
+            (truth == 1).numpy(),
             test.groups,
             names,
             num_bins=num_bins,
             num_resamples=num_resamples,
             seed=seed,
         )
-        found.setdefault("states", {})[state] = [asdict(row) for row in rows]
-    return found
-
-
-def _outcomes(labels: Tensor, num_classes: int) -> Tensor:
-    if labels.ndim == 2:
-        return labels == 1
-    return torch.nn.functional.one_hot(labels, num_classes) == 1
+        for state, probs in states.items()
+    }
+    return {
+        "num_test": test.num_samples,
+        "num_groups": len(set(test.groups)),
+        "num_bins": num_bins,
+        "num_resamples": num_resamples,
+        "level": 0.95,
+        "states": {state: [asdict(row) for row in each] for state, each in rows.items()},
+    }
 
 
 def label_section(found: Mapping[str, Any]) -> Section:
     """The table, both states side by side."""
     (before, rows), (after, repaired) = found["states"].items()
+
+    def shown(estimate: Mapping[str, Any], *, signed: bool = False) -> str:
+        return with_interval(Estimate(**estimate), signed=signed)
+
     cells = tuple(
         (
             row["name"],
             str(row["num_positives"]),
-            _shown(row["auroc"]),
-            _shown(row["ece"]),
-            _shown(row["gap"], signed=True),
-            _shown(other["ece"]),
-            _shown(other["gap"], signed=True),
+            shown(row["auroc"]),
+            *(
+                text
+                for each in (row, other)
+                for text in (shown(each["ece"]), shown(each["gap"], signed=True))
+            ),
         )
         for row, other in zip(rows, repaired, strict=True)
     )
@@ -99,7 +97,3 @@ def label_section(found: Mapping[str, Any]) -> Section:
         f"of positives, the ECE that of {found['num_bins']} bins. All other intervals of this page are over "
         "images and may be too short.",
     )
-
-
-def _shown(estimate: Mapping[str, Any], *, signed: bool = False) -> str:
-    return with_interval(Estimate(**estimate), signed=signed)

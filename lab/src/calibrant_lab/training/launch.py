@@ -4,36 +4,40 @@ from __future__ import annotations
 
 import copy
 import gc
-import json
 import os
 import shlex
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from calibrant._math.errors import ConvergenceError, InputError, clause, users_frame
-from calibrant_lab.data import build_augmentation
+from calibrant.calibrators import build as build_calibrator
+from calibrant_lab.data import Dataset, build_augmentation
 from calibrant_lab.models import build as build_model
 from calibrant_lab.training import seeds
+from calibrant_lab.training.batches import check_batches
 from calibrant_lab.training.data import TrainingData, preparation, read_training_data
 from calibrant_lab.training.engine import Engine
 from calibrant_lab.training.initial import begin_with
-from calibrant_lab.training.interruption import Interruption
 from calibrant_lab.training.job import Job
 from calibrant_lab.training.listener import Listener
-from calibrant_lab.training.loss import build_loss, warn_of_dying_gradients
-from calibrant_lab.training.multilabel import check_task
+from calibrant_lab.training.loss import (
+    LabelsParts,
+    build_loss,
+    build_regularizer,
+    check_task,
+    warn_of_dying_gradients,
+)
 from calibrant_lab.training.neutral import check_convention
+from calibrant_lab.training.processes import Interruption
 from calibrant_lab.training.recipe import Recipe
 from calibrant_lab.training.recipe_sections import HardwareSection
-from calibrant_lab.training.regularizer import build_regularizer
-from calibrant_lab.training.rehearsal import rehearse
-from calibrant_lab.training.results import is_complete, write_results
 from calibrant_lab.training.run import Run, RunFolder, load_run
-from calibrant_lab.training.run_report import run_facts
+from calibrant_lab.training.run_report import is_complete, run_facts, write_results
 from calibrant_lab.training.schedule import build_optimiser
 from calibrant_lab.training.shift import check_shift, shifted_logits
 from calibrant_lab.training.views import network_shape
@@ -117,7 +121,7 @@ def train(
     build_regularizer(recipe, model, loss)
     build_optimiser(recipe.optimiser, model)
     check_convention(recipe, model)
-    rehearse(recipe, dataset, model, loss, input_shape)
+    _rehearse(recipe, dataset, model, loss, input_shape)
     fabric = _fabric(recipe)
     run_folder.claim(recipe)
     job = Job(
@@ -138,8 +142,8 @@ def train(
         waiting = Interruption() if recipe.hardware.devices > 1 else nullcontext()
         alone = nullcontext() if _is_one_of_many(recipe.hardware) else run_folder.locked()
         with alone, torch.random.fork_rng(devices=generators), waiting:
-            launch: Callable[..., bool | Exception] = fabric.launch
-            outcome = launch(_work, _Sealed(job))
+            # As an argument Fabric would look into the job, and fails on frozen data classes.
+            outcome: bool | Exception = fabric.launch(partial(_work, job=job))
     finally:
         listener.stop()
     if isinstance(outcome, Exception):
@@ -193,16 +197,8 @@ def _is_one_of_many(hardware: HardwareSection) -> bool:
     return launched or hardware.strategy == "ddp"
 
 
-class _Sealed:
-    """Wraps a job for its way to other processes: Fabric looks into data classes and fails on frozen ones."""
-
-    def __init__(self, job: Job) -> None:
-        self.job = job
-
-
-def _work(fabric: Fabric, sealed: _Sealed) -> bool | Exception:
+def _work(fabric: Fabric, *, job: Job) -> bool | Exception:
     """One process's part; errors meant for the user are returned, so that they cross processes."""
-    job = sealed.job
     if fabric.world_size > 1:  # what was passed on lies in memory that all processes share
         job = replace(job, model=copy.deepcopy(job.model), loss=copy.deepcopy(job.loss))
     threads = torch.get_num_threads()
@@ -234,11 +230,9 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
     facts = run_facts(job.recipe, job.dataset, job.model, device=device, processes=processes)
     first = engine.processes.first
     if first:
-        job.folder.note_session(  # comes first: with it, the folder holds a run, whatever is missing
-            command=job.command,
-            device=device,
-            processes=processes,
-            data_sha256=job.data_sha256,
+        # This comes first: with it, the folder holds a run, whatever is missing.
+        job.folder.note_session(
+            command=job.command, device=device, processes=processes, data_sha256=job.data_sha256
         )
         job.folder.write_rows(engine.state.history)
         job.listener.start(epoch=engine.state.epoch, epochs=job.recipe.training.epochs, facts=facts)
@@ -251,8 +245,77 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
         if first:
             cost = engine.learner.cost(engine.batches(0)[0])
             if cost is not None:
-                job.folder.write(job.folder.cost, json.dumps(cost, indent=2) + "\n")
+                job.folder.write_json(job.folder.cost, cost)
             write_results(job, logits, facts, shifted)
     if first:
         job.listener.stop()
     return finished
+
+
+def _rehearse(
+    recipe: Recipe, dataset: Dataset, model: nn.Module, loss: nn.Module, input_shape: tuple[int, ...]
+) -> None:
+    """Count processes, build the calibrators, and try a network and a loss that are not calibrant's own."""
+    hardware = recipe.hardware
+    elsewhere = torch.cuda.is_available() or torch.backends.mps.is_available()  # Fabric counts these
+    cores = max(2, os.cpu_count() or 1)
+    if (hardware.accelerator == "cpu" or not elsewhere) and hardware.devices > cores:
+        raise InputError(
+            f"`hardware.devices` must be at most {cores}, a process for each core; got {hardware.devices}."
+        )
+    check_batches(recipe, len(dataset.train), model)
+    for text in recipe.evaluation.calibrators:
+        build_calibrator(text)
+    if ":" in recipe.model:
+        _check_answers(recipe.model, dataset, model, input_shape)
+    if ":" in recipe.loss.partition("(")[0]:
+        _check_loss(recipe, dataset, model, loss)
+
+
+def _check_answers(name: str, dataset: Dataset, model: nn.Module, input_shape: tuple[int, ...]) -> None:
+    rows = dataset.train.inputs[torch.arange(2)]
+    inputs = rows if rows.dtype == torch.int32 else torch.zeros((2, *input_shape))
+    training = model.training
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            logits = model.eval()(inputs)
+    except Exception as error:
+        raise InputError(
+            f"{name} must take samples of shape {input_shape}; it fails: {clause(error)}."
+        ) from error
+    finally:
+        model.train(training)
+    shape = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+    if shape != (2, dataset.num_classes):
+        raise InputError(
+            f"{name} must give logits of shape (N, {dataset.num_classes}), one for each class of "
+            f"{dataset.name}; for 2 samples it gives {shape}."
+        )
+
+
+def _check_loss(recipe: Recipe, dataset: Dataset, model: nn.Module, loss: nn.Module) -> None:
+    name, classes = recipe.loss, dataset.num_classes
+    trained = [key for key, each in loss.named_parameters() if each.requires_grad]
+    if trained:
+        raise InputError(
+            f"{name} has parameters that no optimiser trains ({', '.join(trained)}); put them into the "
+            "network, or make them buffers with register_buffer."
+        )
+    if isinstance(model, LabelsParts):  # only a training shows what its logits are of
+        return
+    size = min(recipe.training.batch_size, len(dataset.train))
+    size -= size == classes  # (C, C) and (C,) would broadcast
+    logits = torch.randn(size, classes, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    labels = "(N, C)" if dataset.multilabel else "(N,)"
+    task = f"must map logits (N, {classes}) and labels {labels} to their loss"
+    try:
+        with torch.random.fork_rng(devices=[]):
+            value = copy.deepcopy(loss)(logits, dataset.train.labels[:size])
+    except Exception as error:
+        raise InputError(f"{name} {task}; it fails: {clause(error)}.") from error
+    if not isinstance(value, torch.Tensor) or value.shape != () or not value.requires_grad:
+        shape = f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+        raise InputError(
+            f"{name} {task}, one number (a tensor of shape ()) with a gradient: its mean over the samples; "
+            f"it gives {shape}{'' if getattr(value, 'requires_grad', True) else ' without a gradient'}."
+        )

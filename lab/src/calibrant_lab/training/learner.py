@@ -16,15 +16,12 @@ from calibrant_lab.data import build_augmentation
 from calibrant_lab.training import seeds
 from calibrant_lab.training.captured import CapturedStep, is_capturable
 from calibrant_lab.training.compiled import OPTIONS, check_compiled
-from calibrant_lab.training.inference import logits_of
+from calibrant_lab.training.epoch_metrics import right_answers
 from calibrant_lab.training.job import Job
-from calibrant_lab.training.joint_optimiser import RELATIVE_RATE
-from calibrant_lab.training.loss import labels_of_parts
-from calibrant_lab.training.multilabel import right_answers
+from calibrant_lab.training.loss import build_regularizer, labels_of_parts
 from calibrant_lab.training.processes import Processes
-from calibrant_lab.training.regularizer import build_regularizer
-from calibrant_lab.training.samples import Samples
-from calibrant_lab.training.schedule import build_optimiser
+from calibrant_lab.training.samples import Samples, logits_of
+from calibrant_lab.training.schedule import RELATIVE_RATE, build_optimiser
 from calibrant_lab.training.step_cost import measured_cost
 from calibrant_lab.training.views import middle
 

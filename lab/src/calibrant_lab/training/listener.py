@@ -1,9 +1,12 @@
-"""Following a training while it runs."""
+"""Following a training while it runs, also on the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 
 class Listener:
@@ -26,3 +29,69 @@ class Listener:
 
     def stop(self) -> None:
         """Nothing will follow, whether or not the training succeeded."""
+
+
+class Display(Listener):
+    """A bar on stderr with loss, accuracy, ECE and time left; without a terminal, a line per epoch.
+
+    The bar is made when the training starts, in the process that shows it.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self._bar: Progress | None = None
+        self._epochs = 0
+
+    def start(self, *, epoch: int, epochs: int, facts: Mapping[str, str]) -> None:
+        """Say what is trained; begin the bar."""
+        if self.quiet:
+            return
+        console = Console(stderr=True, soft_wrap=True)
+        width = max(map(len, facts), default=0)
+        for name, text in facts.items():
+            console.print(f"{name:<{width}}  {text}", markup=False, highlight=False)
+        if epoch:
+            console.print(f"resuming after epoch {epoch} of {epochs}", markup=False, highlight=False)
+        self._epochs = epochs
+        self._bar = Progress(
+            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+            BarColumn(bar_width=16),
+            TextColumn("loss {task.fields[loss]}  {task.fields[found]}"),
+            TextColumn("left"),
+            TimeRemainingColumn(elapsed_when_finished=False),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._bar.start()
+        self._bar.add_task(
+            "training", total=epochs, completed=epoch, epoch=epoch, epochs=epochs, loss="-", found=""
+        )
+
+    def batch(self, *, epoch: int, fraction: float, loss: float) -> None:
+        """Move the bar."""
+        self._update(completed=epoch - 1 + fraction, epoch=epoch, loss=f"{loss:.4f}")
+
+    def epoch(self, row: Mapping[str, Any]) -> None:
+        """Show the accuracy and the ECE of the calibration samples."""
+        values = (row["calibration_accuracy"], row["calibration_ece"])
+        accuracy, ece = ("-" if value is None else f"{value:.4f}" for value in values)
+        loss, found = f"{row['train_loss']:.4f}", f"accuracy {accuracy}  ECE {ece}"
+        self._update(completed=row["epoch"], epoch=row["epoch"], loss=loss, found=found)
+        if self._bar is not None and not self._bar.console.is_terminal:
+            text = f"epoch {row['epoch']}/{self._epochs}  loss {loss}  {found}"
+            self._bar.console.print(text, markup=False, highlight=False)
+
+    def stage(self, text: str, fraction: float) -> None:
+        """Show how far the evaluation is."""
+        self._update(found=f"{text} ({fraction:.0%})")
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar = None
+
+    def _update(self, **fields: Any) -> None:
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], **fields)

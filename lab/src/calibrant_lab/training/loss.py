@@ -1,7 +1,8 @@
-"""The loss that a recipe names, and what it may ask of the loop."""
+"""The loss that a recipe names, what it adds to it, and what the loss may ask of the loop."""
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Protocol, runtime_checkable
 
@@ -10,13 +11,72 @@ from torch import Tensor, nn
 
 from calibrant import losses
 from calibrant._math.errors import CalibrantWarning, InputError
-from calibrant._math.shapes import Float
+from calibrant._math.shapes import Float, Int
 from calibrant._math.text_form import parse_call
+from calibrant.curvature import CurvatureRegularizer
 from calibrant.losses._module import MultilabelLossModule
 from calibrant_lab.data import Dataset, Part
 from calibrant_lab.models import imported
-from calibrant_lab.training.multilabel import BalancedLabels
+from calibrant_lab.training import seeds
 from calibrant_lab.training.recipe import Recipe
+
+
+def check_task(recipe: Recipe, dataset: Dataset, loss: nn.Module) -> None:
+    """Refuse settings that do not go with the number of labels that a sample may have."""
+    own = ":" not in recipe.loss.partition("(")[0]
+    if not dataset.multilabel:
+        if own and isinstance(loss, MultilabelLossModule):
+            raise InputError(
+                f"`loss` must be one of classes: each sample of {dataset.name} has one label; "
+                f"got {recipe.loss}."
+            )
+        return
+    if own and not isinstance(loss, MultilabelLossModule | BalancedLabels):
+        raise InputError(
+            f"`loss` must be multilabel-focal or multilabel-focal-calibration where samples have several "
+            f"labels; got {recipe.loss}: for binary cross-entropy write multilabel-focal(gamma=0)."
+        )
+    for setting, asked in {
+        "curvature.weight": recipe.curvature.weight > 0,
+        "sam.rho": recipe.sam.rho > 0,
+        "record.dynamics": recipe.record.dynamics,
+        "shift.corruption": bool(recipe.shift.corruption),
+        "a loss that follows confidences": hasattr(loss, "update"),
+    }.items():
+        if asked:
+            raise InputError(
+                f"{setting} is for samples with one label each; those of {dataset.name} may have several."
+            )
+
+
+class BalancedLabels(nn.Module):
+    r"""A multilabel loss in which both answers of every label weigh as much.
+
+    A label j that a share :math:`\pi_j` of the training samples has weighs :math:`1 / 2 \pi_j` where it is 1
+    and :math:`1 / 2 (1 - \pi_j)` where it is 0: on average 1. The ratio of the two is that of Rajpurkar et
+    al. (CheXNet, 2017).
+    """
+
+    weights: Float[Tensor, "2 C"]
+
+    def __init__(self, loss: MultilabelLossModule, labels: Int[Tensor, "N C"]) -> None:
+        super().__init__()
+        shares = labels.double().mean(dim=0)
+        if not bool(((shares > 0) & (shares < 1)).all()):
+            one_sided = int(((shares == 0) | (shares == 1)).int().argmax())
+            raise InputError(
+                f"label {one_sided} is the same in all training samples, so labels cannot be balanced; "
+                "set training.class_weights to none."
+            )
+        self.loss = copy.copy(loss)
+        self.loss.reduction = "none"
+        self.register_buffer("weights", torch.stack([0.5 / (1 - shares), 0.5 / shares]).float())
+
+    def forward(self, logits: Float[Tensor, "N C"], labels: Int[Tensor, "N C"]) -> Float[Tensor, ""]:
+        """The weighted mean over all samples and labels."""
+        weights = torch.where(labels == 1, self.weights[1], self.weights[0])
+        return (weights * self.loss(logits, labels)).mean()
+
 
 DYING_GRADIENTS = 7.0
 
@@ -52,11 +112,7 @@ def labels_of_parts(model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def build_loss(recipe: Recipe, dataset: Dataset) -> nn.Module:
-    """The loss that a recipe names, as a mean over the batch (turned into a sum later where wanted).
-
-    Raises:
-        InputError: If there is no such loss, or the recipe asks for class weights and it takes none.
-    """
+    """The loss that a recipe names, as a mean over the batch (turned into a sum later where wanted)."""
     if ":" in recipe.loss.partition("(")[0]:
         loss = imported(recipe.loss, {"num_classes": dataset.num_classes})
         if not isinstance(loss, nn.Module):
@@ -77,7 +133,9 @@ def warn_of_dying_gradients(loss: str) -> None:
     if ":" in loss.partition("(")[0]:
         return
     name, settings = parse_call(loss)
-    given = [settings.get("gamma"), settings.get("initial_gamma"), *_several(settings.get("gammas"))]
+    several = settings.get("gammas")
+    given = [settings.get("gamma"), settings.get("initial_gamma")]
+    given += several if isinstance(several, tuple | list) else []
     gammas = [gamma for gamma in given if isinstance(gamma, int | float)]
     if "focal" in name and max(gammas, default=0) >= DYING_GRADIENTS:
         warnings.warn(
@@ -88,16 +146,8 @@ def warn_of_dying_gradients(loss: str) -> None:
         )
 
 
-def _several(gammas: object) -> tuple[object, ...]:
-    return tuple(gammas) if isinstance(gammas, tuple | list) else ()
-
-
 def class_weights(part: Part, num_classes: int) -> Float[Tensor, " C"]:
-    """Weights inverse to the frequency of the classes, with mean one over the samples.
-
-    Raises:
-        InputError: If a class has no samples.
-    """
+    """Weights inverse to the frequency of the classes, with mean one over the samples."""
     counts = torch.bincount(part.labels, minlength=num_classes)
     if not bool((counts > 0).all()):
         raise InputError(
@@ -105,3 +155,41 @@ def class_weights(part: Part, num_classes: int) -> Float[Tensor, " C"]:
             "set training.class_weights to none."
         )
     return len(part) / (num_classes * counts.float())
+
+
+def build_regularizer(
+    recipe: Recipe, model: nn.Module, loss: nn.Module, *, rank: int = 0
+) -> CurvatureRegularizer | None:
+    """The loss with its penalty, where the recipe has one.
+
+    All processes share the random vector of "hutchinson", so that their shares add up to what one process
+    finds; the vectors of "gauss-newton" belong to the samples, so each process draws its own.
+    """
+    settings = recipe.curvature
+    if settings.weight == 0:
+        return None
+    place = rank if settings.estimator == "gauss-newton" else 0
+    return CurvatureRegularizer(
+        model,
+        loss,
+        weight=settings.weight,
+        estimator=settings.estimator,
+        every=settings.every,
+        num_probes=settings.num_probes,
+        negative=settings.negative,
+        parameters=settings.parameters or None,
+        seed=seeds.derived(recipe.seed, seeds.PROBES, place),
+    )
+
+
+def regularizer_facts(recipe: Recipe) -> dict[str, str]:
+    """What the recipe adds, in a few words."""
+    found: dict[str, str] = {}
+    settings = recipe.curvature
+    if settings.weight:
+        often = "every batch" if settings.every == 1 else f"one of {settings.every} batches"
+        part = f" of {', '.join(settings.parameters)}" if settings.parameters else ""
+        found["curvature"] = f"{settings.weight:g} × trace{part} by {settings.estimator}, {often}"
+    if recipe.sam.rho:
+        found["sharpness"] = f"SAM, ρ = {recipe.sam.rho:g}"
+    return found

@@ -115,16 +115,10 @@ def select(
     for loss in alternatives(text):
         if begin is not None:
             begin(loss)
-        run = train(
-            recipe.with_settings([f"loss={json.dumps(loss)}"]),
-            Path(folder) / file_name(loss),
-            listener=listener,
-            command=command,
-        )
-        row = run.kept_row
-        found.append(
-            TriedLoss(loss=loss, run=run, nll_before=row[KEYS["before"]], nll_after=row[KEYS["after"]])
-        )
+        one = recipe.with_settings([f"loss={json.dumps(loss)}"])
+        run = train(one, Path(folder) / file_name(loss), listener=listener, command=command)
+        before, after = (run.kept_row[KEYS[when]] for when in ("before", "after"))
+        found.append(TriedLoss(loss=loss, run=run, nll_before=before, nll_after=after))
     values = [each.nll_after if by == "after" else each.nll_before for each in found]
     finite = [math.inf if value is None else value for value in values]
     chosen = found[finite.index(min(finite))]
@@ -158,13 +152,9 @@ def _write_report(selection: Selection, path: Path, *, command: str | None) -> N
         seed=recipe.seed,
         command=command,
     )
+    mark = {selection.chosen.loss: "chosen"}
     rows = tuple(
-        (
-            each.loss,
-            number(each.nll_before),
-            number(each.nll_after),
-            "chosen" if each is selection.chosen else "",
-        )
+        (each.loss, number(each.nll_before), number(each.nll_after), mark.get(each.loss, ""))
         for each in selection.candidates
     )
     choice = Section(

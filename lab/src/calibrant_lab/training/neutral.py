@@ -35,12 +35,7 @@ def strikes_neutral(model: nn.Module) -> bool:
 
 
 def check_convention(recipe: Recipe, model: nn.Module) -> None:
-    """Refuse settings that do not go with the network.
-
-    Raises:
-        InputError: If the neutral class is to be struck where there is none, or classes are to be balanced
-            where parts of the samples are learned.
-    """
+    """Refuse settings that do not go with the network."""
     if recipe.evaluation.sst_binary == "struck" and not strikes_neutral(model):
         raise InputError(
             f"evaluation.sst_binary must be renormalised: {recipe.model} learns no neutral class."
@@ -141,38 +136,26 @@ def struck_predictions(
 
 def convention_section(found: Mapping[str, Any], judged: Convention) -> Section:
     """Both conventions, side by side."""
-    rows = tuple(
-        (
-            convention,
-            number(found["error"]),
-            number(found[convention]["before"]["ece"]),
-            *(
-                text
-                for state in ("by_nll", "by_ece")
-                for text in (
-                    number(found[convention][state]["ece"]),
-                    number(found[convention][state]["temperature"]),
-                )
-            ),
-        )
-        for convention in CONVENTIONS
-    )
+    rows: list[tuple[str, ...]] = []
+    for convention in CONVENTIONS:
+        before, *after = (found[convention][state] for state in ("before", "by_nll", "by_ece"))
+        temperatures = [number(each[key]) for each in after for key in ("ece", "temperature")]
+        rows.append((convention, number(found["error"]), number(before["ece"]), *temperatures))
+    how = {
+        "renormalised": "the probabilities of negative and positive are divided by their sum.",
+        "struck": "the share of the neutral class is left out, so confidences may lie below one half.",
+    }
     return Section(
         title="The neutral class, struck out or renormalised",
         text=(
             "The network learned a neutral class that no sentence of the task has.",
-            f"This report judges it {judged}: "
-            + (
-                "the probabilities of negative and positive are divided by their sum."
-                if judged == "renormalised"
-                else "the share of the neutral class is left out, so confidences may lie below one half."
-            ),
+            f"This report judges it {judged}: {how[judged]}",
         ),
         table=SectionTable(
             label="The test samples under both conventions",
             groups=(("", 3), ("T by NLL", 2), ("T by ECE", 2)),
             columns=("Convention", "Error", "ECE", "ECE", "T", "ECE", "T"),
-            rows=rows,
+            rows=tuple(rows),
         ),
         note=f"Top-label ECE of {found['num_test']} test samples in {found['num_bins']} bins. Temperatures "
         "are fitted on the calibration samples; where neutral is struck out they divide the logits of all "

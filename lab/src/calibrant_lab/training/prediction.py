@@ -18,7 +18,7 @@ from calibrant_lab.data.loading import in_turn
 from calibrant_lab.data.prepare import to_unit
 from calibrant_lab.data.splits import Size, chosen_for_calibration
 from calibrant_lab.data.table import RawPart
-from calibrant_lab.training.data import split_as
+from calibrant_lab.training.data import split_as, usable_device
 from calibrant_lab.training.run import Run
 
 Which = Literal["train", "calibration", "test", "all"]
@@ -85,10 +85,6 @@ def predict(
         precision: Precision of the network's arithmetic; logits are float32 in any case.
         progress: Called with a few words and the share that is done.
 
-    Raises:
-        InputError: If there are no such samples, the network gives something else than logits for the classes
-            of the data, or the device is not there.
-
     Example:
         >>> from calibrant_lab.data import load
         >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
@@ -99,7 +95,7 @@ def predict(
     wanted = wanted or Wanted()
     pieces = _pieces(raw, wanted)
     parts = [part for _, part in pieces]
-    place = _device(device)
+    place = usable_device(device)
     model = model.to(place).eval()
     prepared = (preparation or Preparation.none(int(parts[0].inputs.shape[1]))).to(place)
     total, done, found = sum(map(len, parts)), 0, list[Tensor]()
@@ -173,19 +169,3 @@ def _logits(given: Any, num_samples: int, raw: RawData) -> Float[Tensor, "n C"] 
 
 def _said(logits: object) -> str:
     return f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
-
-
-def _device(name: str) -> torch.device:
-    """The device; the first GPU there is for ``auto``.
-
-    Raises:
-        InputError: If there is no such device.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise InputError(f"the device {name!r} cannot be used: {str(error).splitlines()[0]}") from error
-    return device

@@ -1,14 +1,43 @@
-"""What the processes of a training tell each other; with one process nothing is sent."""
+"""What the processes of a training tell each other, and Ctrl-C; with one process nothing is sent."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import signal
+import threading
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+
+class Interruption:
+    """While entered, the first SIGINT or SIGTERM is only noted; a second one has its usual effect."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():  # elsewhere handlers cannot be set
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._restore()
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self.requested = True
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
 
 
 class Processes:

@@ -1,21 +1,28 @@
-"""What to train, as validated data; read from TOML, written back in full."""
+"""What to train, as validated data; read from TOML, written back in full, scaled to a small budget."""
 
 from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest, parse_call
 from calibrant_lab.training import recipe_sections as sections
-from calibrant_lab.training.recipe_files import flat, merged, read_content
-from calibrant_lab.training.recipe_shelf import file_on_shelf
+from calibrant_lab.training.recipe_files import file_on_shelf, flat, merged, read_content, toml_value
+
+NUMBERS = 1
+"""Raised by one whenever the same recipe gives other numbers than before.
+
+Stores of runs know a run by its recipe, its data and this number: raising it makes every stored run one of an
+older version, which is kept but no longer counts as done. ``tests/training/test_version.py`` compares the
+numbers of small recipes with committed ones, so that no change goes unnoticed.
+"""
+
 
 WITHOUT_EFFECT = frozenset({"hardware", "evaluation", "shift", "foreign"})
 """Tables that do not change what is trained."""
@@ -68,28 +75,15 @@ class Recipe(sections.Section):
         return loss
 
     @model_validator(mode="after")
-    def _one_foreign_set(self) -> Recipe:
+    def _settings_go_together(self) -> Recipe:
         one, other = self.foreign.name, self.evaluation.out_of_distribution
+        penalised, precision = self.curvature.weight > 0, self.training.precision
         if one and other and one != other:
             raise ValueError(
                 f"`foreign.name` and `evaluation.out_of_distribution` must agree; got {one!r} and {other!r}"
             )
-        return self
-
-    @property
-    def foreign_name(self) -> str:
-        """The name of the samples of another kind; empty where there are none."""
-        return self.foreign.name or self.evaluation.out_of_distribution
-
-    @model_validator(mode="after")
-    def _views_are_cut_out(self) -> Recipe:
         if self.evaluation.views != "one" and not self.data.crop:
             raise ValueError("`evaluation.views` ten-crop needs `data.crop`, the side of the squares")
-        return self
-
-    @model_validator(mode="after")
-    def _curvature_can_be_differentiated(self) -> Recipe:
-        penalised, precision = self.curvature.weight > 0, self.training.precision
         if penalised and self.sam.rho > 0:
             raise ValueError("`curvature.weight` and `sam.rho` exclude each other; set one of them to 0")
         if penalised and self.hardware.compile:
@@ -99,6 +93,11 @@ class Recipe(sections.Section):
         if self.sam.rho > 0 and precision == "16-mixed":
             raise ValueError(f"`training.precision` {precision} does not go with `sam.rho` above 0")
         return self
+
+    @property
+    def foreign_name(self) -> str:
+        """The name of the samples of another kind; empty where there are none."""
+        return self.foreign.name or self.evaluation.out_of_distribution
 
     @model_validator(mode="after")
     def _small_is_a_recipe_too(self) -> Recipe:
@@ -139,14 +138,12 @@ class Recipe(sections.Section):
                 raise InputError(f"--set must have the form section.key=value; got {setting!r}.")
             *tables, last = key.strip().split(".")
             table: Any = content
-            for section in tables:
-                if not isinstance(table.get(section), dict):
-                    known = sorted(tables_of)
-                    raise InputError(
-                        f"--set {setting}: there is no table {section!r}{nearest(section, known)}"
-                    )
-                table = table[section]
-            table[last] = _value(value.strip())
+            for name in tables:
+                if not isinstance(table.get(name), dict):
+                    remedy = nearest(name, sorted(tables_of))
+                    raise InputError(f"--set {setting}: there is no table {name!r}{remedy}")
+                table = table[name]
+            table[last] = toml_value(value.strip())
         return Recipe.read(content, source="--set" if settings else "recipe")
 
     def to_toml(self) -> str:
@@ -199,14 +196,6 @@ def load_recipe(path: str | os.PathLike[str]) -> Recipe:
     return Recipe.read(content, source=str(path))
 
 
-def _value(text: str) -> Any:
-    """A TOML value, or, where it is none, the text itself."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
 def _line(name: str, value: object) -> str:
     """``name = value`` in TOML, whose strings, numbers and lists are JSON's but for the escape of DEL."""
     return f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
@@ -216,12 +205,15 @@ def _sentence(error: ValidationError, content: Mapping[str, Any]) -> str:
     """The first thing wrong, in one sentence; unknown settings come first."""
     errors = error.errors(include_url=False)
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
-    # A union's branches and a list's positions are pydantic's affair.
-    known = _settings(Recipe)
+    known = {
+        name: list(getattr(field.annotation, "model_fields", ()))
+        for name, field in Recipe.model_fields.items()
+    }
     path = [str(part) for part in first["loc"]]
     if first["type"] == "extra_forbidden":
         names = known.get(path[0], list(known)) if len(path) > 1 else list(known)
         return f"there is no setting {'.'.join(path)}{nearest(path[-1], names or list(known))}"
+    # A union's branches and a list's positions are pydantic's affair.
     path = path[: 2 if known.get(path[0] if path else "") else 1] if path else []
     reason = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
@@ -233,11 +225,58 @@ def _sentence(error: ValidationError, content: Mapping[str, Any]) -> str:
     return f"{'.'.join(path) or 'it'} is {given!r}, but {reason[:1].lower()}{reason[1:]}."
 
 
-def _settings(section: type[BaseModel]) -> dict[str, list[str]]:
-    """The settings of a recipe, with those inside each table."""
-    inside: dict[str, list[str]] = {}
-    for name, field in section.model_fields.items():
-        kinds = [field.annotation, *get_args(field.annotation)]
-        tables = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, sections.Section)]
-        inside[name] = list(tables[0].model_fields) if tables else []
-    return inside
+Budget: TypeAlias = Literal["full", "small"]
+
+
+def at_budget(recipe: Recipe, budget: Budget) -> Recipe:
+    """The recipe as it is, or with the settings of its table ``small``; ``full`` keeps what they replace.
+
+    Raises:
+        InputError: If the recipe does not say what a small budget replaces.
+
+    Example:
+        >>> recipe = Recipe.read({"training": {"epochs": 350}, "small": {"training": {"epochs": 4}}})
+        >>> budget_note(at_budget(recipe, "small"))
+        'small budget: training.epochs 350 → 4'
+    """
+    if budget == "full" or recipe.full is not None:
+        return recipe
+    if recipe.small is None:
+        raise InputError(
+            "a small budget needs a recipe that says what it replaces: a table [small] with settings such as "
+            "training.epochs = 4, or an empty one if the recipe is small already."
+        )
+    content = recipe.model_dump(mode="json", exclude={"small", "full"})
+    return Recipe.read({**merged(content, recipe.small), "full": _replaced(content, recipe.small)})
+
+
+def settings_at(recipe: Recipe, budget: Budget) -> dict[str, Any]:
+    """The settings at a budget by their full names, and below ``full`` those that it replaced.
+
+    Example:
+        >>> recipe = Recipe.read({"training": {"epochs": 350}, "small": {"training": {"epochs": 4}}})
+        >>> settings = settings_at(recipe, "small")
+        >>> settings["training.epochs"], settings["full.training.epochs"]
+        (4, 350)
+    """
+    scaled = at_budget(recipe, budget)
+    return {**scaled.settings(), **flat({"full": scaled.full or {}})}
+
+
+def budget_note(recipe: Recipe) -> str | None:
+    """What a small budget replaced, in a few words; None where the recipe is carried out in full."""
+    if recipe.full is None:
+        return None
+    now = recipe.settings()
+    changes = [
+        f"{key} {before!r} → {now[key]!r}" for key, before in flat(recipe.full).items() if before != now[key]
+    ]
+    return f"small budget: {', '.join(changes)}" if changes else None
+
+
+def _replaced(content: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of ``content`` that ``changes`` replaces."""
+    return {
+        name: _replaced(content[name], value) if isinstance(value, dict) else content[name]
+        for name, value in changes.items()
+    }

@@ -1,24 +1,53 @@
-"""The content of a recipe's file, with that of the recipes that it extends."""
+"""The files of recipes and grids: found by name, read with what they extend, and the tables in them."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from calibrant._math.errors import InputError
+from calibrant._math.text_form import nearest
+
+Kind: TypeAlias = Literal["recipe", "grid"]
+
+
+def shelf(kind: Kind = "recipe") -> Path:
+    """The folder of the recipes, or the grids: inside the installed package, or at the root of a clone."""
+    package = Path(__file__).parents[1]
+    inside = package / f"{kind}s"
+    return inside if inside.is_dir() else package.parents[1] / f"{kind}s"
+
+
+def names_on_shelf(kind: Kind = "recipe") -> list[str]:
+    """The recipes that ``load_recipe`` knows by name, or the grids that ``load_grid`` does.
+
+    Example:
+        >>> "digits" in names_on_shelf(), "digits-losses" in names_on_shelf("grid")
+        (True, True)
+    """
+    return sorted(path.stem for path in shelf(kind).glob("*.toml"))
+
+
+def file_on_shelf(path: Path, kind: Kind = "recipe") -> Path:
+    """The file of a recipe or grid: the path itself, or the package's where it is a bare name and no file."""
+    if path.suffix or len(path.parts) != 1 or path.exists():
+        return path
+    names = names_on_shelf(kind)
+    if path.name not in names:
+        listed = " `calibrant train --list` lists them." if kind == "recipe" else ""
+        raise InputError(
+            f"there is no file {path.name}, nor a {kind} of that name{nearest(path.name, names)}{listed}"
+        )
+    return shelf(kind) / f"{path.name}.toml"
+
 
 _EXTENDS = "extends"
 
 
 def read_content(path: Path) -> dict[str, Any]:
-    """What a TOML file says, over what the file says that its ``extends`` names, relative to its folder.
-
-    Raises:
-        InputError: If a file is not TOML, extends itself in the end, or ``extends`` names no other file.
-        OSError: If a file cannot be read.
-    """
+    """What a TOML file says, over what the file says that its ``extends`` names, relative to its folder."""
     return _read(path, ())
 
 
@@ -65,6 +94,14 @@ def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
             inside = inside.setdefault(table, {})
         inside[name] = value
     return content
+
+
+def toml_value(text: str) -> Any:
+    """A TOML value, or, where it is none, the text itself."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:

@@ -43,6 +43,7 @@ class RunFolder:
         self.foreign_predictions = self.path / "out_of_distribution.npz"
         self.detection = self.path / "out_of_distribution.json"
         self.cost = self.path / "cost.json"
+        self.curvature = self.path / "curvature.json"
         self.shift = self.path / "shift"
         self.shift_numbers = self.path / "shift.json"
         self.conventions = self.path / "conventions.json"
@@ -66,18 +67,15 @@ class RunFolder:
         from filelock import FileLock, Timeout
 
         self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / ".calibrant-lock", timeout=0)
         try:
-            lock.acquire()
+            lock = FileLock(self.path / ".calibrant-lock", timeout=0).acquire()
         except Timeout:
             raise InputError(
                 f"{self.path} is in use: another process is training there; wait for it, or choose another "
                 "--out."
             ) from None
-        try:
+        with lock:
             yield
-        finally:
-            lock.release()
 
     def claim(self, recipe: Recipe) -> None:
         """Create the directory, or take over one that the same recipe made.
@@ -109,6 +107,10 @@ class RunFolder:
     def write(self, path: Path, text: str) -> None:
         """Replace a text file."""
         write_text(path, text)
+
+    def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
+        """Replace a file of numbers."""
+        self.write(path, json.dumps(content, indent=2) + "\n")
 
     def write_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Replace ``metrics.jsonl``."""
@@ -162,7 +164,7 @@ class RunFolder:
                 "data_sha256": data_sha256,
             }
         )
-        self.write(self.environment, json.dumps({"sessions": sessions}, indent=2) + "\n")
+        self.write_json(self.environment, {"sessions": sessions})
 
     def load_checkpoint(self) -> dict[str, Any] | None:
         """The last checkpoint, on the CPU, or None.

@@ -1,39 +1,150 @@
-"""The sections that a run's report adds to the evaluation, and those that a comparison of runs adds."""
+"""What a finished training leaves behind: predictions, evaluation, and the sections of its report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import nn
 
 from calibrant._math.errors import InputError
 from calibrant.calibrators import TemperatureScaling
+from calibrant.evaluation import Evaluation, evaluate
+from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.metrics import out_of_distribution_detection, out_of_distribution_scores
-from calibrant.predictions import Predictions
+from calibrant.metrics.out_of_distribution import OutOfDistributionScore
+from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import write_report
+from calibrant.reports.commands import with_commands
 from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.words import number
-from calibrant_lab.data import Dataset, Part
+from calibrant_lab.data import Dataset
 from calibrant_lab.reports.dynamics import compared_dynamics, dynamics_sections
+from calibrant_lab.reports.run_panel import panel
 from calibrant_lab.training.batches import batch_facts
-from calibrant_lab.training.budget import budget_note
-from calibrant_lab.training.data import read_data
-from calibrant_lab.training.heat_map_section import heat_map_section
-from calibrant_lab.training.label_table import label_section
-from calibrant_lab.training.loss import build_loss
-from calibrant_lab.training.neutral import convention_section
-from calibrant_lab.training.recipe import WITHOUT_EFFECT, Recipe
-from calibrant_lab.training.regularizer import regularizer_facts
-from calibrant_lab.training.run import Run, json_of
-from calibrant_lab.training.sample_images import panel
-from calibrant_lab.training.shift import shift_section
+from calibrant_lab.training.data import data_of
+from calibrant_lab.training.heat_maps import heat_map_facts, heat_map_section
+from calibrant_lab.training.job import Job
+from calibrant_lab.training.label_table import label_section, label_table
+from calibrant_lab.training.loss import build_loss, regularizer_facts
+from calibrant_lab.training.neutral import (
+    convention_section,
+    conventions_of,
+    strikes_neutral,
+    struck_predictions,
+)
+from calibrant_lab.training.recipe import WITHOUT_EFFECT, Recipe, budget_note
+from calibrant_lab.training.run import Run, json_of, load_run
+from calibrant_lab.training.shift import Shifted, judge_shifted, shift_section
 from calibrant_lab.training.step_cost import cost_facts
 
-SCORES = ("entropy", "max_probability")
-_NAMES = {"entropy": "entropy", "max_probability": "maximum probability"}
+OVER_IMAGES = (
+    "Intervals and chance are over images; images of one patient resemble each other, so they may be too "
+    "narrow. The table of labels has intervals over patients."
+)
+
+COLLAPSED = (
+    "The training diverged or collapsed: the network is no better than the class frequencies. Lower "
+    "optimiser.learning_rate, or set optimiser.clip_norm."
+)
+
+
+def is_complete(job: Job) -> bool:
+    """Whether everything is there that the job leaves behind."""
+    return (job.folder.evaluation if job.report else job.folder.predictions).is_file()
+
+
+def write_results(
+    job: Job, logits: dict[str, torch.Tensor], facts: dict[str, str], shifted: Sequence[Shifted]
+) -> None:
+    """Write predictions and report; the evaluation comes last, because it says that the run is finished."""
+    folder, settings = job.folder, job.recipe.evaluation
+    foreign = _write_foreign(job, logits)
+    _write_conventions(job, logits)
+    _write_predictions(job, logits)
+    predictions = load_predictions(folder.predictions)
+    if shifted:
+        judge_shifted(job, predictions, shifted)
+    if not job.report:
+        return
+    if foreign is not None:
+        found = detection_of(predictions, foreign, name=job.recipe.foreign_name)
+        folder.write_json(folder.detection, found)
+    num_bins, seed = settings.num_bins, job.recipe.seed
+    num_resamples = min(settings.bootstrap, 500)
+    labels = label_table(predictions, num_bins=num_bins, num_resamples=num_resamples, seed=seed)
+    if labels is not None:
+        folder.write_json(folder.labels, labels)
+        predictions = predictions.without_groups()  # hundreds of patients make no table of groups
+    evaluation = evaluate(
+        predictions,
+        calibrators=settings.calibrators or None,
+        num_bins=num_bins,
+        bootstrap=settings.bootstrap,
+        ood=foreign,
+        seed=seed,
+        command=job.command,
+        progress=job.listener.stage,
+    )
+    if note := budget_note(job.recipe):
+        evaluation = replace(evaluation, notes=(f"Trained on a {note}.", *evaluation.notes))
+    if labels is not None:
+        evaluation = replace(evaluation, notes=(*evaluation.notes, OVER_IMAGES))
+    if any(warning.startswith(NO_BETTER) for warning in evaluation.verdict.warnings):
+        evaluation = replace(evaluation, notes=(COLLAPSED, *evaluation.notes))
+    run = load_run(folder.path)
+    facts = {**facts, **heat_map_facts(run, job.dataset)}
+    write_run_report(run, evaluation, job.dataset, facts=facts)
+    folder.write(folder.evaluation, with_commands(evaluation).to_json() + "\n")
+
+
+def _write_predictions(job: Job, logits: dict[str, torch.Tensor]) -> None:
+    parts = [job.dataset.calibration, job.dataset.test]
+    both = torch.cat([logits["calibration"], logits["test"]])
+    labels = torch.cat([part.labels for part in parts])
+    place = torch.cat([torch.full((len(part),), place) for place, part in enumerate(parts)])
+    groups = [part.groups for part in parts if part.groups is not None]
+    if job.recipe.evaluation.sst_binary == "struck":
+        made = struck_predictions(both, labels, place)
+    else:
+        made = Predictions(
+            logits=both,
+            labels=labels,
+            split=place,
+            class_names=list(job.dataset.class_names),
+            groups=torch.cat(groups) if len(groups) == len(parts) else None,
+        )
+    made.save(job.folder.predictions)
+
+
+def _write_conventions(job: Job, logits: dict[str, torch.Tensor]) -> None:
+    """The numbers by both conventions, of a network that learns a neutral class."""
+    if strikes_neutral(job.model):
+        found = conventions_of(
+            logits,
+            {name: job.dataset.parts[name].labels for name in ("calibration", "test")},
+            num_bins=job.recipe.evaluation.num_bins,
+        )
+        job.folder.write_json(job.folder.conventions, found)
+
+
+def _write_foreign(job: Job, logits: dict[str, torch.Tensor]) -> Predictions | None:
+    """What the network says of out-of-distribution samples, where there are any."""
+    if job.foreign is None:
+        return None
+    path = job.folder.foreign_predictions
+    Predictions(
+        logits=logits["foreign"],
+        kind="multilabel" if job.dataset.multilabel else None,
+        class_names=list(job.dataset.class_names),
+    ).save(path)
+    return load_predictions(path)
+
+
+SCORES: dict[OutOfDistributionScore, str] = {"entropy": "entropy", "max_probability": "maximum probability"}
 
 
 def run_facts(
@@ -46,11 +157,12 @@ def run_facts(
     averaged = "summed over" if recipe.reduction == "sum" else "averaged over"
     note, loss = budget_note(recipe), build_loss(recipe, dataset)
     batches = batch_facts(recipe, len(dataset.train), model, loss, processes=processes)
+    begun = f", beginning with {recipe.initial.weights}" if recipe.initial.weights else ""
     size = sum(parameter.numel() for parameter in model.parameters())
     return {
         **({} if note is None else {"budget": note}),
         "data": dataset.summary(),
-        "model": f"{recipe.model}, {size:,} parameters{_begun(recipe)}",
+        "model": f"{recipe.model}, {size:,} parameters{begun}",
         "loss": f"{recipe.loss}, {averaged} batches of {training.batch_size}{batches}",
         "optimiser": f"{rate}, weight decay {optimiser.weight_decay:g}{clip}",
         **regularizer_facts(recipe),
@@ -66,12 +178,8 @@ def _course(recipe: Recipe) -> str:
     return f"{schedule.name}{after}"
 
 
-def _begun(recipe: Recipe) -> str:
-    return f", beginning with {recipe.initial.weights}" if recipe.initial.weights else ""
-
-
 def run_title(recipe: Recipe) -> str:
-    """What the report of a run is headed by.
+    """The title of a run's report.
 
     Example:
         >>> from calibrant_lab.training import Recipe
@@ -82,57 +190,42 @@ def run_title(recipe: Recipe) -> str:
 
 
 def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) -> None:
-    """Rewrite the report of a finished run, with further sections at its end.
-
-    Raises:
-        InputError: If the run is not finished.
-    """
-    folder = run.folder
+    """Rewrite the report of a finished run, with further sections at its end."""
     if run.evaluation is None:
-        raise InputError(f"{folder.path} is not finished, so it has no report.")
-    session, shifts = folder.sessions[-1], json_of(folder.shift_numbers)
-    sections = run_sections(
-        run,
-        facts=run_facts(
-            run.recipe,
-            dataset,
-            run.model(),
-            device=session["device"],
-            processes=session["processes"],
-        ),
-        predictions=run.predictions,
-        test=dataset.test,
-        class_names=dataset.class_names,
-        detection=json_of(folder.detection),
-        shift=shift_section(shifts) if shifts is not None else None,
-    )
-    write_report(run.evaluation, folder.report, title=run_title(run.recipe), after=[*sections, *further])
+        raise InputError(f"{run.folder.path} is not finished, so it has no report.")
+    session = run.folder.sessions[-1]
+    device, processes = session["device"], session["processes"]
+    facts = run_facts(run.recipe, dataset, run.model(), device=device, processes=processes)
+    write_run_report(run, run.evaluation, dataset, facts=facts, further=further)
 
 
-def run_sections(
+def write_run_report(
     run: Run,
+    evaluation: Evaluation,
+    dataset: Dataset,
     *,
     facts: Mapping[str, str],
-    predictions: Predictions,
-    test: Part,
-    class_names: tuple[str, ...],
-    detection: Mapping[str, Any] | None,
-    shift: Section | None = None,
-) -> tuple[Section, ...]:
+    further: Sequence[Section] = (),
+) -> None:
+    """Write the report of a run, whose other results are in its directory already."""
+    after = [*run_sections(run, dataset, facts), *further]
+    write_report(evaluation, run.folder.report, title=run_title(run.recipe), after=after)
+
+
+def run_sections(run: Run, dataset: Dataset, facts: Mapping[str, str]) -> Iterator[Section]:
     """How it was trained, some images with its answers, shifted and foreign samples, and how it learned."""
-    found = [
-        Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)}),
-        panel({"Answer": predictions}, test, class_names),
-        heat_map_section(run.folder.path),
-        shift,
-    ]
-    if run.labels is not None:
-        found.insert(1, label_section(run.labels))
+    yield Section(title="How it was trained", facts={**facts, **cost_facts(run.cost)})
     if run.conventions is not None:
-        found.insert(1, convention_section(run.conventions, run.recipe.evaluation.sst_binary))
-    if detection is not None:
-        found.append(_foreign_section(detection))
-    return (*(each for each in found if each is not None), *dynamics_sections(run.rows, run.snapshots))
+        yield convention_section(run.conventions, run.recipe.evaluation.sst_binary)
+    if run.labels is not None:
+        yield label_section(run.labels)
+    images = panel({"Answer": run.predictions}, dataset.test, dataset.class_names)
+    yield from (each for each in (images, heat_map_section(run.folder.path)) if each is not None)
+    if (shifts := json_of(run.folder.shift_numbers)) is not None:
+        yield shift_section(shifts)
+    if (detection := json_of(run.folder.detection)) is not None:
+        yield _foreign_section(detection)
+    yield from dynamics_sections(run.rows, run.snapshots)
 
 
 def detection_of(predictions: Predictions, foreign: Predictions, *, name: str) -> dict[str, Any]:
@@ -155,20 +248,17 @@ def detection_of(predictions: Predictions, foreign: Predictions, *, name: str) -
                 for each in (test, foreign)
             )
             seen = out_of_distribution_detection(inside, outside)
-            found.setdefault(state, {})[score] = {
-                "auroc": seen.auroc,
-                "aupr": seen.aupr,
-                "fpr_at_95_tpr": seen.fpr_at_tpr,
-            }
+            numbers = {"auroc": seen.auroc, "aupr": seen.aupr, "fpr_at_95_tpr": seen.fpr_at_tpr}
+            found.setdefault(state, {})[score] = numbers
     return found
 
 
 def _foreign_section(found: Mapping[str, Any]) -> Section:
     states = {"uncalibrated": "as trained", "temperature": "after temperature scaling"}
     rows = tuple(
-        (f"{_NAMES[score]}, {said}", *(number(value) for value in found[state][score].values()))
+        (f"{name}, {said}", *(number(value) for value in found[state][score].values()))
         for state, said in states.items()
-        for score in SCORES
+        for score, name in SCORES.items()
     )
     return Section(
         title="Samples of another kind",
@@ -225,17 +315,11 @@ def _differences(runs: Mapping[str, Run]) -> Section | None:
 
 def _common_panel(runs: Mapping[str, Run]) -> Section | None:
     """The same images under every run, where all share the same data and these can still be read."""
-    fingerprints = [run.data_sha256 for run in runs.values()]
-    if any(one != other for one, other in pairwise(fingerprints)):
+    first, *others = runs.values()
+    if any(each.data_sha256 != first.data_sha256 for each in others):
         return None
-    data = _data_of(next(iter(runs.values())))
-    if data is None or data.sha256() != fingerprints[0]:
-        return None
-    return panel({name: run.predictions for name, run in runs.items()}, data.test, data.class_names)
-
-
-def _data_of(run: Run) -> Dataset | None:
     try:
-        return read_data(run.recipe.data)
+        data = data_of(first)
     except (InputError, OSError):
         return None  # the data are gone; a comparison of logits does not need them
+    return panel({name: run.predictions for name, run in runs.items()}, data.test, data.class_names)

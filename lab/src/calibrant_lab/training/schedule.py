@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,8 +12,51 @@ from torch.optim import Optimizer
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
-from calibrant_lab.training.joint_optimiser import JointOptimiser
 from calibrant_lab.training.recipe_sections import OptimiserSection, ScheduleSection
+
+RELATIVE_RATE = "relative_rate"
+"""Entry of a parameter group: its learning rate against that of the recipe."""
+
+
+class JointOptimiser(Optimizer):
+    """Optimisers that take their steps together; state and parameter groups are theirs, one after the other.
+
+    Args:
+        parts: The optimisers.
+        rates: Learning rate of each, relative to the recipe's.
+    """
+
+    def __init__(self, parts: Sequence[Optimizer], *, rates: Sequence[float]) -> None:
+        self.parts = tuple(parts)
+        self._counts = [len(part.param_groups) for part in parts]
+        for part, rate in zip(parts, rates, strict=True):
+            for group in part.param_groups:
+                group[RELATIVE_RATE] = rate
+        super().__init__([group for part in parts for group in part.param_groups], {})
+        for part in parts:
+            self.state.update(part.state)
+        self._share()
+
+    def step(self, closure: Any = None) -> Any:
+        """A step of each; the closure, where there is one, is called once."""
+        value = None if closure is None else closure()
+        for part in self.parts:
+            part.step()
+        return value
+
+    def load_state_dict(self, state_dict: Any) -> None:
+        """Resume from what ``state_dict`` gave."""
+        super().load_state_dict(state_dict)
+        self._share()
+
+    def _share(self) -> None:
+        """Let the parts work on this state and these groups, which others may replace."""
+        place = 0
+        for part, count in zip(self.parts, self._counts, strict=True):
+            part.state = self.state
+            part.param_groups = self.param_groups[place : place + count]
+            place += count
+
 
 _LEAST_FALL = 1e-4  # of the lowest loss, as torch has it
 
@@ -61,11 +105,7 @@ def _plateaus(losses: Sequence[float | None], patience: int) -> int:
 
 
 def build_optimiser(settings: OptimiserSection, model: nn.Module) -> Optimizer:
-    """The optimiser that the recipe asks for.
-
-    Raises:
-        InputError: If there is nothing under a name in ``plain``, or nothing else.
-    """
+    """The optimiser that the recipe asks for."""
     if not settings.plain:
         return _optimiser(settings, model.parameters())
     named = dict(model.named_parameters())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
+from calibrant.calibrators import Calibrator
 from calibrant.evaluation import compare
 from calibrant.evaluation.fitting.templates import Labelled, templates
 from calibrant.evaluation.result import Estimate
@@ -20,10 +20,9 @@ from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.words import AS_TRAINED, number, with_interval
 from calibrant_lab.data import Dataset, Part, load
 from calibrant_lab.data.images.corruptions import CORRUPTIONS, CorruptedImages
-from calibrant_lab.training.inference import Inference
 from calibrant_lab.training.job import Job
 from calibrant_lab.training.recipe import Recipe
-from calibrant_lab.training.samples import Samples
+from calibrant_lab.training.samples import Inference, Samples
 
 EVERY = "all"
 _DRAWS = 400  # enough for intervals in a table
@@ -44,11 +43,7 @@ class Shift:
 
 
 def shifts(recipe: Recipe) -> list[Shift]:
-    """What the recipe asks for, in the order of the authors.
-
-    Raises:
-        InputError: If it names a corruption that there is not.
-    """
+    """What the recipe asks for, in the order of the authors."""
     asked = recipe.shift.corruption
     names = [asked] if isinstance(asked, str) else list(asked)
     if names == [EVERY]:
@@ -65,11 +60,7 @@ def shifts(recipe: Recipe) -> list[Shift]:
 
 
 def shifted(recipe: Recipe, dataset: Dataset, shift: Shift) -> Part:
-    """The test samples under a corruption: computed, or those of a published set of corrupted images.
-
-    Raises:
-        InputError: If the samples are not images, or the published set does not go with them.
-    """
+    """The test samples under a corruption: computed, or those of a published set of corrupted images."""
     settings = recipe.shift
     if settings.name:
         raw = load(f"{settings.name}(corruption={shift.corruption!r}, severity={shift.severity})")
@@ -90,14 +81,9 @@ def shifted(recipe: Recipe, dataset: Dataset, shift: Shift) -> Part:
 
 
 def check_shift(recipe: Recipe, dataset: Dataset) -> None:
-    """Refuse, before anything is trained, shifts that cannot be made.
-
-    Raises:
-        InputError: If there is one.
-    """
-    found = shifts(recipe)
-    if found:
-        shifted(recipe, dataset, found[0])
+    """Refuse, before anything is trained, shifts that cannot be made."""
+    for found in shifts(recipe)[:1]:
+        shifted(recipe, dataset, found)
 
 
 @dataclass(frozen=True)
@@ -120,67 +106,68 @@ def shifted_logits(job: Job, samples: Samples, inference: Inference) -> list[Shi
     return found
 
 
-class ShiftResults:
-    """Predictions and numbers of shifted sets, as they come."""
+def judge_shifted(job: Job, clean: Predictions, found: Sequence[Shifted]) -> None:
+    """Write predictions and numbers of shifted sets, under calibrators fitted on clean samples."""
+    data = Labelled.of(to_repair(clean.calibration))
+    wanted = templates(job.recipe.evaluation.calibrators or None, to_repair(clean).kind)
+    calibrators = {each.title: each.fit(data) for each in wanted}
+    rows = [_row(job, calibrators, clean.test)]
+    job.folder.shift.mkdir(exist_ok=True)
+    for place, each in enumerate(found):
+        corruption, severity = each.shift.corruption, each.shift.severity
+        job.listener.stage(f"evaluating {corruption} {severity}", place / len(found))
+        whole = _beside_clean(job, clean.calibration, each)
+        whole.save(job.folder.shift / f"{each.shift.name}.npz")
+        rows.append(_row(job, calibrators, whole.test, corruption=corruption, severity=severity))
+    settings = job.recipe.shift
+    numbers = {
+        "source": settings.name or "computed",
+        "seed": settings.seed,
+        "level": 0.95,
+        "calibrators": [AS_TRAINED, *calibrators],
+        "rows": rows,
+    }
+    job.folder.write_json(job.folder.shift_numbers, numbers)
 
-    def __init__(self, job: Job, clean: Predictions) -> None:
-        self._job, self._clean = job, clean
-        data = Labelled.of(to_repair(clean.calibration))
-        wanted = templates(job.recipe.evaluation.calibrators or None, to_repair(clean).kind)
-        self._calibrators = {each.title: each.fit(data) for each in wanted}
-        self._rows = [self._row(None, clean.test)]
 
-    def add(self, found: Shifted) -> None:
-        """Write the predictions of a shifted set beside the clean calibration samples, and judge them."""
-        calibration, names = self._clean.calibration, list(self._job.dataset.class_names)
-        if calibration.labels is None:
-            raise InputError("`labels` must be given for the calibration samples.")
-        logits, labels = found.logits, found.labels
-        test = Predictions(logits=logits, labels=labels, class_names=names)
-        whole = Predictions(
-            logits=torch.cat([calibration.scores.to(logits.dtype), logits]),
-            labels=torch.cat([calibration.labels, labels]),
-            split=torch.tensor([0] * calibration.num_samples + [1] * len(labels)),
-            class_names=names,
-        )
-        folder = self._job.folder.shift
-        folder.mkdir(exist_ok=True)
-        whole.save(folder / f"{found.shift.name}.npz")
-        self._rows.append(self._row(found.shift, test))
+def _beside_clean(job: Job, clean: Predictions, found: Shifted) -> Predictions:
+    """A shifted set as the test samples that go with the clean calibration samples."""
+    if clean.labels is None:
+        raise InputError("`labels` must be given for the calibration samples.")
+    return Predictions(
+        logits=torch.cat([clean.scores.to(found.logits.dtype), found.logits]),
+        labels=torch.cat([clean.labels, found.labels]),
+        split=torch.tensor([0] * clean.num_samples + [1] * len(found.labels)),
+        class_names=list(job.dataset.class_names),
+    )
 
-    def write(self) -> dict[str, Any]:
-        """Write the numbers of all."""
-        settings = self._job.recipe.shift
-        found = {
-            "source": settings.name or "computed",
-            "seed": settings.seed,
-            "level": 0.95,
-            "calibrators": [AS_TRAINED, *self._calibrators],
-            "rows": self._rows,
-        }
-        self._job.folder.write(self._job.folder.shift_numbers, json.dumps(found, indent=2) + "\n")
-        return found
 
-    def _row(self, shift: Shift | None, test: Predictions) -> dict[str, Any]:
-        arms = [(AS_TRAINED, test)]
-        for title, calibrator in self._calibrators.items():
-            arms.append((title, repaired(test, calibrator.predict_proba(to_repair(test).scores))))
-        evaluation = self._job.recipe.evaluation
-        judged = compare(
-            arms,
-            num_bins=evaluation.num_bins,
-            bootstrap=min(evaluation.bootstrap, _RESAMPLES),
-            null_draws=_DRAWS,
-            seed=self._job.recipe.seed,
-        )
-        metrics = [model.metrics for model in judged.models]
-        return {
-            "corruption": None if shift is None else shift.corruption,
-            "severity": 0 if shift is None else shift.severity,
-            "num_test": test.num_samples,
-            "accuracy": asdict(metrics[0]["accuracy"]),
-            "ece": {name: asdict(each["ece"]) for (name, _), each in zip(arms, metrics, strict=True)},
-        }
+def _row(
+    job: Job,
+    calibrators: Mapping[str, Calibrator],
+    test: Predictions,
+    *,
+    corruption: str | None = None,
+    severity: int = 0,
+) -> dict[str, Any]:
+    arms = [(AS_TRAINED, test)]
+    for title, calibrator in calibrators.items():
+        arms.append((title, repaired(test, calibrator.predict_proba(to_repair(test).scores))))
+    judged = compare(
+        arms,
+        num_bins=job.recipe.evaluation.num_bins,
+        bootstrap=min(job.recipe.evaluation.bootstrap, _RESAMPLES),
+        null_draws=_DRAWS,
+        seed=job.recipe.seed,
+    )
+    metrics = [model.metrics for model in judged.models]
+    return {
+        "corruption": corruption,
+        "severity": severity,
+        "num_test": test.num_samples,
+        "accuracy": asdict(metrics[0]["accuracy"]),
+        "ece": {name: asdict(each["ece"]) for (name, _), each in zip(arms, metrics, strict=True)},
+    }
 
 
 def shift_section(found: Mapping[str, Any]) -> Section:
@@ -223,7 +210,7 @@ def _mean(rows: list[Mapping[str, Any]], severity: int, names: list[str]) -> tup
 
 
 def _evenly(total: int, wanted: int) -> torch.Tensor:
-    """All rows, or so many that are evenly spaced."""
+    """``wanted`` of ``total`` rows, evenly spaced; all where it is 0."""
     if not 0 < wanted < total:
         return torch.arange(total)
     return torch.linspace(0, total - 1, wanted).long()

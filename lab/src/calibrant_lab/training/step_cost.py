@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from calibrant.curvature import SAM
+from calibrant_lab.training.loss import build_regularizer
 from calibrant_lab.training.recipe import Recipe
-from calibrant_lab.training.regularizer import build_regularizer
 from calibrant_lab.training.schedule import build_optimiser
 
 _Criterion: TypeAlias = Callable[[Tensor, Tensor], Tensor]

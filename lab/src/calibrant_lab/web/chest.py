@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from calibrant_lab.data.xrays.chestxray14 import FINDINGS
+from calibrant_lab.data.xray_sets import FINDINGS
 
 NOTICE = "Not for clinical use: nobody has tested whether this network is right about your patients."
 
+_CHEXNET = """
+Atelectasis Cardiomegaly Effusion Infiltration Mass Nodule Pneumonia Pneumothorax Consolidation Edema
+Emphysema Fibrosis Pleural_Thickening Hernia
+"""
+_TORCHXRAYVISION = """
+Atelectasis Consolidation Infiltration Pneumothorax Edema Emphysema Fibrosis Effusion Pneumonia
+Pleural_Thickening Cardiomegaly Nodule Mass Hernia
+"""
+_OF_OTHER_SETS = ("Lung Lesion", "Fracture", "Lung Opacity", "Enlarged Cardiomediastinum")
 ORDERS: dict[str, tuple[str, ...]] = {
     # github.com/arnoweng/CheXNet, model.py; the NIH's own list, and those of most repetitions of CheXNet
-    "chexnet": (
-        "Atelectasis",
-        "Cardiomegaly",
-        "Effusion",
-        "Infiltration",
-        "Mass",
-        "Nodule",
-        "Pneumonia",
-        "Pneumothorax",
-        "Consolidation",
-        "Edema",
-        "Emphysema",
-        "Fibrosis",
-        "Pleural_Thickening",
-        "Hernia",
-    ),
+    "chexnet": tuple(_CHEXNET.split()),
     # torchxrayvision.datasets.default_pathologies: fourteen of NIH's findings and four of other sets
-    "torchxrayvision": (
-        "Atelectasis",
-        "Consolidation",
-        "Infiltration",
-        "Pneumothorax",
-        "Edema",
-        "Emphysema",
-        "Fibrosis",
-        "Effusion",
-        "Pneumonia",
-        "Pleural_Thickening",
-        "Cardiomegaly",
-        "Nodule",
-        "Mass",
-        "Hernia",
-        "Lung Lesion",
-        "Fracture",
-        "Lung Opacity",
-        "Enlarged Cardiomediastinum",
-    ),
+    "torchxrayvision": (*_TORCHXRAYVISION.split(), *_OF_OTHER_SETS),
     "chestxray14": FINDINGS,
 }
 

@@ -8,19 +8,57 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
 from calibrant._math.text_form import nearest
 from calibrant.calibrators import Calibrator
 from calibrant.predictions import Predictions
 from calibrant.predictions.to_event import repaired, to_repair
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.uploads import Upload
+from calibrant_lab.data import Geometry, Preparation
+from calibrant_lab.data.prepare import to_unit
 from calibrant_lab.training.heat_maps import grad_cam, last_maps
+from calibrant_lab.training.views import averaged, middle, ten_crops
 from calibrant_lab.web.images import as_bytes, decoded, png
 from calibrant_lab.web.intervals import Refits
-from calibrant_lab.web.views import Seen
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """A network with the way that its images go."""
+
+    network: nn.Module
+    geometry: Geometry
+    preparation: Preparation
+    channels: int
+    side: int = 0
+    """Side of the squares that are cut out; 0: the whole image."""
+    ten: bool = False
+    """Whether the probabilities of ten squares are averaged, or only the middle one is seen."""
+    multilabel: bool = False
+
+    def logits(self, images: Float[Tensor, "N C H W"]) -> Float[Tensor, "N K"]:
+        """What the network says of images of one size, as bytes."""
+        prepared = self.preparation(to_unit(images))
+        with torch.no_grad():
+            if not self.ten:
+                return self._said(middle(prepared, self.side))
+            views = [self._said(view) for view in ten_crops(prepared, self.side)]
+        return averaged(views, multilabel=self.multilabel)
+
+    def middle_of(self, image: Float[Tensor, "C H W"]) -> tuple[Tensor, Tensor]:
+        """The middle view of an image of bytes: as it looks, and as the network is given it."""
+        unit = middle(to_unit(image[None]), self.side)
+        return unit[0], self.preparation(unit)
+
+    def _said(self, view: Tensor) -> Tensor:
+        given = self.network(view)
+        found: Tensor = given if isinstance(given, Tensor) else given.logits
+        return found[:, None] if found.ndim == 1 else found
+
 
 Tell = Callable[[str, float], None]
 LIKELIEST = "likeliest"
@@ -126,7 +164,6 @@ class Classifier:
         return 0
 
     def _judged(self, images: Tensor) -> list[list[dict[str, Any]]]:
-        """One row for each class of each image."""
         try:
             logits = self.seen.logits(images)
         except RuntimeError as error:
@@ -159,12 +196,10 @@ class Classifier:
 
 
 def _rows(part: Tensor | None, count: int, classes: int) -> list[list[float | None]]:
-    """Numbers of each image."""
     return [[None] * classes] * count if part is None else part[:count].tolist()
 
 
 def _of_one_shape(inputs: Sequence[tuple[int, Tensor]]) -> list[list[tuple[int, Tensor]]]:
-    """Images of one shape together."""
     shapes: dict[tuple[int, ...], list[tuple[int, Tensor]]] = {}
     for place, pixels in inputs:
         shapes.setdefault(tuple(pixels.shape), []).append((place, pixels))

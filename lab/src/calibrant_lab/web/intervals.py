@@ -14,7 +14,7 @@ from calibrant._math.errors import ConvergenceError, InputError
 from calibrant._math.shapes import Float
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators.affine import Affine
-from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
+from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions
 

@@ -23,10 +23,9 @@ from calibrant_lab.models import build_trained
 from calibrant_lab.training.data import preparation, read_data
 from calibrant_lab.training.run import load_run
 from calibrant_lab.web.chest import ORDERS, notice_for, plain
-from calibrant_lab.web.classifier import LIKELIEST, Classifier
+from calibrant_lab.web.classifier import LIKELIEST, Classifier, Seen
 from calibrant_lab.web.images import png
 from calibrant_lab.web.intervals import refits
-from calibrant_lab.web.views import Seen
 
 Tell = Callable[[str, float], None]
 
@@ -94,7 +93,6 @@ def _try(classifier: Classifier) -> None:
 
 
 def _calibration_rows(settings: ModelSettings, of_run: Predictions | None) -> Predictions | None:
-    """The samples that the calibrator is fitted on."""
     if settings.predictions is not None:
         given = load_predictions(settings.predictions)
     elif of_run is not None:

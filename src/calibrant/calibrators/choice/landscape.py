@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,26 +17,21 @@ from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATU
 from calibrant._math.drawing import resampled_counts
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.shapes import Float
-from calibrant.calibrators.choice.landscape_window import (
-    LEVEL,
-    LINEAR_UP_TO,
-    middle,
-    ridge_gammas,
-    shown_gammas,
-    shown_temperatures,
-)
 from calibrant.calibrators.choice.ridge import TemperatureRidge, ridge_of
-from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.data import single_problem
 from calibrant.calibrators.fitting.descent import smooth_minimum
 from calibrant.calibrators.fitting.doubts import CONSTANT, absent_classes, degenerate
-from calibrant.calibrators.fitting.focal_searches import line_through
+from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS, line_through
 from calibrant.calibrators.fitting.grid import Place, best_on_grid, best_on_line, table_of_values
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, JUDGED, OBJECTIVES, Objective, in_effect
+from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import PAPER_GRID, fit_temperature
 from calibrant.calibrators.methods.focal_temperature import FocalTemperatureScaling
 
+LEVEL = 0.95
+LINEAR_UP_TO = 12.0, 50.0  # beyond this exponent, or this temperature, the axes are logarithmic
+_RIDGE_POINTS = 21
 _RATIO = 16.0  # of likelihoods, twice its logarithm: four standard errors
 _PIXELS, _FEWER_PIXELS, _FEWEST_PIXELS = (111, 121), (61, 81), (41, 51)  # exponents and temperatures
 _RESAMPLES = {True: 100, False: 20}
@@ -76,12 +72,12 @@ class Landscape:
 
     @property
     def gamma_interval(self) -> tuple[float, float]:
-        """Between which exponents 95 % of the resamples lie."""
+        """Between which exponents 95% of the resamples lie."""
         return middle(self.cloud[:, 0])
 
     @property
     def temperature_interval(self) -> tuple[float, float]:
-        """Between which temperatures 95 % of the resamples lie."""
+        """Between which temperatures 95% of the resamples lie."""
         return middle(self.cloud[:, 1])
 
     @property
@@ -227,7 +223,6 @@ def _fitted(samples: Samples, objective: Objective) -> tuple[Place, tuple[str, .
 
 
 def _trouble(samples: Samples) -> tuple[str, ...]:
-    """Why the samples determine little."""
     if samples.is_constant:
         return (CONSTANT,)
     width = 2 if samples.is_event else samples.scores.shape[1]
@@ -299,3 +294,36 @@ def _pixels(objective: Objective) -> tuple[int, int]:
     if objective in DIFFERENTIABLE:
         return _PIXELS
     return _FEWER_PIXELS if objective in JUDGED else _FEWEST_PIXELS
+
+
+def middle(values: Float[ndarray, " R"]) -> tuple[float, float]:
+    """Between which values 95% lie."""
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def shown_gammas(low: float, high: float, count: int) -> list[float]:
+    """At least those of the search along the line; evenly spaced, beyond 12 in log(1 + gamma)."""
+    margin = 1.15
+    bottom = min(LINE_GAMMAS[0], max(LOWEST_GAMMA, math.expm1(margin * math.log1p(low)))) if low < 0 else -0.5
+    top = max(LINE_GAMMAS[-1], min(HIGHEST_GAMMA, margin * high))
+    if top <= LINEAR_UP_TO[0]:
+        return np.linspace(bottom, top, count).tolist()
+    spaced = np.expm1(np.linspace(math.log1p(bottom), math.log1p(top), count))
+    return spaced.clip(LOWEST_GAMMA, HIGHEST_GAMMA).tolist()
+
+
+def ridge_gammas(low: float, high: float) -> list[float]:
+    """Exponents of the ridge, 0 among them."""
+    return sorted({0.0, *shown_gammas(low, high, _RIDGE_POINTS)})
+
+
+def shown_temperatures(
+    marked: Sequence[float], ridge: Float[ndarray, " G"], count: int, *, logarithmic: bool
+) -> list[float]:
+    """Room for the ridge, for all that is marked, and for the logits as they came (T = 1)."""
+    bottom = max(LOWEST_TEMPERATURE, 0.5 * min(1.0, *marked, float(ridge.min())))
+    top = min(HIGHEST_TEMPERATURE, 1.15 * max(1.0, *marked, float(ridge.max())))
+    logarithmic = logarithmic or top > LINEAR_UP_TO[1]
+    spaced = np.geomspace(bottom, top, count) if logarithmic else np.linspace(bottom, top, count)
+    return spaced.clip(LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE).tolist()

@@ -15,11 +15,11 @@ from calibrant._math.checks import check_choice
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
-from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.data import single_problem
 from calibrant.calibrators.fitting.descent import smooth_minimum
 from calibrant.calibrators.fitting.grid import Place, best_on_grid
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, OBJECTIVES, Objective, in_effect
+from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import fit_temperature
 

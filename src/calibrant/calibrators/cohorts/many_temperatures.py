@@ -19,9 +19,8 @@ from calibrant._math.checks import Task, check_logits, check_weights
 from calibrant._math.convex_minimum import best_temperatures
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Bool, Float, Int
-from calibrant.calibrators.fitting.likelihood import likelihood_terms
-from calibrant.calibrators.fitting.samples import Block, Samples
-from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
+from calibrant.calibrators.fitting.likelihood import GroupLikelihoods, GroupRows
+from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities
 
 _MOST_ENTRIES = 2**23  # 64 MiB of gaps at a time
 
@@ -100,7 +99,6 @@ def fit_temperatures(
 def _check(
     logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Tensor, Int[Tensor, "M N"], Float[Tensor, "M N"]]:
-    """Scores, labels and shares of the weight, of every model."""
     scores = as_float_tensor(logits, name="logits")
     if scores.ndim not in {2, 3} or scores.shape[0] == 0:
         raise InputError(
@@ -133,43 +131,24 @@ def _check(
 
 def _fit(scores: Tensor, labels: Int[Tensor, "M N"], shares: Float[Tensor, "M N"]) -> TemperatureFits:
     """Newton's method of ``convex_minimum``, all models in step."""
-    blocks = list(_blocks(scores, labels, shares))
-    num_models = len(scores)
-
-    def slopes(models: Int[Tensor, " A"], beta: Float[Tensor, " A"]) -> Float[Tensor, "A 3"]:
-        return _slopes(blocks, models, num_models, beta)
-
-    start = torch.ones(num_models, dtype=torch.float64, device=scores.device)
-    roots = best_temperatures(slopes, start)
-    rows = [(root.temperature, root.at_start, root.value, root.slope) for root in roots]
+    rows = list(_rows(scores, labels, shares))
+    start = torch.ones(len(scores), dtype=torch.float64, device=scores.device)
+    roots = best_temperatures(GroupLikelihoods(lambda: rows, len(scores)), start)
+    found = [(root.temperature, root.at_start, root.value, root.slope) for root in roots]
     settled = torch.tensor([root.settled for root in roots], device=scores.device)
-    return TemperatureFits(*start.new_tensor(rows).unbind(dim=1), converged=settled)
+    return TemperatureFits(*start.new_tensor(found).unbind(dim=1), converged=settled)
 
 
-def _blocks(scores: Tensor, labels: Int[Tensor, "M N"], shares: Float[Tensor, "M N"]) -> Iterator[Block]:
-    """Rows of all models, block by block."""
+def _rows(scores: Tensor, labels: Int[Tensor, "M N"], shares: Float[Tensor, "M N"]) -> Iterator[GroupRows]:
+    """Rows of all models, of which each is a group, some samples at a time."""
     num_models, num_samples = labels.shape
     cached = CACHED_ELEMENTS if scores.device.type == "cpu" else DEVICE_ELEMENTS
     step = max(1, cached // scores[:, 0].numel())
     task: Task = "binary" if scores.ndim == 2 else "multiclass"
+    models = torch.arange(num_models, device=scores.device)[:, None]
     for start in range(0, num_samples, step):
-        rows = slice(start, start + step)
-        finite, _ = floor_zero_probabilities(scores[:, rows].flatten(0, 1), task)
-        block = Samples(finite, labels[:, rows].flatten(), shares[:, rows].flatten()).whole()
-        parts = {
-            field.name: getattr(block, field.name).unflatten(0, (num_models, -1)) for field in fields(block)
-        }
-        yield Block(**{**parts, "shares": shares[:, rows]})
-
-
-def _slopes(
-    blocks: list[Block], models: Int[Tensor, " A"], num_models: int, beta: Float[Tensor, " A"]
-) -> Float[Tensor, "A 3"]:
-    """Negative log-likelihood of some models, and its derivatives by 1 / T."""
-    totals = torch.zeros(len(models), 3, dtype=torch.float64, device=beta.device)
-    for block in blocks:
-        if len(models) < num_models:
-            block = block.some(models)
-        terms = likelihood_terms(block, beta[:, None, None])
-        totals += (block.shares[:, None] @ terms)[:, 0]
-    return totals
+        part = slice(start, start + step)
+        own, target = shares[:, part], labels[:, part].flatten()
+        finite, _ = floor_zero_probabilities(scores[:, part].flatten(0, 1), task)
+        block = Samples(finite, target, own.flatten()).whole()
+        yield GroupRows(block, models.expand_as(own).flatten(), own.flatten())

@@ -14,7 +14,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.profile import Profile, Summary, summary_of
-from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
+from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 from calibrant.calibrators.inputs import check_like_fit
 
 LARGE_DISTANCE = 0.1  # between histograms, beyond noise

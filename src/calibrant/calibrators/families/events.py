@@ -14,10 +14,8 @@ from torch import Tensor
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.fitting.results import Solution
-from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.tables import stack_tables
-from calibrant.calibrators.fitting.zeros import LOG_FLOOR, LOG_ODDS_LIMIT
+from calibrant.calibrators.fitting.results import Solution, stack_tables
+from calibrant.calibrators.fitting.samples import LOG_FLOOR, LOG_ODDS_LIMIT, Samples
 
 _FEW = 100  # samples; with fewer, a free form means little
 
@@ -83,17 +81,14 @@ class EventCalibrator(Calibrator):
         if self._shared():
             problems = [part.reshape(1, -1) for part in problems]
         functions = [self._fit_event(*problem) for problem in zip(*problems, strict=True)]
+        named = [{"places": each.places, "values": each.values, **each.further} for each in functions]
         tables = {
-            "places": stack_tables([function.places for function in functions]).reshape(len(functions), -1),
-            "values": stack_tables([function.values for function in functions]).reshape(len(functions), -1),
-        }
-        further = {
-            name: stack_tables([function.further[name] for function in functions]).reshape(len(functions), -1)
-            for name in functions[0].further
+            name: stack_tables([each[name] for each in named]).reshape(len(named), -1) for name in named[0]
         }
         share = self._share_of_original(float(masses.sum()))
         before = _brier(log_odds.sigmoid() if samples.is_event else wide.softmax(dim=1), outcomes, masses)
-        mapped = self._mapped(wide, **tables, original=masses.new_tensor(share), unchanged=share == 1)
+        original = masses.new_tensor(share)
+        mapped = self._mapped(wide, tables["places"], tables["values"], original, unchanged=share == 1)
         after = _brier(mapped.sigmoid()[:, None] if samples.is_event else mapped.exp(), outcomes, masses)
         warnings = [note for function in functions for note in function.warnings]
         if samples.num_samples < _FEW:
@@ -110,7 +105,7 @@ class EventCalibrator(Calibrator):
             certificate={},
             message=f"{sum(len(function.places) for function in functions)} places",
             warnings=tuple(dict.fromkeys(warnings)),
-            tables=tables | further,
+            tables=tables,
         )
 
     def _transform(self, scores: Tensor) -> Tensor:
@@ -139,7 +134,6 @@ class EventCalibrator(Calibrator):
 
 
 def _events(scores: Tensor, labels: Tensor) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N K"]]:
-    """Log-odds of every event, and whether it came true."""
     if scores.ndim == 1:
         return scores[:, None], labels[:, None].to(torch.float64)
     outcomes = torch.nn.functional.one_hot(labels, scores.shape[1]).to(torch.float64)

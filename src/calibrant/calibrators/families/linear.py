@@ -92,7 +92,6 @@ class LinearScaling(Calibrator):
 
 
 def _affine(logits: Tensor, weight: Tensor, bias: Tensor) -> Float[Tensor, "N C"]:
-    """Scale by a vector, or multiply by a matrix, and shift."""
     return (logits * weight if weight.ndim == 1 else logits @ weight.T) + bias
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
-from calibrant._math.shapes import Float, Int
+from calibrant._math.shapes import Float
 from calibrant.calibrators.families.linear import Standardised, around_temperature
 from calibrant.calibrators.fitting.cross_validation import fold_numbers
 from calibrant.calibrators.fitting.regression import Fitted, Regression, regress
@@ -52,8 +50,11 @@ def pull(data: Standardised, features: Tensor) -> Float[Tensor, "C F"]:
 
 def cross_validated(data: Standardised, features: Tensor) -> tuple[Fitted, str]:
     """As near to temperature scaling as held-out folds ask for, from the nearest on as long as it pays."""
-    number, copies = _width(features) * data.logits.shape[1], _copies(data)
-    numbers = fold_numbers(copies.unique[:, 0], copies.unique[:, 1], _FOLDS)[copies.inverse]
+    number = _width(features) * data.logits.shape[1]
+    confidences = data.logits.amax(dim=1) - data.logits.logsumexp(dim=1)
+    rows = torch.stack([confidences, data.samples.labels.to(confidences)], dim=1)
+    kinds, kind = torch.unique(rows, dim=0, return_inverse=True)  # those alike are held out together
+    numbers = fold_numbers(kinds[:, 0], kinds[:, 1], _FOLDS)[kind]
     folds = [_Fold(data, features, numbers == fold) for fold in range(1 if number > _LARGE else _FOLDS)]
     tried = numbers < len(folds)
     shares = torch.where(tried, data.samples.shares, 0)
@@ -65,7 +66,7 @@ def cross_validated(data: Standardised, features: Tensor) -> tuple[Fitted, str]:
         gain = float(falls @ shares)
         if gain <= best:
             break
-        away = torch.bincount(copies.inverse, (falls - gain) * shares)
+        away = torch.bincount(kind, (falls - gain) * shares)
         chosen, best, error = strength, gain, float(away.square().sum().sqrt())
     told = f"{number} parameters are many for {data.samples.num_samples} samples, so"
     if best <= error:
@@ -104,19 +105,5 @@ class _Fold:
         return torch.where(self._inside, losses, 0)
 
 
-class _Copies(NamedTuple):
-    """Samples of the same confidence and label, which are held out together."""
-
-    unique: Float[Tensor, "U 2"]
-    inverse: Int[Tensor, " N"]
-
-
-def _copies(data: Standardised) -> _Copies:
-    confidences = data.logits.amax(dim=1) - data.logits.logsumexp(dim=1)
-    rows = torch.stack([confidences, data.samples.labels.to(confidences)], dim=1)
-    return _Copies(*torch.unique(rows, dim=0, return_inverse=True))
-
-
 def _width(features: Tensor) -> int:
-    """Parameters of each class."""
     return features.shape[1 if features.ndim == 2 else 0]

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, nll_loss
 
+from calibrant._math.checks import Task
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.folds import out_of_fold
 from calibrant._math.shapes import Float, Int
-
-if TYPE_CHECKING:
-    from calibrant._math.checks import Task
-    from calibrant.calibrators.fitting.data import CalibrationData
+from calibrant.calibrators.fitting.data import CalibrationData
 
 NOISE = 2.0  # standard errors
 

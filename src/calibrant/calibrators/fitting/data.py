@@ -16,8 +16,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.suspicions import are_one_hot, seem_probabilities
 from calibrant.calibrators.fitting.profile import profile_of
 from calibrant.calibrators.fitting.results import FitResult, Solution, join
-from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
+from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities
 
 _SUM_SLACK = 1e-3
 _SHARE = 0.1  # mean weight, up to which they are no counts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -56,7 +57,6 @@ def degenerate_labels(labels: Int[Tensor, " N"], num_right: int) -> tuple[str, .
 
 
 def _is_mixed(samples: Samples) -> bool:
-    """Whether some are classified correctly and some are not."""
     return bool(samples.correct.any()) and not bool(samples.correct.all())
 
 
@@ -138,23 +138,29 @@ def _rounded(samples: Samples) -> tuple[str, ...]:
 
 def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: Objective) -> Solution:
     """A fit of temperature, and perhaps exponent, with what makes it doubtful."""
-    trouble: tuple[str, ...] = ()
-    if samples.is_constant:
-        trouble = (_CONSTANT,)
-    elif bool(samples.correct.all()):
-        trouble = (ALL_RIGHT,)
-    elif "bracket" not in solution.certificate and _is_silent(samples):
-        trouble = (SILENT,)
+
+    def flat_slope() -> float:
+        low, high = torch.aminmax(samples.scores)
+        largest = max(-float(low), float(high))
+        return likelihood_slopes(samples, max(_NEARLY_INFINITE / (1 + largest), _LEAST)).first
+
+    constant, all_right = samples.is_constant, bool(samples.correct.all())
+    trouble = _trouble(solution, constant=constant, all_right=all_right, flat_slope=flat_slope)
     if not trouble and objective not in DIFFERENTIABLE:
         return replace(solution, warnings=(*solution.warnings, *_collapse(samples, solution)))
     return replace(solution, warnings=(*trouble, *solution.warnings))
 
 
-def _is_silent(samples: Samples) -> bool:
-    """Whether the likelihood only falls as the logits, of whatever size, begin to count."""
-    low, high = torch.aminmax(samples.scores)
-    largest = max(-float(low), float(high))
-    return likelihood_slopes(samples, max(_NEARLY_INFINITE / (1 + largest), _LEAST)).first >= 0
+def _trouble(
+    solution: Solution, *, constant: bool, all_right: bool, flat_slope: Callable[[], float]
+) -> tuple[str, ...]:
+    """What leaves a temperature undetermined; the slope is the likelihood's by 1 / T where that is zero."""
+    if constant:
+        return (_CONSTANT,)
+    if all_right:
+        return (ALL_RIGHT,)
+    # The likelihood only falls as the logits, of whatever size, begin to count.
+    return (SILENT,) if "bracket" not in solution.certificate and flat_slope() >= 0 else ()
 
 
 class Facts(NamedTuple):
@@ -170,13 +176,12 @@ class Facts(NamedTuple):
 
 def with_doubts_of_passes(solution: Solution, facts: Facts) -> Solution:
     """The same of what was fitted by sums over all rows."""
-    trouble: tuple[str, ...] = ()
-    if not facts.num_varied:
-        trouble = (_CONSTANT,)
-    elif facts.num_right == facts.num_samples:
-        trouble = (ALL_RIGHT,)
-    elif "bracket" not in solution.certificate and facts.flat_slope >= 0:
-        trouble = (SILENT,)
+    trouble = _trouble(
+        solution,
+        constant=not facts.num_varied,
+        all_right=facts.num_right == facts.num_samples,
+        flat_slope=lambda: facts.flat_slope,
+    )
     return replace(solution, warnings=(*trouble, *solution.warnings))
 
 
@@ -194,6 +199,5 @@ def _collapse(samples: Samples, solution: Solution) -> tuple[str, ...]:
 
 
 def _fullest_bin(samples: Samples, temperature: float, gamma: float) -> float:
-    """Largest share of the confidences judged in one of the bins of equal width."""
     bins = width_bin_index(judged_confidences(samples, temperature, gamma), NUM_BINS)
     return float(torch.bincount(bins, samples.shares, NUM_BINS).max())

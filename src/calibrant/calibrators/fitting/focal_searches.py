@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
-from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA, on_bounds
 from calibrant.calibrators.fitting.descent import SmoothMinimum, smooth_minimum
 from calibrant.calibrators.fitting.grid import Place, Point, best_on_grid, best_on_line
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, Objective
-from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA, Solution, on_bounds
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import PAPER_GRID, fit_temperature
 
@@ -25,6 +24,7 @@ PAPER_GAMMAS = (-0.5, -0.25, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0)
 PAPER_TEMPERATURES = tuple((np.arange(1, 501) / 100).tolist())
 LINE_GAMMAS = tuple(np.linspace(-0.5, 5.0, len(PAPER_GRID)).tolist())
 FINE_LINE_GAMMAS = tuple(np.linspace(-0.5, 5.0, len(PAPER_TEMPERATURES)).tolist())
+_LINES = {"line": (PAPER_GRID, LINE_GAMMAS, 0.1), "fine-line": (PAPER_TEMPERATURES, FINE_LINE_GAMMAS, 0.01)}
 START_GAMMAS = (-0.95, -0.5, 0.0, 1.0, 4.0, 12.0)
 _WIDE_GAMMAS = (-0.9, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0)
 _WIDE_FACTORS = np.geomspace(1 / 3, 3, 61)
@@ -37,8 +37,16 @@ def fit_focal_temperature(
 ) -> tuple[Solution, Solution]:
     """Temperature scaling, and what is at least as good."""
     simpler = fit_temperature(samples, objective, "continuous")
-    find = {"full": _full, "line": _line, "fine-line": _fine_line, "grid": _grid}[search]
-    return simpler, better(find(samples, objective, simpler), simpler)
+    if search == "full":
+        found = _full(samples, objective, simpler)
+    elif search == "grid":
+        best, steps = best_on_grid(samples, objective, PAPER_GAMMAS, PAPER_TEMPERATURES)
+        found = _of_place(best, steps, simpler, spacing=0.01)
+    else:
+        temperatures, gammas, spacing = _LINES[search]
+        best, steps = _best_on_papers_line(samples, objective, None, temperatures, gammas)
+        found = _of_place(best, steps, simpler, spacing=spacing)
+    return simpler, better(found, simpler)
 
 
 def fit_focal_temperature_near(
@@ -99,21 +107,6 @@ def _full_jumping(samples: Samples, objective: Objective, simpler: Solution) -> 
             best, computed = best_on_grid(samples, objective, (gamma,), window, best=best)
             steps += computed
     return _of_place(best, steps, simpler, spacing=_ZOOM_WIDTHS[-1][0] / (_ZOOM_POINTS // 2))
-
-
-def _grid(samples: Samples, objective: Objective, simpler: Solution) -> Solution:
-    best, steps = best_on_grid(samples, objective, PAPER_GAMMAS, PAPER_TEMPERATURES)
-    return _of_place(best, steps, simpler, spacing=0.01)
-
-
-def _line(samples: Samples, objective: Objective, simpler: Solution) -> Solution:
-    best, steps = _best_on_papers_line(samples, objective, None)
-    return _of_place(best, steps, simpler, spacing=0.1)
-
-
-def _fine_line(samples: Samples, objective: Objective, simpler: Solution) -> Solution:
-    best, steps = _best_on_papers_line(samples, objective, None, PAPER_TEMPERATURES, FINE_LINE_GAMMAS)
-    return _of_place(best, steps, simpler, spacing=0.01)
 
 
 def _best_on_papers_line(

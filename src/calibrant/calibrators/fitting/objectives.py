@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.binning import binned, width_bin_index
-from calibrant._math.newton import Expansion
+from calibrant._math.newton import Expansion, Vector
 from calibrant._math.shapes import Float
 from calibrant.calibrators.fitting.focal_rows import FocalRows, log_odds_of_top
 from calibrant.calibrators.fitting.likelihood import ratios_below
@@ -48,7 +48,6 @@ def judged_confidences(samples: Samples, temperature: float, gamma: float) -> Fl
 
 
 def _smooth_error(samples: Samples, confidences: Float[Tensor, " N"]) -> float:
-    """Smooth calibration error, exactly."""
     from calibrant._math.lipschitz import smooth_calibration_error  # numba
 
     weights = None if samples.weights is None else samples.weights.cpu().numpy()
@@ -71,7 +70,6 @@ def _classwise_error(samples: Samples, temperature: float, gamma: float) -> floa
 
 
 def _binned_error(samples: Samples, objective: Objective, confidences: Float[Tensor, " N"]) -> float:
-    """Calibration error over 15 bins of equal width or equal mass."""
     sums = binned(
         confidences,
         samples.outcomes,
@@ -85,17 +83,19 @@ def _binned_error(samples: Samples, objective: Objective, confidences: Float[Ten
 def smooth_objective(samples: Samples, objective: Objective, temperature: float, gamma: float) -> Expansion:
     """Mean negative log-likelihood, or Brier score."""
     if samples.is_event and samples.scores.device.type == "cpu":
-        from calibrant.calibrators.fitting.event_objective import event_expansion  # compiled
+        from calibrant.calibrators.fitting.compiled_losses import event_expansion  # compiled
 
-        value, *rest = event_expansion(
-            *samples.event_arrays, temperature, gamma, objective == "brier"
-        ).tolist()
-        return Expansion(value, np.array(rest[:2]), np.array([[rest[2], rest[3]], [rest[3], rest[4]]]))
+        return of_six(event_expansion(*samples.event_arrays, temperature, gamma, objective == "brier"))
     totals = torch.zeros(6, dtype=torch.float64, device=samples.scores.device)
     for block in samples.blocks():
         totals += _expansion(samples, block, objective, temperature, gamma)
-    value, *rest = (totals * _scale(samples, objective)).tolist()
-    return Expansion(value, np.array(rest[:2]), np.array([[rest[2], rest[3]], [rest[3], rest[4]]]))
+    return of_six((totals * _scale(samples, objective)).cpu().numpy())
+
+
+def of_six(numbers: Vector) -> Expansion:
+    """From the value, two slopes, and the second derivatives: by the first, mixed, by the second."""
+    value, first, second, bend, mixed, bend_second = numbers.tolist()
+    return Expansion(value, np.array([first, second]), np.array([[bend, mixed], [mixed, bend_second]]))
 
 
 def _expansion(
@@ -103,7 +103,7 @@ def _expansion(
 ) -> Float[Tensor, " D"]:
     """The sums over a block: loss, derivatives by log T and gamma, and second ones."""
     if objective == "nll" and block.below.shape[1] >= FEWEST_CLASSES and block.below.device.type == "cpu":
-        from calibrant.calibrators.fitting.class_objective import class_expansion  # compiled
+        from calibrant.calibrators.fitting.compiled_losses import class_expansion  # compiled
 
         ratios = ratios_below(block, 1 / temperature, samples.room).numpy()
         return torch.from_numpy(class_expansion(block, ratios, temperature, gamma))

@@ -17,7 +17,6 @@ import numpy as np
 
 from calibrant._math.convex_minimum import MARGIN, Slopes, best_temperature
 from calibrant._math.newton import Expansion, Matrix, Vector, minimise_in_box
-from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.descent import (
     apart,
     box_of,
@@ -29,8 +28,8 @@ from calibrant.calibrators.fitting.descent import (
 from calibrant.calibrators.fitting.doubts import Facts, with_doubts_of_passes
 from calibrant.calibrators.fitting.focal_searches import START_GAMMAS, better, of_descent, steepness
 from calibrant.calibrators.fitting.likelihood import likelihood_slopes
-from calibrant.calibrators.fitting.objectives import smooth_objective
-from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.objectives import of_six, smooth_objective
+from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA, Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import of_likeliest
 
@@ -138,9 +137,7 @@ def focal_temperature_in_passes(some: Samples) -> Search:
     def search(look: Look) -> Solution:
         def function(point: Vector) -> Expansion:
             gamma = math.expm1(point[1])
-            value, by_t, by_gamma, bend, mixed, bend_gamma = look((math.exp(point[0]), gamma)).tolist()
-            hessian = np.array([[bend, mixed], [mixed, bend_gamma]])
-            return by_logarithms(Expansion(value, np.array([by_t, by_gamma]), hessian), gamma)
+            return by_logarithms(of_six(look((math.exp(point[0]), gamma))), gamma)
 
         def pair() -> Solution:
             followed, place = starts, starts[0]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from calibrant._math.arrays import scattered
+from calibrant._math.checks import Task
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import top_class
-
-if TYPE_CHECKING:
-    from calibrant._math.checks import Task
 
 NUM_BINS = 10
 _FEWEST_ROWS = 1024  # looked at, however many classes there are

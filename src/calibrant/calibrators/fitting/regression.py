@@ -144,7 +144,6 @@ def _largest(problem: Regression, theta: Tensor) -> float:
 
 
 def _newton_step(problem: Regression, probs: Tensor, gradient: Tensor) -> Float[Tensor, "C F"]:
-    """Inverse Hessian times gradient."""
     if gradient.numel() > _DENSE:
         return _by_conjugate_gradients(problem, probs, gradient)
     hessian = _hessian(problem, probs)

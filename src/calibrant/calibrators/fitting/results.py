@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import torch
 from torch import Tensor
 
+from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant.calibrators.fitting.profile import Profile
+
+LOWEST_GAMMA, HIGHEST_GAMMA = -0.999, 50.0  # focal exponents that are searched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,3 +141,28 @@ def _means(tables: Sequence[Mapping[str, float]]) -> dict[str, float]:
         for name in tables[0]
         if all(name in table for table in tables)
     }
+
+
+def on_bounds(temperature: float, gamma: float = 0.0) -> tuple[str, ...]:
+    """What to say of parameters that lie on a bound."""
+    said: list[str] = []
+    if temperature in {LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE}:
+        said.append("the best temperature is a bound of the search")
+    if gamma in {LOWEST_GAMMA, HIGHEST_GAMMA}:
+        said.append(f"the best exponent is a bound, gamma = {gamma:g}")
+    return tuple(said)
+
+
+def stack_tables(tables: Sequence[Tensor]) -> Tensor:
+    """The table of a single problem; of several the stack, short rows continued with their last entry."""
+    if len(tables) == 1:
+        return tables[0]
+    longest = max((table.shape[-1] for table in tables if table.ndim), default=0)
+    return torch.stack([_lengthened(table, longest) for table in tables])
+
+
+def _lengthened(table: Tensor, length: int) -> Tensor:
+    if not table.ndim or table.shape[-1] == length:
+        return table
+    last = table[..., -1:].expand(*table.shape[:-1], length - table.shape[-1])
+    return torch.cat([table, last], dim=-1)

@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.arrays import row_slices, scattered
+from calibrant._math.checks import Task
 from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.simplex import LOG_OF_ZERO, top_class
 
+LOG_FLOOR = math.log(1e-12)  # what counts for a probability of exactly zero
+LOG_ODDS_LIMIT = math.log1p(-1e-12) - LOG_FLOOR
 _KEPT_ENTRIES = 2**23  # 64 MiB; of larger data the rows are made anew on every pass, block by block
 
 
@@ -32,15 +35,15 @@ class Block:
     In binary problems there is one other class and one place.
     """
 
-    below: Float[Tensor, "*M n K"]  # logits of the others minus the second largest
-    second: Float[Tensor, "*M n 1"]  # second largest logit minus the largest, at most 0
-    wrong: Bool[Tensor, "*M n 1"]  # where the top class is not the label
-    truth: Int[Tensor, "*M n 1"]  # where it is not: the label's place; else 0
-    top: Int[Tensor, "*M n 1"]  # the top class
-    shares: Float[Tensor, "*M n"]  # of the total weight
+    below: Float[Tensor, "n K"]  # logits of the others minus the second largest
+    second: Float[Tensor, "n 1"]  # second largest logit minus the largest, at most 0
+    wrong: Bool[Tensor, "n 1"]  # where the top class is not the label
+    truth: Int[Tensor, "n 1"]  # where it is not: the label's place; else 0
+    top: Int[Tensor, "n 1"]  # the top class
+    shares: Float[Tensor, " n"]  # of the total weight
 
     def some(self, chosen: Tensor) -> Block:
-        """Some of its rows; of a block of several models some of these."""
+        """Some of its rows."""
         return Block(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
     def to(self, dtype: torch.dtype) -> Block:
@@ -233,3 +236,22 @@ def block_of(
     second = largest - logits.gather(1, top)
     below = others.to(torch.float64).sub_(largest).scatter_(1, top, LOG_OF_ZERO)
     return Block(below, second, ~correct, torch.where(correct, 0, labels[:, None]), top, shares)
+
+
+def floor_zero_probabilities(scores: Tensor, kind: Task) -> tuple[Tensor, int]:
+    """Scores in which a probability of exactly zero is 1e-12 or the row's next, and how many there were."""
+    low, high = torch.aminmax(scores.detach())
+    if math.isfinite(low.item()) and math.isfinite(high.item()):
+        return scores, 0
+    return floored(scores, kind), int(torch.isinf(scores).sum())
+
+
+def floored(scores: Tensor, kind: Task) -> Tensor:
+    """The same scores without a look at their values, for a graph that is traced."""
+    zero = torch.isinf(scores)
+    if kind != "multiclass":
+        return torch.where(zero, scores.detach().clamp(-LOG_ODDS_LIMIT, LOG_ODDS_LIMIT), scores)
+    fixed = scores.detach()
+    smallest = torch.where(zero, math.inf, fixed).amin(dim=1, keepdim=True)
+    floor = (fixed.logsumexp(dim=1, keepdim=True) + LOG_FLOOR).minimum(smallest)
+    return torch.where(zero, floor, scores)

@@ -20,9 +20,8 @@ from calibrant.calibrators.fitting.doubts import absent_classes, degenerate_labe
 from calibrant.calibrators.fitting.passes import Point, Search, nothing, solved, sums_of
 from calibrant.calibrators.fitting.profile import Profile, profile_of_some, rows_looked_at
 from calibrant.calibrators.fitting.results import Solution
-from calibrant.calibrators.fitting.samples import Samples, some_rows
+from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities, some_rows
 from calibrant.calibrators.fitting.units import divided, exponent_of, rescaled
-from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
 
 PIECE = 1 << 22  # entries read at a time
 PROFILED = 1 << 22  # entries at most, of the rows that a profile looks at

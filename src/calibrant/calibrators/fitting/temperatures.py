@@ -15,7 +15,6 @@ from calibrant._math.convex_minimum import (
     TemperatureRoot,
     best_temperature,
 )
-from calibrant.calibrators.fitting.bounds import on_bounds
 from calibrant.calibrators.fitting.descent import smooth_minimum
 from calibrant.calibrators.fitting.grid import Place, best_on_grid
 from calibrant.calibrators.fitting.likelihood import likelihood, likelihood_slopes
@@ -25,7 +24,7 @@ from calibrant.calibrators.fitting.objectives import (
     objective_value,
     smooth_objective,
 )
-from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.results import Solution, on_bounds
 from calibrant.calibrators.fitting.samples import Samples
 
 TemperatureSearch: TypeAlias = Literal["continuous", "grid"]

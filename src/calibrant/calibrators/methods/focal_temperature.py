@@ -14,7 +14,6 @@ from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
 from calibrant._math.folds import out_of_fold
 from calibrant.calibrators.affine import Affine, scaling
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.fitting.bounds import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.cross_validation import fold_numbers, mean_and_error
 from calibrant.calibrators.fitting.doubts import with_doubts_of_temperature
 from calibrant.calibrators.fitting.focal_searches import (
@@ -32,7 +31,7 @@ from calibrant.calibrators.fitting.objectives import (
     log_losses,
 )
 from calibrant.calibrators.fitting.passes import Search, focal_temperature_in_passes
-from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA, Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.units import ANY_TEMPERATURE
 

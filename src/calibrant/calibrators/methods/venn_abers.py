@@ -15,7 +15,7 @@ from calibrant._math.shapes import Float
 from calibrant._math.venn_abers import Vector, venn_abers
 from calibrant.calibrators.families.bins import constant_in_bins
 from calibrant.calibrators.families.events import EventCalibrator, EventMap, log_odds_of_events
-from calibrant.calibrators.fitting.zeros import floor_zero_probabilities
+from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 
 VennAbersMerging: TypeAlias = Literal["log", "brier"]
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from calibrant._math.dense_sums import BRIER, COUNT, NLL, STATED
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.cells import edges_of_cells, within_cells
-from calibrant.evaluation.dense.states import ImageSums, sums_of
+from calibrant.evaluation.dense.reduce import edges_of_cells, within_cells
+from calibrant.evaluation.dense.states import summed_images
 from calibrant.evaluation.resampling.events import Vector, width_bins
 from calibrant.predictions import DensePredictions
 
@@ -51,8 +51,7 @@ def image_rows(
         >>> [(row.name, row.count) for row in image_rows(dense)]
         [('0', 81), ('1', 81)]
     """
-    sums = ImageSums(num_classes=dense.num_classes, num_bins=num_bins)
-    sums_of(dense.images(), [sums], [calibrator], logits=dense.space == "logits")
+    (sums,) = summed_images(dense, range(dense.num_images), num_bins, (calibrator,))
     if not sums.names:
         return []
     images, hits, cells, places = *sums.rows(), sums.cells()

@@ -3,36 +3,136 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import torch
 
 from calibrant._math.binning import BinSums, width_edges
 from calibrant._math.debias import PairSums
-from calibrant._math.dense_sums import BRIER, COUNT, ENTROPY, INFINITE, NLL, NUMBER, SQUARES, STATED
-from calibrant.evaluation.dense.cells import edges_of_cells, within_cells
-from calibrant.evaluation.dense.states import Sums
-from calibrant.evaluation.judging.agreement import OFFSETS, Agreement
-from calibrant.evaluation.judging.reduce import WHY_MISSING, Mask, Reduced, ratios_of, values_of
+from calibrant._math.dense_sums import (
+    AGREEMENT,
+    BRIER,
+    COUNT,
+    ENTROPY,
+    INFINITE,
+    NLL,
+    NUMBER,
+    SQUARES,
+    STATED,
+    cell_edges,
+)
+from calibrant.evaluation.judging.reduce import WHY_MISSING, ArmStatistics, Mask, ratios_of, values_of
+from calibrant.evaluation.judging.scan import OFFSETS, Agreement
 from calibrant.evaluation.quantities import ECE, quantities
-from calibrant.evaluation.quantity import EVENT, ClassErrors, ClassRanks, EventError, Samples
+from calibrant.evaluation.quantity import EVENT, HIGH_CONFIDENCE, ClassErrors, ClassRanks, EventError, Samples
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import Clustered
 from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores, class_tilts
-from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel
+from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel, ResidualSums
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 from calibrant.evaluation.resampling.null import num_noise
 from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.resampling.statistics import divide
-from calibrant.evaluation.result import ClassRow
+from calibrant.evaluation.result import ClassRow, Kind
+from calibrant.evaluation.samples import ArmSamples
+
+LEAST_CELLS, MOST_CELLS = 256, 1200
+
+
+def num_even(num_bins: int) -> int:
+    """Even cells of confidence that divide both the bins and hundredths, where these are not too many."""
+    shared = math.lcm(num_bins, 100)
+    return (
+        shared
+        if LEAST_CELLS <= shared <= MOST_CELLS
+        else num_bins * 2 * math.ceil(LEAST_CELLS / num_bins / 2)
+    )
+
+
+@cache
+def edges_of_cells(num_bins: int) -> Vector:
+    """Edges of these; the edges of bins and the least high confidence have cells to themselves."""
+    bins = np.arange(1, num_bins) / num_bins
+    sure = round(1 - HIGH_CONFIDENCE, 9), HIGH_CONFIDENCE  # of an event, cells mirror each other
+    return cell_edges(num_even(num_bins), np.append(bins, sure))
+
+
+def num_cells(num_bins: int) -> int:
+    return len(edges_of_cells(num_bins)) - 1
+
+
+def within_cells(means: Vector, places: Indices, edges: Vector) -> Vector:
+    """Means as they are without rounding: above the lower edges of their cells (but for the first's).
+
+    Example:
+        >>> within_cells(np.array([0.7999999999999999, 0.8]), np.array([1, 0]), np.array([0, 0.8, 1.0]))
+        array([0.8, 0.8])
+    """
+    lower = np.where(places > 0, np.nextafter(edges[places], 1.0), edges[0])
+    return means.clip(lower, edges[places + 1])
+
 
 SEVERAL = 4
-"""Samples of a row, on average, from which on its mean says more of what happened than of its place."""
+"""Samples per row, on average, from which the mean of a cell places its rows better than their own."""
 
 
-def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> Reduced:
+@dataclass(kw_only=True)
+class Sums(ArmSamples):
+    """Sums of images or of batches of samples, from which an evaluation is made."""
+
+    kind: Kind
+    num_classes: int
+    num_bins: int
+    agreement: Matrix = field(init=False)
+
+    unit: ClassVar[str]
+    no_ranks: ClassVar[str]
+    """Why there is no AUROC."""
+
+    def __post_init__(self) -> None:
+        self.agreement = np.zeros((self.num_classes + 3, AGREEMENT))
+
+    @property
+    def event(self) -> bool:
+        """True if two classes are evaluated as one event, or confidences: right and wrong."""
+        return self.num_classes == 2
+
+    @property
+    def num_tested(self) -> int:
+        return int(self.agreement[: self.num_classes, 4].sum())
+
+    @property
+    @abstractmethod
+    def confidences(self) -> Matrix:
+        """Sums of the probabilities ``(C, B)``."""
+
+    @property
+    @abstractmethod
+    def outcomes(self) -> Matrix:
+        """Sums of the outcomes ``(C, B)``."""
+
+    @abstractmethod
+    def rows(self) -> tuple[Indices, Indices, Matrix]:
+        """The image or batch of each row, whether it is right (or occurs), and its sums ``(n, 8)``."""
+
+    @abstractmethod
+    def cells(self) -> Indices:
+        """The cell of each row."""
+
+    @abstractmethod
+    def of_classes(self) -> tuple[Matrix, Matrix]:
+        """Residuals and counts of each image or batch in the bins of all classes ``(G, C, B)``."""
+
+    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
+        return reduced_sums(self, class_names, metrics)
+
+
+def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> ArmStatistics:
     """:func:`~calibrant.evaluation.judging.reduce.reduce_predictions`, from the sums of positions."""
     kind = sums.kind
     wanted = quantities(kind, metrics)
@@ -72,8 +172,8 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
             values[each.key] = _without_chance(event, each.computed.estimates, sums.num_bins)
         elif each.computed.kernel == "mass l1":
             (event,) = events[each.prefix]
-            values[each.key] = EventCells(event, sums.num_bins).cells("mass l1").observed
-    found = Reduced(
+            values[each.key] = BinnedEvents(event, sums.num_bins).cells("mass l1").observed
+    return ArmStatistics(
         quantities=wanted,
         weights=weights,
         ratios=ratios,
@@ -87,7 +187,6 @@ def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str
         classes=() if kind == "top_label" else classes.rows(class_names),
         clusters=images,
     )
-    return sums.refined(found)
 
 
 def _events_of(sums: Sums, images: Indices, hits: Indices, cells: Matrix) -> dict[str, tuple[Events, ...]]:
@@ -105,7 +204,7 @@ def _events_of(sums: Sums, images: Indices, hits: Indices, cells: Matrix) -> dic
 
 
 def _cell_means(places: Indices, stated: Vector, weights: Vector, numbers: Vector) -> Vector:
-    """The mean of what is stated in the cell of each row, where its rows are of several samples."""
+    """The mean probability of the cell of each row if its rows are of several samples, else of the row."""
     totals, masses, samples, rows = (
         np.bincount(places, each)[places]
         for each in (weights * stated, weights, numbers, np.ones(len(places)))
@@ -114,7 +213,7 @@ def _cell_means(places: Indices, stated: Vector, weights: Vector, numbers: Vecto
 
 
 def _without_chance(event: Events, estimated: Kernel, num_bins: int) -> float:
-    """The error less what chance adds, which goes by the squared weights of the positions, not of rows."""
+    """The debiased error; noise depends on the squared weights of positions, and not of rows."""
     bins, gaps = width_bins(event.confidences, num_bins), event.confidences - event.outcomes
     sums = (event.mass, event.mass * gaps, event.squared_mass, event.squared_mass * gaps**2)
     pairs = PairSums(*(torch.from_numpy(np.bincount(bins, each, num_bins)) for each in sums))
@@ -141,7 +240,6 @@ class _Classes:
 
     @property
     def total(self) -> float:
-        """Number of positions, by weight."""
         return float(self.sums.agreement[: self.sums.num_classes, 1].sum())
 
     @property
@@ -152,11 +250,9 @@ class _Classes:
 
     @property
     def errors(self) -> Vector:
-        """The calibration error of each class ``(C,)``."""
         return self._bins.calibration_error("l1").numpy()
 
     def rows(self, names: tuple[str, ...]) -> tuple[ClassRow, ...]:
-        """The table of the classes."""
         sums, total, errors = self.sums, self.total, self.errors.tolist()
         right, numbers = sums.agreement[:, 3], sums.agreement[:, 4]
         occurs = sums.outcomes.sum(axis=1)
@@ -210,7 +306,7 @@ class _Classes:
         kept = num_noise(len(counts), num_draws, level)
         place = np.arange(len(counts))
         num_classes = self.sums.num_classes
-        places = Cells(
+        places = ResidualSums(
             cell=place,
             bin=place,
             mass=counts / total,

@@ -1,18 +1,17 @@
-"""Sums of each image, of which an evaluation is made: some kilobytes an image, whatever its size."""
+"""Sums over the positions of each image: some kilobytes per image, whatever its size."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from calibrant._math.dense_sums import (
-    AGREEMENT,
     ANSWER,
     CELL_SUMS,
     CLASSES,
@@ -22,10 +21,9 @@ from calibrant._math.dense_sums import (
 from calibrant._math.errors import InputError
 from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.cells import edges_of_cells, num_cells
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.dense.reduce import Sums, edges_of_cells, num_cells
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
-from calibrant.evaluation.spread import Spread
+from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.dense import Image
@@ -37,77 +35,18 @@ NOT_READ: tuple[Matrix, Matrix] = np.empty((0, 0)), np.empty((0, 2))
 NO_GROUPS: tuple[Indices, Matrix] = np.empty(0, np.int64), np.empty((0, 0, 0, 2, GROUP_SUMS))
 
 
-class Sums(Protocol):
-    """Sums of images or of batches of samples, from which an evaluation is made."""
-
-    num_classes: int
-    num_bins: int
-    unit: ClassVar[str]
-    no_ranks: ClassVar[str]
-    """Why there is no AUROC."""
-    agreement: Matrix
-
-    @property
-    def fingerprint(self) -> object:
-        """Alike where samples and labels are the same."""
-        ...
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of the predictions."""
-        ...
-
-    @property
-    def event(self) -> bool:
-        """True if two classes are judged as one event."""
-        ...
-
-    @property
-    def num_positions(self) -> int:
-        """Number of positions or samples."""
-        ...
-
-    @property
-    def confidences(self) -> Matrix:
-        """Sums of the probabilities ``(C, B)``."""
-        ...
-
-    @property
-    def outcomes(self) -> Matrix:
-        """Sums of the outcomes ``(C, B)``."""
-        ...
-
-    def rows(self) -> tuple[Indices, Indices, Matrix]:
-        """The image or batch of each row, whether it is right (or occurs), and its sums ``(n, 8)``."""
-        ...
-
-    def cells(self) -> Indices:
-        """The cell of each row."""
-        ...
-
-    def of_classes(self) -> tuple[Matrix, Matrix]:
-        """Residuals and counts of each image or batch in the bins of all classes ``(G, C, B)``."""
-        ...
-
-    def refined(self, reduced: Reduced) -> Reduced:
-        """With what is known beyond these."""
-        ...
-
-
 @dataclass(kw_only=True)
-class ImageSums:
+class ImageSums(Sums):
     """Sums of the images of one arm.
 
     For each image: the filled cells ``(n, 8)``, by confidence and whether the prediction is right (of an
     event: whether it occurs), and residuals and counts in the bins of all classes ``(C, B)``.
     """
 
-    num_classes: int
-    num_bins: int
+    kind: Kind = field(init=False)
     names: list[str] = field(default_factory=list[str])
     labels: list[int] = field(default_factory=list[int])
     """A checksum of those of each image."""
-    agreement: Matrix = field(init=False)
     _cells: list[Matrix] = field(default_factory=list[Matrix])
     _places: list[Indices] = field(default_factory=list[Indices])
     _masses: list[Matrix] = field(default_factory=list[Matrix])
@@ -119,27 +58,20 @@ class ImageSums:
     no_ranks: ClassVar[str] = "not computed for images read one by one: it needs all positions in order"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        self.kind = "binary" if self.event else "multiclass"
         shape = (self.num_classes, self.num_bins)
-        self.agreement = np.zeros((self.num_classes + 3, AGREEMENT))
         self._confidences, self._outcomes = np.zeros(shape), np.zeros(shape)
 
     @property
-    def fingerprint(self) -> object:
-        """Alike where images and labels are the same."""
-        return tuple(zip(self.names, self.labels, strict=True))
+    def fingerprint(self) -> tuple[object, object]:
+        return tuple(zip(self.names, self.labels, strict=True)), None
 
     @property
-    def event(self) -> bool:
-        """True if two classes are judged as one event."""
-        return self.num_classes == 2
-
-    @property
-    def kind(self) -> Kind:
-        """Two classes are one event."""
-        return "binary" if self.event else "multiclass"
+    def num_clusters(self) -> int:
+        return len(self.names)
 
     def add(self, image: Image, *, logits: bool, calibrator: Calibrator | None) -> None:
-        """Add an image, as its scores are or after a calibrator."""
         cells = np.zeros((1, num_cells(self.num_bins), 2, CELL_SUMS))
         classes = np.zeros((1, self.num_classes, self.num_bins, 3))
         one = np.zeros(POSITIONS, np.int64)  # the image is a batch
@@ -169,7 +101,6 @@ class ImageSums:
         self._outcomes += classes[0, :, :, 2]
 
     def merge(self, other: ImageSums) -> None:
-        """Add other images behind these."""
         self.agreement += other.agreement
         self.names += other.names
         self.labels += other.labels
@@ -181,50 +112,22 @@ class ImageSums:
         self._outcomes += other._outcomes
 
     @property
-    def num_positions(self) -> int:
-        """Number of positions."""
-        return int(self.agreement[: self.num_classes, 4].sum())
-
-    @property
     def confidences(self) -> Matrix:
-        """Sums of the probabilities ``(C, B)``."""
         return self._confidences
 
     @property
     def outcomes(self) -> Matrix:
-        """Sums of the outcomes ``(C, B)``."""
         return self._outcomes
 
     def rows(self) -> tuple[Indices, Indices, Matrix]:
-        """The image of each row, whether it is right (or occurs), and its sums ``(n, 8)``."""
         images = np.repeat(np.arange(len(self._cells)), [len(each) for each in self._cells])
         return images, np.concatenate(self._places) % 2, np.concatenate(self._cells)
 
     def cells(self) -> Indices:
-        """The cell of each row."""
         return np.concatenate(self._places) // 2
 
     def of_classes(self) -> tuple[Matrix, Matrix]:
-        """Residuals and counts of each image in the bins of all classes ``(G, C, B)``."""
         return np.stack(self._residuals), np.stack(self._masses)
-
-    def refined(self, reduced: Reduced) -> Reduced:
-        """As it is."""
-        return reduced
-
-
-def sums_of(
-    images: Iterable[Image],
-    sums: Sequence[ImageSums],
-    calibrators: Sequence[Calibrator | None],
-    *,
-    logits: bool,
-) -> None:
-    """Read each image once, and add it to every arm."""
-    for image in images:
-        if len(image.labels):
-            for each, calibrator in zip(sums, calibrators, strict=True):
-                each.add(image, logits=logits, calibrator=calibrator)
 
 
 class Wrong(NamedTuple):
@@ -297,16 +200,17 @@ class SumImage:
     calibrators: tuple[Calibrator | None, ...]
 
     def nothing(self) -> tuple[ImageSums, ...]:
-        """The sums of no images."""
         return tuple(
             ImageSums(num_classes=self.dense.num_classes, num_bins=self.num_bins) for _ in self.calibrators
         )
 
     def __call__(self, place: int) -> tuple[ImageSums, ...]:
-        """The sums of one image, or none where no position counts."""
         arms = self.nothing()
         with one_thread():
-            sums_of(self.dense.images([place]), arms, self.calibrators, logits=self.dense.space == "logits")
+            for image in self.dense.images([place]):
+                if len(image.labels):
+                    for each, calibrator in zip(arms, self.calibrators, strict=True):
+                        each.add(image, logits=self.dense.space == "logits", calibrator=calibrator)
         return arms
 
 
@@ -316,7 +220,7 @@ def summed_images(
     num_bins: int,
     calibrators: tuple[Calibrator | None, ...],
     *,
-    spread: Spread,
+    spread: Spread = here,
     tell: Callable[[float], None] = lambda _: None,
 ) -> tuple[ImageSums, ...]:
     """The sums of some images, added in their order."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibrant.evaluation.fitting.split import Split, is_wide
+from calibrant.evaluation.fitting.split import Split, choose_split, is_wide
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions import Predictions
 
@@ -29,9 +29,11 @@ WIDE_NOTE = (
 )
 
 
-def is_streamed(split: Split) -> bool:
-    """True if the samples that are judged stay in their file."""
-    return split.test.streamed
+def split_in_memory(
+    predictions: Predictions, calibration: Predictions | None, seed: int, *, fits: bool
+) -> Split:
+    """The split, as :func:`choose_split` makes it, with calibration samples in memory."""
+    return with_calibration_in_memory(choose_split(predictions, calibration, seed, fits=fits), seed)
 
 
 def with_calibration_in_memory(split: Split, seed: int) -> Split:
@@ -75,7 +77,7 @@ def _wide(split: Split, given: Predictions, seed: int) -> Split:
 
 def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
     """The procedure with as many resamples as take minutes, not hours; chance is small on so many samples."""
-    if not is_streamed(split):
+    if not split.test_as_given.streamed:
         return procedure
     most = max(FEWEST_RESAMPLES, MOST_DRAWN // split.test.num_samples)
     return replace(
@@ -84,8 +86,7 @@ def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
 
 
 def notes(split: Split, procedure: Procedure, asked: int) -> list[str]:
-    """Notes on an evaluation in pieces."""
-    said = [NOTE] if is_streamed(split) else [WIDE_NOTE.format(WIDE)] if is_wide(split.test) else []
+    said = [NOTE] if split.test.streamed else [WIDE_NOTE.format(WIDE)] if is_wide(split.test) else []
     if procedure.num_resamples < asked:
         said.append(
             f"For {split.test.num_samples:,} samples {procedure.num_resamples} resamples and draws were "

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from calibrant.calibrators import Calibrator
-from calibrant.calibrators.choice.select import AS_THEY_CAME, select
-from calibrant.calibrators.choice.usual import usual_candidates
+from calibrant.calibrators.choice.select import AS_THEY_CAME, select, usual_candidates
 from calibrant.evaluation.fitting.templates import Labelled, Template, templates
 from calibrant.evaluation.fitting.top_k import judged_on_rows
 from calibrant.evaluation.resampling.events import Indices
-from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.result import Choice, ChoiceRow
 from calibrant.predictions import Predictions
 from calibrant.predictions.top_k import has_row_temperature
@@ -39,7 +38,6 @@ class Recommendation:
 
     @property
     def name(self) -> str:
-        """The arm."""
         return self.choice.chosen
 
 
@@ -92,7 +90,7 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
 
 
 def further(calibration: Predictions, tried: Sequence[Template]) -> list[Template]:
-    """Further candidates, which are evaluated only if they are chosen."""
+    """More candidates, which are evaluated only if they are chosen."""
     names = {template.name for template in tried}
     task = "binary" if calibration.kind == "top_label" else calibration.kind
     texts = usual_candidates(
@@ -111,7 +109,6 @@ def _wrong(calibration: Predictions) -> int:
 
 
 def missing_classes(calibration: Predictions) -> list[int]:
-    """The classes that no calibration sample has."""
     if calibration.kind != "multiclass" or calibration.labels is None:
         return []
     counts = np.bincount(calibration.labels.numpy(), minlength=calibration.num_classes or 0)

@@ -14,10 +14,11 @@ from calibrant.evaluation.arguments import as_judged, no_labels
 from calibrant.evaluation.resampling.clusters import cluster_codes
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.intervals import effective_number
-from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.result import Kind
 from calibrant.evaluation.thresholds import WIDE
-from calibrant.predictions import Predictions
+from calibrant.predictions import DensePredictions, Predictions
+from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.predictions.to_event import to_repair
 
 MOST_CROSS_FITTED = 1 << 20  # scores; with more, half of the samples judge well enough
@@ -38,16 +39,25 @@ class Split:
     marked: bool = False  # whether other predictions were given to fit on, of which some are marked for that
     in_pieces: Predictions | None = None
     """What those calibrators are fitted on that need not hold it; others on ``calibration``, a part of it."""
+    sampled: bool = False  # whether these are a few samples of images, or of a table that is read in parts
+    drawn: bool = False  # whether those of images or a table were drawn, as none were marked
+    notes: tuple[str, ...] = ()
+    dropped: int = 0  # samples marked to be fitted on that are not, as others were given
+    _test_as_given: Predictions | None = None
+
+    @property
+    def test_as_given(self) -> Predictions:
+        """The test samples before two classes became one event."""
+        return self.test if self._test_as_given is None else self._test_as_given
 
     @property
     def num_calibration(self) -> int:
-        """How many samples calibrators are fitted on."""
         given = self.in_pieces or self.calibration
         return 0 if given is None else given.num_samples
 
     @property
     def effective_calibration(self) -> float:
-        """As how many equally weighted ones these are."""
+        """Effective number of calibration samples, given their weights."""
         given = self.in_pieces or self.calibration
         if given is None or given.weights is None:
             return self.num_calibration
@@ -56,10 +66,11 @@ class Split:
     def judged(self, positive_class: int | str | None) -> Split:
         """The split in the form of the evaluation, its calibration samples in that of calibrators."""
         given, test = self.calibration, as_judged(self.test, positive_class)
+        split = replace(self, test=test, _test_as_given=self.test)
         if given is None:
-            return replace(self, test=test)
+            return split
         held = test if given is self.test else as_judged(given, positive_class)
-        return replace(self, calibration=to_repair(held), test=test)
+        return replace(split, calibration=to_repair(held))
 
 
 def choose_split(
@@ -71,16 +82,17 @@ def choose_split(
     if calibration is not None:
         _check_same_problem(predictions, calibration)
         _check_other_file(predictions, calibration)
+    dropped = predictions.num_samples - test.num_samples if calibration is not None else 0
     if not fits:
-        return Split(None, test, NOTHING_FITTED)
+        return Split(None, test, NOTHING_FITTED, dropped=dropped)
     if calibration is not None:
         name = "other predictions" if calibration.source is None else calibration.source.name
         if has_both_parts(calibration):
             given = calibration.calibration
-            return Split(
-                given, test, f"the {given.num_samples:,} samples of {name} marked as calibration split"
-            )
-        return Split(calibration, test, f"all {calibration.num_samples:,} samples of {name}")
+            words = f"the {given.num_samples:,} samples of {name} marked as calibration split"
+            return Split(given, test, words, dropped=dropped)
+        words = f"all {calibration.num_samples:,} samples of {name}"
+        return Split(calibration, test, words, dropped=dropped)
     if both:
         given = predictions.calibration
         return Split(given, test, f"the {given.num_samples:,} samples marked as calibration split")
@@ -200,7 +212,6 @@ def _strata(predictions: Predictions) -> Indices:
 
 
 def _check_other_file(predictions: Predictions, calibration: Predictions) -> None:
-    """Refuse to fit on the samples that are judged."""
     mine, theirs = predictions.source, calibration.source
     same_file = mine is not None and theirs is not None and mine.sha256 == theirs.sha256
     # Two parts of one file, taken apart by the caller, have no split left and hold other samples.
@@ -215,7 +226,6 @@ def _check_other_file(predictions: Predictions, calibration: Predictions) -> Non
 
 
 def _check_same_problem(predictions: Predictions, calibration: Predictions) -> None:
-    """Refuse to fit on predictions of another kind."""
     if calibration.labels is None and calibration.kind != "top_label":
         raise InputError("`calibration` must have labels to fit on; got none.")
     mine, theirs = (_described(each) for each in (predictions, calibration))
@@ -233,6 +243,6 @@ def _described(predictions: Predictions) -> str:
     return called if number is None else f"{called} with {number} classes"
 
 
-def judged_kind(predictions: Predictions) -> Kind:
-    """Two columns and one are the same problem."""
-    return "binary" if predictions.num_classes == 2 and predictions.kind != "multilabel" else predictions.kind
+def judged_kind(predictions: Predictions | DensePredictions | PartitionedPredictions) -> Kind:
+    two_classes = predictions.kind == "multiclass" and predictions.num_classes == 2
+    return "binary" if two_classes else predictions.kind

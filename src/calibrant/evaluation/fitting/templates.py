@@ -30,13 +30,11 @@ class Labelled:
 
     @classmethod
     def of(cls, predictions: Predictions) -> Labelled:
-        """The scores of predictions that have labels."""
         if predictions.labels is None:
             raise InputError("`labels` must be given to fit a calibrator; got none.")
         return cls(predictions.scores, predictions.labels, predictions.weights)
 
     def rows(self, index: Tensor) -> Labelled:
-        """The samples at these rows."""
         weights = None if self.weights is None else self.weights[index]
         return Labelled(self.scores[index], self.labels[index], weights)
 
@@ -50,11 +48,9 @@ class Template:
     calibrator: Calibrator
 
     def fit(self, data: Labelled) -> Calibrator:
-        """A fitted copy."""
         return fit_quietly(copy.deepcopy(self.calibrator), data)
 
     def fit_in_pieces(self, predictions: Predictions) -> Calibrator:
-        """A fit that reads the scores in pieces."""
         if predictions.labels is None:
             raise InputError("`labels` must be given to fit a calibrator; got none.")
         calibrator = copy.deepcopy(self.calibrator)
@@ -67,17 +63,15 @@ class FittedCalibrator:
 
     template: Template
     calibrator: Calibrator
-    in_turn: Predictions | None
+    cross_fitted: Predictions | None
     """With cross-fitting: the test samples, each as judged by a calibrator that was fitted on others."""
 
     @property
     def name(self) -> str:
-        """The name of its arm."""
         return self.template.name
 
     @property
     def title(self) -> str:
-        """The title of its arm."""
         return self.template.title
 
 
@@ -122,7 +116,7 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
     ]
 
 
-def anything_to_fit(calibrators: Sequence[str | Calibrator] | None) -> bool:
+def wants_calibrators(calibrators: Sequence[str | Calibrator] | None) -> bool:
     """True if there are calibrators to try: by default the usual ones, with an empty list none."""
     return calibrators is None or isinstance(calibrators, (str, Calibrator)) or len(calibrators) > 0
 
@@ -156,7 +150,6 @@ def probs_in_turn(on_others: Mapping[int, Calibrator], data: Labelled, folds: In
 
 
 def fit_summary(calibrator: Calibrator) -> Fit:
-    """Summary of a fit for the evaluation."""
     result = calibrator.fit_result_
     return Fit(
         converged=result.converged,

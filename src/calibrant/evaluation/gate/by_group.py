@@ -11,31 +11,24 @@ import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
-from calibrant.evaluation.gate.question import Question
+from calibrant.evaluation.gate.question import GatedQuantity
 from calibrant.evaluation.gate.result import Check
 from calibrant.evaluation.judging.groups import pooled_names
-from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.tasks import MOST_FITTED, sample
 from calibrant.evaluation.phrases import percent
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events
-from calibrant.evaluation.spread import Spread
-from calibrant.evaluation.subject import Judgeable, Subject
+from calibrant.evaluation.source import ModelSamples
 from calibrant.predictions import Predictions
-from calibrant.predictions.partitioned import PartitionedPredictions
 
 
 def check_groups(
-    predictions: Judgeable,
-    subject: Subject,
+    subject: ModelSamples,
     limits: Mapping[str, float],
     groups: Sequence[str] | None,
     *,
     procedure: Procedure,
     confidence: float,
     strict: bool,
-    positive_class: int | str | None,
-    spread: Spread,
 ) -> tuple[list[Check], tuple[str, ...]]:
     """The limits of calibration errors in each group, and what to say of groups that are not all checked.
 
@@ -46,24 +39,22 @@ def check_groups(
     probability about one minus ``confidence``, as it may with all samples.
 
     Args:
-        predictions: What is checked; its samples name their groups.
-        subject: The same, as it is judged.
+        subject: What is checked; its samples name their groups.
         limits: The largest value of each metric.
         groups: Those to check, or all.
         procedure: That of all samples.
         confidence: That of all samples.
         strict: As for all samples.
-        positive_class: As for all samples.
-        spread: As for all samples.
 
     Raises:
         InputError: If there are no groups, or no such group, it holds one sample, or no limit is for groups.
     """
-    grouped = isinstance(predictions, PartitionedPredictions) and predictions.has_groups
-    grouped = grouped or (isinstance(predictions, Predictions) and predictions.groups is not None)
+    grouped = subject.origin.has_groups
     if groups is not None and not grouped:
         raise InputError("`groups` were named, but the predictions have none; name their column.")
-    wanted = {metric: limit for metric, limit in limits.items() if Question.of(metric, subject.kind).is_error}
+    wanted = {
+        metric: limit for metric, limit in limits.items() if GatedQuantity.of(metric, subject.kind).is_error
+    }
     if groups is not None and not wanted:
         raise InputError(
             "`groups` need a limit of a calibration error; "
@@ -71,13 +62,8 @@ def check_groups(
         )
     if not grouped or not wanted:
         return [], ()
-    notes: tuple[str, ...] = ()
-    if isinstance(predictions, PartitionedPredictions):
-        table = predictions.with_positive(positive_class)
-        subject, notes = _sampled(table, subject, procedure, spread)
-    if subject.test is None:
-        raise RuntimeError("neither samples nor some of them")
-    names = _pooled(subject.test, groups)
+    test, notes = subject.origin.with_groups()
+    names = _pooled(test, groups)
     sizes = Counter(name for name in names.tolist() if name is not None)
     if len(sizes) < 2 and groups is None:
         return [], notes
@@ -87,29 +73,13 @@ def check_groups(
     adjusted = replace(procedure, level=2 * own - 1, num_draws=num_draws)
     checks: list[Check] = []
     for name in sorted(set(sizes) - set(alone)):
-        part = subject.test.rows(np.flatnonzero(names == name))
-        checked = CheckedSamples(
-            replace(subject, judged=part, num_samples=part.num_samples), adjusted, own, strict
-        )
+        part = subject.of(test.rows(np.flatnonzero(names == name)), procedure.num_bins)
+        checked = CheckedSamples(part, adjusted, own, strict)
         for metric, limit in wanted.items():
             check = checked.limit(metric, limit)
             facts = "" if check.passed else _rates(checked.main_events)
             checks.append(replace(check, group=name, sentence=f"Group {name}: {check.sentence}{facts}"))
     return checks, (*notes, *(f"Group {name} was not checked: it holds one sample." for name in alone))
-
-
-def _sampled(
-    table: PartitionedPredictions, whole: Subject, procedure: Procedure, spread: Spread
-) -> tuple[Subject, tuple[str, ...]]:
-    """Random rows of a table with their groups, and what to say if these are not all."""
-    deal = Deal.of(table, procedure.num_bins, fits=False)
-    some = sample(
-        table, deal, "test", MOST_FITTED // table.width, seed=procedure.seed, spread=spread, groups=True
-    )
-    subject = Subject.of(some, procedure.num_bins, name="predictions", positive_class=None)
-    if subject.num_samples == whole.num_samples:
-        return subject, ()
-    return subject, (f"Groups were checked on {subject.num_samples:,} random rows of the table.",)
 
 
 def summed_up(checks: Sequence[Check], most: int) -> tuple[list[Check], str | None]:

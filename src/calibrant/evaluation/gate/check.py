@@ -7,17 +7,15 @@ from dataclasses import replace
 from typing import Literal
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.arguments import Cluster, in_clusters
+from calibrant.evaluation.arguments import Cluster
 from calibrant.evaluation.gate.by_group import check_groups
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
 from calibrant.evaluation.pairing import refuse_other_classes
-from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.procedure import Procedure, versions
 from calibrant.evaluation.quantities import check_metrics, with_gate
+from calibrant.evaluation.source import DEALT_OTHERWISE, Judgeable, samples_of
 from calibrant.evaluation.spread import Spread, here
-from calibrant.evaluation.subject import DEALT_OTHERWISE, Judgeable, Subject
-from calibrant.evaluation.versions import versions
-from calibrant.predictions import Predictions
 
 
 def check(
@@ -107,10 +105,6 @@ def check(
         >>> check(Predictions(logits=log_odds, labels=labels), {"ece": 0.03}).passed
         True
     """
-    if isinstance(predictions, Predictions):
-        predictions = in_clusters(predictions, cluster)
-    elif cluster is not None:
-        raise InputError("`cluster` must not be given for images, or for tables that are read part by part.")
     if not 0.5 < confidence < 1:
         raise InputError(f"`confidence` must lie between 0.5 and 1, as in 0.95; got {confidence}.")
     wanted, known = dict(limits or {}), with_gate()
@@ -124,8 +118,8 @@ def check(
         raise InputError(
             'there is nothing to check: give a limit (`{"ece": 0.03}`, or --max-ece 0.03), or a baseline.'
         )
-    subject = Subject.of(
-        predictions, num_bins, name="predictions", positive_class=positive_class, spread=spread
+    subject = samples_of(
+        predictions, num_bins, positive_class=positive_class, cluster=cluster, seed=seed, spread=spread
     )
     procedure = Procedure(
         kind=subject.kind,
@@ -141,30 +135,27 @@ def check(
     said: tuple[str, ...] = ()
     if groups != "none":
         of_groups, said = check_groups(
-            predictions,
             subject,
             wanted,
             (groups,) if isinstance(groups, str) else groups,
             procedure=procedure,
             confidence=confidence,
             strict=strict,
-            positive_class=positive_class,
-            spread=spread,
         )
         checks += of_groups
     paired = None
     if baseline is not None:
-        other = Subject.of(baseline, num_bins, name="baseline", positive_class=positive_class, spread=spread)
+        other = samples_of(baseline, num_bins, name="baseline", positive_class=positive_class, spread=spread)
         if other.kind != subject.kind:
             raise InputError(f"`baseline` must be {subject.kind}, like the predictions; got {other.kind}.")
-        refuse_other_classes([("the predictions", subject), ("the baseline", other)])
+        refuse_other_classes([("the predictions", subject.class_names), ("the baseline", other.class_names)])
         if other.num_classes != subject.num_classes:
             raise InputError(
                 f"`baseline` must have the same number of classes; got {other.num_classes} and "
                 f"{subject.num_classes}; `calibrant compare` shows such models side by side."
             )
         paired = subject.same_as(other)
-        if subject.dealt_otherwise(other):
+        if subject.same_rows_other_batches(other):
             subject = replace(subject, notes=(*subject.notes, DEALT_OTHERWISE))
         checks += checked.against(other, held, paired=paired)
     return GateResult(
@@ -174,7 +165,7 @@ def check(
         confidence=confidence,
         checks=tuple(checks),
         kind=subject.kind,
-        num_samples=subject.num_samples,
+        num_samples=subject.samples.num_tested,
         paired=paired,
         num_bins=num_bins,
         bootstrap=bootstrap,

@@ -12,7 +12,7 @@ from calibrant.evaluation.resampling.at_limit import AtLimitKernel
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class GatedQuantity:
     """One quantity; of a binary model, an error is that of the positive class."""
 
     metric: str  # the key that was asked for
@@ -21,8 +21,8 @@ class Question:
     kind: Kind
 
     @classmethod
-    def of(cls, metric: str, kind: Kind) -> Question:
-        """The question about one of :func:`with_gate`.
+    def of(cls, metric: str, kind: Kind) -> GatedQuantity:
+        """One of :func:`with_gate`, as these predictions have it.
 
         Raises:
             InputError: If there is no such quantity for the kind.
@@ -32,6 +32,25 @@ class Question:
         if not forms or quantity.gate is None:
             raise InputError(f"{metric} cannot be checked: {kind} predictions do not have it.")
         return cls(metric=metric, form=forms[0], gate=quantity.gate, kind=kind)
+
+    @classmethod
+    def with_limit(cls, metric: str, kind: Kind, limit: float) -> GatedQuantity:
+        """The same, if it can have this limit.
+
+        Raises:
+            InputError: If there is no such quantity for the kind, or the limit is out of range.
+        """
+        asked = cls.of(metric, kind)
+        if asked.gate.help is None:
+            raise InputError(f"there is no limit for {metric}; compare it with a baseline.")
+        if not limit >= 0:
+            raise InputError(f"the limit of {metric} must be 0 or more; got {limit:g}.")
+        if limit > 1 and asked.form.bounds[1] == 1:
+            raise InputError(
+                f"the limit of {metric} must be between 0 and 1; got {limit:g}; "
+                f"use {limit / 100:g} for {limit:g}%."
+            )
+        return asked
 
     @property
     def is_error(self) -> bool:
@@ -54,7 +73,6 @@ class Question:
 
     @property
     def prefix(self) -> str:
-        """Which events it is about."""
         if self._classwise and self.kind == "binary":
             return EVENT  # both classes are off by as much as the positive one
         return self.form.prefix

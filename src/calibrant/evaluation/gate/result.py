@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal, TypeAlias
 
-from pydantic import TypeAdapter
-
+from calibrant.evaluation.result import AsJson, adapter_of
 from calibrant.predictions import Kind, Source
 
 CHECK_SCHEMA_VERSION = 2
@@ -36,7 +34,7 @@ class Check:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GateResult:
+class GateResult(AsJson):
     """The answer of :func:`check`, with a JSON form."""
 
     schema_version: int
@@ -57,18 +55,14 @@ class GateResult:
     command: str | None
     warnings: tuple[str, ...] = ()  # what looks wrong with the data, to be read before anything else
 
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """The answer as JSON text; what is infinite is ``null``."""
-        return _adapter().dump_json(self, indent=indent).decode()
-
     @staticmethod
     def json_schema() -> dict[str, Any]:
         """The JSON Schema of what ``calibrant check --json`` writes: an answer, or an error."""
-        return _adapter().json_schema(mode="serialization")
+        return adapter_of(GateResult | GateError).json_schema(mode="serialization")
 
 
 @dataclass(frozen=True, kw_only=True)
-class GateError:
+class GateError(AsJson):
     """Why nothing was checked, in the JSON that ``calibrant check`` writes in place of an answer."""
 
     schema_version: int
@@ -76,12 +70,3 @@ class GateError:
     error: str
     versions: Mapping[str, str]
     command: str | None
-
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """The error as JSON text."""
-        return _adapter().dump_json(self, indent=indent).decode()
-
-
-@cache
-def _adapter() -> TypeAdapter[GateResult | GateError]:
-    return TypeAdapter(GateResult | GateError)

@@ -1,4 +1,4 @@
-"""All classes of a table at once: what chance does to them, and what a model at a limit would show."""
+"""All classes of a table at once: draws under calibration, and from a model at a limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from calibrant._math.binning import BinSums, width_bin_index
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs
-from calibrant.evaluation.resampling.at_limit import ClusteredError
+from calibrant.evaluation.resampling.at_limit import MOST_GAPS, ClusteredError, ErrorModels
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import Clustered, cluster_totals
 from calibrant.evaluation.resampling.drawn_labels import (
@@ -25,9 +25,10 @@ from calibrant.evaluation.resampling.drawn_labels import (
     draw_labels,
     farthest_scores,
 )
-from calibrant.evaluation.resampling.event_cells import Cells
+from calibrant.evaluation.resampling.event_cells import ResidualSums
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.null import NullDraws, num_noise
+from calibrant.evaluation.resampling.resamples import Stream, stream_seed
 
 STEPS = 40  # of a search by false position, which takes four to eight
 NEAR = 1e-6  # of the limit, as a share of it
@@ -49,7 +50,6 @@ class ClassTable:
 
     @property
     def num_classes(self) -> int:
-        """Number of columns."""
         return self.table.num_classes
 
     def rows(self, num_bins: int, truth: Truth | None = None) -> Iterator[ClassRowsBlock]:
@@ -124,12 +124,14 @@ class ClassTable:
             noise=kept,
         )
 
-    def clustered(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClusteredError | None:
-        """The class-wise error with the noise of clusters; ``None`` where the rows are independent."""
-        null = None if self.clusters is None else self.null(num_draws, seed, level)
+    def error_models(self, found: float, *, num_draws: int, confidence: float, seed: int) -> ErrorModels:
+        """The models of the class-wise error, with the error found; with clusters those of their noise."""
+        null = None
+        if self.clusters is not None:
+            null = self.null(num_draws, stream_seed(seed, Stream.NULL), confidence)
         if null is None or null.cells is None or null.noise is None:
-            return None
-        return ClusteredError(null.cells, null.noise, seed[0])
+            return ClasswiseModels(self, found, num_draws, seed)
+        return ClusteredError(null.cells, null.noise, seed)
 
     @cached_property
     def _filled(self) -> NDArray[np.bool_]:
@@ -140,7 +142,7 @@ class ClassTable:
         """First filled bin of each class among all filled ones ``(C,)``."""
         return np.append(0, np.cumsum(self._filled.sum(axis=1))[:-1])
 
-    def _cells(self) -> Cells:
+    def _cells(self) -> ResidualSums:
         """The bins of all classes that are not empty."""
         num_classes, total, weights = self.num_classes, self.sums.total, self.table.weights
         sums = (self.sums.counts, self.sums.confidences, self.sums.outcomes)
@@ -150,7 +152,7 @@ class ClassTable:
         share = 1.0 if weights is None else float((weights**2).sum() / weights.sum())  # per unit of weight
         squares = share * mass / total**2
         place = np.arange(len(mass))
-        return Cells(
+        return ResidualSums(
             cell=place,
             bin=place,
             mass=mass / total,
@@ -238,6 +240,28 @@ class ClassTable:
         """Class-wise errors of what was drawn ``(M, r)``, of which the residuals are left."""
         drawn -= self.sums.confidences.numpy()[self._filled][:, None]
         return np.abs(drawn).sum(axis=0) / (self.num_classes * self.sums.total)
+
+
+class ClasswiseModels(ErrorModels):
+    """Models of the class-wise error, of which labels are drawn from whole rows."""
+
+    def __init__(self, classes: ClassTable, found: float, num_draws: int, seed: int) -> None:
+        self.observed, self.num_draws = found, num_draws
+        self._classes, self._seed = classes, stream_seed(seed, Stream.NULL)
+
+    @property
+    def greatest(self) -> float:
+        return self._classes.error_of(self._classes.furthest_away(1.0))
+
+    def as_found(self, error: float, number: int) -> Vector:
+        """The gaps found in the bins of all classes are moved, and rows sum to one again."""
+        truth = self._classes.at(error, self._classes.as_observed, most=MOST_GAPS)
+        return self._classes.draw_errors(truth, number, self._seed)
+
+    def furthest(self, error: float, number: int) -> Vector:
+        """More and more often, the class that is stated least occurs."""
+        truth = self._classes.at(error, self._classes.furthest_away)
+        return self._classes.draw_errors(truth, number, self._seed)
 
 
 def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> ClassNull:

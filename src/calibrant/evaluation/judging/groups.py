@@ -12,19 +12,18 @@ from typing import Any
 import numpy as np
 
 from calibrant.evaluation.judging.parts import in_holm, main_events
-from calibrant.evaluation.judging.reduce import Ratios, Reduced, effective_number_of
+from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, effective_number_of
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ACCURACY, ECE, GAP, MEAN_CONFIDENCE, binned
 from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of
-from calibrant.evaluation.resampling.event_cells import EventCells, Kernel
+from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
 from calibrant.evaluation.resampling.inversion import invert
 from calibrant.evaluation.resampling.null import NullDraws, draw_null, fewest_draws, noise_of, null_error
-from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Resamples
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Resamples, Stream, stream_seed
 from calibrant.evaluation.resampling.statistics import Means
-from calibrant.evaluation.resampling.streams import Stream, stream_seed
 from calibrant.evaluation.result import Arm, Estimate, GroupRow, NullError, Part
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance, holm
 
@@ -35,7 +34,9 @@ FEWEST = 30  # samples, or clusters, of a group that is judged by itself
 MOST = 100  # groups that are judged by themselves: the largest
 
 
-def group_rows(reduced: Reduced, groups: Sequence[str] | None, procedure: Procedure) -> tuple[GroupRow, ...]:
+def group_rows(
+    reduced: ArmStatistics, groups: Sequence[str] | None, procedure: Procedure
+) -> tuple[GroupRow, ...]:
     r"""One row per group, by name; groups below 30 samples, and all but the 100 largest, are one.
 
     Within a group everything is as for all samples: of two classes the positive one is judged, resamples of
@@ -77,7 +78,7 @@ class Group:
     """The reduced part of one group, with its number of samples."""
 
     name: str
-    reduced: Reduced
+    reduced: ArmStatistics
     count: int
 
 
@@ -96,7 +97,7 @@ def _numbers_in_order(row: GroupRow) -> list[tuple[float, str]]:
     return [(float(part), "") if part.isdecimal() else (math.inf, part) for part in parts]
 
 
-def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
+def _part_of(reduced: ArmStatistics, rows: Indices) -> ArmStatistics:
     events = tuple(event.part(rows) for event in main_events(reduced))
     if EVENT in reduced.events:
         ratios = ratios_of_event(events[0])
@@ -104,7 +105,7 @@ def _part_of(reduced: Reduced, rows: Indices) -> Reduced:
         ratios = {
             key: (above[rows], below[rows]) for key, (above, below) in reduced.ratios.items() if key in _KEYS
         }
-    return Reduced(
+    return ArmStatistics(
         quantities=MEANS,
         weights=None if reduced.weights is None else reduced.weights[rows],
         ratios=ratios,
@@ -124,7 +125,7 @@ def ratios_of_event(event: Events) -> Ratios:
 
 
 def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> GroupRow:
-    """A group on its own; ``adjusted_p`` is not adjusted yet."""
+    """The row of one group; ``adjusted_p`` is not adjusted yet."""
     part = group.reduced
     events, level = part.events[""], procedure.level
     values, estimates = part.values, _intervals(part, procedure, place)
@@ -151,12 +152,11 @@ def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> G
     )
 
 
-def _units(part: Reduced) -> int:
-    """Number of samples or clusters to draw from."""
+def _units(part: ArmStatistics) -> int:
     return part.num_samples if part.clusters is None else int(part.clusters.max()) + 1
 
 
-def _intervals(part: Reduced, procedure: Procedure, place: int) -> dict[str, Estimate]:
+def _intervals(part: ArmStatistics, procedure: Procedure, place: int) -> dict[str, Estimate]:
     """The means with bootstrap intervals; of a single sample, or cluster, there is none."""
     values = part.values
     if _units(part) < 2:
@@ -182,8 +182,8 @@ def _intervals(part: Reduced, procedure: Procedure, place: int) -> dict[str, Est
 def _error_and_null(
     events: tuple[Events, ...], observed: float, procedure: Procedure, num_draws: int, place: int
 ) -> tuple[NullError, Estimate]:
-    """The error of the group if its probabilities were true, and what the true one may be."""
-    places = [EventCells(event, procedure.num_bins) for event in events]
+    """The noise floor of the group's error, and the error with its interval."""
+    places = [BinnedEvents(event, procedure.num_bins) for event in events]
     num_kept = fewest_draws(procedure.level)
     drawn: list[NullDraws] = []
     for label, cells in enumerate(places):

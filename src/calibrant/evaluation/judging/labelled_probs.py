@@ -73,7 +73,6 @@ class LabelledProbs:
             yield rows, some.probs if self._calibrate is None else self._calibrate(some.scores)
 
     def probs_of(self, rows: slice) -> Float[Tensor, " n"] | Float[Tensor, "n C"]:
-        """Probabilities of some rows, float64."""
         if self._calibrate is None:
             return self._predictions.probs_of(rows)
         return self._calibrate(self._predictions.scores_of(rows))

@@ -1,4 +1,4 @@
-"""One arm judged: metrics with intervals, what chance would give, diagrams, classes."""
+"""One arm measured: metrics with intervals, noise floors, diagrams and classes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from calibrant._math.logistic import LEAST_EFFECTIVE, reach_of
+from calibrant._math.threads import in_threads, threads_for
 from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.noise import Noise, draw_noise
 from calibrant.evaluation.judging.parts import against_noise, parts_of
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.judging.reliability import is_uneven, reliability_curve
-from calibrant.evaluation.judging.replicates import replicate
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantity import ANYTHING, ClassErrors, Quantity
+from calibrant.evaluation.quantities import ECE
+from calibrant.evaluation.quantity import ANYTHING, EVENT, ClassErrors, EventError, Quantity
 from calibrant.evaluation.resampling.clusters import number_of_clusters
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
 from calibrant.evaluation.resampling.intervals import (
@@ -34,20 +35,28 @@ from calibrant.evaluation.resampling.ranking import (
     influence_totals,
     standard_error,
 )
-from calibrant.evaluation.resampling.resamples import Deletions
-from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import (
+    SMALL_BLOCK,
+    Counts,
+    Deletions,
+    Resamples,
+    Stream,
+    block_bounds,
+    stream_seed,
+)
+from calibrant.evaluation.resampling.statistics import EventErrors, Means
 from calibrant.evaluation.result import ClassRow, Curve, Estimate, Intervals, NullError, Part
 from calibrant.evaluation.thresholds import beyond_chance
 
 FOR_CORRELATIONS = 200
-"""Resamples of errors whose intervals are inverted: what is asked of them is how two errors hang together."""
+"""Resamples of errors with inverted intervals; used only for the correlation of two errors."""
 
 
 @dataclass(frozen=True)
 class Measured:
     """An arm's metrics, and the resampled ones that differences between arms are made of."""
 
-    reduced: Reduced
+    reduced: ArmStatistics
     replicates: Mapping[str, Vector]  # of what has no inverted interval
     deleted: Mapping[str, Vector]  # the values without single samples, where BCa intervals are wanted
     noise: Noise
@@ -56,7 +65,7 @@ class Measured:
     _errors: dict[str, Vector] = field(default_factory=dict[str, Vector], init=False, repr=False)
 
     def replicates_of(self, name: str) -> Vector:
-        """Those of an error with an inverted interval too: fewer, and made when they are asked for."""
+        """Resampled values of a metric; fewer for inverted intervals, and made on demand."""
         if name in self.replicates:
             return self.replicates[name]
         if name not in self._errors:
@@ -94,7 +103,7 @@ class Measured:
 
 
 def measure(
-    reduced: Reduced,
+    reduced: ArmStatistics,
     procedure: Procedure,
     progress: Callable[[float], None] = lambda _: None,
     *,
@@ -141,7 +150,9 @@ def measure(
     return Measured(reduced, replicates, deleted, noise, metrics, part)
 
 
-def _at_ends_of_the_scale(quantity: Quantity, estimate: Estimate, reduced: Reduced, level: float) -> Estimate:
+def _at_ends_of_the_scale(
+    quantity: Quantity, estimate: Estimate, reduced: ArmStatistics, level: float
+) -> Estimate:
     """The estimate with an interval for a share of 0 or 1, where all resamples are alike."""
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return estimate
@@ -259,9 +270,9 @@ def _resampled_estimate(
 
 
 def _influence_estimate(
-    value: float, error: float, level: float, bounds: Bounds, reduced: Reduced
+    value: float, error: float, level: float, bounds: Bounds, reduced: ArmStatistics
 ) -> Estimate:
-    """With the normal quantile; with weights by their effective size, and none if that is very small."""
+    """A normal interval; weighted samples count by their effective number, and very few get none."""
     effective = reduced.effective_samples
     even = reduced.weights is None or np.isclose(effective, np.count_nonzero(reduced.weights), rtol=1e-9)
     if even or reduced.clusters is not None:
@@ -274,7 +285,7 @@ def _influence_estimate(
     return Estimate(value=value, low=max(bounds[0], value - reach), high=min(bounds[1], value + reach))
 
 
-def _error_of_change(name: str, after: Reduced, before: Reduced, *, paired: bool) -> float:
+def _error_of_change(name: str, after: ArmStatistics, before: ArmStatistics, *, paired: bool) -> float:
     if paired and after.clusters is not None and before.clusters is not None:
         return error_of_totals(
             influence_totals(after.influences[name], after.weights, after.clusters)
@@ -305,7 +316,7 @@ class Chance:
 
 
 def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
-    """Errors, diagrams, classes and the parts of the verdict, beside what chance would give."""
+    """Noise floors of errors, diagrams, classes and the parts of the verdict."""
     reduced, procedure = noise.reduced, noise.procedure
     curves: list[Curve] = []
     of_classes = noise.classes
@@ -337,7 +348,7 @@ def _set_against_chance(quantity: Quantity, noise: Noise) -> bool:
 def _curves_of(
     events: tuple[Events, ...], drawn: Sequence[NullDraws], names: tuple[str, ...], procedure: Procedure
 ) -> list[Curve]:
-    """A diagram of each event; of several also one of all."""
+    """A diagram of each event, and one of all if there are several."""
     num_bins, level = procedure.num_bins, procedure.level
     pooled: Matrix = np.zeros((num_bins, procedure.num_draws))
     curves: list[Curve] = []
@@ -349,3 +360,93 @@ def _curves_of(
     if len(events) > 1:
         curves.insert(0, reliability_curve("all labels", pool(events), pooled, num_bins, level))
     return curves
+
+
+def replicate(
+    reduced: ArmStatistics,
+    num_bins: int,
+    resamples: Resamples | Deletions,
+    progress: Callable[[float], None] = lambda _: None,
+    *,
+    only: Sequence[Quantity] | None = None,
+) -> dict[str, Vector]:
+    """Every metric that has a value ``(R,)``, NaN where a resample leaves it undefined; or ``only`` some.
+
+    The same ``resamples`` draw the same rows whatever the arm. Metrics with influences (AUROC, slope,
+    intercept) are not among them: their intervals come from those.
+    """
+    wanted = [each for each in (reduced.quantities if only is None else only) if each.key in reduced.values]
+    engine = _Engine(reduced, num_bins, wanted)
+    classwise = None
+    if any(isinstance(each.computed, ClassErrors) for each in wanted):
+        classwise = reduced.classwise
+    blocks: list[dict[str, Vector]] = []
+    of_classes: list[Vector] = []
+    done = 0
+    for counts in resamples.blocks():
+        if classwise is not None:
+            of_classes.append(classwise(counts))
+        bounds = block_bounds(len(counts), SMALL_BLOCK // resamples.num_samples)
+        parts = [counts[start:stop] for start, stop in bounds]
+        with threads_for(SMALL_BLOCK):  # one for each part
+            for part, block in zip(parts, in_threads(engine, parts), strict=True):
+                blocks.append(block)
+                done += len(part)
+                progress(done / resamples.num_resamples)
+    replicates = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    for each in wanted:
+        if each.key in reduced.no_interval:
+            replicates[each.key] = np.full(resamples.num_resamples, np.nan)
+        elif isinstance(each.computed, ClassErrors):
+            # Without classes of its own it is the mean over events that are judged anyway.
+            same = ECE.event_key if EVENT in reduced.events else ECE.key
+            replicates[each.key] = np.concatenate(of_classes) if of_classes else replicates[same]
+    return replicates
+
+
+class _Engine:
+    def __init__(self, reduced: ArmStatistics, num_bins: int, wanted: Sequence[Quantity]) -> None:
+        ratios = {each.key: reduced.ratios[each.key] for each in wanted if each.key in reduced.ratios}
+        self._means = Means(ratios) if ratios else None
+        self._errors = [(each, each.computed) for each in wanted if isinstance(each.computed, EventError)]
+        self._events = {
+            prefix: [EventErrors(event, num_bins) for event in reduced.events[prefix]]
+            for prefix in {each.prefix for each, _ in self._errors}
+        }
+        self._reduced = reduced
+        self._num_bins = num_bins
+
+    def __call__(self, counts: Counts) -> dict[str, Vector]:
+        """The quantities of some resamples, from their counts ``(r, N)``."""
+        found = {} if self._means is None else self._means(counts)
+        kernels = {
+            prefix: [
+                errors_of(self._of_event(counts, event))
+                for errors_of, event in zip(events, self._reduced.events[prefix], strict=True)
+            ]
+            for prefix, events in self._events.items()
+        }
+        for each, computed in self._errors:
+            if computed.kernel in EventErrors.KERNELS:
+                parts = [errors[computed.kernel] for errors in kernels[each.prefix]]
+            else:
+                events = self._reduced.events[each.prefix]
+                parts = [self._recomputed(computed, event, self._of_event(counts, event)) for event in events]
+            found[each.key] = np.mean(parts, axis=0)
+        return found
+
+    def _of_event(self, counts: Counts, event: Events) -> Counts:
+        if not self._reduced.rows_are_clusters or event.clusters is None:
+            return counts
+        return np.ascontiguousarray(counts[:, event.clusters])
+
+    def _recomputed(self, error: EventError, event: Events, counts: Counts) -> Vector:
+        """An error that no kernel resamples; NaN where a resample has no weight."""
+        values = np.full(len(counts), np.nan)
+        for r, row in enumerate(counts):
+            weights = row.astype(np.float64) if event.weights is None else row * event.weights
+            drawn = weights > 0
+            if drawn.any():
+                sample = (event.confidences[drawn], event.outcomes[drawn], weights[drawn])
+                values[r] = error.value(*sample, self._num_bins)
+        return values

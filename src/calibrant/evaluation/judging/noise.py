@@ -9,11 +9,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from calibrant._math.threads import in_threads
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantity import EVENT, ClassErrors, EventError, Quantity
 from calibrant.evaluation.resampling.drawn_labels import ClassNull
-from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel, joined, smooth_errors
+from calibrant.evaluation.resampling.event_cells import (
+    BinnedEvents,
+    Kernel,
+    ResidualSums,
+    joined,
+    smooth_errors,
+)
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
 from calibrant.evaluation.resampling.inversion import Inverted, invert
 from calibrant.evaluation.resampling.null import (
@@ -26,7 +32,7 @@ from calibrant.evaluation.resampling.null import (
     null_error,
     num_noise,
 )
-from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import Stream, stream_seed
 from calibrant.evaluation.result import NullError
 from calibrant.evaluation.thresholds import beyond_chance
 
@@ -39,12 +45,12 @@ NUM_POINTS = 64
 class Noise:
     """Draws under calibration of all events of an arm, by the quantities' prefix, and of its classes."""
 
-    reduced: Reduced
+    reduced: ArmStatistics
     procedure: Procedure
-    places: Mapping[str, tuple[EventCells, ...]]
+    places: Mapping[str, tuple[BinnedEvents, ...]]
     drawn: Mapping[str, tuple[NullDraws, ...]]
     classes: ClassNull | None
-    _cells: dict[tuple[str, Kernel | None], tuple[Cells, Matrix]] = field(
+    _cells: dict[tuple[str, Kernel | None], tuple[ResidualSums, Matrix]] = field(
         default_factory=dict, init=False, repr=False
     )
     _errors: dict[str, Vector | None] = field(default_factory=dict, init=False, repr=False)
@@ -123,8 +129,8 @@ class Noise:
             return "", None
         return EVENT if EVENT in self.places else "", "width l1"
 
-    def target(self, key: tuple[str, Kernel | None]) -> tuple[Cells, Matrix]:
-        """What an error is computed from, and the noise ``(R', M)`` in it; no kernel: of all classes."""
+    def target(self, key: tuple[str, Kernel | None]) -> tuple[ResidualSums, Matrix]:
+        """The residual sums of an error and their noise ``(R', M)``; no kernel means all classes."""
         prefix, kernel = key
         if kernel is None:
             if self.classes is None or self.classes.cells is None or self.classes.noise is None:
@@ -135,14 +141,14 @@ class Noise:
         return self._cells[key]
 
 
-def draw_noise(reduced: Reduced, procedure: Procedure) -> Noise:
-    """Draw what happens from what is stated."""
+def draw_noise(reduced: ArmStatistics, procedure: Procedure) -> Noise:
+    """Draw outcomes of all events, and labels of classes, from the predicted probabilities."""
     pairs = [(event, part) for events in reduced.events.values() for part, event in enumerate(events)]
     least, room = fewest_draws(procedure.level), MOST_KEPT // (SUMS_OF_AN_EVENT * max(1, len(pairs)))
     num_kept = min(procedure.num_draws, max(least, room))
 
-    def draw(pair: tuple[Events, int]) -> tuple[EventCells, NullDraws]:
-        cells = EventCells(pair[0], procedure.num_bins)
+    def draw(pair: tuple[Events, int]) -> tuple[BinnedEvents, NullDraws]:
+        cells = BinnedEvents(pair[0], procedure.num_bins)
         seed = stream_seed(procedure.seed, Stream.NULL, pair[1])
         return cells, draw_null(cells, procedure.num_bins, procedure.num_draws, seed, num_kept=num_kept)
 
@@ -162,7 +168,9 @@ def draw_noise(reduced: Reduced, procedure: Procedure) -> Noise:
     )
 
 
-def coarse_smooth_noise(places: Sequence[EventCells], drawn: Sequence[NullDraws]) -> tuple[Cells, Matrix]:
+def coarse_smooth_noise(
+    places: Sequence[BinnedEvents], drawn: Sequence[NullDraws]
+) -> tuple[ResidualSums, Matrix]:
     """As `noise_of` for the smooth error, with more than 64 points gathered in cells of width 1/64.
 
     A residual moves by at most 1/64, and a gap, which is constant in a bin, keeps its mean. The error changes
@@ -172,7 +180,7 @@ def coarse_smooth_noise(places: Sequence[EventCells], drawn: Sequence[NullDraws]
     return joined(cells), np.ascontiguousarray(np.concatenate(noise, axis=1))
 
 
-def _gathered(place: EventCells, drawn: NullDraws) -> tuple[Cells, Matrix]:
+def _gathered(place: BinnedEvents, drawn: NullDraws) -> tuple[ResidualSums, Matrix]:
     fine, noise, points = (
         cells_of(place, drawn, "smooth"),
         drawn.sums[:, place.rows("score")],

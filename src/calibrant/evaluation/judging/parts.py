@@ -1,4 +1,4 @@
-"""The parts of being calibrated: the event or top label, and the classes, each against chance."""
+"""Tests of the parts of calibration: the event or top label, and the classes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import CLASSWISE_ECE
 from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of, furthest_range
 from calibrant.evaluation.resampling.drawn_labels import ClassNull, joint_p_value
 from calibrant.evaluation.resampling.events import Events, Vector
-from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import Stream, stream_seed
 from calibrant.evaluation.result import ClassRow, Kind, Part, PartName
 from calibrant.evaluation.thresholds import beyond_chance, holm
 
@@ -22,13 +22,13 @@ MAIN_PART: dict[Kind, PartName] = {"binary": "positive class", "multilabel": "la
 """What is judged first; of other kinds the top label."""
 
 
-def main_events(reduced: Reduced) -> tuple[Events, ...]:
+def main_events(reduced: ArmStatistics) -> tuple[Events, ...]:
     """The events that are judged first: of two classes the positive one, else the top label or the labels."""
     return reduced.events[EVENT if EVENT in reduced.events else ""]
 
 
 def parts_of(
-    reduced: Reduced, procedure: Procedure, errors: Mapping[str, Vector], of_classes: ClassNull | None
+    reduced: ArmStatistics, procedure: Procedure, errors: Mapping[str, Vector], of_classes: ClassNull | None
 ) -> tuple[Part, ...]:
     """Tests of calibration, each with its p-value.
 

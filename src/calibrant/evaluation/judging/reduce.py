@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from calibrant.evaluation.judging.agreement import Agreement
 from calibrant.evaluation.judging.class_table import ClassTable
 from calibrant.evaluation.judging.labelled_probs import Calibrate, LabelledProbs
-from calibrant.evaluation.judging.scan import class_rows, classwise_errors, rank_columns, scan_rows
+from calibrant.evaluation.judging.scan import Agreement, class_rows, classwise_errors, rank_columns, scan_rows
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import (
     EVENT,
@@ -45,7 +44,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reduced:
+class ArmStatistics:
     """Reduced predictions of one arm: about one number per decision."""
 
     quantities: tuple[Quantity, ...]
@@ -77,7 +76,6 @@ class Reduced:
 
     @property
     def mass(self) -> Vector:
-        """The weight of each row, one where none are given."""
         return np.ones(self.num_samples) if self.weights is None else self.weights
 
     @property
@@ -87,7 +85,6 @@ class Reduced:
 
     @property
     def num_samples(self) -> int:
-        """Number of rows."""
         return len(next(iter(self.ratios.values()))[0])
 
     @property
@@ -98,7 +95,7 @@ class Reduced:
         return self.num_samples if self.weights is None else effective_number(self.weights)
 
 
-def effective_number_of(reduced: Reduced, key: str) -> float:
+def effective_number_of(reduced: ArmStatistics, key: str) -> float:
     """Effective number of independent samples for a share, such as the accuracy."""
     if reduced.clusters is None or key not in reduced.ratios:
         return reduced.effective_samples
@@ -113,7 +110,7 @@ def reduce_predictions(
     calibrate: Calibrate | None = None,
     *,
     metrics: Iterable[str] = (),
-) -> Reduced:
+) -> ArmStatistics:
     """Judge every sample, after ``calibrate`` if there is one; ``metrics`` are measured beside the usual."""
     wanted = quantities(predictions.kind, metrics)
     if predictions.kind == "top_label":
@@ -123,7 +120,7 @@ def reduce_predictions(
     return reduced if predictions.clusters is None else in_clusters(reduced, predictions.clusters)
 
 
-def in_clusters(reduced: Reduced, names: Sequence[str]) -> Reduced:
+def in_clusters(reduced: ArmStatistics, names: Sequence[str]) -> ArmStatistics:
     """Reduced predictions with cluster codes on their events and class table."""
     codes = cluster_codes(names)
     events = {
@@ -134,7 +131,7 @@ def in_clusters(reduced: Reduced, names: Sequence[str]) -> Reduced:
     return replace(reduced, clusters=codes, events=events, class_table=table)
 
 
-def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], num_bins: int) -> Reduced:
+def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], num_bins: int) -> ArmStatistics:
     weights = None if predictions.weights is None else predictions.weights.numpy()
     top = Events(predictions.confidence.numpy(), predictions.correct.to(torch.float64).numpy(), weights)
     unknown = np.empty(0)
@@ -152,7 +149,7 @@ def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], nu
     ratios = ratios_of(known, samples, weights)
     values, reasons, influences = values_of(known, ratios, {"": (top,)}, num_bins, _sure_and_wrong)
     reasons |= {each.key: WHY_MISSING for each in wanted if each.needs_all_classes}
-    return Reduced(
+    return ArmStatistics(
         quantities=wanted,
         weights=weights,
         ratios=ratios,
@@ -163,7 +160,7 @@ def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], nu
     )
 
 
-def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: int) -> Reduced:
+def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: int) -> ArmStatistics:
     scan, ranks = scan_rows(table, num_bins), rank_columns(table)
     weights = table.weights
     events: dict[str, tuple[Events, ...]] = {"": ranks.events}
@@ -202,7 +199,7 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
             values[each.key], influences[each.key] = float(np.mean(areas)), ranks.influence
         elif isinstance(each.computed, ClassRanks):
             reasons[each.key] = lacking or each.undefined or ""
-    return Reduced(
+    return ArmStatistics(
         quantities=wanted,
         weights=weights,
         ratios=ratios,
@@ -292,6 +289,5 @@ def values_of(
 
 
 def mean_error(error: EventError, events: Sequence[Events], num_bins: int) -> float:
-    """An error, averaged over the events."""
     each = [error.value(event.confidences, event.outcomes, event.weights, num_bins) for event in events]
     return float(np.mean(each))

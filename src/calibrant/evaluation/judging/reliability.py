@@ -16,7 +16,7 @@ from calibrant.evaluation.resampling.clusters import effective_share_number
 from calibrant.evaluation.resampling.event_cells import bin_matrix, weights_by_place
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 from calibrant.evaluation.resampling.intervals import wilson_interval
-from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.result import Band, Curve
 from calibrant.metrics import smooth_reliability_curve
 
@@ -108,7 +108,6 @@ def _mass_edges(stated: Vector, matrix: Any) -> tuple[float, ...]:
 
 
 def _counts(events: Events, matrix: Any) -> list[int]:
-    """Number of samples in each bin, fractions included."""
     weights = events.mass
     per_weight = np.divide(events.counts, weights, out=np.zeros_like(weights), where=weights > 0)
     return np.rint(matrix @ per_weight).astype(np.int64).tolist()

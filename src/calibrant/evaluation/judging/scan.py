@@ -2,22 +2,63 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._math.binning import BinSums, width_bin_index, width_column_sums
+from calibrant._math.binning import BinSums, SparseColumnSums, width_bin_index, width_column_sums
 from calibrant._math.errors import InputError
 from calibrant._math.scores import brier_scores, entropies, top_label
-from calibrant._math.sparse_sums import SparseColumnSums
-from calibrant.evaluation.judging.agreement import Agreement
+from calibrant._math.shapes import Float, Int
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs, with_complement
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.ranking import auroc_influence
 from calibrant.evaluation.resampling.statistics import ClasswiseErrors
 from calibrant.evaluation.result import ClassRow
+
+OFFSETS = (-1, 0, 1)
+
+
+@dataclass
+class Agreement:
+    """Sums over the samples, by their weights."""
+
+    num_classes: int
+    hits: dict[int, float] = field(default_factory=lambda: dict.fromkeys(OFFSETS, 0.0))
+    """Where the predicted class is the label plus that number."""
+    total: float = 0.0
+    predicted: Tensor = field(init=False)
+    occurred: Tensor = field(init=False)
+    variance: Tensor = field(init=False)
+    """The variance of how often each class occurs, if what is stated is true."""
+
+    def __post_init__(self) -> None:
+        self.predicted = torch.zeros(self.num_classes, dtype=torch.float64)
+        self.occurred = torch.zeros(self.num_classes, dtype=torch.float64)
+        self.variance = torch.zeros(self.num_classes, dtype=torch.float64)
+
+    def add(
+        self, probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"], weights: Float[Tensor, " n"] | None
+    ) -> None:
+        predicted = probs.argmax(dim=1)
+        mass = torch.ones(len(labels), dtype=torch.float64) if weights is None else weights
+        self.total += float(mass.sum())
+        self.variance += mass.square() @ (probs * (1 - probs))
+        self.predicted.index_add_(0, predicted, mass)
+        self.occurred.index_add_(0, labels, mass)
+        for offset in OFFSETS:
+            self.hits[offset] += float(mass[predicted == labels + offset].sum())
+
+    def share(self, offset: int) -> float:
+        """Share of samples whose predicted class is the label plus this number."""
+        return self.hits[offset] / self.total
+
+    @property
+    def by_chance(self) -> float:
+        """Expected agreement of independent predictions and labels."""
+        return float(self.predicted @ self.occurred) / self.total**2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +79,6 @@ class Scan:
 
 
 def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
-    """Go through the rows block by block."""
     # Nothing small is kept from block to block: between large ones it would leave the memory in pieces.
     columns: list[Tensor] = []
     sums: BinSums | None = None
@@ -119,7 +159,7 @@ def _added(one: BinSums, other: BinSums) -> BinSums:
 
 
 def classwise_errors(table: LabelledProbs, scan: Scan, num_bins: int) -> ClasswiseErrors | None:
-    """For resampling; not needed where every class is an event of its own."""
+    """The resampled class-wise error; None if every class is an event of its own."""
     if not scan.cells:
         return None
     rows, cells, residuals = (np.concatenate(part) for part in zip(*scan.cells, strict=True))
@@ -135,7 +175,7 @@ def classwise_errors(table: LabelledProbs, scan: Scan, num_bins: int) -> Classwi
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ranks:
+class ClassScores:
     """Ranking of all samples by the probability of each class."""
 
     areas: tuple[float | None, ...]
@@ -143,10 +183,11 @@ class Ranks:
     events: tuple[Events, ...]  # the event of a binary table, or one per label
 
 
-def rank_columns(table: LabelledProbs) -> Ranks:
-    """Go through the classes one after the other."""
+def rank_columns(table: LabelledProbs) -> ClassScores:
     if table.one_pass:  # each class would need a pass through the rows
-        return Ranks(areas=(None,) * table.num_classes, influence=np.zeros(table.num_samples), events=())
+        return ClassScores(
+            areas=(None,) * table.num_classes, influence=np.zeros(table.num_samples), events=()
+        )
     areas: list[float | None] = []
     influences: Vector = np.zeros(table.num_samples)
     events: list[Events] = []
@@ -161,13 +202,12 @@ def rank_columns(table: LabelledProbs) -> Ranks:
     defined = len(areas) - areas.count(None)
     if table.kind == "binary":
         areas = areas * 2  # class 0 is ranked as well as class 1
-    return Ranks(areas=tuple(areas), influence=influences / max(1, defined), events=tuple(events))
+    return ClassScores(areas=tuple(areas), influence=influences / max(1, defined), events=tuple(events))
 
 
 def class_rows(
     table: LabelledProbs, scan: Scan, errors: list[float], areas: tuple[float | None, ...]
 ) -> tuple[ClassRow, ...]:
-    """One row per class or label."""
     labels = table.labels.numpy()
     mass = table.mass
     if labels.ndim == 1:

@@ -7,16 +7,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
 from calibrant.evaluation.resampling.clusters import indicator
-from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
 from calibrant.evaluation.resampling.events import Events, Vector, pool
 from calibrant.evaluation.resampling.intervals import normal_interval
+from calibrant.evaluation.resampling.null import DrawnSums
 from calibrant.evaluation.resampling.ranking import standard_error
-from calibrant.evaluation.resampling.resamples import block_bounds
-from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.resampling.resamples import Stream, block_bounds, generator
 from calibrant.evaluation.result import Band, Estimate, SelectiveRisk, Shapes, Witness
 from calibrant.metrics import (
     RiskCoverageCurve,
@@ -35,7 +34,7 @@ MOST_GROUPS = 2_000  # of neighbouring samples, regressed as one
 STRAIGHT = 1e-9
 
 
-def shapes_of_arm(reduced: Reduced, procedure: Procedure) -> tuple[Shapes, ...]:
+def shapes_of_arm(reduced: ArmStatistics, procedure: Procedure) -> tuple[Shapes, ...]:
     """The diagrams of all samples: of the positive class and the top label, or of all labels together."""
     kind, level, seed = procedure.kind, procedure.level, procedure.seed
     draws = min(BAND_DRAWS, procedure.num_draws)
@@ -88,25 +87,21 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
     stated, mass = stated[counted], mass[counted]
     starts = np.append(0, np.flatnonzero(np.diff(stated)) + 1)  # of ties
     starts = starts[:: -(-len(starts) // MOST_GROUPS)]
-    alike = np.append(True, np.diff(mass) != 0)  # where the drawn ones need not be told apart
-    alike[starts] = True
-    pieces = group_starts(alike)
     squares = mass if event.squares is None else event.squares[order][counted]
-    counts = None if event.counted else DrawnCounts(stated, pieces)
-    share, places = mass[pieces[:-1], None], np.searchsorted(pieces, starts)
+    drawn = None if event.counted else DrawnSums(stated, mass, starts)
     weights = np.add.reduceat(mass, starts)
     points = np.add.reduceat(mass * stated, starts) / weights
     positions = np.linspace(points[0], points[-1], BAND_POINTS)
     rng = generator(seed, Stream.NULL, part=1_000_003)  # a part of its own, far from those of the labels
     curves = np.empty((draws, BAND_POINTS))
     moved = None if event.clusters is None else _signed(event, order[counted], starts, seed)
-    for start, stop in block_bounds(draws, MOST_DRAWN // len(share)):
+    for start, stop in block_bounds(draws, MOST_DRAWN // (len(starts) if drawn is None else drawn.size)):
         expected = weights * points
-        if counts is None:
+        if drawn is None:
             spread = np.sqrt(np.add.reduceat(squares * stated * (1 - stated), starts))
             sums = expected + spread * rng.standard_normal((stop - start, len(spread)))
         else:
-            sums = np.add.reduceat(share * counts.draw(rng, stop - start), places, axis=0).T
+            sums = drawn.draw(rng, stop - start).T
         if moved is not None:
             sums = (moved.draw((sums - expected).T)[0].T + expected).clip(0.0, weights)
         curves[start:stop] = isotonic_curves(points, weights, np.ascontiguousarray(sums), positions)

@@ -16,11 +16,10 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, in_clusters, no_labels
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.monitoring.events import stated_probs
-from calibrant.evaluation.monitoring.hanging_together import (
+from calibrant.evaluation.monitoring.clusters import (
     CLUSTERS_NOTE,
-    one_of_each,
-    single_of_each,
+    one_per_cluster,
+    sample_per_cluster,
     whole_clusters,
 )
 from calibrant.evaluation.monitoring.questions import (
@@ -30,12 +29,11 @@ from calibrant.evaluation.monitoring.questions import (
     drift_tests,
 )
 from calibrant.evaluation.monitoring.result import MONITOR_SCHEMA_VERSION, Against, Monitoring, Window
-from calibrant.evaluation.monitoring.windows import Windows, ripe, windows_of
+from calibrant.evaluation.monitoring.windows import Windows, ripe, stated_probs, windows_of
 from calibrant.evaluation.pairing import refuse_other_classes
-from calibrant.evaluation.procedure import Procedure
+from calibrant.evaluation.procedure import Procedure, versions
 from calibrant.evaluation.quantities import MEAN_CONFIDENCE, MEAN_PROBABILITY
 from calibrant.evaluation.result import Estimate
-from calibrant.evaluation.versions import versions
 from calibrant.predictions import Predictions
 
 NULL_DRAWS = 1000  # as in an evaluation, so that the numbers are the same
@@ -154,7 +152,7 @@ def monitor(
     index = windows.index[known] if are_known else windows.index
     watched = Watched(stream, told, windows, index, false_alarms)
     if told.clusters is not None:
-        watched, single = whole_clusters(watched), one_of_each(watched, seed)
+        watched, single = whole_clusters(watched), one_per_cluster(watched, seed)
         notes = (*notes, CLUSTERS_NOTE)
     else:
         single = watched
@@ -166,7 +164,7 @@ def monitor(
         baseline = _as_baseline(
             _in_clusters_too(baseline, cluster), stream, positive_class, labelled=are_known
         )
-        before = single_of_each(baseline, seed)
+        before = sample_per_cluster(baseline, seed)
         tests += [change_test(single, before, decides=against == "baseline")] if are_known else []
         tests += drift_tests(single, before, labelled=are_known, decides=against == "drift")
     procedure = Procedure(
@@ -208,7 +206,6 @@ def _times(times: ArrayLike, num_samples: int) -> NDArray[np.generic]:
 
 
 def _known(stream: Predictions, labelled: ArrayLike | None) -> NDArray[np.bool_]:
-    """Mask of the samples with labels."""
     if not stream.has_labels:
         return np.zeros(stream.num_samples, dtype=bool)
     known = np.ones(stream.num_samples, dtype=bool) if labelled is None else np.asarray(labelled)
@@ -241,7 +238,6 @@ def _missing_note(windows: Windows, known: NDArray[np.bool_], awaited: NDArray[n
 
 
 def _in_clusters_too(baseline: Predictions, cluster: Cluster) -> Predictions:
-    """Baseline with the clusters of its column `cluster`."""
     if isinstance(cluster, str) and baseline.groups is not None:
         return in_clusters(baseline, cluster)
     if cluster is None or baseline.clusters is not None:
@@ -260,7 +256,7 @@ def _as_baseline(
         raise InputError(f"`baseline` must be {stream.kind}, like the stream; got {judged.kind}.")
     if labelled and not judged.has_labels:
         raise no_labels(judged)
-    refuse_other_classes([("the stream", stream), ("the baseline", judged)])
+    refuse_other_classes([("the stream", stream.class_names), ("the baseline", judged.class_names)])
     return judged
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.evaluation.monitoring.events import Event, events_of, stated_classes, stated_probs
 from calibrant.evaluation.monitoring.evidence import (
     likeliest_start,
     log_change,
@@ -20,7 +19,7 @@ from calibrant.evaluation.monitoring.evidence import (
     over_starts,
 )
 from calibrant.evaluation.monitoring.result import SequentialTest, TestKey
-from calibrant.evaluation.monitoring.windows import Windows
+from calibrant.evaluation.monitoring.windows import Event, Windows, events_of, stated_classes, stated_probs
 from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.predictions import Predictions
 
@@ -90,7 +89,6 @@ _TRUE = _Question(
 
 
 def calibration_test(watched: Watched, *, decides: bool) -> SequentialTest:
-    """Tests the predicted probabilities against outcomes."""
     parts = (Evidence(each.name, each.share, _wealth(each, watched)) for each in events_of(watched.told))
     return _answer(_CALIBRATION, parts, watched, watched.false_alarms, decides=decides)
 
@@ -108,7 +106,6 @@ def _wealth(event: Event, watched: Watched) -> Matrix:
 
 
 def change_test(watched: Watched, baseline: Predictions, *, decides: bool) -> SequentialTest:
-    """Test of calibration against the baseline."""
     return _answer(_CHANGE, _changed(watched, baseline), watched, watched.false_alarms, decides=decides)
 
 
@@ -155,7 +152,6 @@ def _changed(watched: Watched, baseline: Predictions) -> Iterator[Evidence]:
 
 
 def _moved(watched: Watched, baseline: Predictions) -> list[Evidence]:
-    """Evidence that the distribution of predictions changed."""
     found: list[Evidence] = []
     pairs = list(zip(stated_probs(watched.stream), stated_probs(baseline), strict=True))
     for (name, stated), (_, before) in pairs:
@@ -170,7 +166,6 @@ def _moved(watched: Watched, baseline: Predictions) -> list[Evidence]:
 def _other_classes(
     stream: Predictions, index: NDArray[np.int64], windows: Windows, baseline: Predictions, *, stated: bool
 ) -> list[Evidence]:
-    """Evidence that class shares changed, label by label."""
     if stream.kind == "top_label" or (stated and stream.kind == "multilabel"):
         return []
     old, new = (stated_classes(each) if stated else each.labels for each in (baseline, stream))
@@ -211,7 +206,7 @@ def _table(rows: NDArray[np.int64], cells: NDArray[np.int64], num_rows: int, num
 def _answer(
     question: _Question, parts: Iterable[Evidence], watched: Watched, false_alarms: float, *, decides: bool
 ) -> SequentialTest:
-    """The evidence of all parts together; where it suffices, since when, and which part speaks loudest."""
+    """The evidence of all parts together; after an alarm, also its likely start and its clearest part."""
     kept = list(parts)
     together = mean_of([each.evidence for each in kept], [each.share for each in kept])
     evidence = over_starts(together)

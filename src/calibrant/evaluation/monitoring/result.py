@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal, TypeAlias
 
-from pydantic import TypeAdapter
-
-from calibrant.evaluation.result import Estimate
+from calibrant.evaluation.result import AsJson, Estimate, adapter_of
 from calibrant.predictions import Kind, Source
 
 MONITOR_SCHEMA_VERSION = 1
@@ -48,7 +45,7 @@ class SequentialTest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Monitoring:
+class Monitoring(AsJson):
     """The answer of :func:`~calibrant.evaluation.monitor`, with a JSON form."""
 
     schema_version: int
@@ -66,16 +63,7 @@ class Monitoring:
     versions: Mapping[str, str]
     command: str | None
 
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """The answer as JSON text."""
-        return _adapter().dump_json(self, indent=indent).decode()
-
     @classmethod
     def from_json(cls, text: str) -> Monitoring:
         """Read what :meth:`to_json` wrote."""
-        return _adapter().validate_json(text)
-
-
-@cache
-def _adapter() -> TypeAdapter[Monitoring]:
-    return TypeAdapter(Monitoring)
+        return adapter_of(Monitoring).validate_json(text)

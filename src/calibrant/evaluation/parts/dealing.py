@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.dense_sums import CELL_SUMS
-from calibrant.evaluation.dense.cells import num_cells
+from calibrant.evaluation.dense.reduce import num_cells
 from calibrant.evaluation.resampling.events import Indices, Vector
 from calibrant.predictions.partitioned import Part, PartitionedPredictions
 from calibrant.predictions.pieces import Piece
@@ -36,7 +36,7 @@ def hashed(numbers: Indices) -> Hashes:
 
 
 def fingerprint(rows: Indices, held: Indices | Vector) -> int:
-    """Another number if a row holds something else, such as another label; in whatever order they come."""
+    """A hash of what rows hold, such as labels, whatever the order of the rows."""
     bits = held.view(np.uint64) if held.dtype == np.float64 else held.astype(np.uint64)
     mixed = (rows.astype(np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * (2 * bits + 1)
@@ -72,7 +72,6 @@ class Deal:
         return cls(number, few, "split" if table.has_split else "halves" if fits else "all")
 
     def batches(self, piece: Piece) -> Indices:
-        """The batch of each row of a piece."""
         if piece.clusters is not None:
             names, which = np.unique(np.array(piece.clusters), return_inverse=True)
             codes = np.array([zlib.crc32(str(name).encode()) for name in names], np.int64)
@@ -102,13 +101,11 @@ class Deal:
 
 
 def bytes_of_a_label(num_bins: int) -> int:
-    """Memory of a batch."""
     return 8 * (num_cells(num_bins) * 2 * CELL_SUMS + 2 * num_bins * 3)
 
 
 @lru_cache(maxsize=4)
 def _places(number: int) -> Indices:
-    """The place of each row in a random order."""
     places = np.empty(number, np.int64)
     places[np.argsort(hashed(np.arange(number)))] = np.arange(number)
     return places

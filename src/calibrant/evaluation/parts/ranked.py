@@ -22,7 +22,7 @@ from calibrant._math.fine_cells import (
     rank_in_cells,
 )
 from calibrant._math.mass_sketch import shared_out
-from calibrant.evaluation.judging.reduce import Reduced
+from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.quantities import AUROC
 from calibrant.evaluation.quantity import EVENT, EventError, EventInfluence
 from calibrant.evaluation.resampling.clusters import cluster_totals
@@ -40,14 +40,14 @@ NO_INTERVAL = "no interval: there are so many classes that their order is not ke
 
 
 class Areas(NamedTuple):
-    """Under the ROC curve of each column, if it has one, and by how much each batch moves their mean."""
+    """AUROC of each column (None if undefined), and each batch's influence on their mean."""
 
     areas: tuple[float | None, ...]
     totals: Vector | None  # (F,) of those with samples; None where it is not known
 
 
 @dataclass(kw_only=True)
-class Kept:
+class ExactScores:
     """All samples, in the order of the parts."""
 
     num_batches: int
@@ -65,9 +65,8 @@ class Kept:
         if weights is not None:
             self._weights.append(weights[counts])
 
-    def merge(self, other: Top | Ranks) -> None:
-        """Add those of another part behind these."""
-        if not isinstance(other, Kept):
+    def merge(self, other: TopLabelScores | ClassScores) -> None:
+        if not isinstance(other, ExactScores):
             raise TypeError("parts of a table are kept alike")
         self._probs += other._probs
         self._labels += other._labels
@@ -76,11 +75,10 @@ class Kept:
 
     @property
     def weights(self) -> Vector | None:
-        """Weights of the samples ``(N,)``."""
         return np.concatenate(self._weights) if self._weights else None
 
     def areas(self, filled: Indices) -> Areas:
-        """As in memory; ``filled`` are the batches with samples."""
+        """The areas, computed as in memory; ``filled`` are the batches with samples."""
         probs, labels, weights = np.concatenate(self._probs), np.concatenate(self._labels), self.weights
         influence, areas = np.zeros(len(probs)), list[float | None]()
         for column in range(probs.shape[1]):
@@ -92,23 +90,22 @@ class Kept:
         totals = np.bincount(np.concatenate(self._batches), influence, self.num_batches)
         return Areas(tuple(areas), totals[filled].astype(np.float64))
 
-    def column(self, *, top: bool) -> KeptColumn:
-        """The first column."""
+    def column(self, *, top: bool) -> ExactColumn:
         stated = np.concatenate(self._probs)[:, 0]
         happened = np.concatenate(self._labels) == 0
         if top:
             stated, happened = np.maximum(stated, 1 - stated), (stated > 0.5) == happened
-        return KeptColumn(Events(stated, happened.astype(np.float64), self.weights))
+        return ExactColumn(Events(stated, happened.astype(np.float64), self.weights))
 
 
 @dataclass(frozen=True)
-class KeptColumn:
+class ExactColumn:
     """An event of which all samples are kept."""
 
     events: Events
 
     def error(self, error: EventError, num_bins: int) -> float | None:
-        """As in memory; what lies in bins of equal width is known from their sums."""
+        """The error, computed as in memory; None for bins of equal width, whose sums are kept elsewhere."""
         if error.kernel is not None and BIN_KINDS[error.kernel] == "width":
             return None
         event = self.events
@@ -116,7 +113,7 @@ class KeptColumn:
 
 
 @dataclass(kw_only=True)
-class Celled:
+class BinnedScores:
     """An event in cells of :mod:`calibrant._math.fine_cells`."""
 
     bits: int = EVENT_BITS
@@ -127,14 +124,12 @@ class Celled:
         self.cells = np.zeros((num_fine(self.bits), CELL_SUMS))
 
     def add(self, probs: Matrix, labels: Indices, weights: Vector | None, _batches: Indices) -> None:
-        """Add samples."""
         self.weighted |= weights is not None
         mass = np.ones(len(labels)) if weights is None else weights
         add_to_cells(probs[:, 0], (labels == 0).astype(np.int64), mass, self.bits, self.cells)
 
-    def merge(self, other: Top) -> None:
-        """Add those of another part."""
-        if not isinstance(other, Celled):
+    def merge(self, other: TopLabelScores) -> None:
+        if not isinstance(other, BinnedScores):
             raise TypeError("parts of a table are kept alike")
         self.weighted |= other.weighted
         self.cells += other.cells
@@ -149,14 +144,13 @@ class Celled:
         filled, values = state["cells"]
         self.cells[filled] = values
 
-    def column(self, *, top: bool) -> CelledColumn:
-        """The event."""
+    def column(self, *, top: bool) -> BinnedColumn:
         cells = folded(self.cells) if top else self.cells
-        return CelledColumn(cells[cells[:, MASS] > 0], whole=not self.weighted)
+        return BinnedColumn(cells[cells[:, MASS] > 0], whole=not self.weighted)
 
 
 @dataclass(kw_only=True)
-class CelledRanks:
+class BinnedClassScores:
     """Mass and what happened ``(2, D, K)`` in cells of each column, and in fewer cells of some batches."""
 
     num_columns: int
@@ -183,19 +177,17 @@ class CelledRanks:
         self.of_groups = np.zeros((2, groups, self.num_columns, NUM_COARSE))
 
     def add(self, probs: Matrix, labels: Indices, weights: Vector | None, batches: Indices) -> None:
-        """Add samples."""
         mass = np.ones(len(labels)) if weights is None else weights
         rank_in_cells(probs, labels, mass, batches, self.every, self.bits, self.cells, self.of_groups)
 
-    def merge(self, other: Ranks) -> None:
-        """Add those of another part."""
-        if not isinstance(other, CelledRanks):
+    def merge(self, other: ClassScores) -> None:
+        if not isinstance(other, BinnedClassScores):
             raise TypeError("parts of a table are kept alike")
         self.cells += other.cells
         self.of_groups += other.of_groups
 
     def areas(self, filled: Indices) -> Areas:
-        """Ties of a cell count one half, or as neighbours say; coarse cells hold what all samples do."""
+        """Ties within a cell count one half, or by the slope of neighbouring cells if cells are wide."""
         coarse, num_groups = coarse_of(self.bits), self.of_groups.shape[1]
         areas, totals = list[float | None](), np.zeros(num_groups)
         spread = np.zeros(2)  # of the influences, and of their means in coarse cells
@@ -245,7 +237,7 @@ def _within(held: Indices, happened: Vector, others: Vector) -> float:
 
 
 @dataclass(frozen=True)
-class CelledColumn:
+class BinnedColumn:
     """An event of which cells are known."""
 
     cells: Matrix  # (K, 3), those that hold samples
@@ -274,26 +266,28 @@ class CelledColumn:
         return error.value(event.confidences, event.outcomes, event.weights, num_bins)
 
 
-Top: TypeAlias = Kept | Celled
+TopLabelScores: TypeAlias = ExactScores | BinnedScores
 """One event: its probability, or the confidence that the prediction is right."""
-Ranks: TypeAlias = Kept | CelledRanks
+ClassScores: TypeAlias = ExactScores | BinnedClassScores
 """The probabilities of all classes ``(P, D)``, of which that of the label happens."""
 
 
-def top_of(num_samples: int, num_batches: int) -> Top:
-    """Nothing yet; what is kept depends on the table's size alone."""
-    return Kept(num_batches=num_batches) if num_samples <= MOST_EVENTS else Celled()
+def top_of(num_samples: int, num_batches: int) -> TopLabelScores:
+    """Empty scores: exact for few samples, in fine cells for more."""
+    return ExactScores(num_batches=num_batches) if num_samples <= MOST_EVENTS else BinnedScores()
 
 
-def ranks_of(num_columns: int, num_samples: int, num_batches: int, *, clusters: bool) -> Ranks:
-    """Nothing yet; ``clusters`` says whether batches are of these."""
+def ranks_of(num_columns: int, num_samples: int, num_batches: int, *, clusters: bool) -> ClassScores:
+    """Empty scores of all classes; ``clusters`` says whether batches are of clusters."""
     if num_samples * num_columns <= MOST_KEPT:
-        return Kept(num_batches=num_batches)
-    return CelledRanks(num_columns=num_columns, num_batches=num_batches, clusters=clusters)
+        return ExactScores(num_batches=num_batches)
+    return BinnedClassScores(num_columns=num_columns, num_batches=num_batches, clusters=clusters)
 
 
-def refined(reduced: Reduced, top: Top, ranks: Ranks | None, filled: Indices, num_bins: int) -> Reduced:
-    """Values of what bins of equal width do not know, and areas under ROC curves; ``filled`` are batches."""
+def with_rank_statistics(
+    reduced: ArmStatistics, top: TopLabelScores, ranks: ClassScores | None, filled: Indices, num_bins: int
+) -> ArmStatistics:
+    """Add the values that need the order of scores: adaptive and smooth errors, slope, intercept, AUROC."""
     columns = {prefix: top.column(top=not prefix and EVENT in reduced.events) for prefix in reduced.events}
     values, reasons, influences = {**reduced.values}, {**reduced.reasons}, {**reduced.influences}
     for each in reduced.quantities:
@@ -314,8 +308,8 @@ def refined(reduced: Reduced, top: Top, ranks: Ranks | None, filled: Indices, nu
     return reduced if ranks is None else _with_areas(reduced, ranks, filled)
 
 
-def _with_areas(reduced: Reduced, ranks: Ranks, filled: Indices) -> Reduced:
-    """With the AUROC of all classes and of each."""
+def _with_areas(reduced: ArmStatistics, ranks: ClassScores, filled: Indices) -> ArmStatistics:
+    """Add the AUROC of each class and of all."""
     areas, totals = ranks.areas(filled)
     known = [area for area in areas if area is not None]
     if not known:
@@ -336,7 +330,7 @@ def _with_areas(reduced: Reduced, ranks: Ranks, filled: Indices) -> Reduced:
     )
 
 
-def _spread(totals: Vector, reduced: Reduced) -> Vector:
+def _spread(totals: Vector, reduced: ArmStatistics) -> Vector:
     """Influence of each row, from the totals of batches."""
     weights, codes = reduced.mass, reduced.codes
     return (totals / cluster_totals(weights, codes))[codes] * weights.sum()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -12,9 +12,8 @@ import torch
 from calibrant._math.decimals import plural
 from calibrant._math.dense_sums import COUNT, INFINITE
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.reduce import reduced_sums
-from calibrant.evaluation.judging.reduce import Ratios, Reduced, mean_error
-from calibrant.evaluation.parts.ranked import MOST_KEPT, Celled, CelledRanks, Top
+from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, mean_error
+from calibrant.evaluation.parts.ranked import MOST_KEPT, BinnedClassScores, BinnedScores, TopLabelScores
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import (
@@ -28,6 +27,7 @@ from calibrant.evaluation.quantity import (
 from calibrant.evaluation.resampling.clusters import cluster_totals
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.evaluation.resampling.ranking import influence_totals
+from calibrant.evaluation.samples import ArmSamples
 from calibrant.predictions.pieces import Piece
 
 BITS = 10
@@ -35,65 +35,51 @@ BITS = 10
 
 
 @dataclass(kw_only=True)
-class LabelSums:
+class LabelSums(ArmSamples):
     """Sums of every label of one arm, each as an event."""
 
     num_classes: int
     num_bins: int
     num_batches: int
     num_samples: int
-    """How many there may be to judge."""
+    """Upper bound on the number of test samples."""
     labels: tuple[BatchSums, ...] = field(init=False)
 
     groups: ClassVar[dict[str, Matrix]] = {}
-    """Groups are judged in memory."""
+    """Groups are evaluated in memory."""
 
     def __post_init__(self) -> None:
         size = {"num_bins": self.num_bins, "num_batches": self.num_batches, "num_samples": self.num_samples}
         self.labels = tuple(
-            BatchSums(kind="binary", num_classes=2, clusters=False, **size) for _ in range(self.num_classes)
+            BatchSums(kind="binary", num_classes=2, clusters=False, has_labels=True, **size)
+            for _ in range(self.num_classes)
         )
         if self.num_samples * self.num_classes > MOST_KEPT:  # as of classes
             for each in self.labels:
-                each.top = Celled(bits=BITS)
-                each.ranks = CelledRanks(
+                each.top = BinnedScores(bits=BITS)
+                each.ranks = BinnedClassScores(
                     num_columns=1, num_batches=self.num_batches, clusters=True, of_event=BITS
                 )
 
     @property
-    def top(self) -> Top:
-        """Order of the first label."""
+    def top(self) -> TopLabelScores:
         return self.labels[0].top
 
     @property
-    def samples(self) -> tuple[int, ...]:
-        """Alike where rows and labels are the same."""
-        return tuple(each.samples for each in self.labels)
+    def fingerprint(self) -> tuple[object, object]:
+        return tuple(each.samples for each in self.labels), self.labels[0].dealing
 
     @property
-    def dealing(self) -> int:
-        """Alike where the rows are in the same batches."""
-        return self.labels[0].dealing
+    def num_tested(self) -> int:
+        return self.labels[0].num_tested
 
     @property
-    def fingerprint(self) -> object:
-        """Alike where samples, labels and batches are the same."""
-        return self.samples, self.dealing
-
-    @property
-    def num_positions(self) -> int:
-        """Number of samples."""
-        return self.labels[0].num_positions
-
-    @property
-    def filled(self) -> Indices:
-        """The batches with samples in them."""
-        return self.labels[0].filled
+    def num_clusters(self) -> int:
+        return self.labels[0].num_clusters
 
     def add(
         self, piece: Piece, rows: Indices, batches: Indices, *, logits: bool, calibrator: Calibrator | None
     ) -> None:
-        """Add some rows, as their scores are or after a calibrator."""
         if calibrator is not None:
             piece = replace(piece, scores=_calibrated(piece, calibrator, logits=logits))
             logits = True
@@ -101,9 +87,39 @@ class LabelSums:
             each.add(piece.label(place, logits=logits), rows, batches, logits=logits, calibrator=None)
 
     def merge(self, other: LabelSums) -> None:
-        """Add the sums of another part."""
         for mine, theirs in zip(self.labels, other.labels, strict=True):
             mine.merge(theirs)
+
+    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
+        """What an evaluation keeps of these samples; a row is a batch.
+
+        The events of each label have rows of their own, each of a batch.
+        """
+        metrics = tuple(metrics)
+        labels = [each.reduced(("", ""), metrics) for each in self.labels]
+        batches, _, cells = self.labels[0].rows()
+        weights = cluster_totals(cells[:, COUNT], batches)
+        found = ArmStatistics(
+            quantities=quantities("multilabel", metrics),
+            weights=weights,
+            ratios=_ratios(labels),
+            events={"": tuple(each.events[EVENT][0] for each in labels)},
+            values={},
+            reasons={},
+            influences={},
+            classes=tuple(
+                replace(each.classes[1], name=name) for name, each in zip(class_names, labels, strict=True)
+            ),
+            clusters=np.arange(len(weights)),
+            rows_are_clusters=True,
+        )
+        denied = int(sum(each.rows()[2][:, INFINITE].sum() for each in self.labels))
+        for each in found.quantities:
+            _add_value(found, each, labels, self.num_bins, denied)
+        return found
+
+
+AnySums: TypeAlias = BatchSums | LabelSums
 
 
 def _calibrated(piece: Piece, calibrator: Calibrator, *, logits: bool) -> Matrix:
@@ -113,34 +129,7 @@ def _calibrated(piece: Piece, calibrator: Calibrator, *, logits: bool) -> Matrix
         return calibrator(given if logits else given.logit()).numpy()
 
 
-def reduced_labels(sums: LabelSums, names: tuple[str, ...], metrics: Iterable[str]) -> Reduced:
-    """:func:`~calibrant.evaluation.judging.reduce.reduce_predictions`, from the sums of labels.
-
-    A row stands for a batch; the events of each label have rows of their own, each of a batch.
-    """
-    metrics = tuple(metrics)
-    labels = [reduced_sums(each, ("", ""), metrics) for each in sums.labels]
-    batches, _, cells = sums.labels[0].rows()
-    weights = cluster_totals(cells[:, COUNT], batches)
-    found = Reduced(
-        quantities=quantities("multilabel", metrics),
-        weights=weights,
-        ratios=_ratios(labels),
-        events={"": tuple(each.events[EVENT][0] for each in labels)},
-        values={},
-        reasons={},
-        influences={},
-        classes=tuple(replace(each.classes[1], name=name) for name, each in zip(names, labels, strict=True)),
-        clusters=np.arange(len(weights)),
-        rows_are_clusters=True,
-    )
-    denied = int(sum(each.rows()[2][:, INFINITE].sum() for each in sums.labels))
-    for each in found.quantities:
-        _add_value(found, each, labels, sums.num_bins, denied)
-    return found
-
-
-def _ratios(labels: Sequence[Reduced]) -> Ratios:
+def _ratios(labels: Sequence[ArmStatistics]) -> Ratios:
     """Sums above and below of each batch, over all labels."""
     totals: Ratios = {}
     for each in labels:
@@ -154,7 +143,7 @@ def _ratios(labels: Sequence[Reduced]) -> Ratios:
 
 
 def _add_value(
-    found: Reduced, quantity: Quantity, labels: Sequence[Reduced], num_bins: int, denied: int
+    found: ArmStatistics, quantity: Quantity, labels: Sequence[ArmStatistics], num_bins: int, denied: int
 ) -> None:
     """Add a quantity, or the reason why it is undefined; errors, slopes and areas are means over labels."""
     key, computed = quantity.key, quantity.computed
@@ -183,7 +172,16 @@ def _add_value(
         found.influences[key] = np.mean(moved, axis=0)
 
 
-def _of_batches(label: Reduced, key: str, weights: Vector) -> Vector:
-    """Influence of each batch, from those of its rows."""
+def _of_batches(label: ArmStatistics, key: str, weights: Vector) -> Vector:
     totals = influence_totals(label.influences[key], label.weights, label.codes)
     return totals * weights.sum() / weights
+
+
+def added(sums: AnySums, others: AnySums) -> None:
+    match sums, others:
+        case LabelSums(), LabelSums():
+            sums.merge(others)
+        case BatchSums(), BatchSums():
+            sums.merge(others)
+        case _:
+            raise TypeError("sums of different kinds cannot be added")

@@ -17,9 +17,10 @@ from calibrant._math.top_k import TopK, joined
 from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.evaluation.fitting.pieces import MOST_FITTED
 from calibrant.evaluation.parts.dealing import Deal, Half
-from calibrant.evaluation.parts.kinds import AnySums, added, no_sums
+from calibrant.evaluation.parts.several import AnySums, LabelSums, added
+from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.resampling.events import Indices
-from calibrant.evaluation.resampling.streams import Stream, generator
+from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import Part, PartitionedPredictions
@@ -46,23 +47,22 @@ class SumPart:
     calibrators: tuple[Calibrator | None, ...]
 
     def nothing(self) -> tuple[AnySums, ...]:
-        """The sums of no rows."""
         table, deal = self.table, self.deal
         number = table.num_samples - (table.num_fit if deal.rule == "split" else 0)
+        size = {
+            "num_classes": table.num_classes,
+            "num_bins": self.num_bins,
+            "num_batches": deal.num_batches,
+            "num_samples": number,
+        }
+        if table.kind == "multilabel":
+            return tuple(LabelSums(**size) for _ in self.calibrators)
         return tuple(
-            no_sums(
-                table.kind,
-                table.num_classes,
-                self.num_bins,
-                deal.num_batches,
-                number,
-                clusters=table.has_clusters,
-            )
+            BatchSums(kind=table.kind, clusters=table.has_clusters, has_labels=table.has_labels, **size)
             for _ in self.calibrators
         )
 
     def __call__(self, part: Part) -> Summed:
-        """The sums of the rows to judge."""
         table, arms = self.table, self.nothing()
         repairs: list[str] = []
         with one_thread():
@@ -119,7 +119,6 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(cls, piece: Piece, chosen: Indices, *, groups: bool) -> Rows:
-        """Rows of a piece."""
         clusters, of_groups = (
             () if names is None else tuple(names[k] for k in chosen.tolist())
             for names in (piece.clusters, piece.groups if groups else None)
@@ -157,7 +156,7 @@ class SamplePart:
     groups: bool = False
 
     def __call__(self, item: tuple[Part, float]) -> Rows:
-        """Such a share of the rows of this half."""
+        """A random share of the rows of this half."""
         part, share = item
         rng = generator(self.seed, Stream.SAMPLE, 2 * part.number + (self.half == "fit"))
         drawn: list[Rows] = []
@@ -219,7 +218,7 @@ def rows_to_fit(
 
 
 def weightless(table: PartitionedPredictions, deal: Deal, half: Half) -> InputError:
-    """That no row of a half weighs anything."""
+    """The error for a half whose rows all have weight zero."""
     said = "`weights` must not all be zero; give at least one sample a positive weight."
     if deal.rule == "split":
         called = "calibration" if half == "fit" else "test"

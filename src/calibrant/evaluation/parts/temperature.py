@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol
 
+import numpy as np
 import torch
 
 from calibrant._math.checks import check_logits
@@ -19,7 +20,7 @@ from calibrant.calibrators.fitting.samples import Samples
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.spread import Item, Spread
-from calibrant.predictions import Predictions, Source
+from calibrant.predictions import DensePredictions, Predictions, Source
 from calibrant.predictions.pieces import Piece
 from calibrant.predictions.to_event import to_repair
 
@@ -38,14 +39,10 @@ class ToFit(Protocol[Item]):
         ...
 
     @property
-    def class_names(self) -> tuple[str, ...] | None:
-        """One name per class."""
-        ...
+    def class_names(self) -> tuple[str, ...] | None: ...
 
     @property
-    def source(self) -> Source:
-        """Source of the rows."""
-        ...
+    def source(self) -> Source: ...
 
     def pieces(self, part: Item) -> Iterator[Piece]:
         """The rows of a part, some at a time."""
@@ -61,7 +58,6 @@ class SumsOfPart(Generic[Item]):
     points: Sequence[Point]
 
     def __call__(self, part: Item) -> Matrix:
-        """The sums."""
         sums = nothing(self.points)
         with one_thread():
             for piece in self.table.pieces(part):
@@ -124,7 +120,6 @@ def fit_in_passes(
 
 
 def _samples(piece: Piece, rows: Indices, *, logits: bool) -> Samples:
-    """The rows as calibrators are fitted on them."""
     scores = torch.from_numpy(piece.scores[rows])
     if not logits:
         scores = scores.to(torch.float64).log()
@@ -133,3 +128,38 @@ def _samples(piece: Piece, rows: Indices, *, logits: bool) -> Samples:
     weights = None if piece.weights is None else torch.from_numpy(piece.weights[rows])
     checked = check_logits(scores, torch.from_numpy(piece.labels[rows]), weights, allow_minus_inf=True)
     return next(CalibrationData.of(checked).weighted(checked.weights).problems())
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Images as the parts of a table to fit on."""
+
+    dense: DensePredictions
+
+    @property
+    def parts(self) -> Sequence[int]:
+        return range(self.dense.num_images)
+
+    @property
+    def space(self) -> str:
+        return self.dense.space
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        return self.dense.class_names
+
+    @property
+    def source(self) -> Source:
+        return self.dense.source or Source(name="images", sha256="", format="dense", path=None)
+
+    def pieces(self, part: int) -> Iterator[Piece]:
+        """The positions of an image that count."""
+        for image in self.dense.images([part]):
+            if len(image.labels):
+                yield Piece(
+                    first_row=0,
+                    scores=np.ascontiguousarray(image.scores.T),
+                    labels=image.labels,
+                    truth=image.labels,
+                    class_names=self.class_names,
+                )

@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from calibrant.evaluation.resampling.clustered_noise import clustered_sums
-from calibrant.evaluation.resampling.event_cells import Cells, EventCells, Kernel, bin_matrix
+from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel, ResidualSums, bin_matrix
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector
+from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.null import ROUNDING, draw_null, noise_of
-from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
-from calibrant.evaluation.resampling.streams import Stream, stream_seed
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Stream, block_bounds, stream_seed
 
+PLENTY = 1600  # samples per bin: noise gives an error of 0.4 / sqrt(samples per bin) at most, 0.01
 CLUSTER_STEPS = 40  # of the bisection where samples come in clusters
-MOST_GAPS = 64.0  # times the gaps found: clipping can take from them
+MOST_GAPS = 64.0  # times the gaps found: clipping at 0 and 1 can take from them
 STEPS = 60  # of the bisection
 
 
-class ClusteredError:
+class ErrorModels(ABC):
+    """Models that state the same probabilities as one that is checked, with any true error."""
+
+    observed: float
+    """The error found."""
+    num_draws: int
+    plenty: bool = False
+    """Whether the samples are enough that noise hides no error worth mentioning."""
+
+    @property
+    @abstractmethod
+    def greatest(self) -> float:
+        """The greatest true error of these models."""
+
+    @abstractmethod
+    def as_found(self, error: float, number: int) -> Vector:
+        """Errors ``(number,)`` of samples; the gaps found are grown or shrunk to this true error."""
+
+    @abstractmethod
+    def furthest(self, error: float, number: int) -> Vector:
+        """Errors ``(number,)`` of samples; outcomes move to this true error on the way to the greatest."""
+
+
+class ClusteredError(ErrorModels):
     """An error over bins or cells, and the noise ``(R, M)`` of clusters in it."""
 
-    def __init__(self, cells: Cells, noise: Matrix, seed: int) -> None:
+    def __init__(self, cells: ResidualSums, noise: Matrix, seed: int) -> None:
         self._cells, self._noise = cells, noise
+        self.observed, self.num_draws = cells.observed, len(noise)  # for classes fewer than requested
         rng = np.random.default_rng((seed, 5))
         self._extra = rng.standard_normal(noise.shape, dtype=np.float32)
 
@@ -33,7 +60,7 @@ class ClusteredError:
         cls, kernel: Kernel, events: Sequence[Events], *, num_bins: int, num_draws: int, seed: int
     ) -> ClusteredError:
         """The error of events, averaged over them."""
-        places = [EventCells(event, num_bins) for event in events]
+        places = [BinnedEvents(event, num_bins) for event in events]
         seeds = [stream_seed(seed, Stream.NULL, part) for part in range(len(events))]
         drawn = [
             draw_null(each, num_bins, num_draws, of, num_kept=num_draws)
@@ -41,49 +68,36 @@ class ClusteredError:
         ]
         return cls(*noise_of(places, drawn, kernel), seed)
 
-    @property
-    def num_draws(self) -> int:
-        """Number of draws of the noise: for classes fewer than requested."""
-        return len(self._noise)
-
-    @property
-    def observed(self) -> float:
-        """The error found."""
-        return self._cells.observed
-
-    @property
-    def found(self) -> Vector:
-        """The gaps found in each bin ``(F,)``."""
-        return self._cells.gaps
-
-    @property
-    def directions(self) -> tuple[Vector, Vector, Vector]:
-        """The gaps where in each bin what is stated least always happens; where all never does, or always."""
+    @cached_property
+    def _furthest(self) -> tuple[float, Vector]:
+        """The greatest error and its gaps: outcomes are never, always, or the less likely one of each bin."""
         stated = self._cells.stated
-        return np.where(stated <= 0.5, 1.0, 0.0) - stated, -stated, 1 - stated
+        directions = np.where(stated <= 0.5, 1.0, 0.0) - stated, -stated, 1 - stated
+        return max(((self._of(each), each) for each in directions), key=lambda found: found[0])
 
-    def of(self, gaps: Vector) -> float:
+    @property
+    def greatest(self) -> float:
+        return self._furthest[0]
+
+    def as_found(self, error: float, number: int) -> Vector:
+        return self._draws(self._cells.gaps, error, number)
+
+    def furthest(self, error: float, number: int) -> Vector:
+        return self._draws(self._furthest[1], error, number)
+
+    def _of(self, gaps: Vector) -> float:
         """The error that gaps have without noise."""
         return float(self._cells.error(self._cells.sums(gaps)[None])[0])
 
-    def draws(self, gaps: Vector, number: int) -> Vector:
-        """The errors ``(number,)`` of samples of a model with these gaps."""
+    def _draws(self, direction: Vector, error: float, number: int) -> Vector:
+        """Errors of samples with gaps in a direction that have this error, as far as there are any."""
         noise = self._noise[:number]
-        return self._cells.error(clustered_sums(self._cells, noise, gaps, self._extra[: len(noise)]))
-
-    def gaps_at(self, direction: Vector, error: float) -> Vector:
-        """Gaps in a direction that have this error, as far as there are any."""
 
         def shifted(t: float) -> Vector:
             return np.clip(t * direction, -self._cells.stated, 1 - self._cells.stated)
 
-        low, high = 0.0, 1.0
-        while self.of(shifted(high)) < error and high < MOST_GAPS:
-            high *= 2
-        for _ in range(CLUSTER_STEPS if error > 0 else 0):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.of(shifted(middle)) < error else (low, middle)
-        return shifted(low)
+        gaps = shifted(_reaching(lambda t: self._of(shifted(t)), error, CLUSTER_STEPS))
+        return self._cells.error(clustered_sums(self._cells, noise, gaps, self._extra[: len(noise)]))
 
 
 AtLimitKernel: TypeAlias = Literal["width l1", "mass l1", "smooth"]
@@ -119,24 +133,87 @@ def draw_at_limit(
     samples is too large on average; here both sides are, so that does no harm. Samples in clusters have these
     gaps bin by bin, with the noise of whole clusters.
     """
-    if events[0].clusters is not None:
-        clustered = ClusteredError.of_events(error, events, num_bins=num_bins, num_draws=num_draws, seed=seed)
-        drawn = clustered.draws(clustered.gaps_at(clustered.found, limit), num_draws)
-        return at_limit_of(drawn, clustered.observed, confidence)
-    measures = [OutcomeError(event, error, num_bins) for event in events]
-    gaps = [measure.gaps() for measure in measures]
-    drawn = draw_errors(measures, probabilities_at(measures, gaps, limit), num_draws, seed)
-    return at_limit_of(drawn, found, confidence)
+    models = error_models(error, events, found, num_bins=num_bins, num_draws=num_draws, seed=seed)
+    return at_limit(models, limit, num_draws=num_draws, confidence=confidence)
 
 
-def at_limit_of(drawn: Vector, found: float, confidence: float) -> AtLimit:
-    """Position of the measured error among the draws."""
+def at_limit(models: ErrorModels, limit: float, *, num_draws: int, confidence: float) -> AtLimit:
+    """The measured error among those of samples drawn from the model at the limit."""
+    drawn = models.as_found(limit, num_draws)
     return AtLimit(
         mean=float(drawn.mean()),
         upper=float(np.quantile(drawn, confidence)),
-        p_value=(1 + int((drawn >= found - ROUNDING).sum())) / (1 + len(drawn)),
+        p_value=(1 + int((drawn >= models.observed - ROUNDING).sum())) / (1 + len(drawn)),
         num_draws=len(drawn),
     )
+
+
+def error_models(
+    error: AtLimitKernel,
+    events: Sequence[Events],
+    found: float,
+    *,
+    num_bins: int,
+    num_draws: int,
+    seed: int,
+) -> ErrorModels:
+    """The models of an error of events, averaged over them, with the error found."""
+    if events[0].clusters is not None:
+        return ClusteredError.of_events(error, events, num_bins=num_bins, num_draws=num_draws, seed=seed)
+    return OutcomeErrors(error, events, found, num_bins=num_bins, num_draws=num_draws, seed=seed)
+
+
+class OutcomeErrors(ErrorModels):
+    """Models of independent samples, whose outcomes are drawn one by one."""
+
+    def __init__(
+        self,
+        error: AtLimitKernel,
+        events: Sequence[Events],
+        found: float,
+        *,
+        num_bins: int,
+        num_draws: int,
+        seed: int,
+    ) -> None:
+        self.observed, self.num_draws, self._seed = found, num_draws, seed
+        self.plenty = sum(_effective_number(event) for event in events) >= PLENTY * num_bins
+        self._error: AtLimitKernel = error
+        self._events, self._num_bins = events, num_bins
+
+    @cached_property
+    def _measures(self) -> list[OutcomeError]:
+        return [OutcomeError(event, self._error, self._num_bins) for event in self._events]
+
+    def as_found(self, error: float, number: int) -> Vector:
+        return self._draws([measure.gaps() for measure in self._measures], error, number)
+
+    def furthest(self, error: float, number: int) -> Vector:
+        return self._draws(self._furthest[1], error, number)
+
+    @property
+    def greatest(self) -> float:
+        return self._furthest[0]
+
+    @cached_property
+    def _furthest(self) -> tuple[float, list[Vector]]:
+        """The greatest error, and the way to it: always or never, in each bin or throughout."""
+        opposite = [measure.opposite() for measure in self._measures]
+        never = [np.zeros_like(measure.stated) for measure in self._measures]
+        always = [np.ones_like(measure.stated) for measure in self._measures]
+        found: list[tuple[float, list[Vector]]] = []
+        for outcomes in (opposite, never, always):
+            pairs = list(zip(self._measures, outcomes, strict=True))
+            errors = [measure(each[:, None])[0] for measure, each in pairs]
+            found.append((float(np.mean(errors)), [each - measure.stated for measure, each in pairs]))
+        return max(found, key=lambda each: each[0])
+
+    def _draws(self, gaps: Sequence[Vector], error: float, number: int) -> Vector:
+        return draw_errors(self._measures, probabilities_at(self._measures, gaps, error), number, self._seed)
+
+
+def _effective_number(event: Events) -> float:
+    return len(event.confidences) if event.weights is None else effective_number(event.weights)
 
 
 def draw_errors(
@@ -207,10 +284,15 @@ def probabilities_at(measures: Sequence[OutcomeError], gaps: Sequence[Vector], l
         each = [float(m(probs[:, None])[0]) for m, probs in zip(measures, shifted(t), strict=True)]
         return float(np.mean(each))
 
+    return shifted(_reaching(error, limit, STEPS))
+
+
+def _reaching(error: Callable[[float], float], wanted: float, steps: int) -> float:
+    """How far to go for an error that rises from 0, by bisection; as far as ``MOST_GAPS``."""
     low, high = 0.0, 1.0
-    while error(high) < limit and high < 64:  # clipping at 0 and 1 can take from the gaps
+    while error(high) < wanted and high < MOST_GAPS:
         high *= 2
-    for _ in range(STEPS if limit > 0 else 0):
+    for _ in range(steps if wanted > 0 else 0):
         middle = (low + high) / 2
-        low, high = (middle, high) if error(middle) < limit else (low, middle)
-    return shifted(low)
+        low, high = (middle, high) if error(middle) < wanted else (low, middle)
+    return low

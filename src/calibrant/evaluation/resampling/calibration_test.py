@@ -34,8 +34,8 @@ from typing import Any
 import numpy as np
 
 from calibrant.evaluation.resampling.clusters import indicator, signs
-from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
+from calibrant.evaluation.resampling.null import DrawnSums
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.result import Range
 
@@ -201,12 +201,10 @@ class _Neighbours:
 
     @cached_property
     def mass(self) -> Vector:
-        """Weights in order."""
         return self.events.mass[self.order]
 
     @cached_property
     def stated(self) -> Vector:
-        """Probabilities in order."""
         return self.events.confidences[self.order]
 
     def total(self, values: Matrix) -> Matrix:
@@ -220,7 +218,6 @@ class _Neighbours:
 
     @cached_property
     def variance(self) -> Vector:
-        """Its variance under calibration."""
         return self.total(self.events.squared_mass[self.order] * self.stated * (1 - self.stated))
 
     def bases(self) -> tuple[Matrix, Matrix, Matrix, Matrix]:
@@ -263,13 +260,9 @@ class _Neighbours:
 
     def _outcomes(self, rng: np.random.Generator, num_draws: int) -> Matrix:
         """Drawn outcomes of independent samples: binomial counts among those of equal weight."""
-        alike = np.append(True, np.diff(self.mass) != 0)
-        alike[self.starts] = True
-        pieces = group_starts(alike)
-        counts, share = DrawnCounts(self.stated, pieces), self.mass[pieces[:-1], None]
-        places = np.searchsorted(pieces[:-1], self.starts)
+        sums = DrawnSums(self.stated, self.mass, self.starts)
         expected = self.total(self.mass * self.stated)[:, None]
         drawn = np.empty((len(self.starts), num_draws))
-        for start, stop in block_bounds(num_draws, SMALL_BLOCK // len(share)):
-            drawn[:, start:stop] = np.add.reduceat(share * counts.draw(rng, stop - start), places, axis=0)
+        for start, stop in block_bounds(num_draws, SMALL_BLOCK // sums.size):
+            drawn[:, start:stop] = sums.draw(rng, stop - start)
         return drawn - expected

@@ -16,8 +16,7 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import centred_interval
 from calibrant.evaluation.resampling.null import ROUNDING
-from calibrant.evaluation.resampling.resamples import Resamples
-from calibrant.evaluation.resampling.streams import Stream, generator, stream_seed
+from calibrant.evaluation.resampling.resamples import Resamples, Stream, generator, stream_seed
 
 Metric: TypeAlias = Callable[..., Any]  # of probs and labels, and `weights` where there are some
 

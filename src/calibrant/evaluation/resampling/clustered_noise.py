@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.evaluation.resampling.clusters import Clustered, indicator, signs
-from calibrant.evaluation.resampling.event_cells import BinKind, Cells, EventCells
+from calibrant.evaluation.resampling.event_cells import BinKind, BinnedEvents, ResidualSums
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 
 
@@ -37,7 +37,7 @@ class SignedSums:
 class EventSigns:
     """The same for the bins and cells of events, with what an interval needs of the first draws."""
 
-    def __init__(self, cells: EventCells, codes: Indices, seed: tuple[int, ...], num_kept: int) -> None:
+    def __init__(self, cells: BinnedEvents, codes: Indices, seed: tuple[int, ...], num_kept: int) -> None:
         events = cells.events
         self._cells = cells
         of_clusters = indicator(codes, events.outcomes - events.confidences)
@@ -72,7 +72,7 @@ class EventSigns:
         }
 
 
-def clustered_sums(cells: Cells, noise: Matrix, gaps: Vector, extra: NDArray[np.float32]) -> Matrix:
+def clustered_sums(cells: ResidualSums, noise: Matrix, gaps: Vector, extra: NDArray[np.float32]) -> Matrix:
     """Residual sums ``(R, M)`` with these gaps: the signs' sums of residuals less gaps.
 
     ``noise`` is that without gaps. Normal noise ``extra`` fills up what independent samples have more.

@@ -69,7 +69,7 @@ def cluster_totals(values: Vector, codes: Indices) -> Vector:
 
 @dataclass(frozen=True)
 class Clustered:
-    """What the clusters say of the noise in entries and bins of `Cells`; divided by the total weight.
+    """What the clusters say of the noise in entries and bins of `ResidualSums`; divided by the total weight.
 
     ``masses`` ``(R', E)`` are the entries' masses, summed over the clusters with the signs of each draw. The
     others ``(F,)`` are sums over the clusters, in each bin: of squared residual sums, of those times the
@@ -131,7 +131,6 @@ def mean_and_variance(values: Vector, weights: Vector | None, codes: Indices) ->
 
 
 def number_of_clusters(weights: Vector | None, codes: Indices) -> float:
-    """Effective number of clusters."""
     totals = np.bincount(codes) if weights is None else cluster_totals(weights, codes)
     squares = float((totals**2).sum())
     return float(totals.sum()) ** 2 / squares if squares > 0 else 0.0
@@ -153,7 +152,6 @@ def effective_share_number(
 
 
 def cluster_note(names: Sequence[str]) -> str:
-    """A note on the clusters."""
     _, counts = np.unique(np.asarray(names), return_counts=True)
     sizes = " to ".join(dict.fromkeys(f"{size:,}" for size in (counts.min(), counts.max())))
     plural = "s" if counts.max() > 1 else ""

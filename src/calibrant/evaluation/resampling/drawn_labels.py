@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.evaluation.resampling.event_cells import Cells
+from calibrant.evaluation.resampling.event_cells import ResidualSums
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
@@ -34,7 +34,6 @@ class ClassRowsBlock:
     mass: Vector
 
     def part(self, rows: slice | NDArray[np.bool_]) -> ClassRowsBlock:
-        """Some of them."""
         return ClassRowsBlock(
             probs=self.probs[rows], stated=self.stated[rows], bins=self.bins[rows], mass=self.mass[rows]
         )
@@ -54,7 +53,7 @@ class ClassNull:
     """The largest slope of the residuals of any class, in standard errors, and that of each draw ``(R,)``."""
     errors: Vector | None = None
     """The class-wise error in each draw ``(R,)``; ``None`` where it is not drawn."""
-    cells: Cells | None = None
+    cells: ResidualSums | None = None
     """The bins of all classes that hold anything, for an interval of the class-wise error."""
     noise: Matrix | None = None
     """The residual sums ``(R', M)`` of the first draws over these bins."""

@@ -91,7 +91,7 @@ CANCELLING: tuple[Kernel, ...] = ("width over", "width under", "smooth", "cumula
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cells:
+class ResidualSums:
     """The sums that one error is a function of. Everything is divided by the weight of all samples.
 
     An entry is the part of a bin, within which the gap is taken as constant, that lies in one cell; bins are
@@ -137,7 +137,6 @@ class Cells:
 
     @cached_property
     def observed(self) -> float:
-        """The error found."""
         return float(self.error(self.found[None])[0])
 
     @cached_property
@@ -189,7 +188,7 @@ class Cells:
         return np.maximum(self.variance + gap * self.tilt, gap**2 * self.squares)
 
 
-def joined(parts: Sequence[Cells]) -> Cells:
+def joined(parts: Sequence[ResidualSums]) -> ResidualSums:
     """The cells of several events whose errors are averaged."""
     if len(parts) == 1:
         return parts[0]
@@ -222,7 +221,7 @@ def joined(parts: Sequence[Cells]) -> Cells:
     )
 
 
-class EventCells:
+class BinnedEvents:
     """The bins and cells of some events, and how samples are added up in them."""
 
     def __init__(self, events: Events, num_bins: int) -> None:
@@ -249,7 +248,7 @@ class EventCells:
             return matrix.power(2)
         return matrix.multiply(self.events.squares / np.where(self.weights > 0, self.weights, 1.0)).tocsr()
 
-    def cells(self, kernel: Kernel) -> Cells:
+    def cells(self, kernel: Kernel) -> ResidualSums:
         """The sums that an error is a function of."""
         cells = self._cells[BIN_KINDS[kernel]]
         per_size = 1.0 if _ERRORS[kernel] is _absolute else None
@@ -273,7 +272,7 @@ class EventCells:
 
     @cached_property
     def entries(self) -> dict[BinKind, Any]:
-        """The samples' weights in each entry of `Cells`, sparse ``(E, N)``."""
+        """The samples' weights in each entry of `ResidualSums`, sparse ``(E, N)``."""
         pairs, entry = self._pairs
         score = weights_by_place(entry, len(pairs), self.weights)
         return {
@@ -291,7 +290,7 @@ class EventCells:
         return pairs, entry
 
     @cached_property
-    def _cells(self) -> dict[BinKind, Cells]:
+    def _cells(self) -> dict[BinKind, ResidualSums]:
         bins, pairs = np.arange(self.num_bins), self._pairs[0]
         places: dict[BinKind, tuple[Indices, Indices]] = {
             "width": (bins, bins),
@@ -300,11 +299,11 @@ class EventCells:
         }
         return {place: self._of(self.entries[place], *where) for place, where in places.items()}
 
-    def _of(self, matrix: Any, cell: Indices, bins: Indices) -> Cells:
+    def _of(self, matrix: Any, cell: Indices, bins: Indices) -> ResidualSums:
         """Cells from the samples' weights in each entry ``(E, N)``."""
         stated, total = self.events.confidences, self.total
         squared = self.squares(matrix)
-        return Cells(
+        return ResidualSums(
             cell=cell,
             bin=bins,
             mass=np.asarray(matrix.sum(axis=1)).ravel() / total,
@@ -326,29 +325,29 @@ def weights_by_place(index: Indices, size: int, weights: Vector) -> Any:
     return csr_array((weights, (index, np.arange(len(index)))), shape=(size, len(index)))
 
 
-def _absolute(_: EventCells) -> Callable[[Matrix], Vector]:
+def _absolute(_: BinnedEvents) -> Callable[[Matrix], Vector]:
     return lambda sums: np.abs(sums).sum(axis=1)
 
 
-def _squared(cells: EventCells) -> Callable[[Matrix], Vector]:
+def _squared(cells: BinnedEvents) -> Callable[[Matrix], Vector]:
     per_mass = cells.per_mass
     return lambda sums: np.sqrt(sums**2 @ per_mass)
 
 
-def _largest(cells: EventCells) -> Callable[[Matrix], Vector]:
+def _largest(cells: BinnedEvents) -> Callable[[Matrix], Vector]:
     per_mass = cells.per_mass
     return lambda sums: (np.abs(sums) * per_mass).max(axis=1)
 
 
-def _over(_: EventCells) -> Callable[[Matrix], Vector]:
+def _over(_: BinnedEvents) -> Callable[[Matrix], Vector]:
     return lambda sums: np.maximum(-sums, 0.0).sum(axis=1)
 
 
-def _under(_: EventCells) -> Callable[[Matrix], Vector]:
+def _under(_: BinnedEvents) -> Callable[[Matrix], Vector]:
     return lambda sums: np.maximum(sums, 0.0).sum(axis=1)
 
 
-def _cumulative(_: EventCells) -> Callable[[Matrix], Vector]:
+def _cumulative(_: BinnedEvents) -> Callable[[Matrix], Vector]:
     return lambda sums: np.abs(np.cumsum(sums, axis=1)).max(axis=1)
 
 
@@ -359,13 +358,13 @@ def smooth_errors(points: Vector) -> Callable[[Matrix], Vector]:
     return lambda sums: lipschitz_values(points, np.ascontiguousarray(sums))
 
 
-def _kernel(cells: EventCells) -> Callable[[Matrix], Vector]:
+def _kernel(cells: BinnedEvents) -> Callable[[Matrix], Vector]:
     from calibrant._math.kernel_smoothing import fixed_points
 
     return lambda sums: fixed_points(np.clip(cells.scores.points, 0.0, 1.0), sums)
 
 
-_ERRORS: dict[Kernel, Callable[[EventCells], Callable[[Matrix], Vector]]] = {
+_ERRORS: dict[Kernel, Callable[[BinnedEvents], Callable[[Matrix], Vector]]] = {
     "width l1": _absolute,
     "mass l1": _absolute,
     "width l2": _squared,

@@ -37,7 +37,6 @@ class Events:
 
     @property
     def mass(self) -> Vector:
-        """The weight of each row, one where none are given."""
         return np.ones(len(self.outcomes)) if self.weights is None else self.weights
 
     @property

@@ -1,4 +1,4 @@
-r"""Intervals of calibration errors: the true errors under which the one found is no surprise.
+r"""Confidence intervals for calibration errors by inverting a test: the true errors that it does not reject.
 
 A calibration error is a sum of sizes, so noise enlarges it, and the more the smaller the true error is. A
 bootstrap does not see that: its intervals miss a true error of zero nearly always. Here a test is inverted
@@ -46,7 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.evaluation.resampling.clustered_noise import clustered_sums
-from calibrant.evaluation.resampling.event_cells import Cells
+from calibrant.evaluation.resampling.event_cells import ResidualSums
 from calibrant.evaluation.resampling.events import Matrix, Vector
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.resampling.sparse_noise import SparseNoise
@@ -62,6 +62,7 @@ STRAIGHT = 1.0  # normal quantiles: over more than these a line may bend, or end
 FURTHER = 1.2  # than a straight line would lead, to get beyond
 LEAST_SHARE = 1e-4
 HALVINGS = 24  # where nothing is drawn
+# The study `coverage` fixed the following: other values change its measured coverage.
 LESS_FAR = 0.9  # of a gap, for its standard error: that of a bin without events is not zero
 FARTHEST = 8.0  # standard errors by which gaps are widened at most
 STANDS_OUT = 2.0  # standard errors
@@ -73,7 +74,7 @@ Family: TypeAlias = Callable[[float], Vector]
 
 @dataclass(frozen=True)
 class Inverted:
-    """The interval, the estimate without what chance adds, and the p-value against an error of zero."""
+    """The interval, the bias-corrected estimate, and the p-value against an error of zero."""
 
     low: float
     high: float
@@ -83,7 +84,7 @@ class Inverted:
     """The p-value of an error that no draw reaches."""
 
     def estimate(self, value: float, bounds: tuple[float, float]) -> Estimate:
-        """With the value itself, within bounds."""
+        """The interval around a value, cut off at its bounds."""
         low, high = bounds
         return Estimate(
             value=value,
@@ -93,7 +94,9 @@ class Inverted:
         )
 
 
-def invert(cells: Cells, noise: Matrix, level: float, *, real: bool | None = None, seed: int = 0) -> Inverted:
+def invert(
+    cells: ResidualSums, noise: Matrix, level: float, *, real: bool | None = None, seed: int = 0
+) -> Inverted:
     """The interval of an error from the noise ``(R, M)`` of its residual sums under calibration.
 
     ``real`` says whether the error lies beyond chance, where that is known from more draws.
@@ -102,7 +105,7 @@ def invert(cells: Cells, noise: Matrix, level: float, *, real: bool | None = Non
 
 
 class _Search:
-    def __init__(self, cells: Cells, noise: Matrix, level: float, seed: int) -> None:
+    def __init__(self, cells: ResidualSums, noise: Matrix, level: float, seed: int) -> None:
         self._cells = cells
         self._noise = noise
         self._level = level
@@ -123,7 +126,6 @@ class _Search:
         self._p_value = self._without_gaps[0]
 
     def result(self, real: bool | None) -> Inverted:
-        """All three."""
         if real is None:
             real = beyond_chance(self._p_value, self._level)
         middle = self._middle() if self._p_value < 0.5 else 0.0
@@ -231,7 +233,6 @@ class _Search:
         return np.clip(gaps, -self._cells.stated, 1 - self._cells.stated)
 
     def _error(self, gaps: Vector) -> float:
-        """Error of these gaps without noise."""
         return float(self._cells.error(self._cells.sums(gaps)[None])[0])
 
     def _surprise_below(self, gaps: Vector) -> float:
@@ -389,7 +390,7 @@ def _tails(level: float) -> tuple[float, ...]:
     return tuple(tails)
 
 
-def widest_gaps(cells: Cells, level: float) -> Vector:
+def widest_gaps(cells: ResidualSums, level: float) -> Vector:
     """The largest gap of each bin ``(F,)`` that its samples do not exclude; 0 where it holds none.
 
     The mean outcome of a bin lies in Clopper and Pearson's interval at the stated level, for samples that
@@ -414,7 +415,7 @@ def widest_gaps(cells: Cells, level: float) -> Vector:
     return np.where(held, widest, 0.0)
 
 
-def _counts(cells: Cells) -> Vector:
+def _counts(cells: ResidualSums) -> Vector:
     """Effective number of independent samples in each bin."""
     mass = cells.bin_mass
     squares = np.bincount(cells.bin, cells.squares, cells.num_bins)

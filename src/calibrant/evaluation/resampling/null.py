@@ -11,15 +11,79 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant.evaluation.resampling.clustered_noise import EventSigns
 from calibrant.evaluation.resampling.clusters import Clustered, signs
-from calibrant.evaluation.resampling.drawn_counts import DrawnCounts, group_starts
-from calibrant.evaluation.resampling.event_cells import BIN_KINDS, BinKind, Cells, EventCells, Kernel, joined
+from calibrant.evaluation.resampling.event_cells import (
+    BIN_KINDS,
+    BinKind,
+    BinnedEvents,
+    Kernel,
+    ResidualSums,
+    joined,
+)
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.result import NullError
 from calibrant.evaluation.thresholds import draws_for
+
+MOST_TOGETHER = 256  # events of one table; more are several groups, whose numbers add up
+
+
+def group_starts(first_of_group: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """First places of groups of at most 256 ``(G + 1,)``, the end included."""
+    num_events = len(first_of_group)
+    starts = np.append(np.flatnonzero(first_of_group), num_events)
+    pieces = -(-np.diff(starts) // MOST_TOGETHER)  # of each group
+    place = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)  # within its group
+    return np.append(np.repeat(starts[:-1], pieces) + MOST_TOGETHER * place, num_events)
+
+
+class DrawnCounts:
+    """Draws how many events of each group occur.
+
+    Args:
+        probs: Probabilities of the events ``(N,)``, the groups one after the other.
+        starts: Where the groups begin, and the end ``(G + 1,)``.
+    """
+
+    def __init__(self, probs: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
+        from calibrant.evaluation.resampling.kernels import count_tables  # compiled
+
+        self._starts = starts
+        self._tables = count_tables(probs, starts)
+
+    def draw(self, rng: np.random.Generator, num_draws: int) -> NDArray[np.float64]:
+        """Numbers ``(G, num_draws)``."""
+        from calibrant.evaluation.resampling.kernels import drawn_counts  # compiled
+
+        # Single precision halves the time of drawing; it resolves probabilities to 6e-8.
+        uniform = rng.random((len(self._starts) - 1, num_draws), dtype=np.float32)
+        return drawn_counts(uniform, self._tables, self._starts)
+
+
+class DrawnSums:
+    """Draws the weighted sums of independent outcomes over groups of neighbours.
+
+    Args:
+        probs: Probabilities of the outcomes ``(N,)``, group by group.
+        mass: Their weights ``(N,)``.
+        starts: Where the groups begin ``(G,)``.
+    """
+
+    def __init__(self, probs: Vector, mass: Vector, starts: Indices) -> None:
+        alike = np.append(True, np.diff(mass) != 0)  # within a group only equal weights are counted together
+        alike[starts] = True
+        pieces = group_starts(alike)
+        self._counts, self._mass = DrawnCounts(probs, pieces), mass[pieces[:-1], None]
+        self._places = np.searchsorted(pieces, starts)
+        self.size = len(self._mass)
+
+    def draw(self, rng: np.random.Generator, num_draws: int) -> Matrix:
+        """Sums ``(G, num_draws)``."""
+        return np.add.reduceat(self._mass * self._counts.draw(rng, num_draws), self._places, axis=0)
+
 
 ROUNDING = 1e-12  # an error that is equal but for rounding counts as at least as large
 _FEWEST_DRAWS, MOST_SUMS = 400, 1 << 14  # draws are left out where there are more noisy sums than that
@@ -32,7 +96,9 @@ class NullDraws:
     errors: dict[Kernel, Vector]  # over bins of equal width and of equal mass, and the smooth one
     outcomes: Matrix  # weighted sums, not yet divided by the weight of the bin
     outcomes_by_mass: Matrix  # the same in the bins of equal mass
-    sums: Matrix  # residual sums ``(R', 2B + K)`` of the first draws, over the bins and cells of `EventCells`
+    sums: (
+        Matrix  # residual sums ``(R', 2B + K)`` of the first draws, over the bins and cells of `BinnedEvents`
+    )
     clustered: Mapping[BinKind, Clustered] | None = None
     """What the clusters say of the noise; ``None`` where the samples are independent."""
 
@@ -48,14 +114,14 @@ def num_noise(num_cells: int, num_draws: int, level: float) -> int:
 
 
 def draw_null(
-    events: Events | EventCells, num_bins: int, num_draws: int, seed: tuple[int, ...], *, num_kept: int = 0
+    events: Events | BinnedEvents, num_bins: int, num_draws: int, seed: tuple[int, ...], *, num_kept: int = 0
 ) -> NullDraws:
     """Draw every outcome from its stated probability, independently, ``num_draws`` times.
 
     Samples that come in clusters have the noise of these instead. The residual sums of the first ``num_kept``
     draws are returned too.
     """
-    cells = events if isinstance(events, EventCells) else EventCells(events, num_bins)
+    cells = events if isinstance(events, BinnedEvents) else BinnedEvents(events, num_bins)
     rng = np.random.Generator(np.random.SFC64(seed))  # the fastest that numpy has
     independent = _Counted(cells) if cells.events.counted else _OneByOne(cells)
     expected = independent.expected
@@ -86,7 +152,7 @@ def draw_null(
 class _OneByOne:
     """Residual sums ``(M, r)`` of outcomes that are drawn one by one."""
 
-    def __init__(self, cells: EventCells) -> None:
+    def __init__(self, cells: BinnedEvents) -> None:
         order, starts = _alike(cells.events, cells.matrix)
         ranked = cells.events.confidences[order]
         self._counts = DrawnCounts(ranked, starts)
@@ -101,7 +167,7 @@ class _OneByOne:
 class _Counted:
     """Draws for rows that stand for many samples: normal, with the variance of independent ones."""
 
-    def __init__(self, cells: EventCells) -> None:
+    def __init__(self, cells: BinnedEvents) -> None:
         stated = cells.events.confidences
         self.expected: Matrix = (cells.matrix @ stated)[:, None]
         self._spread = np.sqrt(cells.squares(cells.matrix) @ (stated * (1 - stated)))[:, None]
@@ -153,22 +219,21 @@ def _alike(events: Events, matrix: Any) -> tuple[Indices, Indices]:
 
 
 def noise_of(
-    places: Sequence[EventCells], drawn: Sequence[NullDraws], kernel: Kernel
-) -> tuple[Cells, Matrix]:
-    """What an error of these events is computed from, and the residual sums ``(R', M)`` that were kept."""
+    places: Sequence[BinnedEvents], drawn: Sequence[NullDraws], kernel: Kernel
+) -> tuple[ResidualSums, Matrix]:
+    """The residual sums of an error of these events, and their draws ``(R', M)`` that were kept."""
     parts = [draws.sums[:, each.rows(BIN_KINDS[kernel])] for each, draws in zip(places, drawn, strict=True)]
     cells = joined([cells_of(each, draws, kernel) for each, draws in zip(places, drawn, strict=True)])
     return cells, np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
-def cells_of(place: EventCells, draws: NullDraws, kernel: Kernel) -> Cells:
-    """What an error is computed from, with what the draws know of clusters."""
+def cells_of(place: BinnedEvents, draws: NullDraws, kernel: Kernel) -> ResidualSums:
+    """The residual sums of an error, with the noise of clusters if there are any."""
     cells = place.cells(kernel)
     return cells if draws.clustered is None else replace(cells, clustered=draws.clustered[BIN_KINDS[kernel]])
 
 
 def null_error(metric: str, observed: float, draws: Vector, level: float) -> NullError:
-    """Position of the observed error among those of calibrated models."""
     at_least = int((draws >= observed - ROUNDING).sum())
     return NullError(
         metric=metric,

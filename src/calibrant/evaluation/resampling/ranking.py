@@ -55,13 +55,11 @@ def standard_error(influence: Vector, weights: Vector | None, clusters: Indices 
 
 
 def influence_totals(influence: Vector, weights: Vector | None, clusters: Indices) -> Vector:
-    """By how much each cluster moves a statistic ``(G,)``."""
     mass = np.ones(len(influence)) if weights is None else weights
     return cluster_totals(mass * influence, clusters) / mass.sum()
 
 
 def error_of_totals(totals: Vector) -> float:
-    """The standard error from what clusters do."""
     return float(np.sqrt(totals @ totals * len(totals) / max(1, len(totals) - 1)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import IntEnum, unique
 from functools import cached_property
 from typing import TypeAlias
 
@@ -11,6 +12,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.drawing import num_units, resampled_counts
+
+
+@unique
+class Stream(IntEnum):
+    """Uses of random numbers; each has its own stream, so that none shifts another's."""
+
+    SPLIT = 0
+    BOOTSTRAP = 1
+    NULL = 2
+    FOLDS = 3
+    JACKKNIFE = 4
+    SAMPLE = 5
+    GROUPS = 6
+    SWAPS = 7
+
+
+def stream_seed(seed: int, stream: Stream, part: int = 0) -> tuple[int, int, int]:
+    return (seed, int(stream), part)
+
+
+def generator(seed: int, stream: Stream, part: int = 0) -> np.random.Generator:
+    return np.random.default_rng(stream_seed(seed, stream, part))
+
 
 Counts: TypeAlias = NDArray[np.uint8]  # (r, N): how often resample r drew row i
 
@@ -68,7 +92,6 @@ class Deletions:
 
     @property
     def num_resamples(self) -> int:
-        """Number of resamples."""
         return min(num_units(self.num_samples, self.clusters), MOST_DELETIONS)
 
     def blocks(self, size: int = LARGE_BLOCK) -> Iterator[Counts]:

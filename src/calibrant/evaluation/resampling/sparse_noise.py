@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
-from calibrant.evaluation.resampling.event_cells import Cells
+from calibrant.evaluation.resampling.event_cells import ResidualSums
 from calibrant.evaluation.resampling.events import Matrix, Vector
 
 FEW = 5.0  # events
@@ -23,7 +23,7 @@ class SparseNoise:
     steadily, and without gaps the draws are what they were.
     """
 
-    def __init__(self, cells: Cells, noise: Matrix, seed: int) -> None:
+    def __init__(self, cells: ResidualSums, noise: Matrix, seed: int) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):
             unit = cells.squares / cells.mass  # what an event adds, on average
             trials = cells.mass / unit

@@ -16,10 +16,18 @@ from calibrant.evaluation.quantities import (
     SLOPE,
 )
 from calibrant.evaluation.result import Arm, Check, Estimate, Part, PartName, Range
-from calibrant.evaluation.verdict.case import Case
-from calibrant.evaluation.verdict.finding import MAIN, Finding, count_shifted, is_shifted
-from calibrant.evaluation.verdict.group_sentence import bad_groups, named
-from calibrant.evaluation.verdict.naming import class_name, error_name, furthest_off, null_of, spoken_of
+from calibrant.evaluation.verdict.case import Case, bad_groups, named
+from calibrant.evaluation.verdict.finding import (
+    MAIN,
+    Finding,
+    class_name,
+    count_shifted,
+    error_name,
+    furthest_off,
+    is_shifted,
+    null_of,
+    spoken_of,
+)
 
 TITLES: dict[PartName, str] = {
     "top label": "Overall",

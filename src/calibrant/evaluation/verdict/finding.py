@@ -6,14 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from calibrant.calibrators.roster import CALIBRATORS
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.judging.reduce import effective_number_of
-from calibrant.evaluation.phrases import clearly
-from calibrant.evaluation.quantities import ACCURACY, GAP, MEAN_PROBABILITY, PREVALENCE, SLOPE
+from calibrant.evaluation.phrases import clearly, number
+from calibrant.evaluation.quantities import (
+    ACCURACY,
+    CLASSWISE_ECE,
+    ECE,
+    GAP,
+    MEAN_PROBABILITY,
+    PREVALENCE,
+    SLOPE,
+)
 from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
-from calibrant.evaluation.result import ClassRow, Direction, Estimate, Part, PartName
+from calibrant.evaluation.result import Arm, ClassRow, Direction, Estimate, Kind, NullError, Part, PartName
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
+from calibrant.evaluation.verdict.case import Case
 
 Subject = Literal["decisions", "events"]
 Doubt = Literal["few samples", "mixed signs"]
@@ -23,31 +33,28 @@ MAIN: frozenset[PartName] = frozenset({"top label", "positive class", "labels"})
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """The direction, and what it is about."""
+    """The direction of the error, and the probabilities that it is about."""
 
     direction: Direction
     parts: tuple[Part, ...]
     """Event or top label, and classes: what holds, and what does not."""
     subject: Subject
-    """What errs more: how sure the decisions are, or how probable the positive class or the labels."""
+    """What is further off: confidence in decisions, or the probability of the positive class or labels."""
     doubt: Doubt | None = None
     """Why nothing is decided."""
     within: float | None = None
-    """An error that does not matter, and that all that is beyond chance stays below."""
+    """The tolerated error, if every error above noise is below it."""
 
     @property
     def real(self) -> bool:
-        """True if any test fails."""
         return bool(self.failing)
 
     @property
     def failing(self) -> tuple[PartName, ...]:
-        """Names of the failing tests."""
         return () if self.within else tuple(part.name for part in self.parts if not part.holds)
 
     @property
     def holding(self) -> tuple[PartName, ...]:
-        """Names of the passing tests."""
         return tuple(part.name for part in self.parts if part.holds)
 
 
@@ -134,3 +141,58 @@ def _reach(judged: Measured, gaps: list[Estimate], level: float) -> float:
         ends = [gap.low, gap.high, (gap.value or 0.0) + share - low, (gap.value or 0.0) + share - high]
         reach = max(reach, *(abs(end) for end in ends if end is not None))
     return reach
+
+
+def spoken_of(kind: Kind) -> tuple[str, ...]:
+    """The errors that sentences are about."""
+    if kind == "multiclass":
+        return (ECE.key, CLASSWISE_ECE.key)
+    return (ECE.event_key,) if kind == "binary" else (ECE.key,)
+
+
+def error_name(metric: str) -> str:
+    """As in the table."""
+    return "classwise ECE" if metric == CLASSWISE_ECE.key else "ECE"
+
+
+def title(arm: Arm) -> str:
+    """Within a sentence; people keep their capitals."""
+    method = CALIBRATORS.get(arm.name.partition("(")[0])
+    if method is not None and method.named_after_person:
+        return arm.title
+    return arm.title[:1].lower() + arm.title[1:]
+
+
+def null_of(arm: Arm, metric: str) -> NullError | None:
+    """The noise floor, if it is known."""
+    return next((null for null in arm.null if null.metric == metric), None)
+
+
+def value_of(estimate: Estimate) -> str:
+    """The number, or why it is infinite."""
+    if estimate.value is not None:
+        return number(estimate.value)
+    return f"infinity ({(estimate.reason or '').removeprefix('infinite: ')})"
+
+
+def class_name(row: ClassRow, noun: str = "class") -> str:
+    """The name, or ``class 3`` where there is none but the number."""
+    return f"{noun} {row.name}" if row.name.isdecimal() else row.name
+
+
+def furthest_off(case: Case) -> ClassRow:
+    """The class whose mean probability is furthest from its prevalence, beyond chance if there is one."""
+    return max(
+        case.first.classes,
+        key=lambda row: (is_shifted(row, case.level), abs(row.mean_probability - row.prevalence)),
+    )
+
+
+def error_of(case: Case, finding: Finding) -> str:
+    """The key of the error that the headline is about: of the event or top label, or of the classes."""
+    if case.kind == "binary":
+        return ECE.event_key
+    partly = finding.direction in {"calibrated in part", "miscalibrated"}
+    if partly and "classes" in finding.failing and null_of(case.first, CLASSWISE_ECE.key) is not None:
+        return CLASSWISE_ECE.key
+    return ECE.key

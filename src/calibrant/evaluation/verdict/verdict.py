@@ -22,7 +22,7 @@ from calibrant.evaluation.phrases import (
 from calibrant.evaluation.quantities import ACCURACY, BRIER, CLASSWISE_ECE, ECE, NLL, SLOPE
 from calibrant.evaluation.result import Arm, Direction, Kind, Part, PartName, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
-from calibrant.evaluation.verdict.case import Case
+from calibrant.evaluation.verdict.case import Case, bad_groups
 from calibrant.evaluation.verdict.checks import (
     PHRASES,
     averages,
@@ -35,12 +35,14 @@ from calibrant.evaluation.verdict.checks import (
     verb,
     where_of,
 )
-from calibrant.evaluation.verdict.finding import MAIN, Finding, count_shifted, find
-from calibrant.evaluation.verdict.group_sentence import bad_groups
-from calibrant.evaluation.verdict.naming import (
+from calibrant.evaluation.verdict.finding import (
+    MAIN,
+    Finding,
     class_name,
+    count_shifted,
     error_name,
     error_of,
+    find,
     furthest_off,
     null_of,
     spoken_of,

@@ -232,7 +232,6 @@ class HighConfidenceAccuracy(_HighConfidence):
 
 
 def _weight(problem: Checked) -> Float[Tensor, ""]:
-    """Weight of all samples."""
     if problem.weights is not None:
         return problem.weights.sum()
     return torch.tensor(float(problem.num_samples), dtype=torch.float64, device=problem.scores.device)

@@ -1,4 +1,4 @@
-"""Columns by other names than calibrant's: those that the caller states, and those that many tables use."""
+"""The names of columns: calibrant's, those that the caller states, and those that many files use."""
 
 from __future__ import annotations
 
@@ -8,26 +8,52 @@ from dataclasses import dataclass, field
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import common_start
 from calibrant.predictions.bands import named_bands
-from calibrant.predictions.formats.known import (
-    CONFIDENCES,
-    DECISIONS,
-    FAMILIES,
-    LABELS,
-    NO_CLASS,
-    OUTCOMES,
-    PREDICTED,
-    SCORES,
-    SINGLE,
-    WEIGHTS,
-)
-from calibrant.predictions.formats.names import listing
+from calibrant.predictions.checks import listing
 
+LABELS = (
+    *("y_true", "y_test", "y", "target", "targets", "truth", "ground_truth", "gold", "actual", "true_label"),
+    *("true_labels", "true_class", "references", "reference"),
+)
+WEIGHTS = (
+    *("sample_weight", "sample_weights", "case_weight", "case_weights", "survey_weight", "survey_weights"),
+    *("importance_weight", "importance_weights", "exposure", "w"),
+)
+CONFIDENCES = ("conf", "stated_confidence", "verbal_confidence", "confidence_score")
+OUTCOMES = ("is_correct", "was_correct", "is_right", "right")
+SINGLE = (
+    *("predict_proba", "y_score", "y_prob", "y_proba", "y_pred_proba", "y_pred_prob", "pred_proba", "proba"),
+    *("probas", "probability", "probabilities", "prediction_scores", "prediction_probs", "p"),
+)
+DECISIONS = ("y_pred", "pred", "prediction", "predictions", "predicted")
+"""What holds decisions as often as probabilities: its values say so."""
+PREDICTED = ("pred_label", "predicted_label", "predicted_class", *DECISIONS)
+FAMILIES = {
+    "prob": (
+        *("p_", "predict_proba_", "proba_", "probs_", "probability_", "y_score_", "y_prob_", "y_proba_"),
+        *("y_pred_proba_", "y_pred_prob_", "pred_proba_", "prob.", "proba.", ".pred_", "prediction_"),
+    ),
+    "logit": ("logits_", "logit.", "logits."),
+}
+SPACES = {"logit": "logits", "prob": "probs"}
+SCORES = frozenset({"prob", "logit", "confidence"})
+NO_CLASS = frozenset(
+    {"max", "pred", "predicted", "top", "top1", "true", "correct", "label", "value", "class", "score"}
+)
+"""What may be part of the name of a column of scores without being a class."""
+ARRAYS = {
+    "label": "labels",
+    "weight": "weights",
+    "group": "groups",
+    "cluster": "clusters",
+    **SPACES,
+}
+"""An array has the plural for its name, a column the singular or the plural."""
 GROUP_OF = "group="
-"""What stands before the name of one of several columns of groups."""
+"""What is put before the name of one of several columns of groups."""
 BANDS_OF = "bands="
-"""What stands before the name of a column of numbers whose bands are groups."""
+"""What is put before the name of a column of numbers whose bands are groups."""
 OTHER = "other:"
-"""What stands before the name of a column that would be read, had the caller not named another."""
+"""What is put before the name of a column that would be read, had the caller not named another."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +98,19 @@ class ColumnNames:
     def groups(self) -> tuple[str, ...]:
         """The columns of groups."""
         return (self.group,) if isinstance(self.group, str) else self.group or ()
+
+
+def space_of(name: str) -> str | None:
+    """Whether a column of this name, whose cells are lists, holds the logits or probabilities of all classes.
+
+    Example:
+        >>> space_of("y_prob"), space_of("Logits"), space_of("tokens")
+        ('probs', 'logits', None)
+    """
+    lower = name.lower()
+    if lower in {"logit", "logits"}:
+        return "logits"
+    return "probs" if lower in {"prob", "probs", *SINGLE, *DECISIONS} else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +250,7 @@ def _class_of(name: str, family: str) -> str | None:
 
 
 def _recognised(names: Sequence[str]) -> Iterator[_Column]:
-    """Common names, for what is not there by calibrant's own."""
+    """Columns by common names, where there is none by calibrant's own."""
     lower = {name.lower(): name for name in names}
     yield from _weights(names, lower)
     if not {"prob", "logit"} & set(names):
@@ -233,7 +272,6 @@ def _recognised(names: Sequence[str]) -> Iterator[_Column]:
 
 
 def _outcome(lower: Mapping[str, str]) -> Iterator[_Column]:
-    """Confidences with whether they were right, or with what was true and what was predicted."""
     stated = [lower[each] for each in ("confidence", *CONFIDENCES) if each in lower]
     if len(stated) != 1:
         return
@@ -269,7 +307,7 @@ def _labels(names: Sequence[str], lower: Mapping[str, str]) -> Iterator[_Column]
 
 
 def _only(found: Sequence[str], name: str, what: str, option: str) -> Iterator[_Column]:
-    """The only column of several names, or which of them is meant is asked."""
+    """The one column found under any of several names; several are an error that asks which is meant."""
     if len(found) > 1:
         shown = " or ".join(f"`{each}`" for each in found)
         raise InputError(
@@ -280,7 +318,6 @@ def _only(found: Sequence[str], name: str, what: str, option: str) -> Iterator[_
 
 
 def _members(names: Sequence[str]) -> Iterator[_Column]:
-    """Columns that begin alike, one for each class, or one for the positive class alone."""
     for family, prefixes in FAMILIES.items():
         for prefix in (f"{family}_", *prefixes):
             members = [name for name in names if name.lower().startswith(prefix) and len(name) > len(prefix)]

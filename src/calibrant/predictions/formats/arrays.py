@@ -1,22 +1,37 @@
-"""Arrays by name, whatever file holds them, in the names that arrays or columns have."""
+"""Arrays by name: ``.npz``, ``.safetensors``, ``.pt`` and ``.npy``; nothing in them is unpickled."""
 
 from __future__ import annotations
 
+import json
+import pickle
+import re
+import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from calibrant._math.errors import InputError
-from calibrant.predictions.formats.aliases import Header, canonical, said_of_names
+from calibrant._math.files import DAMAGE
+from calibrant._math.shapes import Float
+from calibrant.predictions.formats.aliases import ARRAYS, Header, canonical, said_of_names
 from calibrant.predictions.formats.columns import fields_of_columns, layout_of, refuse_decisions
-from calibrant.predictions.formats.known import ARRAYS
+from calibrant.predictions.formats.contents import UNSAFE, Arrays, FileContents, damaged, disk_errors
+from calibrant.predictions.formats.mark import MARK
 from calibrant.predictions.formats.names import PARTS, choose, fields_of
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
+from calibrant.predictions.labels import labels_by_name
 
 _SPACES = ("logits", "probs", "confidence")
 _COLUMNS = {array: column for column, array in ARRAYS.items()}
+_SCORES_NPY = {"logits": "logits", "logit": "logits", "probs": "probs", "prob": "probs"}
+_BESIDE = ("labels", "split", "weights", "groups", "clusters", "class_names")
+_BY_NUMPY = "numpy.savez(path, logits=..., labels=...)"
+_BY_TORCH = "torch.save({'logits': logits, 'labels': labels}, path)"
 
 
 def fields_of_arrays(found: Sequence[str], read: Callable[[str], Any]) -> dict[str, Any]:
@@ -63,12 +78,10 @@ def known_arrays(found: Sequence[str]) -> tuple[dict[str, str], Header | None]:
 
 
 def _only_columns(given: dict[str, str]) -> bool:
-    """Whether scores have an array for each class: ``prob_0, prob_1``."""
     return given.keys().isdisjoint(_SPACES) and any(name.startswith(("prob_", "logit_")) for name in given)
 
 
 def _fields_of_columns(found: Sequence[str], read: Callable[[str], Any], header: Header) -> dict[str, Any]:
-    """Arrays as the columns of a table."""
     layout = layout_of(header)
     given = dict(zip(header.names, found, strict=True))
     arrays = {name: _column(read(given[name]), given[name]) for name in (*layout.scores, *layout.others)}
@@ -85,3 +98,255 @@ def _column(values: Any, name: str) -> Any:
     if isinstance(array, np.ndarray) and array.ndim > 1:
         raise InputError(f"`{name}` must have shape (N,), as one of several columns; got {array.shape}.")
     return array.tolist() if isinstance(array, np.ndarray) and array.dtype.kind in "US" else array
+
+
+def read_npz(path: Path) -> FileContents:
+    """Read those arrays that are used."""
+    with path.open("rb") as file:
+        try:
+            archive = np.load(file, allow_pickle=False)
+        except DAMAGE as error:
+            if "pickle" in str(error):
+                raise InputError(
+                    "it is not a .npz archive, and pickled objects are not loaded because they could run "
+                    f"code; write it by {_BY_NUMPY}."
+                ) from error
+            raise InputError(damaged("a .npz archive", error)) from error
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise InputError(f"it holds one bare array; write it by {_BY_NUMPY}.")
+        twice = [name for name, number in Counter(archive.files).items() if number > 1]
+        if twice:
+            raise InputError(f"it holds `{twice[0]}` twice; write it by {_BY_NUMPY}.")
+        return FileContents(fields=fields_of_arrays(archive.files, lambda name: _member(archive, name)))
+
+
+def write_npz(arrays: Arrays, path: Path) -> None:
+    """Write tensors, and texts as arrays of texts."""
+    if "class_names" in arrays and "labels" in arrays:
+        arrays = {**arrays, "labels": labels_by_name(arrays["labels"], arrays["class_names"])}
+    whole: dict[str, Any] = {
+        name: as_numpy(values) if isinstance(values, torch.Tensor) else np.array(values)
+        for name, values in arrays.items()
+    }
+    with path.open("wb") as file:
+        np.savez(file, **whole)
+
+
+def as_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
+    """The same values in a dtype that numpy knows (bfloat16 becomes float32)."""
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def _member(archive: np.lib.npyio.NpzFile, name: str) -> Any:
+    try:
+        return archive[name]
+    except DAMAGE as error:
+        if "allow_pickle" in str(error):
+            raise InputError(
+                f"`{name}` holds Python objects, {UNSAFE}; write numbers, or texts as `{name}`.astype(str)."
+            ) from error
+        raise InputError(damaged(f"`{name}`", error)) from error
+
+
+def read_safetensors(path: Path) -> FileContents:
+    """Read those tensors and texts that are used."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata: dict[str, str] = file.metadata() or {}
+            named = ("class_names", "groups", "clusters", "kind", MARK)
+            texts = {name: metadata[name] for name in named if name in metadata}
+            names = [*file.keys(), *texts]
+
+            def one(name: str) -> Any:
+                return _from_json(name, texts[name]) if name in texts else file.get_tensor(name)
+
+            return FileContents(fields=fields_of_arrays(names, one))
+    except InputError:
+        raise
+    except (SafetensorError, *DAMAGE) as error:
+        raise InputError(damaged("a .safetensors file", error)) from error
+
+
+def write_safetensors(arrays: Arrays, path: Path) -> None:
+    """Write tensors, and texts as JSON lists into the metadata."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    tensors = {name: each.contiguous() for name, each in arrays.items() if isinstance(each, torch.Tensor)}
+    texts = {
+        name: json.dumps(each, ensure_ascii=False) for name, each in arrays.items() if name not in tensors
+    }
+    with disk_errors(SafetensorError):
+        save_file(tensors, path, metadata=texts)
+
+
+def _from_json(name: str, text: str) -> list[Any]:
+    try:
+        listed = json.loads(text)
+    except ValueError:
+        listed = None
+    if not isinstance(listed, list):
+        raise InputError(f'`{name}` in the metadata must be a JSON list, such as ["cat", "dog"].')
+    return listed
+
+
+def read_pt(path: Path) -> FileContents:
+    """Read a dictionary of tensors and lists of texts."""
+    try:
+        with warnings.catch_warnings():  # of what it may not understand; where it does not, it raises
+            warnings.filterwarnings("ignore", message="Detected pickle protocol", category=UserWarning)
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise InputError(
+            f"it holds pickled objects other than tensors, {UNSAFE}, or it is damaged; write it by "
+            f"{_BY_TORCH}."
+        ) from error
+    except DAMAGE as error:
+        raise InputError(damaged("a .pt file", error)) from error
+    if not isinstance(loaded, dict):
+        raise InputError(f"it holds a {type(loaded).__name__}; write it by {_BY_TORCH}.")
+    arrays = {str(name): values for name, values in loaded.items()}
+    return FileContents(fields=fields_of_arrays(list(arrays), arrays.__getitem__))
+
+
+def write_pt(arrays: Arrays, path: Path) -> None:
+    """Write a dictionary of tensors and lists of texts."""
+    whole: dict[str, Any] = {
+        name: _trimmed(values) if isinstance(values, torch.Tensor) else list(values)
+        for name, values in arrays.items()
+    }
+    with disk_errors(RuntimeError):
+        torch.save(whole, path)
+
+
+def _trimmed(tensor: Tensor) -> Tensor:
+    """A tensor without the rows that a slice leaves out: it is saved with all of its storage."""
+    return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
+
+
+class NpyRows:
+    """The rows of a two-dimensional ``.npy`` file, by plain reads: a memory map would stay resident."""
+
+    def __init__(self, path: Path) -> None:
+        header = _mapped(path)
+        if header.ndim != 2 or header.shape[1] < 2:
+            raise InputError(f"{path.name} must have shape (N, C); got {header.shape}.")
+        if header.dtype.kind != "f" or header.dtype.itemsize > 8:
+            raise InputError(f"{path.name} must hold floats of at most 64 bits; its dtype is {header.dtype}.")
+        if not header.flags.c_contiguous:
+            raise InputError(
+                f"{path.name} is stored column by column; write numpy.ascontiguousarray of it to read it in "
+                "pieces."
+            )
+        self._path = path
+        self._offset: int = header.offset
+        self._dtype = header.dtype
+        self.shape: tuple[int, int] = header.shape
+        self.dtype: torch.dtype = torch.from_numpy(np.empty(0, self._dtype.newbyteorder("="))).dtype
+
+    def read(self, start: int, stop: int) -> Float[Tensor, "n C"]:
+        """Some consecutive rows."""
+        width = self.shape[1]
+        offset = self._offset + start * width * self._dtype.itemsize
+        values = np.fromfile(self._path, self._dtype, (stop - start) * width, offset=offset)
+        if len(values) < (stop - start) * width:
+            raise InputError(
+                f"{self._path.name} was cut off: it ends within row {start + len(values) // width}."
+            )
+        return torch.from_numpy(values.astype(self._dtype.newbyteorder("="), copy=False).reshape(-1, width))
+
+
+def _files_of(path: Path, labels: Path | None = None) -> dict[str, Path]:
+    """The files that go together, by what they hold.
+
+    In a folder every ``.npy`` file holds what its name says. With a file ``..._logits_....npy`` go the files
+    next to it whose names differ in that word only.
+    """
+    if path.is_dir():
+        found = {each.stem: each for each in sorted(path.glob("*.npy"))}
+    else:
+        word = next((word for word in re.split(r"[^a-z]+", path.stem.lower()) if word in _SCORES_NPY), None)
+        if word is None:
+            raise InputError(
+                "its name must say whether it holds logits or probabilities: call it logits.npy or probs.npy."
+            )
+        pattern = re.compile(rf"(?<![a-zA-Z]){word}(?![a-zA-Z])", flags=re.IGNORECASE)
+        beside = {name: path.with_stem(pattern.sub(name, path.stem, count=1)) for name in _BESIDE}
+        found = {_SCORES_NPY[word]: path} | {name: each for name, each in beside.items() if each.is_file()}
+    if labels is not None:
+        found["labels"] = labels
+    return found
+
+
+def read_npy(path: Path, labels: Path | None = None) -> FileContents:
+    """Read all arrays that go with a file, or of a folder, into memory."""
+    files = _files_of(path, labels)
+    used: set[Path] = set()
+
+    def one(name: str) -> Any:
+        used.add(files[name])
+        return _loaded(files[name])
+
+    fields = fields_of_arrays(list(files), one)
+    return FileContents(fields=fields, paths=tuple(sorted(used)))
+
+
+def stream_npy(path: Path, labels: Path | None = None) -> FileContents:
+    """The same as ``read_npy``, with the scores left in their file."""
+    files = _files_by_name(path, labels)
+    chosen = choose(files)
+    if len(chosen.suffixes) > 1:
+        raise InputError(
+            "two sets in one folder are not read in pieces; "
+            "evaluate the file of the one with `--calibration` for the file of the other."
+        )
+    arrays: dict[str, Any] = {
+        name: NpyRows(files[name]) if name == chosen.space else _loaded(files[name]) for name in chosen.used
+    }
+    paths = tuple(files[name] for name in sorted(chosen.used))
+    return FileContents(fields=fields_of(arrays, chosen), paths=paths)
+
+
+def size_of_npy(path: Path, labels: Path | None = None) -> int:
+    """Bytes of the scores, or 0 where they can only be read whole (an event, several labels per sample)."""
+    if holds_top_k(_files_of(path, labels)):
+        return 0
+    files = _files_by_name(path, labels)
+    if not {"logits", "probs"} & files.keys():
+        return 0
+    chosen = choose(files)
+    if len(chosen.suffixes) > 1:
+        return 0
+    header = _mapped(files[chosen.space])
+    if header.ndim != 2 or header.dtype.kind != "f":
+        return 0
+    if "labels" in files and _mapped(files["labels"]).ndim != 1:
+        return 0
+    return header.nbytes
+
+
+def _mapped(path: Path) -> np.memmap[Any, Any]:
+    """A ``.npy`` file of which only the header is read."""
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except DAMAGE as error:
+        if "pickle" in str(error) or "object" in str(error):
+            raise InputError(f"{path.name} holds Python objects, {UNSAFE}.") from error
+        raise InputError(damaged(f"the array {path.name}", error)) from error
+    if not isinstance(found, np.memmap):
+        raise InputError(f"{path.name} is not a .npy file.")
+    return found
+
+
+def _loaded(path: Path) -> Any:
+    mapped = _mapped(path)  # for its checks
+    return np.load(path, allow_pickle=False) if mapped.size else np.empty(mapped.shape, mapped.dtype)
+
+
+def _files_by_name(path: Path, labels: Path | None) -> dict[str, Path]:
+    """The files that go together by calibrant's own names."""
+    files = _files_of(path, labels)
+    given, _ = known_arrays(list(files))
+    return {name: files[own] for name, own in given.items()}

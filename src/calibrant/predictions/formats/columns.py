@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -14,12 +14,22 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.predictions.bands import bands_of, named_bands
-from calibrant.predictions.checks import as_texts
-from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, OTHER, Header, without_start
+from calibrant.predictions.checks import as_texts, listing
+from calibrant.predictions.formats.aliases import (
+    BANDS_OF,
+    DECISIONS,
+    GROUP_OF,
+    OTHER,
+    SPACES,
+    ColumnNames,
+    Header,
+    canonical,
+    without_start,
+)
 from calibrant.predictions.formats.contents import Arrays
-from calibrant.predictions.formats.known import DECISIONS, SPACES
 from calibrant.predictions.formats.mark import MARK
-from calibrant.predictions.formats.names import Chosen, fields_of, listing, nothing_in, outcome_of
+from calibrant.predictions.formats.names import Chosen, fields_of, nothing_in, outcome_of
+from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.labels import (
     OPPOSITE_NAMES,
     is_fraction,
@@ -111,6 +121,12 @@ def layout_of(header: Header) -> Layout:
     return replace(layout, positive=header.positive, notes=notes, unused=unused)
 
 
+def layout_in(given: Sequence[str], columns: ColumnNames | None) -> tuple[Layout, dict[str, str]]:
+    """What the columns of these names hold, and what the table calls each that has a name of calibrant's."""
+    header = canonical(given, columns)
+    return layout_of(header), dict(zip(header.names, given, strict=True))
+
+
 def _may_decide(given: str, name: str) -> bool:
     return name == "prob" and given.lower() in DECISIONS
 
@@ -181,12 +197,33 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
         )
     elif several:
         arrays["kind"] = "multilabel"
-    taken = {*BINARY_NAMES, *(name for name in layout.singles if name.startswith((GROUP_OF, BANDS_OF)))}
-    if groups := _several_groups(layout, others):
-        arrays["groups"] = groups_together(groups)
+    several_groups = [name for name in layout.singles if name.startswith((GROUP_OF, BANDS_OF))]
+    if several_groups:
+        arrays["groups"] = groups_of({name: others[name] for name in several_groups})
+    taken = {*BINARY_NAMES, *several_groups}
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
     fields = fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
     return fields | {"notes": (*layout.notes, *fields["notes"])}
+
+
+def fields_of_cells(
+    layout: Layout,
+    given: Mapping[str, str],
+    numbers: Callable[[str], Any],
+    others: Callable[[str], Column],
+) -> dict[str, Any]:
+    """The same from cells that say numbers in any way; ``numbers`` and ``others`` give those of a column.
+
+    Raises:
+        InputError: If a cell of scores or weights holds no number; with its row.
+    """
+    scores = [given[name] for name in layout.scores]
+    numeric = [*scores, *(given[name] for name in layout.weights)]
+    found, notes = numbers_in({name: numbers(name) for name in numeric}, scores, layout.space)
+    beside = {name: others(given[name]) for name in layout.others}
+    beside |= {name: found[given[name]] for name in layout.weights}
+    fields = fields_of_columns(layout, np.column_stack([found[name] for name in scores]), beside)
+    return fields | {"notes": (*notes, *fields["notes"])}
 
 
 def refuse_decisions(scores: Any, name: str) -> None:
@@ -199,7 +236,6 @@ def refuse_decisions(scores: Any, name: str) -> None:
 
 
 def _names_of(layout: Layout, others: Mapping[str, Column]) -> tuple[str, ...] | None:
-    """The names of the classes, as the labels have them."""
     if len(layout.labels) == 1:
         labels = others[layout.labels[0]]
         held = {*map(str, np.unique(labels).tolist() if isinstance(labels, np.ndarray) else labels)}
@@ -209,16 +245,16 @@ def _names_of(layout: Layout, others: Mapping[str, Column]) -> tuple[str, ...] |
     return layout.class_names
 
 
-def _several_groups(layout: Layout, others: Mapping[str, Column]) -> dict[str, Column]:
-    """The columns of groups where they are several, or bands of numbers, by their names in the file."""
-    groups: dict[str, Column] = {
-        name.removeprefix(GROUP_OF): others[name] for name in layout.singles if name.startswith(GROUP_OF)
+def groups_of(columns: Mapping[str, Column]) -> list[str]:
+    """The groups that columns make together: those of names, and bands of numbers."""
+    groups = {
+        name.removeprefix(GROUP_OF): values for name, values in columns.items() if name.startswith(GROUP_OF)
     }
-    for column in layout.singles:
+    for column, values in columns.items():
         if column.startswith(BANDS_OF):
             name, starts = named_bands(column.removeprefix(BANDS_OF))
-            groups[name] = bands_of(others[column], name=name, starts=starts)
-    return groups
+            groups[name] = bands_of(values, name=name, starts=starts)
+    return groups_together(groups)
 
 
 def groups_together(columns: Mapping[str, Column]) -> list[str]:
@@ -273,7 +309,6 @@ def columns_of(arrays: Arrays) -> Columns:
 
 
 def _named(name: str, header: Sequence[str]) -> tuple[str, ...]:
-    """The column of this name, or of its plural, as arrays have it."""
     if name in {"split", MARK}:
         return (name,) if name in header else ()
     found = tuple(form for form in (name, f"{name}s") if form in header)
@@ -289,7 +324,6 @@ def _members(family: str, header: Iterable[str]) -> list[str]:
 
 
 def _classes(family: str, header: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """The classes in order, and their names unless they are numbered from zero."""
     suffixes = _members(family, header)
     if len(suffixes) == 1:
         raise InputError(
@@ -331,7 +365,7 @@ def _label_columns(
 
 
 def _refuse_ambiguous(names: tuple[str, ...]) -> None:
-    """Names that a header could not say, or that would be read back as something else."""
+    """Refuse names of classes that no column can have, or that would be read back as something else."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise InputError(

@@ -9,7 +9,7 @@ import io
 import itertools
 import re
 import zlib
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TextIO
@@ -18,10 +18,15 @@ import numpy as np
 
 from calibrant._math.arrays import row_slices
 from calibrant._math.errors import InputError
-from calibrant.predictions.formats.aliases import ColumnNames, canonical
-from calibrant.predictions.formats.columns import columns_of, fields_of_columns, layout_of
+from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.columns import (
+    Column,
+    columns_of,
+    fields_of_cells,
+    fields_of_columns,
+    layout_in,
+)
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged, lines_named
-from calibrant.predictions.formats.numbers import numbers_in
 
 _PACKED = b"\x1f\x8b"
 _SEPARATOR = re.compile(r'"?sep=(.)"?')
@@ -30,49 +35,42 @@ DELIMITERS = ",;\t|"  # the first of those that part a header into equally many 
 
 def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """Read text row by row, so that memory holds the numbers and not the text."""
-    given = names_of(path)
-    header = canonical(given, columns)
-    layout = layout_of(header)
-    numeric = {name: header.names.index(name) for name in (*layout.scores, *layout.weights)}
-    texts = {name: header.names.index(name) for name in layout.others}
-    notes: tuple[str, ...] = ()
+    header = names_of(path)
+    layout, given = layout_in(header, columns)
+    numeric = [header.index(given[name]) for name in (*layout.scores, *layout.weights)]
+    texts = [header.index(given[name]) for name in layout.others]
     try:
-        table, others, places = _plain_numbers(path, numeric.values(), texts)
+        table, cells, places = _plain_numbers(path, numeric, texts)
     except ValueError:  # a cell is no number, or not as most programs write it
-        cells, places = _texts(path, numeric | texts)
-        others = {name: cells[name] for name in texts}
-        called = {name: given[place] for name, place in numeric.items()}
+        cells, places = _texts(path, [*numeric, *texts])
+        named = {header[place]: column for place, column in cells.items()}
         with lines_named(places):
-            found, notes = numbers_in(
-                {called[name]: cells[name] for name in numeric},
-                [called[name] for name in layout.scores],
-                layout.space,
-            )
-        table = np.column_stack([found[name] for name in called.values()])
-    weights = dict.fromkeys(layout.weights, table[:, -1])
+            fields = fields_of_cells(layout, given, named.__getitem__, named.__getitem__)
+        return FileContents(fields=fields, lines=places)
+    others: dict[str, Column] = dict(zip(layout.others, cells.values(), strict=True))
+    others |= dict.fromkeys(layout.weights, table[:, -1])
     with lines_named(places):
-        fields = fields_of_columns(layout, table[:, : len(layout.scores)], others | weights)
-    return FileContents(fields=fields | {"notes": (*notes, *fields["notes"])}, lines=places)
+        fields = fields_of_columns(layout, table[:, : len(layout.scores)], others)
+    return FileContents(fields=fields, lines=places)
 
 
 def _plain_numbers(
-    path: Path, numeric: Collection[int], texts: Mapping[str, int]
-) -> tuple[np.ndarray[Any, np.dtype[np.float64]], dict[str, list[str]], array.array[int]]:
+    path: Path, numeric: Sequence[int], texts: Sequence[int]
+) -> tuple[np.ndarray[Any, np.dtype[np.float64]], dict[int, list[str]], array.array[int]]:
     """Numbers without their text, other columns as text, and the lines of the rows.
 
     Raises:
         ValueError: If a cell is not a number that Python reads.
     """
     numbers, places = array.array("d"), array.array("q")
-    others: dict[str, list[str]] = {name: [] for name in texts}
-    columns = [(others[name], place) for name, place in texts.items()]
+    others: dict[int, list[str]] = {place: [] for place in texts}
     for line, cells in _rows(path):
         found = [cells[place] for place in numeric]
         if "_" in "".join(found):  # which Python allows in numbers
             raise ValueError(found)
         numbers.extend(map(float, found))
         places.append(line)
-        for column, place in columns:
+        for place, column in others.items():
             column.append(cells[place].strip())
     table = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(numeric))
     if np.isnan(table).any():
@@ -80,22 +78,22 @@ def _plain_numbers(
     return table, others, places
 
 
-def _texts(path: Path, columns: Mapping[str, int]) -> tuple[dict[str, list[str]], list[int]]:
-    """Columns as they stand, and the lines of the rows."""
-    found: dict[str, list[str]] = {name: [] for name in columns}
-    places: list[int] = []
+def _texts(path: Path, columns: Sequence[int]) -> tuple[dict[int, list[str]], list[int]]:
+    found: dict[int, list[str]] = {place: [] for place in columns}
+    lines: list[int] = []
     for line, cells in _rows(path):
-        places.append(line)
-        for name, place in columns.items():
-            found[name].append(cells[place].strip())
-    return found, places
+        lines.append(line)
+        for place, column in found.items():
+            column.append(cells[place].strip())
+    return found, lines
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     with open_text(path) as file:
         header, numbered = header_of(file)
         for line, cells in numbered:
-            _check_width(line, cells, header)
+            if len(cells) != len(header):
+                raise InputError(f"line {line} has {len(cells)} cells, and the header has {len(header)}.")
             yield line, cells
 
 
@@ -133,11 +131,6 @@ def write(arrays: Arrays, path: Path) -> None:
             scores: list[list[float]] = table.scores[rows].double().tolist()
             cells = zip(*(column[rows] for column in others), strict=True) if others else [()] * len(scores)
             writer.writerows([*first, *last] for first, last in zip(cells, scores, strict=True))
-
-
-def _check_width(line: int, cells: list[str], header: Sequence[str]) -> None:
-    if len(cells) != len(header):
-        raise InputError(f"line {line} has {len(cells)} cells, and the header has {len(header)}.")
 
 
 @contextmanager
@@ -184,7 +177,6 @@ def beginning(file: TextIO) -> tuple[list[str], str]:
 
 @contextmanager
 def _readable() -> Generator[None]:
-    """Reword errors of text that cannot be read."""
     try:
         yield
     except UnicodeDecodeError as error:

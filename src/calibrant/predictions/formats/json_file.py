@@ -17,20 +17,18 @@ import numpy as np
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import as_texts
 from calibrant.predictions.formats import lm_eval
-from calibrant.predictions.formats.aliases import ColumnNames, canonical
+from calibrant.predictions.formats.aliases import ARRAYS, LABELS, ColumnNames, space_of
 from calibrant.predictions.formats.arrays import fields_of_arrays
 from calibrant.predictions.formats.columns import (
     FAMILIES,
     Column,
     columns_of,
-    fields_of_columns,
-    layout_of,
+    fields_of_cells,
+    layout_in,
 )
 from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
-from calibrant.predictions.formats.known import ARRAYS, LABELS, space_of
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.mark import MARK
-from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.formats.stated import names_stated, stated_fields, with_nested
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 from calibrant.predictions.labels import whole_number
@@ -51,7 +49,12 @@ def write(arrays: Arrays, path: Path, *, whole: bool) -> None:
     table = columns_of(arrays)
     columns = table.others | {name: table.scores[:, k].tolist() for k, name in enumerate(table.score_names)}
     rows = zip(*columns.values(), strict=True)
-    texts = [json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows]
+    write_records((dict(zip(columns, row, strict=True)) for row in rows), path, whole=whole)
+
+
+def write_records(records: Iterable[Record], path: Path, *, whole: bool) -> None:
+    """Write what can be read back by :func:`contents`."""
+    texts = [json.dumps(record, ensure_ascii=False) for record in records]
     text = "[" + ",\n".join(texts) + "]\n" if whole else "".join(f"{line}\n" for line in texts)
     path.write_text(text, encoding="utf-8")
 
@@ -126,7 +129,6 @@ def _record(value: Any, what: str) -> Record:
 
 
 def _of_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays by name, as in an archive."""
     return fields_of_arrays(list(arrays), lambda name: _array(name, arrays[name]))
 
 
@@ -154,20 +156,13 @@ def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) ->
     if form == "lists":
         cells = {name: [record.get(name) for record in records] for name in names}
         return fields_of_lists(cells, records, columns)
-    header = canonical(names, columns)
-    layout = layout_of(header)
-    given = dict(zip(header.names, names, strict=True))
-    numeric = [given[name] for name in (*layout.scores, *layout.weights)]
-    numbers, notes = numbers_in(
-        {name: [record.get(name) for record in records] for name in numeric},
-        [given[name] for name in layout.scores],
-        layout.space,
+    layout, given = layout_in(names, columns)
+    return fields_of_cells(
+        layout,
+        given,
+        lambda name: [record.get(name) for record in records],
+        lambda name: _cells(name, records),
     )
-    scores = np.column_stack([numbers[given[name]] for name in layout.scores])
-    others = {name: _cells(given[name], records) for name in layout.others}
-    weights: dict[str, Column] = {name: numbers[given[name]] for name in layout.weights}
-    fields = fields_of_columns(layout, scores, others | weights)
-    return fields | {"notes": (*notes, *fields["notes"])}
 
 
 def fields_of_lists(
@@ -276,7 +271,6 @@ def _refuse_numbers_for_names(labels: Any, classes: Sequence[str], truth: str, n
 
 
 def _array(name: str, values: Any) -> Any:
-    """Numbers as an array, texts as they are."""
     if name in {"class_names", "groups", "clusters", "kind", MARK}:
         return [str(each) for each in values] if isinstance(values, list) else values
     if isinstance(values, list) and values and all(isinstance(each, str) for each in values):
@@ -291,7 +285,6 @@ def _array(name: str, values: Any) -> Any:
 
 
 def _cells(name: str, records: Sequence[Record]) -> Column:
-    """Whole numbers as an array, everything else as texts."""
     values = [record.get(name) for record in records]
     if all(isinstance(each, int) for each in values):  # bool is one
         return np.asarray([int(each) for each in values if each is not None])

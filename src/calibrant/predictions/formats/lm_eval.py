@@ -18,7 +18,7 @@ import numpy as np
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant.predictions.formats.aliases import ColumnNames
-from calibrant.predictions.formats.spoken_confidence import spoken_confidence
+from calibrant.predictions.formats.spoken_confidence import Spoken, spoken_confidence
 from calibrant.predictions.formats.stated import stated_fields
 
 LmScore: TypeAlias = Literal["acc", "acc_norm", "acc_bytes"]
@@ -62,7 +62,7 @@ def samples_read(samples: Sequence[Sample]) -> Sequence[Sample]:
     samples, _ = _of_one_filter(samples)
     if _likelihoods(samples[0]) is not None:
         return samples
-    return [sample for sample, _, _ in _marked(samples, _metric(samples))]
+    return [sample for sample, _ in _stated(_judged(samples)[1])]
 
 
 def _of_one_filter(samples: Sequence[Sample]) -> tuple[Sequence[Sample], tuple[str, ...]]:
@@ -158,7 +158,6 @@ def _labels(samples: Sequence[Sample], logits: Sequence[Any], score: LmScore) ->
 def _by_targets(
     samples: Sequence[Sample], logits: Sequence[Any]
 ) -> tuple[list[int | None], list[int | None]]:
-    """The answers that the targets name as numbers, and as texts."""
     by_number = [_number(each.get("target"), len(row)) for each, row in zip(samples, logits, strict=True)]
     by_text = [_place(str(each.get("target")).strip(), _answers(each)) for each in samples]
     return by_number, by_text
@@ -175,30 +174,43 @@ def _place(text: str, answers: Sequence[str]) -> int | None:
 
 
 def _of_answers(samples: Sequence[Sample], notes: tuple[str, ...]) -> dict[str, Any]:
-    metric = _metric(samples)
-    marked = _marked(samples, metric)
-    unread = tuple(_left_out(samples, metric))
-    if len(marked) < 2:
+    metric, judged = _judged(samples)
+    stated = _stated(judged)
+    unread = tuple(_left_out(judged, len(samples), metric))
+    if len(stated) < 2:
         raise InputError(
-            f"{len(marked)} of {len(samples)} answers state a confidence that is understood; ask for it in "
+            f"{len(stated)} of {len(samples)} answers state a confidence that is understood; ask for it in "
             f"the prompt, as in: End with 'Confidence: N%'. {' '.join(unread)}".rstrip()
         )
     what = (
         f"Confidence is what the answer states; `{metric}` says whether it is right (lm-evaluation-harness)."
     )
     return {
-        "confidence": np.asarray([share for _, share, _ in marked]),
-        "correct": np.asarray([mark for _, _, mark in marked]),
+        "confidence": np.asarray([share for _, share in stated]),
+        "correct": np.asarray([int(sample[metric]) for sample, _ in stated]),
         "notes": (what, *unread, *notes),
     }
 
 
-def _left_out(samples: Sequence[Sample], metric: str) -> Iterator[str]:
+def _judged(samples: Sequence[Sample]) -> tuple[str, list[tuple[Sample, Spoken | None]]]:
+    """The metric that marks answers right or wrong, and the marked ones with how sure they say they are."""
+    metric = next((name for name in MARKS_OF_ANSWERS if _is_mark(samples[0].get(name))), None)
+    if metric is None:
+        named = ", ".join(f"`{name}`" for name in MARKS_OF_ANSWERS)
+        raise InputError(f"its answers are not marked right or wrong by one of {named}, as 1 or 0.")
+    marked = (each for each in samples if _is_mark(each.get(metric)))
+    return metric, [(each, spoken_confidence(_text(each))) for each in marked]
+
+
+def _stated(judged: Sequence[tuple[Sample, Spoken | None]]) -> list[tuple[Sample, float]]:
+    return [(sample, said.share) for sample, said in judged if said is not None and said.share is not None]
+
+
+def _left_out(judged: Sequence[tuple[Sample, Spoken | None]], count: int, metric: str) -> Iterator[str]:
     """How many answers are not judged, by why."""
-    judged = [spoken_confidence(_text(each)) for each in samples if _is_mark(each.get(metric))]
-    silent = judged.count(None)
-    unread = [each.words for each in judged if each is not None and each.share is None]
-    of = f"of {len(samples)} answers"
+    said = [each for _, each in judged]
+    silent, of = said.count(None), f"of {count} answers"
+    unread = [each.words for each in said if each is not None and each.share is None]
     if silent:
         yield f"{silent} {of} state no confidence and are left out."
     if unread:
@@ -206,29 +218,8 @@ def _left_out(samples: Sequence[Sample], metric: str) -> Iterator[str]:
             f"{len(unread)} {of} state a confidence that is not understood and are left out, "
             f'such as "{unread[0]}".'
         )
-    if len(judged) < len(samples):
-        yield (
-            f"{len(samples) - len(judged)} {of} are not marked right or wrong by `{metric}` and are left out."
-        )
-
-
-def _metric(samples: Sequence[Sample]) -> str:
-    """What says of an answer whether it is right."""
-    metric = next((name for name in MARKS_OF_ANSWERS if _is_mark(samples[0].get(name))), None)
-    if metric is None:
-        named = ", ".join(f"`{name}`" for name in MARKS_OF_ANSWERS)
-        raise InputError(f"its answers are not marked right or wrong by one of {named}, as 1 or 0.")
-    return metric
-
-
-def _marked(samples: Sequence[Sample], metric: str) -> list[tuple[Sample, float, int]]:
-    """The samples that state a confidence and are marked; the confidence, and the mark."""
-    stated = [(each, spoken_confidence(_text(each))) for each in samples if _is_mark(each.get(metric))]
-    return [
-        (sample, spoken.share, int(sample[metric]))
-        for sample, spoken in stated
-        if spoken is not None and spoken.share is not None
-    ]
+    if len(judged) < count:
+        yield f"{count - len(judged)} {of} are not marked right or wrong by `{metric}` and are left out."
 
 
 def _is_mark(value: Any) -> bool:

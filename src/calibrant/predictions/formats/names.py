@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from calibrant._math.arrays import as_label_tensor
 from calibrant._math.errors import InputError
-from calibrant.predictions.checks import KINDS, as_texts
-from calibrant.predictions.formats.known import LABELS
+from calibrant.predictions.checks import KINDS, as_texts, listing
+from calibrant.predictions.formats.aliases import LABELS
 from calibrant.predictions.formats.mark import MARK, notes_of_mark
 from calibrant.predictions.labels import refuse_missing
 
@@ -56,13 +56,8 @@ def choose(found: Collection[str]) -> Chosen:
     companions = COMPANIONS
     if space == "confidence":
         outcome = outcome_of(found, suffixes)
-        companions = (
-            "weights",
-            "groups",
-            "clusters",
-            *outcome,
-            *(() if outcome == ("true_label", "pred_label") else ("labels",)),
-        )
+        labels = () if "true_label" in outcome else ("labels",)
+        companions = ("weights", "groups", "clusters", *outcome, *labels)
     for base in companions:
         present = [base + suffix for suffix in suffixes if base + suffix in found]
         if present and len(present) < len(suffixes):
@@ -107,18 +102,11 @@ def known_kind(value: Any) -> str:
     return texts[0]
 
 
-def listing(names: Iterable[str], *, most: int = 12) -> str:
-    """Names as they are shown in a message."""
-    known = [f"`{name[:60]}`" if name else "(no name)" for name in names]
-    return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
-
-
 def _forms(base: str, found: Collection[str]) -> list[str]:
     return [base + suffix for suffix in ("", *PARTS) if base + suffix in found]
 
 
 def _suffixes(space: str, found: Collection[str]) -> tuple[str, ...]:
-    """One plain array, or a validation and a test part."""
     forms = _forms(space, found)
     if forms == [space]:
         return ("",)
@@ -161,7 +149,6 @@ def nothing_in(found: Collection[str], accepted: str) -> str:
 
 
 def _joined(parts: list[tuple[str, Any]]) -> Any:
-    """Validation and test part in one array."""
     (first_name, first), (second_name, second) = parts
     if isinstance(first, list | tuple) or isinstance(second, list | tuple):
         return [*first, *second]
@@ -189,7 +176,6 @@ def _split_of_parts(arrays: Mapping[str, Any], chosen: Chosen) -> list[int]:
 
 
 def _agreement(true: Any, predicted: Any) -> Tensor:
-    """Where two arrays of labels, numbers or names, agree."""
     first: Any
     second: Any
     if as_texts(true) is not None or as_texts(predicted) is not None:
@@ -216,7 +202,6 @@ def _as_written(labels: Any) -> list[str]:
 
 
 def _unused_note(chosen: Chosen, *, labelled: bool) -> tuple[str, ...]:
-    """What is not used; where the truth is missed, also which of it may be the truth by another name."""
     if not chosen.unused:
         return ()
     remedy = ""

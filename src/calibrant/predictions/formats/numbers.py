@@ -86,7 +86,7 @@ def _with_point(text: str, name: str, row: int, cell: Any) -> float:
 
 
 def _refuse_two_meanings(columns: Mapping[str, Any], commas: Mapping[str, Mapping[int, str]]) -> None:
-    """A comma beside points, or one that may part thousands."""
+    """Refuse commas beside decimal points, and commas that may separate thousands."""
     name = next(iter(commas))
     row, text = next(iter(commas[name].items()))
     if any("." in cell for cells in columns.values() for cell in cells if isinstance(cell, str)):
@@ -113,7 +113,6 @@ def _whole(cell: Any) -> bool:
 def _refuse_some_signs(
     signs: Mapping[str, set[int]], scores: Sequence[str], num_rows: int, space: str
 ) -> None:
-    """Percent signs stand in every cell or in none, and not in logits."""
     name, row = min(((name, min(rows)) for name, rows in signs.items()), key=lambda each: each[1])
     if space == "logits":
         raise InputError(f"logits are no percentages; row {row} of `{name}` has a % sign.")

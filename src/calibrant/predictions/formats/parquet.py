@@ -1,11 +1,11 @@
-"""Typed columns, ``.parquet``; those of scores can be read some rows at a time."""
+"""Typed columns, ``.parquet`` and ``.feather``; those of scores can be read some rows at a time."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,22 +15,22 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant._math.shapes import Float
-from calibrant.predictions.file_scores import PIECE
-from calibrant.predictions.formats.aliases import ColumnNames, canonical
+from calibrant.predictions.formats import columns as of_columns
+from calibrant.predictions.formats.aliases import ColumnNames, space_of
+from calibrant.predictions.formats.arrays import as_numpy
 from calibrant.predictions.formats.columns import (
     FAMILIES,
     Column,
     Layout,
     columns_of,
+    fields_of_cells,
     fields_of_columns,
-    layout_of,
 )
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged
 from calibrant.predictions.formats.json_file import fields_of_lists
-from calibrant.predictions.formats.known import space_of
-from calibrant.predictions.formats.npz import as_numpy
 from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
+from calibrant.predictions.stores import PIECE
 
 BUFFER = 1 << 16  # bytes of each column that are read ahead
 _TURNED = 32  # columns
@@ -44,64 +44,82 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
 
 def fields_in(file: Any, columns: ColumnNames | None, keys: Iterable[str] = ()) -> dict[str, Any]:
     """The arguments of ``Predictions`` from an open file, of whose columns some are keys of folders."""
-    if holds_top_k(file.schema_arrow.names):
-        names: list[str] = file.schema_arrow.names
-        return fields_of_top_k(names, lambda name: _cells(file, name), columns)
-    if (lists := lists_in(file.schema_arrow, columns)) is not None:
-        others = [name for name in file.schema_arrow.names if name != lists]
+    schema = file.schema_arrow  # made anew whenever it is asked for
+    if holds_top_k(schema.names):
+        return fields_of_top_k(schema.names, lambda name: _cells(file, name), columns)
+    if (lists := lists_in(schema, columns)) is not None:
+        others = [name for name in schema.names if name != lists]
         cells = {name: _cells(file, name) for name in (lists, *others)}
         with _reading():
             records = file.read(columns=others).to_pylist() if columns else []
         return fields_of_lists(cells, records, columns)
     layout, given = layout_in(file, columns, keys)
     found = [given[name] for name in layout.scores]
-    schema = file.schema_arrow  # made anew whenever it is asked for
     if any(_is_text(name, schema) for name in found):
         with _reading():
-            columns_read = {name: _column(name, file).to_pylist() for name in found}
-        numbers, notes = numbers_in(columns_read, found, layout.space)
-        table = np.column_stack([numbers[name] for name in found])
-        fields = fields_of_columns(layout, table, _other_columns(layout, file, given))
-        return fields | {"notes": (*notes, *fields["notes"])}
-    dtypes = [_float_dtype(name, schema) for name in found]
-    scores = np.empty((file.metadata.num_rows, len(dtypes)), dtype=np.result_type(*dtypes))
+            return fields_of_cells(
+                layout,
+                given,
+                lambda name: _column(name, file).to_pylist(),
+                lambda name: column_of(_column(name, file)),
+            )
+    scores = np.empty((file.metadata.num_rows, len(found)), dtype_of(found, file))
     for index, name in enumerate(found):  # one at a time: memory never holds the table twice
         scores[:, index] = _numbers(name, file)
     return fields_of_columns(layout, scores, _other_columns(layout, file, given))
 
 
-def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
+def records_of(path: Path, *, feather: bool = False) -> tuple[list[dict[str, Any]], list[int]]:
     """Rows by the names of the columns; they stand on no lines."""
-    with opened(path) as file, _reading():
-        return file.read().to_pylist(), []
+    return whole_table(path, feather=feather).to_pylist(), []
 
 
-def write(arrays: Arrays, path: Path) -> None:
+def whole_table(path: Path, *, feather: bool = False) -> Any:
+    """All columns, as pyarrow has them."""
+    if not feather:
+        with opened(path) as file, _reading():
+            return file.read()
+    from pyarrow.feather import read_table
+
+    with _reading("a .feather file"):
+        return read_table(path, memory_map=False)
+
+
+def write(arrays: Arrays, path: Path, *, feather: bool = False) -> None:
     """Write typed columns."""
-    write_table(table_of(arrays), path)
-
-
-def table_of(arrays: Arrays) -> Any:
-    """Typed columns, as pyarrow has them."""
-    needed()
     import pyarrow
 
     table = columns_of(arrays)
     scores = as_numpy(table.scores)
     columns: dict[str, Any] = {name: pyarrow.array(column) for name, column in table.others.items()}
     columns |= {name: pyarrow.array(scores[:, index]) for index, name in enumerate(table.score_names)}
-    return pyarrow.table(columns)
+    write_table(pyarrow.table(columns), path, feather=feather)
 
 
-def whole_table(path: Path) -> Any:
-    """All columns, as pyarrow has them."""
-    with opened(path) as file, _reading():
-        return file.read()
-
-
-def write_table(table: Any, path: Path) -> None:
+def write_table(table: Any, path: Path, *, feather: bool = False) -> None:
     """Write what pyarrow has."""
-    needed().write_table(table, path)
+    from pyarrow.feather import write_feather
+    from pyarrow.parquet import write_table as write_parquet
+
+    (write_feather if feather else write_parquet)(table, path)
+
+
+class TableInMemory:
+    """A table that is read whole, by what pyarrow's files of Parquet offer."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self.schema_arrow = table.schema
+        self.metadata = SimpleNamespace(num_rows=table.num_rows)
+
+    def read(self, columns: Sequence[str] | None = None) -> Any:
+        """Some columns, or all."""
+        return self._table if columns is None else self._table.select(columns)
+
+
+def read_feather(path: Path, columns: ColumnNames | None = None) -> FileContents:
+    """The same as ``read`` of ``.feather`` and ``.arrow``."""
+    return FileContents(fields=fields_in(TableInMemory(whole_table(path, feather=True)), columns))
 
 
 def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
@@ -165,7 +183,6 @@ class ParquetRows:
         return torch.from_numpy(np.concatenate(parts))
 
     def _from(self, group: int) -> Iterator[Any]:
-        """Batches from the beginning of a row group on."""
         size = max(1, PIECE // len(self._names))
         groups = list(range(group, len(self._ends)))
         with opened(self._path, BUFFER) as file, _reading():
@@ -203,8 +220,7 @@ def layout_in(
         given[place : place + 1] = [f"{family}_{k}" for k in range(length_of_lists(file, lists))]
     keys = list(keys)
     given += [key for key in keys if key not in given]
-    header = canonical(given, columns)
-    layout, names = layout_of(header), dict(zip(header.names, given, strict=True))
+    layout, names = of_columns.layout_in(given, columns)
     if wrong := next((names[each] for each in layout.scores if names[each] in keys), None):
         raise InputError(
             f"`{wrong}` must not be what folders are named by: scores are columns of the files; rename them."
@@ -222,21 +238,11 @@ def values_of(file: Any, name: str) -> Iterator[tuple[Column, np.ndarray[Any, np
 
 def is_whole(file: Any, name: str) -> bool:
     """Whether a column holds integers."""
-    from pyarrow import types
-
     schema = file.schema_arrow
-    return name in schema.names and types.is_integer(schema.field(name).type)
-
-
-def footer_of(file: Any) -> bytes:
-    """What stands at the end of the file: sizes, least and greatest values of every column."""
-    stream = io.BytesIO()
-    file.metadata.write_metadata_file(stream)
-    return stream.getvalue()
+    return name in schema.names and _types().is_integer(schema.field(name).type)
 
 
 def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[str, Column]:
-    """All columns in use but those of scores."""
     names = {name: given[name] for name in (*layout.others, *layout.weights)}
     with _reading():
         found = {name: column_of(_column(each, file)) for name, each in names.items()}
@@ -244,21 +250,17 @@ def _other_columns(layout: Layout, file: Any, given: Mapping[str, str]) -> dict[
 
 
 def _float_dtype(name: str, schema: Any) -> np.dtype[Any]:
-    """The float dtype that holds a column of numbers."""
-    from pyarrow import types
-
     given = schema.field(name).type
     if _is_list(given):
         given = given.value_type
-    if types.is_floating(given):
+    if _types().is_floating(given):
         return np.dtype(given.to_pandas_dtype())
-    if types.is_integer(given) or types.is_boolean(given) or types.is_decimal(given):
+    if _types().is_integer(given) or _types().is_boolean(given) or _types().is_decimal(given):
         return np.dtype(np.float64)
     raise InputError(f"`{name}` must hold numbers; its type is {given}.")
 
 
 def _numbers(name: str, file: Any) -> np.ndarray[Any, np.dtype[Any]]:
-    """A column of numbers without gaps."""
     column = _column(name, file)
     with _reading():
         if column.null_count > 0:
@@ -282,12 +284,16 @@ def numbers_of(column: Column, name: str) -> np.ndarray[Any, np.dtype[Any]]:
     return numbers_in({name: column}, (), "")[0][name] if isinstance(column, list) else column
 
 
-def _is_text(name: str, schema: Any) -> bool:
-    """Whether a column holds texts, which may be numbers."""
+def _types() -> Any:
+    """Pyarrow's own tests; it takes a moment to import."""
     from pyarrow import types
 
+    return types
+
+
+def _is_text(name: str, schema: Any) -> bool:
     given = schema.field(name).type
-    return types.is_string(given) or types.is_large_string(given) or types.is_string_view(given)
+    return _types().is_string(given) or _types().is_large_string(given) or _types().is_string_view(given)
 
 
 def _cells(file: Any, name: str) -> Any:
@@ -298,26 +304,22 @@ def _cells(file: Any, name: str) -> Any:
 
 def cells_of(column: Any) -> Any:
     """The same of a column in memory."""
-    from pyarrow import types
-
     if not _is_list(column.type):
         return column_of(column)
     flat = column.flatten()
-    if types.is_struct(flat.type) or column.null_count or len(column) == 0 or len(flat) % len(column):
+    if _types().is_struct(flat.type) or column.null_count or len(column) == 0 or len(flat) % len(column):
         return column.to_pylist()
-    if not types.is_fixed_size_list(column.type):
+    if not _types().is_fixed_size_list(column.type):
         sizes = np.diff(column.offsets.to_numpy())
         if (sizes != sizes[0]).any():
             return column.to_pylist()
-    texts = types.is_string(flat.type) or types.is_large_string(flat.type)
+    texts = _types().is_string(flat.type) or _types().is_large_string(flat.type)
     cells = np.array(flat.to_pylist() if texts else flat.to_numpy(zero_copy_only=False))
     return cells.reshape(len(column), -1)
 
 
 def _is_list(kind: Any) -> bool:
-    from pyarrow import types
-
-    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return _types().is_list(kind) or _types().is_large_list(kind) or _types().is_fixed_size_list(kind)
 
 
 def length_of_lists(file: Any, name: str) -> int:
@@ -356,13 +358,15 @@ def lists_in(schema: Any, columns: ColumnNames | None) -> str | None:
 
 def column_of(column: Any) -> Column:
     """Numbers as an array; everything else, and what has gaps, as texts."""
-    from pyarrow import types
-
-    if types.is_decimal(column.type) and column.null_count == 0:
+    if _types().is_decimal(column.type) and column.null_count == 0:
         numbers = np.array([float(each) for each in column.to_pylist()])
         whole = numbers.astype(np.int64)  # as labels of a database are
         return whole if (whole == numbers).all() else numbers
-    numeric = types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)
+    numeric = (
+        _types().is_integer(column.type)
+        or _types().is_floating(column.type)
+        or _types().is_boolean(column.type)
+    )
     if numeric and column.null_count == 0:
         return column.to_numpy(zero_copy_only=False)  # booleans are bits
     return ["" if value is None else str(value) for value in column.to_pylist()]
@@ -373,28 +377,18 @@ def opened(path: Any, read_ahead: int = 0, *, footer: Any = None) -> Any:
 
     Where its ``footer`` is known it is not read again: that of a thousand columns takes a while.
     """
-    parquet = needed()
+    from pyarrow import parquet
+
     with _reading():
         return parquet.ParquetFile(path, metadata=footer, buffer_size=read_ahead, pre_buffer=False)
 
 
 @contextmanager
-def _reading() -> Generator[None]:
+def _reading(what: str = "a .parquet file") -> Generator[None]:
     """What pyarrow raises at damaged bytes, in a sentence."""
     try:
         yield
     except InputError:
         raise
     except DAMAGE as error:
-        raise InputError(damaged("a .parquet file", error)) from error
-
-
-def needed() -> Any:
-    """Pyarrow's module for Parquet; not every installation has pyarrow."""
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise InputError(
-            "it needs pyarrow: pip install 'calibrant[parquet]'; or use .csv or .npz."
-        ) from error
-    return parquet
+        raise InputError(damaged(what, error)) from error

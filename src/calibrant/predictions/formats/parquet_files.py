@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,13 +13,10 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-import numpy as np
-
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant.predictions.formats import parquet
 from calibrant.predictions.formats.aliases import ColumnNames
-from calibrant.predictions.formats.columns import Column
 from calibrant.predictions.formats.contents import FileContents, damaged
 
 Keys: TypeAlias = Mapping[str, int | str]
@@ -40,9 +38,9 @@ def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     return Files(path).read().to_pylist(), []
 
 
-def whole_table(path: Path) -> Any:
+def whole_table(path: Path, *, feather: bool = False) -> Any:
     """All columns of a file, or of many and their keys."""
-    return Files(path).read() if is_partitioned(path) else parquet.whole_table(path)
+    return Files(path).read() if is_partitioned(path) else parquet.whole_table(path, feather=feather)
 
 
 class Files:
@@ -60,7 +58,7 @@ class Files:
                 columns = columns_of_keys(name, file, keys, columns)
                 self._files.append((name, keys, file.metadata))
                 number += file.metadata.num_rows
-                schemas.append(self._with_keys(file.schema_arrow.empty_table(), keys).schema)
+                schemas.append(with_keys(file.schema_arrow.empty_table(), keys).schema)
             if differing := sorted({*schemas[0].names} ^ {*schemas[-1].names}):
                 raise InputError(
                     f"{name} must have the columns of {names[0]}; `{differing[0]}` is in one of them only."
@@ -85,7 +83,7 @@ class Files:
         for name, keys, footer in self._files:
             with opened(name, footer) as file:
                 try:
-                    tables.append(self._with_keys(file.read(), keys))
+                    tables.append(with_keys(file.read(), keys))
                 except DAMAGE as error:
                     raise InputError(f"{name}: {damaged('a .parquet file', error)}") from error
         return pyarrow.concat_tables(tables, promote_options="permissive")
@@ -94,14 +92,19 @@ class Files:
         """Some columns, or all."""
         return self._table if columns is None else self._table.select(columns)
 
-    def _with_keys(self, table: Any, keys: Keys) -> Any:
-        import pyarrow
 
-        for key, value in keys.items():
-            if key not in table.column_names:
-                kind = pyarrow.int64() if isinstance(value, int) else pyarrow.string()
-                table = table.append_column(key, pyarrow.array([value] * table.num_rows, kind))
-        return table
+def with_keys(rows: Any, keys: Keys) -> Any:
+    """A table, or a batch of its rows, with those keys as columns that it has not as such already."""
+    import pyarrow
+
+    new = {key: value for key, value in keys.items() if key not in rows.schema.names}
+    columns = [
+        pyarrow.array(
+            [value] * rows.num_rows, pyarrow.int64() if isinstance(value, int) else pyarrow.string()
+        )
+        for value in new.values()
+    ]
+    return type(rows).from_arrays([*rows.columns, *columns], names=[*rows.schema.names, *new])
 
 
 def keys_of(address: str, names: Sequence[str]) -> list[dict[str, int | str]]:
@@ -139,11 +142,6 @@ def _folders(address: str) -> list[str]:
     return [each for each in address[found.end() if found else 0 :].split("/") if each not in {"", "."}]
 
 
-def key_column(value: int | str, num_rows: int) -> Column:
-    """A key as a column."""
-    return np.full(num_rows, value) if isinstance(value, int) else [value] * num_rows
-
-
 def columns_of_keys(name: str, file: Any, keys: Keys, before: frozenset[str] | None) -> frozenset[str]:
     """The keys that are columns of a file, too, as they must have been of the file before.
 
@@ -168,7 +166,6 @@ def columns_of_keys(name: str, file: Any, keys: Keys, before: frozenset[str] | N
 
 
 def _is_said(value: object, key: int | str) -> bool:
-    """True if a cell equals a key's value."""
     if str(value).casefold() == str(key).casefold():
         return True
     try:
@@ -189,7 +186,9 @@ def digest_of(path: str | Path) -> str:
 def add_to_digest(digest: Any, address: str, name: str, file: Any) -> None:
     """The name below the address, and the footer, which holds sizes, least and greatest values."""
     digest.update(f"{name.removeprefix(address)} ".encode())
-    digest.update(parquet.footer_of(file))
+    footer = io.BytesIO()
+    file.metadata.write_metadata_file(footer)
+    digest.update(footer.getvalue())
 
 
 def rooted(path: str | Path) -> str:

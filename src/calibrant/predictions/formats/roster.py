@@ -11,17 +11,8 @@ from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
-from calibrant.predictions.formats import (
-    csv_file,
-    feather,
-    json_file,
-    npy,
-    npz,
-    parquet,
-    parquet_files,
-    pt,
-    safetensors,
-)
+from calibrant.predictions.formats import arrays as of_arrays
+from calibrant.predictions.formats import csv_file, json_file, parquet, parquet_files
 from calibrant.predictions.formats.contents import Arrays, FileContents
 
 
@@ -48,9 +39,9 @@ class Format:
 def npy_format(labels: Path | None = None) -> Format:
     """Arrays in ``.npy`` files, with the labels where they are said to stand."""
     return Format(
-        read=partial(npy.read, labels=labels),
-        stream=partial(npy.stream, labels=labels),
-        size_of_scores=partial(npy.size_of_scores, labels=labels),
+        read=partial(of_arrays.read_npy, labels=labels),
+        stream=partial(of_arrays.stream_npy, labels=labels),
+        size_of_scores=partial(of_arrays.size_of_npy, labels=labels),
     )
 
 
@@ -62,7 +53,12 @@ def _names_of_parquet(path: Path) -> list[str]:
 MANY_PARQUET = Format(read=parquet_files.read, records=parquet_files.records_of)
 """A folder of Parquet files, or an address; they are read part by part elsewhere."""
 _TEXT = Format(read=csv_file.read, write=csv_file.write, records=csv_file.records_of, names=csv_file.names_of)
-_ARROW = Format(read=feather.read, write=feather.write, records=feather.records_of, names=feather.names_of)
+_ARROW = Format(
+    read=parquet.read_feather,
+    write=partial(parquet.write, feather=True),
+    records=partial(parquet.records_of, feather=True),
+    names=lambda path: parquet.whole_table(path, feather=True).column_names,
+)
 _JSON, _LINES = (
     Format(
         read=partial(json_file.read, whole=whole),
@@ -74,7 +70,7 @@ _JSON, _LINES = (
 )
 
 FORMATS = {
-    ".npz": Format(read=npz.read, write=npz.write),
+    ".npz": Format(read=of_arrays.read_npz, write=of_arrays.write_npz),
     ".csv": _TEXT,
     ".csv.gz": _TEXT,
     ".tsv": _TEXT,
@@ -92,8 +88,8 @@ FORMATS = {
     ".jsonl": _LINES,
     ".ndjson": _LINES,
     ".json": _JSON,
-    ".safetensors": Format(read=safetensors.read, write=safetensors.write),
-    ".pt": Format(read=pt.read, write=pt.write),
+    ".safetensors": Format(read=of_arrays.read_safetensors, write=of_arrays.write_safetensors),
+    ".pt": Format(read=of_arrays.read_pt, write=of_arrays.write_pt),
     ".npy": npy_format(),
 }
 WRITERS = {ending: each.write for ending, each in FORMATS.items() if each.write is not None}

@@ -176,7 +176,6 @@ def _share_of(text: str, value: re.Match[str], scale: re.Match[str] | None) -> f
 
 
 def _ends_of(scale: re.Match[str] | None) -> tuple[float, float | None]:
-    """The lower and the upper end of a scale."""
     if scale is None:
         return 0.0, None
     stated = {name.removeprefix("bare_"): text for name, text in scale.groupdict().items() if text}
@@ -190,7 +189,6 @@ def _float(text: str) -> float:
 
 
 def _line(text: str, place: int) -> str:
-    """What a line says about the place of a value."""
     start = text.rfind("\n", 0, max(place, 1) - 1) + 1
     stop = text.find("\n", place)
     line = " ".join(text[start : len(text) if stop < 0 else stop].split())

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from calibrant._math.errors import InputError
-from calibrant.predictions.bands import bands_of, named_bands
-from calibrant.predictions.formats.aliases import ColumnNames
-from calibrant.predictions.formats.columns import groups_together
-from calibrant.predictions.formats.names import listing
+from calibrant.predictions.bands import named_bands
+from calibrant.predictions.checks import listing
+from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames
+from calibrant.predictions.formats.columns import groups_of
 
 Records: TypeAlias = Sequence[Mapping[str, Any]]
 
@@ -52,14 +52,14 @@ def stated_fields(records: Records, columns: ColumnNames | None, *, within: str 
         found["labels"] = _values(records, columns.label, within)
     if columns.weight is not None:
         found["weights"] = _values(records, columns.weight, within)
-    groups = {name: [_text(each) for each in _values(records, name, within)] for name in columns.groups}
-    alone = len(groups) == 1 and not columns.bands
-    for name, starts in map(named_bands, columns.bands):
-        groups[name] = bands_of(_values(records, name, within), name=name, starts=starts)
-    if groups:
-        found["groups"] = next(iter(groups.values())) if alone else groups_together(groups)
+    groups = {GROUP_OF + name: _texts(_values(records, name, within)) for name in columns.groups}
+    bands = {BANDS_OF + each: _values(records, named_bands(each)[0], within) for each in columns.bands}
+    if len(groups) == 1 and not bands:
+        found["groups"] = next(iter(groups.values()))
+    elif groups or bands:
+        found["groups"] = groups_of({**groups, **bands})
     if columns.cluster is not None:
-        found["clusters"] = [_text(each) for each in _values(records, columns.cluster, within)]
+        found["clusters"] = _texts(_values(records, columns.cluster, within))
     return found
 
 
@@ -107,7 +107,6 @@ def _at(record: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 
 
 def _names(record: Mapping[str, Any], before: str = "") -> Iterator[str]:
-    """All fields that hold a text or a number."""
     for name, value in record.items():
         if isinstance(value, Mapping):
             yield from _names(value, f"{before}{name}.")
@@ -115,5 +114,5 @@ def _names(record: Mapping[str, Any], before: str = "") -> Iterator[str]:
             yield f"{before}{name}"
 
 
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
+def _texts(values: Sequence[Any]) -> list[str]:
+    return ["" if each is None else str(each) for each in values]

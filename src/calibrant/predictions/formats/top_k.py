@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,25 +10,32 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.top_k import TopK, top_k_of
-from calibrant.predictions.bands import bands_of, named_bands
-from calibrant.predictions.checks import as_texts
-from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames
-from calibrant.predictions.formats.columns import Layout, groups_together
-from calibrant.predictions.formats.known import LABELS, WEIGHTS
+from calibrant.predictions.bands import named_bands
+from calibrant.predictions.checks import as_texts, listing
+from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, LABELS, WEIGHTS, ColumnNames
+from calibrant.predictions.formats.columns import Layout, groups_of
 from calibrant.predictions.formats.mark import MARK, notes_of_mark
-from calibrant.predictions.formats.names import listing
 from calibrant.predictions.labels import as_labels
 
 LOGITS = ("top_k_logits", "top_logits")
 LOG_PROBS = ("top_logprobs", "top_k_logprobs", "top_log_probs")
-INDICES = ("top_k_indices", "top_indices", "top_k_ids", "top_ids", "top_tokens", "top_k_tokens")
-REST = ("log_rest",)
-OWN = ("label_logit", "label_logits", "label_logprob", "label_logprobs")
-OF_TOKEN = ("logprob", "logprobs")
-SIZE = ("num_classes", "vocab_size")
 TOKENS = ("token", "tokens", "token_id", "token_ids")
 TRUTH = ("labels", "label", *TOKENS, *LABELS)
-COMPANIONS = ("split", "weights", "groups", "clusters")
+SCORES = {
+    "logits": LOGITS,
+    "log_probs": LOG_PROBS,
+    "rest": ("log_rest",),
+    "indices": ("top_k_indices", "top_indices", "top_k_ids", "top_ids", "top_tokens", "top_k_tokens"),
+    "own": ("label_logit", "label_logits", "label_logprob", "label_logprobs"),
+    "of_token": ("logprob", "logprobs"),
+    "size": ("num_classes", "vocab_size"),
+}
+COMPANIONS = {
+    "split": ("split",),
+    "weights": ("weights", "weight", *WEIGHTS),
+    "groups": ("groups", "group"),
+    "clusters": ("clusters", "cluster"),
+}
 """Names by which arrays and columns go; the first is calibrant's."""
 
 IMPLIED = frozenset({"confidence", "correct", MARK})
@@ -36,8 +43,6 @@ IMPLIED = frozenset({"confidence", "correct", MARK})
 
 FEWEST_DRAWN, NEARLY_ALL = 20, 0.98
 """How many samples, and what share of them, make it a matter to be said that `token` is the most probable."""
-
-_OTHERS = {"weights": ("weight", *WEIGHTS), "groups": ("group",), "clusters": ("cluster",)}
 
 
 def holds_top_k(found: Collection[str]) -> bool:
@@ -78,87 +83,88 @@ def piece_of_top_k(found: Sequence[str], read: Callable[[str], Any], columns: Co
 
 def columns_of_top_k(found: Sequence[str], columns: ColumnNames) -> tuple[Layout, dict[str, str]]:
     """Which columns hold the largest logits and what goes with them, and what each is called in the file."""
-
-    def first(names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(name for name in names if name in found)[:1]
-
-    scores = [
-        each for names in (LOGITS, LOG_PROBS, REST, INDICES, OWN, OF_TOKEN, SIZE) for each in first(names)
-    ]
-    labels = (columns.label,) if columns.label else first(TRUTH)
-    given = {name: name for name in (*scores, *labels)}
-    for name in COMPANIONS:
-        stated = {"clusters": columns.cluster, "weights": columns.weight}.get(name)
-        if name == "groups" and (columns.group or columns.bands):
-            given |= {GROUP_OF + each: each for each in columns.groups}
-            given |= {BANDS_OF + each: named_bands(each)[0] for each in columns.bands}
-            continue
-        for each in (stated,) if stated else first((name, *_OTHERS.get(name, ()))):
-            given[name] = each
-    singles = tuple(name for name in given if name not in {*scores, *labels})
-    unused = tuple(name for name in found if name not in {*given.values(), *IMPLIED})
+    roles = _roles(found, columns)
+    scores = tuple(name for role, name in roles.items() if role in SCORES)
+    labels = (roles["labels"],) if "labels" in roles else ()
+    others = {role: name for role, name in roles.items() if role not in SCORES and role != "labels"}
+    unused = _unused(found, roles)
     layout = Layout(
         space="confidence",
-        scores=tuple(scores),
+        scores=scores,
         class_names=None,
         labels=labels,
-        singles=singles,
+        singles=tuple(others),
         unused=unused,
         notes=(f"Not used: {listing(unused)}.",) if unused else (),
     )
-    return layout, given
+    return layout, {name: name for name in (*scores, *labels)} | others
+
+
+def _roles(found: Sequence[str], columns: ColumnNames) -> dict[str, str]:
+    """The columns that are used, by what they hold."""
+    if columns.probs or columns.logits:
+        raise InputError("columns of probabilities or logits do not go with the largest of each sample.")
+
+    def first(names: Sequence[str], stated: str | None = None) -> str | None:
+        if stated is not None and stated not in found:
+            raise InputError(f"it holds no column `{stated}`; it holds {listing(found)}.")
+        return stated or next((each for each in names if each in found), None)
+
+    roles = {role: first(names) for role, names in SCORES.items()}
+    if roles["logits"] is not None:
+        roles["log_probs"] = None
+    roles["labels"] = first(TRUTH, columns.label)
+    if roles["own"] is not None or roles["labels"] not in TOKENS:  # it is that of whatever token was drawn
+        roles["of_token"] = None
+    stated = {"clusters": columns.cluster, "weights": columns.weight}
+    for name, names in COMPANIONS.items():
+        if name == "groups" and (columns.group or columns.bands):
+            roles |= {GROUP_OF + each: first((), each) for each in columns.groups}
+            roles |= {BANDS_OF + each: first((), named_bands(each)[0]) for each in columns.bands}
+        else:
+            roles[name] = first(names, stated.get(name))
+    return {role: name for role, name in roles.items() if name is not None}
+
+
+def _unused(found: Sequence[str], roles: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(name for name in found if name not in {*roles.values(), *IMPLIED})
 
 
 def _fields(
     found: Sequence[str], read: Callable[[str], Any], columns: ColumnNames
 ) -> tuple[dict[str, Any], list[str], list[str], bool]:
     """The arguments, what is not used, what is left out, and whether what is true is a token."""
-    if columns.probs or columns.logits:
-        raise InputError("columns of probabilities or logits do not go with the largest of each sample.")
-    used: list[str] = []
-
-    def one_of(names: Sequence[str], stated: str | None = None) -> Any:
-        if stated is not None and stated not in found:
-            raise InputError(f"it holds no column `{stated}`; it holds {listing(found)}.")
-        name = stated or next((each for each in names if each in found), None)
-        if name is None:
-            return None
-        used.append(name)
-        return read(name)
-
-    logits, log_probs = one_of(LOGITS), None
-    if logits is None:
-        log_probs = one_of(LOG_PROBS)
-    rest, indices, own, size = (one_of(names) for names in (REST, INDICES, OWN, SIZE))
-    labels = one_of(TRUTH, columns.label)
-    by_token = labels is not None and used[-1] in TOKENS
-    if own is None and by_token:  # beside another truth it is that of whatever token was drawn
-        own = one_of(OF_TOKEN)
-    if logits is not None and rest is None:
+    roles = _roles(found, columns)
+    held = {role: read(name) for role, name in roles.items()}
+    scores = "logits" if "logits" in held else "log_probs"
+    labels, name = held.get("labels"), roles[scores]
+    if scores == "logits" and "rest" not in held:
         raise InputError(
-            f"`{used[0]}` needs `log_rest`, the log-sum-exp of the logits that are not listed; "
+            f"`{name}` needs `log_rest`, the log-sum-exp of the logits that are not listed; "
             "log-probabilities, called `top_logprobs`, need none."
         )
-    values, listed, left_out = _split_pairs(logits if log_probs is None else log_probs)
-    indices = listed if indices is None else indices
+    values, listed, left_out = _split_pairs(held[scores])
+    indices = held.get("indices", listed)
     if indices is None:
-        raise InputError(f"`{used[0]}` needs `top_k_indices`, the classes of its columns; {listing(found)}.")
+        raise InputError(f"`{name}` needs `top_k_indices`, the classes of its columns; {listing(found)}.")
     classes, true = _numbered(_matrix(indices, "top_k_indices"), labels)
+    own = held.get("own", held.get("of_token"))
     top_k = top_k_of(
-        _floats(values, used[0]),
+        _floats(values, name),
         classes,
-        None if rest is None else _floats(rest, "log_rest"),
-        num_classes=_size(size),
+        _floats(held["rest"], "log_rest") if "rest" in held else None,
+        num_classes=_size(held.get("size")),
         label_logits=None if own is None else _floats(own, "label_logit"),
     )
-    fields: dict[str, Any] = {"top_k": top_k, "labels": true, "truth": labels}
-    for name in COMPANIONS:
-        stated = {"clusters": columns.cluster, "weights": columns.weight}.get(name)
-        if name == "groups" and (columns.group or columns.bands):
-            fields[name] = _groups(columns, lambda each: one_of((), each))
-        elif (values := one_of((name, *_OTHERS.get(name, ())), stated)) is not None:
-            fields[name] = values
-    unused = [name for name in found if name not in {*used, *IMPLIED}]
+    fields = {"top_k": top_k, "labels": true, "truth": labels}
+    fields |= {name: held[name] for name in COMPANIONS if name in held}
+    groups = [role for role in roles if role.startswith((GROUP_OF, BANDS_OF))]
+    if len(groups) == 1 and groups[0].startswith(GROUP_OF):
+        fields["groups"] = [str(each) for each in np.asarray(held[groups[0]]).tolist()]
+    elif groups:
+        fields["groups"] = groups_of(held)
+    unused = _unused(found, roles)
+    by_token = roles.get("labels") in TOKENS
     return fields, [f"Not used: {listing(unused)}."] if unused else [], left_out, by_token
 
 
@@ -258,7 +264,6 @@ def _numbered(indices: Any, labels: Any) -> tuple[Any, torch.Tensor | None]:
 
 
 def _matrix(values: Any, name: str) -> Any:
-    """Lists of equal length as an array."""
     if isinstance(values, torch.Tensor):
         return values
     try:
@@ -277,26 +282,15 @@ def _floats(values: Any, name: str) -> Any:
 
 
 def _uneven(rows: Sequence[Any]) -> str:
-    """Index of the first row of another length."""
     lengths = [len(row) if isinstance(row, Sequence | np.ndarray) else 0 for row in rows]
     row = next((k for k, length in enumerate(lengths) if length != lengths[0]), None)
     return "" if row is None else f"; row 0 holds {lengths[0]}, row {row} {lengths[row]}"
 
 
 def _size(given: Any) -> int | None:
-    """Number of classes, the same in every row."""
     if given is None:
         return None
     numbers = np.unique(np.asarray(given))
     if len(numbers) != 1 or numbers.dtype.kind not in "iuf" or not 1 < numbers[0] == int(numbers[0]):
         raise InputError("`num_classes` must be one whole number.")
     return int(numbers[0])
-
-
-def _groups(columns: ColumnNames, read: Callable[[str], Any]) -> list[str]:
-    banded: dict[str, Any] = {}
-    for name, starts in map(named_bands, columns.bands):
-        banded[name] = bands_of(read(name), name=name, starts=starts)
-    if len(columns.groups) == 1 and not banded:
-        return [str(each) for each in np.asarray(read(columns.groups[0])).tolist()]
-    return groups_together({**{name: read(name) for name in columns.groups}, **banded})

@@ -12,8 +12,7 @@ from numpy import ndarray
 
 from calibrant._math.decimals import plural
 from calibrant._math.shapes import Float
-from calibrant.calibrators.choice.landscape import Landscape
-from calibrant.calibrators.choice.landscape_window import LEVEL
+from calibrant.calibrators.choice.landscape import LEVEL, Landscape
 from calibrant.reports.figures.drawing import OCHRE, VERMILLION, new_axes
 from calibrant.reports.words import metric, percent
 

@@ -6,6 +6,7 @@ nothing would be written there: it is not what its authors published.
 
 from __future__ import annotations
 
+import io
 import lzma
 import stat
 import tarfile
@@ -14,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
@@ -34,8 +36,13 @@ class Files(ABC):
         """All of them."""
 
     @abstractmethod
+    def open(self, name: str) -> IO[bytes]:
+        """One of them, to be read."""
+
     def read(self, name: str) -> bytes:
         """The content of one."""
+        with self.open(name) as stream:
+            return stream.read()
 
     def find(self, last: str) -> str | None:
         """The name of the file whose path ends in ``last``; None where there is none."""
@@ -65,8 +72,8 @@ class _Folder(Files):
         places = (each for depth in ("", "*/", "*/*/") for each in sorted(self.path.glob(depth + last)))
         return next((each.relative_to(self.path).as_posix() for each in places if each.is_file()), None)
 
-    def read(self, name: str) -> bytes:
-        return (self.path / name).read_bytes()
+    def open(self, name: str) -> IO[bytes]:
+        return (self.path / name).open("rb")
 
 
 class _Tar(Files):
@@ -78,19 +85,19 @@ class _Tar(Files):
         for member in self._members.values():
             if not member.isfile():
                 raise _not_a_file(path, member.name)
-        _read_to_the_end(archive)
+        if (
+            path.suffix != ".tar"
+        ):  # of a compressed one the end is a checksum, which is looked at when it is met
+            while archive.fileobj.read(2**20):
+                pass
 
     def names(self) -> list[str]:
         return list(self._members)
 
-    def read(self, name: str) -> bytes:
+    def open(self, name: str) -> IO[bytes]:
         member = self._members[name]
         check_size(self.path, name, member.size)
-        file = self._archive.extractfile(member)
-        content = b"" if file is None else file.read()
-        if len(content) != member.size:
-            raise EOFError(f"{name} is cut off")
-        return content
+        return self._archive.extractfile(member) or io.BytesIO()
 
 
 class _Zip(Files):
@@ -105,9 +112,9 @@ class _Zip(Files):
     def names(self) -> list[str]:
         return [name for name in self._archive.namelist() if not name.endswith("/")]
 
-    def read(self, name: str) -> bytes:
+    def open(self, name: str) -> IO[bytes]:
         check_size(self.path, name, self._archive.getinfo(name).file_size)
-        return self._archive.read(name)
+        return self._archive.open(name)
 
 
 @contextmanager
@@ -117,13 +124,12 @@ def opened(path: Path) -> Generator[Files]:
     Raises:
         InputError: If there is no such file, or the archive is damaged or its entries lead elsewhere.
     """
-    if path.is_dir():
-        yield _Folder(path)
-        return
-    if not path.is_file():
+    if not path.exists():
         raise InputError(f"{path} does not exist.")
     try:
-        if path.suffix == ".zip":
+        if path.is_dir():
+            yield _Folder(path)
+        elif path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:
                 yield _Zip(path, archive)
         else:
@@ -140,12 +146,6 @@ def damaged(path: Path, error: Exception) -> InputError:
     if not path.stat().st_size:
         return InputError(f"{path} is empty; delete it and get it again.")
     return InputError(f"{path} is damaged or cut off ({reason(error)}); delete it and get it again.")
-
-
-def _read_to_the_end(archive: tarfile.TarFile) -> None:
-    """Behind the last member of a gzipped archive is the checksum, which is only looked at when it is met."""
-    while archive.fileobj.read(2**20):
-        pass
 
 
 def _not_a_file(path: Path, name: str) -> InputError:

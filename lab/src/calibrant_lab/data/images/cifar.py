@@ -1,20 +1,22 @@
-"""CIFAR-10 and CIFAR-100 as their authors publish them: python or binary batches, archived or unpacked."""
+"""CIFAR-10 and CIFAR-100 (python or binary batches), and CIFAR-10-C and CIFAR-100-C, archived or unpacked."""
 
 from __future__ import annotations
 
+import io
+import pickle
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
 
 import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import DAMAGE, reason
 from calibrant_lab.data.images.archives import Files, opened
-from calibrant_lab.data.images.pickles import read_pickle
 from calibrant_lab.data.table import RawData, RawPart
 
-__all__ = ["read_cifar"]
+__all__ = ["read_cifar", "read_corrupted_cifar"]
 
 Array = np.ndarray[Any, Any]
 _PIXELS = 3 * 32 * 32
@@ -51,12 +53,6 @@ def read_cifar(path: Path, *, name: str | None = None) -> RawData:
             )
     if name in {"cifar10", "cifar100"} - {title}:
         raise InputError(f"{path} holds {title}, not {name}; name that set, or get the other archive.")
-    for split, part in parts.items():
-        if len(part.labels) and int(part.labels.max()) >= len(names):
-            raise InputError(
-                f"{path}: labels must lie in 0 … {len(names) - 1}; "
-                f"the {split} split has {int(part.labels.max())}."
-            )
     return RawData(name=name or title, class_names=names, **parts)
 
 
@@ -120,10 +116,133 @@ def _checked(data: object, labels: object, source: str) -> tuple[Array, Array]:
         numbers = np.empty(0, dtype=object)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(numbers) != len(data) or len(data) == 0:
         raise InputError(f"{source} must hold one whole number per image as its label.")
-    if int(numbers.min()) < 0:
-        raise InputError(f"{source}: labels must not be negative; got {int(numbers.min())}.")
     return data, numbers
 
 
 def _text(name: object) -> str:
     return name.decode("utf-8", errors="replace") if isinstance(name, bytes) else str(name)
+
+
+_ARRAY = object()  # stands for numpy's type, which must not be called
+
+
+def _empty_array(kind: object, shape: tuple[int, ...], code: object) -> np.ndarray[Any, Any]:
+    """What numpy's pickles begin with: an empty array, which its state then fills."""
+    if kind is not _ARRAY or int(np.prod(shape)) != 0:
+        raise pickle.UnpicklingError("an array that does not begin empty")
+    del code
+    return np.ndarray.__new__(np.ndarray, shape, np.int8)
+
+
+def _latin(text: str, encoding: str) -> bytes:
+    """How Python 3 writes bytes in old pickles."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"the encoding {encoding!r}")
+    return text.encode("latin1")
+
+
+def _no_bytes() -> bytes:
+    """How Python 3 writes empty bytes in old pickles."""
+    return b""
+
+
+_KNOWN: dict[tuple[str, str], object] = {
+    ("numpy.core.multiarray", "_reconstruct"): _empty_array,
+    ("numpy._core.multiarray", "_reconstruct"): _empty_array,
+    ("numpy", "ndarray"): _ARRAY,
+    ("numpy", "dtype"): np.dtype,
+    ("_codecs", "encode"): _latin,
+    ("builtins", "bytes"): _no_bytes,
+    ("__builtin__", "bytes"): _no_bytes,
+}
+
+
+class _Restricted(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _KNOWN:
+            raise pickle.UnpicklingError(f"it names {module}.{name}, which a batch of images does not need")
+        return _KNOWN[module, name]
+
+
+def read_pickle(content: bytes, *, source: str) -> dict[bytes, Any]:
+    """A dictionary with bytes as keys.
+
+    Raises:
+        InputError: If it is damaged, names anything unknown, or is not a dictionary; ``source`` is named.
+    """
+    try:
+        found = _Restricted(io.BytesIO(content), encoding="bytes").load()
+    except DAMAGE as error:
+        raise InputError(
+            f"{source} is not a batch of images ({reason(error)}); get the archive again."
+        ) from error
+    if not isinstance(found, dict):
+        raise InputError(f"{source} is not a batch of images: it holds a {type(found).__name__}.")
+    return {key if isinstance(key, bytes) else str(key).encode(): value for key, value in found.items()}
+
+
+SEVERITIES = 5
+
+
+def read_corrupted_cifar(
+    path: Path, *, corruption: str, severity: int, name: str, class_names: Sequence[str]
+) -> RawData:
+    """Read the images of one corruption at one severity, from the archive or the folder that it unpacks to.
+
+    A file holds the images of all severities, one after the other; only those asked for are read.
+
+    Args:
+        path: ``CIFAR-10-C.tar`` or the folder with ``gaussian_noise.npy`` and its like.
+        corruption: Such as ``gaussian-noise``.
+        severity: 1 to 5.
+        name: What to call the data.
+        class_names: Names of the labels.
+
+    Raises:
+        InputError: If there is no such corruption or severity, or a file is missing or damaged.
+    """
+    if type(severity) is not int or severity not in range(1, SEVERITIES + 1):
+        raise InputError(f"`severity` must be 1, 2, 3, 4 or 5; got {severity!r}.")
+    with opened(path) as files:
+        images = _rows(files, f"{corruption.replace('-', '_')}.npy", severity)
+        labels = _rows(files, "labels.npy", severity)
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != (32, 32, 3):
+        raise InputError(f"{path}: the images of {corruption} must be bytes of shape (N, 32, 32, 3).")
+    if labels.shape != (len(images),) or labels.dtype.kind not in "iu":
+        raise InputError(f"{path}: labels.npy must hold one whole number for each image.")
+    part = RawPart(
+        inputs=torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2))),
+        labels=torch.from_numpy(labels.astype(np.int64)),
+    )
+    return RawData(
+        name=f"{name} {corruption} {severity}", train=part, test=part, class_names=tuple(class_names)
+    )
+
+
+def _rows(files: Files, file: str, severity: int) -> Array:
+    """One fifth of an array."""
+    name = files.find(file)
+    if name is None:
+        arrays = sorted(each for each in map(PurePosixPath, files.names()) if each.suffix == ".npy")
+        there = ", ".join(each.stem.replace("_", "-") for each in arrays)
+        raise InputError(f"{files.path} has no {file}; it has {there or 'no .npy files'}.")
+    try:
+        with files.open(name) as stream:
+            return _fifth(stream, severity)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def _fifth(stream: IO[bytes], severity: int) -> Array:
+    form = np.lib.format
+    first = form.read_magic(stream) == (1, 0)
+    shape, fortran, dtype = (form.read_array_header_1_0 if first else form.read_array_header_2_0)(stream)
+    if fortran or dtype.hasobject or not shape or min(shape) < 1 or shape[0] % SEVERITIES:
+        raise ValueError(f"an array of shape {shape} and type {dtype}")
+    count = shape[0] // SEVERITIES
+    size = int(count * dtype.itemsize * np.prod(shape[1:], dtype=int))
+    stream.seek(size * (severity - 1), io.SEEK_CUR)
+    content = stream.read(size)
+    if len(content) != size:
+        raise EOFError("it ends too early")
+    return np.frombuffer(bytearray(content), dtype=dtype).reshape(count, *shape[1:])

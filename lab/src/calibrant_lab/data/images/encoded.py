@@ -1,10 +1,10 @@
-"""Images kept as the bytes of their files (JPEG, PNG) in memory, and the ``.npz`` files that hold them so."""
+"""Images kept in memory as the bytes of their files (JPEG, PNG): ``.npz`` files, and Tiny-ImageNet-200."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,13 +13,14 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant_lab.data.check import whole_numbers
 from calibrant_lab.data.files import read_arrays
+from calibrant_lab.data.images.archives import Files, opened
 from calibrant_lab.data.lazy import AS_IT_IS, Digest, Geometry, LazyImages
 from calibrant_lab.data.table import RawData, RawPart
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["EncodedImages", "read_jpeg_archive"]
+__all__ = ["EncodedImages", "read_jpeg_archive", "read_tiny_imagenet"]
 
 Array = np.ndarray[Any, Any]
 
@@ -95,11 +96,83 @@ class EncodedImages(LazyImages):
         except OSError as error:  # Pillow's own words name an object in memory
             raise InputError(f"{self.name(row)} cannot be decoded: its bytes are not an image.") from error
 
-    def name(self, row: int) -> str:
-        """Its number."""
-        return f"image {row}"
-
     def digest(self, digest: Digest) -> None:
         """The bytes as they are."""
         digest.update(self.content.numpy().data)
         digest.update(self.offsets.numpy().tobytes())
+
+
+def read_tiny_imagenet(path: Path, *, name: str = "tiny_imagenet") -> RawData:
+    """Read ``tiny-imagenet-200.zip``, the folder that it unpacks to, or an ``.npz`` file of its JPEG bytes.
+
+    Its validation images become the test split, as usual: the labels of its test images were never published.
+    The JPEG bytes (some 240 MB) are kept in memory, and decoded when an image is chosen.
+
+    Args:
+        path: The archive or the folder.
+        name: What to call the data.
+
+    Raises:
+        InputError: If a file is missing or damaged, or an image has no label.
+    """
+    if path.suffix == ".npz":
+        return read_jpeg_archive(path, name=name, splits=("train", "val"))
+    with opened(path) as files:
+        wnids = files.content("wnids.txt", what="the list of classes").decode().split()
+        words = dict(
+            line.split("\t", 1)
+            for line in files.content("words.txt", what="the names of the classes").decode().splitlines()
+            if "\t" in line
+        )
+        number = {wnid: place for place, wnid in enumerate(sorted(wnids))}
+        train = _train(files, number)
+        return RawData(
+            name=name,
+            train=_part(files, train, "train"),
+            test=_part(files, _validation(files, number), "val"),
+            class_names=tuple(words.get(wnid, wnid).split(",")[0].strip() for wnid in number),
+        )
+
+
+def _train(files: Files, number: Mapping[str, int]) -> list[tuple[str, int]]:
+    found: list[tuple[str, int]] = []
+    for name in files.names():
+        parts = PurePosixPath(name).parts
+        if parts[-4:-3] == ("train",) and parts[-2] == "images" and parts[-3] in number:
+            found.append((name, number[parts[-3]]))
+    there = {label for _, label in found}
+    without = [wnid for wnid, label in number.items() if label not in there]
+    if without:
+        raise InputError(
+            f"{files.path} has no train images of {len(without)} of the {len(number)} classes, such as "
+            f"{without[0]}; get or unpack all of it again."
+        )
+    return found
+
+
+def _validation(files: Files, number: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Images of ``val/images``, whose labels are in a table."""
+    table = files.content("val_annotations.txt", what="the labels of the validation images").decode()
+    labels = dict(line.split("\t")[:2] for line in table.splitlines() if "\t" in line)
+    found: list[tuple[str, int]] = []
+    for name in files.names():
+        parts = PurePosixPath(name).parts
+        if parts[-3:-1] == ("val", "images"):
+            wnid = labels.get(parts[-1])
+            if wnid is None or wnid not in number:
+                raise InputError(
+                    f"{files.path}: val_annotations.txt names no class of wnids.txt for {parts[-1]}."
+                )
+            found.append((name, number[wnid]))
+    return found
+
+
+def _part(files: Files, listed: Sequence[tuple[str, int]], split: str) -> RawPart:
+    if not listed:
+        raise InputError(f"{files.path} has no {split} images, so a split is missing; get all of it again.")
+    pieces = [files.read(name) for name, _ in listed]
+    offsets = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
+    content = np.frombuffer(bytearray().join(pieces), dtype=np.uint8)
+    return RawPart(
+        inputs=EncodedImages(content, offsets), labels=torch.tensor([label for _, label in listed])
+    )

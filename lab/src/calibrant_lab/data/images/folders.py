@@ -119,6 +119,5 @@ def _is_grey(file: Path) -> bool:
 
 
 def _undecodable(file: Path, error: Exception) -> InputError:
-    """The sentence about a file that is not an image, or cannot be read."""
     what = getattr(error, "strerror", None) or "it is not an image"
     return InputError(f"{file} cannot be decoded ({what}); replace or remove it.")

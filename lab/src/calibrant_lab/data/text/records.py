@@ -1,29 +1,25 @@
-"""Lines of JSON and tables of texts with labels."""
+"""Texts with labels: lines of JSON, their words, a vocabulary by frequency, and rows of word numbers."""
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import reason
-from calibrant._math.text_form import nearest
+from calibrant._math.shapes import Int
+from calibrant_lab.data.files import SPLITS
 from calibrant_lab.data.table import RawPart, RawTexts
-from calibrant_lab.data.text.words import by_frequency, numbered, words_of
 
 Record = Mapping[str, Any]
-_SPLITS = {
-    "train": ("train",),
-    "calibration": ("val", "valid", "validation", "dev"),
-    "test": ("test",),
-}
 
 
 def files_of_splits(folder: Path) -> dict[str, Path]:
@@ -33,7 +29,7 @@ def files_of_splits(folder: Path) -> dict[str, Path]:
         InputError: If there is no training file.
     """
     found: dict[str, Path] = {}
-    for split, names in _SPLITS.items():
+    for split, names in SPLITS.items():
         for path in (folder / f"{name}{end}" for name in names for end in (".jsonl", ".jsonl.gz")):
             if path.is_file():
                 found.setdefault(split, path)
@@ -70,24 +66,6 @@ def _record(line: str, needed: Sequence[str], place: str) -> Record:
     if missing:
         raise InputError(f"{place} has no {missing[0]!r}; every line needs {', '.join(needed)}.")
     return found
-
-
-def table_rows(path: Path, needed: Sequence[str]) -> Iterator[Record]:
-    """The rows of a CSV file with a header.
-
-    Raises:
-        InputError: If the file cannot be read, or its header lacks a column.
-    """
-    try:
-        with path.open(encoding="utf-8-sig", errors="strict", newline="") as file:
-            reader = csv.DictReader(file)
-            header = reader.fieldnames or []
-            for name in needed:
-                if name not in header:
-                    raise InputError(f"{path} has no column {name!r}{nearest(name, header)}")
-            yield from reader
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read as CSV ({reason(error)}); save it as UTF-8.") from error
 
 
 def texts_of(records: Sequence[Record], path: Path) -> list[str]:
@@ -146,3 +124,54 @@ def text_data(
         for split, (_, labels) in parts.items()
     }
     return RawTexts(name=name, class_names=tuple(class_names), vocabulary=vocabulary, **found)
+
+
+_FILTERED = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
+_TO_SPACES = str.maketrans(_FILTERED, " " * len(_FILTERED))
+
+
+def words_of(text: str) -> list[str]:
+    r"""Lower-case words, as the Keras tokenizer cuts them: punctuation and line breaks count as spaces.
+
+    Apostrophes stay, and so does white space of other kinds.
+
+    Example:
+        >>> words_of("It isn't, \nis-it?")
+        ['it', "isn't", 'is', 'it']
+    """
+    return [word for word in text.lower().translate(_TO_SPACES).split(" ") if word]
+
+
+def by_frequency(texts: Iterable[Sequence[str]], size: int) -> tuple[str, ...]:
+    """The ``size - 1`` most frequent words, those met first going first among equals; number 0 is padding.
+
+    Example:
+        >>> by_frequency([["a", "b", "b"], ["c"]], 3)
+        ('b', 'a')
+    """
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    return tuple(word for word, _ in counts.most_common(size - 1))
+
+
+def numbered(
+    texts: Iterable[Sequence[str]], vocabulary: Sequence[str], *, length: int
+) -> Int[Tensor, "N length"]:
+    """Texts as rows of word numbers from 1, unknown words left out.
+
+    Long texts lose their beginning, and short ones have zeros in front.
+
+    Example:
+        >>> numbered([["b", "a"], ["a", "x", "a", "b", "b"]], ["a", "b"], length=3).tolist()
+        [[0, 2, 1], [1, 2, 2]]
+    """
+    if isinstance(length, bool) or length < 1:
+        raise InputError(f"`length` must be 1 or more words; got {length!r}.")
+    places = {word: place for place, word in enumerate(vocabulary, start=1)}
+    rows = [[places[word] for word in text if word in places][-length:] for text in texts]
+    found = torch.zeros((len(rows), length), dtype=torch.int32)
+    for row, numbers in enumerate(rows):
+        if numbers:
+            found[row, -len(numbers) :] = torch.tensor(numbers, dtype=torch.int32)
+    return found

@@ -10,38 +10,16 @@ import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant_lab.data.check import numbered_classes
+from calibrant_lab.data.files import table_rows
 from calibrant_lab.data.table import RawTexts
 from calibrant_lab.data.text.records import (
     files_of_splits,
     labels_of,
     lines_of,
-    table_rows,
     text_data,
     texts_of,
 )
 
-NEWSGROUPS = (
-    "alt.atheism",
-    "comp.graphics",
-    "comp.os.ms-windows.misc",
-    "comp.sys.ibm.pc.hardware",
-    "comp.sys.mac.hardware",
-    "comp.windows.x",
-    "misc.forsale",
-    "rec.autos",
-    "rec.motorcycles",
-    "rec.sport.baseball",
-    "rec.sport.hockey",
-    "sci.crypt",
-    "sci.electronics",
-    "sci.med",
-    "sci.space",
-    "soc.religion.christian",
-    "talk.politics.guns",
-    "talk.politics.mideast",
-    "talk.politics.misc",
-    "talk.religion.misc",
-)
 _VALIDATION = 900  # Mukhoti et al. (2020), as their code cuts
 
 
@@ -71,7 +49,9 @@ def read_texts(
     return text_data(parts, name=name or folder.name, class_names=class_names, words=words, length=length)
 
 
-def read_newsgroups(folder: Path, *, name: str, words: int, length: int) -> RawTexts:
+def read_newsgroups(
+    folder: Path, *, name: str, words: int, length: int, class_names: Sequence[str]
+) -> RawTexts:
     """20 Newsgroups as Mukhoti et al. (2020) cut it: all posts, shuffled by numpy's seed 1.
 
     The last fifth is for testing and the 900 before it for calibration. A folder holds either the posts as
@@ -81,8 +61,10 @@ def read_newsgroups(folder: Path, *, name: str, words: int, length: int) -> RawT
     Raises:
         InputError: If the folder holds neither, or a file is damaged.
     """
-    groups = [folder / group for group in NEWSGROUPS if (folder / group).is_dir()]
-    posts = (_posts_of_folders if groups else _posts_of_lines)(folder)
+    has_folders = any((folder / group).is_dir() for group in class_names)
+    posts = (_posts_of_folders if has_folders else _posts_of_lines)(folder, class_names)
+    if len(posts) < 20:
+        raise InputError(f"{folder} holds {len(posts)} posts; fetch the whole collection again.")
     order = np.arange(len(posts))
     np.random.RandomState(1).shuffle(order)
     test = len(posts) // 5
@@ -93,12 +75,12 @@ def read_newsgroups(folder: Path, *, name: str, words: int, length: int) -> RawT
         split: ([posts[row][1] for row in rows], [posts[row][0] for row in rows])
         for split, rows in cut.items()
     }
-    return text_data(parts, name=name, class_names=NEWSGROUPS, words=words, length=length)
+    return text_data(parts, name=name, class_names=class_names, words=words, length=length)
 
 
-def _posts_of_folders(folder: Path) -> list[tuple[int, str]]:
+def _posts_of_folders(folder: Path, groups: Sequence[str]) -> list[tuple[int, str]]:
     posts: list[tuple[int, str]] = []
-    for label, group in enumerate(NEWSGROUPS):
+    for label, group in enumerate(groups):
         place = folder / group
         if not place.is_dir():
             raise InputError(f"{folder} has no folder {group}; fetch the whole collection again.")
@@ -106,25 +88,19 @@ def _posts_of_folders(folder: Path) -> list[tuple[int, str]]:
             text = file.read_text(encoding="latin-1")
             blank = text.find("\n\n")
             posts.append((label, text[blank:] if blank > 0 else text))
-    return _enough(posts, folder)
+    return posts
 
 
-def _posts_of_lines(folder: Path) -> list[tuple[int, str]]:
+def _posts_of_lines(folder: Path, groups: Sequence[str]) -> list[tuple[int, str]]:
     posts: list[tuple[int, str, str]] = []
     for path in files_of_splits(folder).values():
         records = lines_of(path, ("id", "label", "text"))
-        labels = labels_of(records, NEWSGROUPS, path)
+        labels = labels_of(records, groups, path)
         posts += [
             (label, str(record["id"]), text)
             for label, record, text in zip(labels, records, texts_of(records, path), strict=True)
         ]
-    return _enough([(label, text) for label, _, text in sorted(posts)], folder)
-
-
-def _enough(posts: list[tuple[int, str]], folder: Path) -> list[tuple[int, str]]:
-    if len(posts) < 20:
-        raise InputError(f"{folder} holds {len(posts)} posts; fetch the whole collection again.")
-    return posts
+    return [(label, text) for label, _, text in sorted(posts)]
 
 
 def read_finsen(path: Path, *, name: str, words: int, length: int) -> RawTexts:

@@ -1,25 +1,21 @@
-"""What an engine is, an executor with the face of :mod:`concurrent.futures`, and what it tells of runs."""
+"""What an engine is: an executor like those of :mod:`concurrent.futures`, and how it reports on runs."""
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
 from calibrant._math.errors import InputError
-from calibrant._math.worker_processes import pin_threads
 from calibrant_lab.sweep.item import Item
 
 State: TypeAlias = Literal["done", "held", "stopped", "died"]
 """How a run ended for a worker.
 
-``done``: its result is in the store, whatever its status. ``held``: another sweep has it. ``stopped``: it was
-told to stop, and what it did is saved. ``died``: the worker broke down, and the run may be tried again.
+``done``: its result is in the store, whatever its status. ``held``: another sweep has it. ``stopped``: the
+worker had to stop, and what it did is saved. ``died``: the worker broke down, and the run may be tried again.
 """
 
 
@@ -63,7 +59,7 @@ def refuse_below_one(**settings: int | None) -> None:
 
 @dataclass(kw_only=True, eq=False)
 class Engine(ABC):
-    """An executor of runs; left or shut down, it tells its workers to save what they are at, and ends them.
+    """An executor of runs; left or shut down, it has its workers save what they are doing, and ends them.
 
     Its fields are the settings of the command line, and what :meth:`prepare` finds.
 
@@ -73,6 +69,8 @@ class Engine(ABC):
 
     is_here: ClassVar[bool] = True
     """Whether runs are certainly done on this machine."""
+    ahead: ClassVar[int] = 1
+    """The least number of submissions where ``jobs`` is not given."""
     runs: int = field(default=1, init=False)
     """How many runs are submitted together, to be done one after the other."""
     jobs: int | None = None
@@ -98,7 +96,7 @@ class Engine(ABC):
     @property
     def window(self) -> int:
         """How many submissions there may be."""
-        return self.at_once
+        return self.jobs or max(self.at_once, self.ahead)
 
     @abstractmethod
     def _fitting(self, items: Sequence[Item]) -> int:
@@ -124,7 +122,7 @@ class Engine(ABC):
 
     @abstractmethod
     def shutdown(self) -> None:
-        """Tell all workers to save what they are at, wait for them, and end them."""
+        """Have all workers save what they are doing, wait for them, and end them."""
 
     def __enter__(self) -> Self:
         return self
@@ -133,22 +131,23 @@ class Engine(ABC):
         self.shutdown()
 
 
-@dataclass(frozen=True)
-class Work:
-    """A function as another machine calls it: in the folder of the sweep, if it is there."""
+@dataclass(kw_only=True, eq=False)
+class Serial(Engine):
+    """One run after the other, in this process, whatever ``jobs`` is; how far each is can't be seen."""
 
-    function: Function
-    folder: str
-    threads: int
+    def __post_init__(self) -> None:
+        self.jobs = 1
 
-    def __call__(self, store: str, *items: Item) -> Ends:
-        """Call it."""
-        with suppress(OSError):
-            os.chdir(self.folder)
-        pin_threads(self.threads)
-        return self.function(store, *items)
+    def _fitting(self, items: Sequence[Item]) -> int:
+        return len(items[:1])
 
-    def checkpoint(self, store: str, *items: Item) -> Any:
-        """Called by submitit shortly before a job's time is over: the same again, which resumes."""
-        submitit: Any = import_module("submitit")
-        return submitit.helpers.DelayedSubmission(self, store, *items)
+    def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
+        """Call the function now."""
+        future: Future[Ends] = Future()
+        future.set_result(ends := function(store, *items))
+        if ends[-1].state == "stopped":  # Ctrl-C
+            raise KeyboardInterrupt(ends[-1].reason or "")
+        return future
+
+    def shutdown(self) -> None:
+        """There are no workers."""

@@ -12,7 +12,7 @@ from calibrant._math.text_form import named
 FOLDER = Path(__file__).parent
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Paper:
     """A paper and the file with its tables.
 
@@ -29,27 +29,21 @@ class Paper:
     runs: int | None = None
 
 
-PAPERS = {
-    each.key: each
-    for each in (
-        Paper(
-            key="mukhoti-2020",
-            title="Mukhoti et al. (2020)",
-            file="mukhoti-2020-focal-loss-calibration.csv",
-        ),
-        Paper(
-            key="komisarenko-kull-2024",
-            title="Komisarenko and Kull (2024)",
-            file="komisarenko-kull-2024-focal-temperature-properness.csv",
-            runs=5,
-        ),
-        Paper(
-            key="focal-calibration-loss-2025",
-            title="focal calibration loss (2025)",
-            file="focal-calibration-loss-2025.csv",
-        ),
-    )
-}
+_PAPERS = (
+    Paper("mukhoti-2020", "Mukhoti et al. (2020)", "mukhoti-2020-focal-loss-calibration.csv"),
+    Paper(
+        "komisarenko-kull-2024",
+        "Komisarenko and Kull (2024)",
+        "komisarenko-kull-2024-focal-temperature-properness.csv",
+        runs=5,
+    ),
+    Paper(
+        "focal-calibration-loss-2025",
+        "focal calibration loss (2025)",
+        "focal-calibration-loss-2025.csv",
+    ),
+)
+PAPERS = {each.key: each for each in _PAPERS}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
-from calibrant_lab.sweep.store.places import LEASES, StorePlace
+from calibrant_lab.sweep.store.places import LEASES, Place
 
 EXPIRY = 120.0
 """Seconds of silence after which a lease of another machine has ended; clocks must agree better than that."""
@@ -48,9 +47,7 @@ class Holder:
     def lapsed(self) -> bool:
         """Whether it has ended."""
         silent = time.time() - self.time > EXPIRY
-        if self.machine != _machine():
-            return silent
-        if os.name != "posix":
+        if self.machine != _machine() or os.name != "posix":
             return silent
         if not _is_alive(self.pid):
             return True
@@ -64,7 +61,7 @@ class Leases:
     the next is whoever creates the file with the number after it, so two can never hold a run at once.
     """
 
-    def __init__(self, place: StorePlace) -> None:
+    def __init__(self, place: Place) -> None:
         self._place = place
         self.note_every = EXPIRY / _BEATS if "://" in place.address else _NOTE_EVERY
         """Seconds between notes of how far a run is."""
@@ -115,7 +112,6 @@ class Leases:
         return [number for each, number in self._all() if each == run]
 
     def _all(self) -> list[tuple[str, int]]:
-        """Runs and numbers of all leases."""
         found = [name.split(".") for name in self._place.names(LEASES)]
         return [(parts[0], int(parts[1])) for parts in found if len(parts) == 3]
 
@@ -141,28 +137,18 @@ def _nobody() -> Holder:
 class Lease:
     """A run that this process alone may do; entered, it is renewed in the background."""
 
-    def __init__(
-        self, place: StorePlace, run: str, number: int, leases: Leases, lost: Callable[[], None]
-    ) -> None:
+    def __init__(self, place: Place, run: str, number: int, leases: Leases, lost: Callable[[], None]) -> None:
         self._place, self._run, self._number, self._leases, self._lost = place, run, number, leases, lost
         self._token = secrets.token_hex(8)
-        self._guard, self._ended = threading.Lock(), False
+        self._guard, self._ended = threading.Lock(), threading.Event()
         self._share, self._words, self._written = 0.0, "", time.monotonic()
         self.name = _name(run, number)
 
     def content(self) -> bytes:
         """What the file says now."""
         pid = os.getpid()
-        holder = Holder(
-            platform.node(),
-            _machine(),
-            pid,
-            _start_of(pid),
-            self._token,
-            time.time(),
-            self._share,
-            self._words,
-        )
+        process = (platform.node(), _machine(), pid, _start_of(pid))
+        holder = Holder(*process, self._token, time.time(), self._share, self._words)
         return json.dumps(asdict(holder)).encode()
 
     @property
@@ -171,15 +157,12 @@ class Lease:
         return self._leases.newest(self._run) <= self._number
 
     def __enter__(self) -> Self:
-        _RENEWER.add(self)
+        threading.Thread(target=self._stay_alive, daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _RENEWER.remove(self)
+    def __exit__(self, *_: object) -> None:
         with self._guard:
-            self._ended = True
+            self._ended.set()
         self._leases.clear(self._run, self._number)
 
     def note(self, share: float, words: str) -> None:
@@ -191,42 +174,18 @@ class Lease:
     def renew(self) -> None:
         """Say that the holder is alive; or, where another has taken over, tell it so."""
         with self._guard, suppress(OSError):  # the next time will do
-            if self._ended:
+            if self._ended.is_set():
                 return
             self._written = time.monotonic()
             if self.is_ours:
                 self._place.write(self.name, self.content())
             else:
-                self._ended = True
+                self._ended.set()
                 self._lost()
 
-
-class _Renewer:
-    """Renews the leases of this process, in a thread that is started with the first of them."""
-
-    def __init__(self) -> None:
-        self._leases: set[Lease] = set()
-        self._thread: threading.Thread | None = None
-
-    def add(self, lease: Lease) -> None:
-        """Renew it from now on."""
-        self._leases.add(lease)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, daemon=True)
-            self._thread.start()
-
-    def remove(self, lease: Lease) -> None:
-        """No longer."""
-        self._leases.discard(lease)
-
-    def _work(self) -> None:
-        while True:
-            time.sleep(EXPIRY / _BEATS)
-            for lease in list(self._leases):
-                lease.renew()
-
-
-_RENEWER = _Renewer()
+    def _stay_alive(self) -> None:
+        while not self._ended.wait(EXPIRY / _BEATS):
+            self.renew()
 
 
 def _name(run: str, number: int) -> str:

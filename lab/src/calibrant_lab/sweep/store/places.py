@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write, said_of
@@ -24,69 +24,7 @@ SPENT = ".calibrant-spent.json"
 _COPIES = ".copies"
 
 
-class StorePlace(Protocol):
-    """Files by names with slashes; each is whole or not there."""
-
-    address: str
-
-    def read(self, name: str) -> bytes | None:
-        """The content of a file, or None if there is none."""
-        ...
-
-    def write(self, name: str, content: bytes) -> None:
-        """Replace a file."""
-        ...
-
-    def create(self, name: str, content: bytes) -> bool:
-        """Make a file; False if there is one, whoever made it."""
-        ...
-
-    def delete(self, name: str) -> None:
-        """Remove a file or a folder with all in it, if there is one."""
-        ...
-
-    def names(self, folder: str) -> list[str]:
-        """What lies in a folder, by name."""
-        ...
-
-    def stamps(self) -> dict[str, str]:
-        """The finished runs, each with something that changes when its result does."""
-        ...
-
-    def sizes(self) -> dict[str, int]:
-        """Bytes of every finished run, and of everything else together under the empty name."""
-        ...
-
-    def work(self, run: str) -> Path:
-        """The folder of this machine in which a run is done; there from its first start to its end."""
-        ...
-
-    def bring(self, run: str) -> None:
-        """Have in that folder what was done of a run, if another machine did more of it than this one."""
-        ...
-
-    def keep(self, run: str) -> None:
-        """Save what was done of a run where other machines find it."""
-        ...
-
-    def abandon(self, run: str) -> None:
-        """Remove what was done of a run."""
-        ...
-
-    def unfinished(self) -> list[str]:
-        """Runs that were begun and not finished."""
-        ...
-
-    def publish(self, run: str) -> None:
-        """Make the folder in which a run was done, complete with its result, that of a finished run."""
-        ...
-
-    def local(self, run: str, name: str) -> Path:
-        """A file of a finished run on this machine, copied here if need be."""
-        ...
-
-
-def place_at(address: str | os.PathLike[str], *, create: bool = True) -> StorePlace:
+def place_at(address: str | os.PathLike[str], *, create: bool = True) -> Place:
     """The place of that address: a path, or a URL such as ``s3://bucket/store``.
 
     Raises:
@@ -94,7 +32,7 @@ def place_at(address: str | os.PathLike[str], *, create: bool = True) -> StorePl
             fsspec lacks what it needs.
     """
     if "://" in str(address):
-        return ObjectPlace(str(address))
+        return RemotePlace(str(address))
     path = Path(address)
     if path.exists() and not path.is_dir():
         raise InputError(f"a store must be a folder or an address; {path} is a file.")
@@ -102,7 +40,7 @@ def place_at(address: str | os.PathLike[str], *, create: bool = True) -> StorePl
         refuse_strangers(path)
     elif not (path / RUNS).is_dir():
         raise InputError(f"{path} holds no store of runs; `calibrant sweep GRID --store NEW` makes one.")
-    return FolderPlace(path)
+    return Place(path)
 
 
 def refuse_strangers(path: Path) -> None:
@@ -122,42 +60,42 @@ def refuse_strangers(path: Path) -> None:
         )
 
 
-class FolderPlace:
-    """A folder of this machine, or of a file system that several share."""
+class Place:
+    """Files by names with slashes, each whole or not there: a folder, which several machines may share."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self._folder = path
         self.address = str(path)
         with said_of(path, "used as a store"):
             for name in (RUNS, WORK, LEASES):
                 (path / name).mkdir(parents=True, exist_ok=True)
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file, or None."""
+        """The content of a file, or None if there is none."""
         try:
-            return (self.path / name).read_bytes()
+            return (self._folder / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def write(self, name: str, content: bytes) -> None:
         """Replace a file."""
-        with atomic_write(self.path / name) as temporary:
+        with atomic_write(self._folder / name) as temporary:
             temporary.write_bytes(content)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Make a file, unless there is one."""
+        """Make a file; False if there is one, whoever made it."""
         try:
-            with (self.path / name).open("xb") as file:
+            with (self._folder / name).open("xb") as file:
                 file.write(content)
         except FileExistsError:
             return False
         return True
 
     def delete(self, name: str) -> None:
-        """Remove a file or folder; a folder vanishes at once, under its name."""
-        path = self.path / name
+        """Remove a file, or a folder with all in it, if there is one; a folder vanishes at once."""
+        path = self._folder / name
         if path.is_dir():
-            aside = Path(tempfile.mkdtemp(prefix=".calibrant-", dir=self.path / WORK))
+            aside = Path(tempfile.mkdtemp(prefix=".calibrant-", dir=self._folder / WORK))
             with suppress(FileNotFoundError):
                 path.rename(aside / "removed")
             shutil.rmtree(aside, ignore_errors=True)
@@ -165,45 +103,48 @@ class FolderPlace:
             path.unlink(missing_ok=True)
 
     def names(self, folder: str) -> list[str]:
-        """What lies in a folder."""
+        """What lies in a folder, by name."""
         with suppress(FileNotFoundError):
-            return [each for each in os.listdir(self.path / folder) if not each.startswith(".")]  # noqa: PTH208
+            return [each for each in os.listdir(self._folder / folder) if not each.startswith(".")]  # noqa: PTH208
         return []
 
     def stamps(self) -> dict[str, str]:
-        """Finished runs, by the time of their result."""
+        """The finished runs, each with something that changes when its result does."""
         found: dict[str, str] = {}
         for run in self.names(RUNS):
             with suppress(OSError):
-                found[run] = str((self.path / RUNS / run / RESULT_FILE).stat().st_mtime_ns)
+                found[run] = str((self._folder / RUNS / run / RESULT_FILE).stat().st_mtime_ns)
         return found
 
     def sizes(self) -> dict[str, int]:
-        """Bytes by run."""
-        found = {run: _size(self.path / RUNS / run) for run in self.names(RUNS)}
-        return {**found, "": _size(self.path) - sum(found.values())}
+        """Bytes of every finished run, and of everything else together under the empty name."""
+        found = {run: _size(self._folder / RUNS / run) for run in self.names(RUNS)}
+        return {**found, "": _size(self._folder) - sum(found.values())}
 
     def work(self, run: str) -> Path:
-        """Beside the finished runs, so that one rename finishes it."""
-        return self.path / WORK / run
+        """The folder of this machine in which a run is done; there from its first start to its end."""
+        return self._folder / WORK / run
 
     def bring(self, run: str) -> None:
-        """Nothing: every machine that has the store has the folder."""
+        """Have in that folder what was done of a run, if another machine did more of it than this one."""
 
     def keep(self, run: str) -> None:
-        """Nothing, for the same reason."""
+        """Save what was done of a run so that other machines find it."""
 
     def abandon(self, run: str) -> None:
-        """Remove the folder."""
+        """Remove what was done of a run."""
         shutil.rmtree(self.work(run), ignore_errors=True)
 
     def unfinished(self) -> list[str]:
-        """Folders of runs that were begun."""
+        """Runs that were begun and not finished."""
         return self.names(WORK)
 
     def publish(self, run: str) -> None:
-        """Rename, once the result and arrays have reached the disk: a crash leaves all of it or none."""
-        source, target = self.work(run), self.path / RUNS / run
+        """Make the folder in which a run was done, complete with its result, that of a finished run.
+
+        It is renamed once the result and arrays have reached the disk: a crash leaves all of it or none.
+        """
+        source, target = self.work(run), self._folder / RUNS / run
         for path in [source / RESULT_FILE, *source.rglob("*.npz")]:
             _to_disk(path)
         try:
@@ -215,11 +156,11 @@ class FolderPlace:
         _to_disk(target.parent)
 
     def local(self, run: str, name: str) -> Path:
-        """Where the file is."""
-        return self.path / RUNS / run / name
+        """A file of a finished run on this machine, copied here if need be."""
+        return self._folder / RUNS / run / name
 
 
-class ObjectPlace:
+class RemotePlace(Place):
     """An address that fsspec knows; runs are done in a folder of this machine and copied there."""
 
     def __init__(self, address: str) -> None:
@@ -367,7 +308,6 @@ class ObjectPlace:
 
 
 def _archive(run: str) -> str:
-    """Where an object store has what was done of a run."""
     return f"{WORK}/{run}.tar"
 
 

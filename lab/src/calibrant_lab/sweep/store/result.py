@@ -1,22 +1,23 @@
-"""``result.json``: what it holds, and what of it an index keeps."""
+"""``result.json`` and what an index keeps of it: summaries of all results in one file, to be read quickly."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeAlias
 
-from calibrant._math.errors import InputError
+from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant_lab.sweep.item import Item
 from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.store.places import INDEX, RESULT_FILE, RUNS, Place
 from calibrant_lab.sweep.tasks.task import Outcome
 
 FORMAT = 1
 """The version of the format of ``result.json``, which ``docs/reference/run-result.schema.json`` describes."""
-
-
 _SUMMARY = tuple(each.name for each in fields(RunResult) if each.name[0] != "_")
 
 
@@ -98,3 +99,73 @@ def finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite(each) for each in value]
     return value
+
+
+Summary: TypeAlias = dict[str, Any]
+
+
+class Index:
+    """The summaries of a store's results, read again only where a result is new or has changed."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._known: dict[str, tuple[str, Summary]] = {}
+        self._damaged: dict[str, str] = {}
+        self._loaded = False
+
+    def summaries(self) -> list[Summary]:
+        """The summaries of all results but damaged ones, with a warning; updates the index."""
+        if not self._loaded:
+            self._known, self._loaded = self._stored(), True
+        stamps = self._place.stamps()
+        seen = {run: stamp for run, (stamp, _) in self._known.items()} | self._damaged
+        stale = [run for run, stamp in stamps.items() if seen.get(run) != stamp]
+        for run in stale:
+            name = f"{RUNS}/{run}/{RESULT_FILE}"
+            content = self._place.read(name)
+            if content is None:  # removed since they were listed
+                continue
+            try:
+                self._known[run] = stamps[run], summary_of(content, f"{self._place.address}/{name}")
+            except DamagedResultError as error:
+                self._known.pop(run, None)
+                self._damaged[run] = stamps[run]
+                warnings.warn(str(error), CalibrantWarning, stacklevel=2)
+        gone = self._known.keys() - stamps.keys()
+        for run in gone:
+            del self._known[run]
+        if stale or gone:
+            with suppress(OSError):  # a store that may only be read is read without one
+                self._place.write(INDEX, self._lines().encode())
+        return [summary for _, summary in self._known.values()]
+
+    def rebuild(self) -> int:
+        """Forget what is known and read every result; how many there are."""
+        self._known, self._damaged, self._loaded = {}, {}, True
+        return len(self.summaries())
+
+    def _stored(self) -> dict[str, tuple[str, Summary]]:
+        """What the file says; a line that cannot be read is as good as none."""
+        content = self._place.read(INDEX) or b""
+        lines = content.splitlines()
+        found: dict[str, tuple[str, Summary]] = {}
+        for line in _of_this_format(lines):
+            with suppress(ValueError, KeyError, TypeError):
+                entry = json.loads(line)
+                found[entry["summary"]["run"]] = entry["stamp"], entry["summary"]
+        return found
+
+    def _lines(self) -> str:
+        head = json.dumps({"format": FORMAT})
+        entries = (
+            json.dumps({"stamp": stamp, "summary": summary}, allow_nan=False, ensure_ascii=False)
+            for stamp, summary in self._known.values()
+        )
+        return "\n".join([head, *entries]) + "\n"
+
+
+def _of_this_format(lines: list[bytes]) -> Iterable[bytes]:
+    with suppress(ValueError, InputError):
+        if lines and json.loads(lines[0]) == {"format": FORMAT}:
+            return lines[1:]
+    return []

@@ -16,10 +16,9 @@ from calibrant._math.errors import InputError
 from calibrant_lab.sweep.item import Item
 from calibrant_lab.sweep.matching import Wanted, matches
 from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.sweep.store.index import Index, Summary
 from calibrant_lab.sweep.store.leases import Holder, Lease, Leases
 from calibrant_lab.sweep.store.places import README, RESULT_FILE, RUNS, SPENT, place_at
-from calibrant_lab.sweep.store.result import amended, result_content, summary_of
+from calibrant_lab.sweep.store.result import Index, Summary, amended, result_content, summary_of
 from calibrant_lab.sweep.tasks.fingerprints import Fingerprints
 from calibrant_lab.sweep.tasks.task import Outcome, Task
 
@@ -263,7 +262,6 @@ def _as_text(content: Mapping[str, Any]) -> str:
 
 
 def _readme(task: Task, status: str, label: str, folder: Path) -> str:
-    """What the files of a run are."""
     known = {RESULT_FILE: _RESULT_SAYS, **task.files}
     there = {name: said for name, said in known.items() if name == RESULT_FILE or (folder / name).exists()}
     width = max(map(len, there))

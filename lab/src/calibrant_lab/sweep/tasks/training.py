@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import time
@@ -29,11 +28,10 @@ from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, digest_of, state_of
 from calibrant_lab.sweep.tasks.task import Outcome, Settings, Task, Tell
 from calibrant_lab.training import Listener, Recipe, train
-from calibrant_lab.training.budget import settings_at
 from calibrant_lab.training.data import TrainingData, read_training_data
+from calibrant_lab.training.recipe import NUMBERS, settings_at
 from calibrant_lab.training.recipe_files import nested
 from calibrant_lab.training.run import RunFolder, json_of
-from calibrant_lab.training.version import NUMBERS
 
 LATER: Mapping[str, object] = {
     "initial.weights": "",
@@ -199,7 +197,6 @@ def recipe_of(settings: Settings) -> Recipe:
 
 @lru_cache(maxsize=1024)
 def _check(loss: str, model: str, calibrators: tuple[str, ...]) -> None:
-    """Refuse what cannot be built whatever the data."""
     if ":" not in loss.partition("(")[0]:
         losses.build(loss)
     if ":" not in model.partition("(")[0]:
@@ -214,12 +211,10 @@ def data_of(recipe: Recipe) -> TrainingData:
 
 
 def _data_key(recipe: Recipe) -> str:
-    """All settings that decide the data."""
     return json.dumps([recipe.data.model_dump(mode="json"), recipe.foreign_name])
 
 
 def _sources(recipe: Recipe) -> str:
-    """The state of the files that the data are read from, as of the last minute."""
     named_by_recipe = (recipe.data.name, recipe.data.vectors, recipe.foreign_name, recipe.initial.weights)
     names = [name for name in named_by_recipe if name]
     return _state(tuple(names), os.environ.get("CALIBRANT_DATA"), int(time.monotonic() // 60))
@@ -228,8 +223,7 @@ def _sources(recipe: Recipe) -> str:
 @lru_cache(maxsize=16)
 def _state(names: tuple[str, ...], root: str | None, _minute: int) -> str:
     """The state of the files and folders that these sets may be read from."""
-    folders = [Path(root)] if root else []
-    folders += [cache_folder()] if importlib.util.find_spec("pooch") else []
+    folders = [*([Path(root)] if root else []), cache_folder()]
     heads = [name.partition("(")[0].strip() for name in names]
     paths = [*(Path(name) for name in names), *(folder / head for folder in folders for head in heads)]
     return json.dumps(state_of(path for path in paths if path.exists()))
@@ -253,8 +247,6 @@ def _digests(data: TrainingData) -> dict[str, str]:
 
 
 class _Telling(Listener):
-    """Passes on how far a training is."""
-
     def __init__(self, tell: Tell) -> None:
         self._tell, self._epochs = tell, 1
 

@@ -1,1 +1,0 @@
-"""Readers of chest X-rays, which know which images are of one patient."""

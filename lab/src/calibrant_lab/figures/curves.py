@@ -1,0 +1,263 @@
+"""Panels of curves: focal loss's gradient, what the focal losses elicit, the focal map and temperatures.
+
+Each function draws into the axes that it is given; the figures say which paper's figure it repeats.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+
+from calibrant import theory
+from calibrant.reports.figures.drawing import (
+    BLUE,
+    DASHED,
+    GREY,
+    VERMILLION,
+    add_curve,
+    diagonal,
+    finish,
+    series,
+)
+
+_MAX_GAMMA = 10.0
+_MAX_LOG_ODDS = 10.0
+"""The range of the tight bounds."""
+_CLASSES = (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 20, 30, 50, 100, 300, 1000)
+
+
+def _guide(ax: Axes, at: float, label: str | None = None, color: str = GREY) -> None:
+    ax.axhline(at, color=color, linewidth=1, linestyle=DASHED, label=label)
+
+
+def _mark(ax: Axes, place: int, x: float, y: float) -> None:
+    """A point of the curve at ``place``."""
+    colour, shape, _ = series(place)
+    ax.plot(x, y, shape, color=colour, markersize=4)
+
+
+def _title(ax: Axes, text: str) -> None:
+    ax.set_title(text, fontsize="medium")
+
+
+# ---------------------------------------------------------------- of Mukhoti and others, 2020
+
+
+def gradient_factors(ax: Axes) -> None:
+    """Focal loss's gradient over cross-entropy's; a dot on each curve marks where the factor is 1."""
+    probs = torch.linspace(0, 1, 501, dtype=torch.float64)
+    _guide(ax, 1, "γ = 0 (cross-entropy)")
+    for place, gamma in enumerate((1, 2, 3, 5, 7)):
+        add_curve(ax, place, probs, theory.gradient_factor(probs, gamma=gamma), f"γ = {gamma:g}")
+        _mark(ax, place, theory.gradient_threshold(gamma=gamma), 1)
+    ax.set(xlim=(0, 1), ylim=(0, None), xlabel="probability p of the true class", ylabel="g(p, γ)")
+    finish(ax)
+
+
+def gradient_thresholds(ax: Axes) -> None:
+    """Where focal loss begins to push less than cross-entropy, and where it pushes most (proposition 2)."""
+    gammas = torch.linspace(0, _MAX_GAMMA, 201).tolist()
+    thresholds = [theory.gradient_threshold(gamma=gamma) for gamma in gammas]
+    turns = [theory.gradient_turning_point(gamma=gamma).probability for gamma in gammas]
+    ax.plot(gammas, thresholds, color=BLUE, linewidth=1.4, label="g = 1: pushes less from here on")
+    ax.plot(gammas, turns, color=VERMILLION, linestyle="--", linewidth=1.4, label="g largest")
+    factor = theory.gradient_factor(0.19, gamma=5).item()
+    ax.plot(5, 0.19, "x", color=GREY, label=f"chosen in the paper: g(0.19, 5) = {factor:.3f}")
+    exact = theory.lambert_branches(0.19).lower
+    ax.plot(exact, 0.19, "o", color=BLUE, markersize=4, label=f"exact: γ = {exact:.2f}")
+    ax.set(xlim=(0, _MAX_GAMMA), ylim=(0, 0.6), xlabel="γ", ylabel="probability of the true class")
+    finish(ax)
+
+
+def elicited_probabilities(ax: Axes) -> None:
+    """The probability of an event that focal loss elicits, against the true one."""
+    event = torch.linspace(0, 1, 401, dtype=torch.float64)
+    diagonal(ax, "γ = 0 (cross-entropy)")
+    for place, gamma in enumerate((0.5, 1, 2, 3, 5)):
+        elicited = theory.inverse_focal_calibration_map(event, gamma=gamma)
+        add_curve(ax, place, event, elicited, f"γ = {gamma:g}")
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlabel="true probability", ylabel="probability that focal loss elicits")
+    finish(ax)
+
+
+def entropy_shifts(ax: Axes) -> None:
+    """Entropy that focal loss's minimiser has more than the truth, which is below zero for many classes.
+
+    Appendix H of the paper says that it is always above zero.
+    """
+    _guide(ax, 0)
+    for place, count in enumerate((2, 3, 20, 100)):
+        top = torch.linspace(1 / count, 0.9999, 400, dtype=torch.float64)
+        rest = ((1 - top) / (count - 1))[:, None].expand(-1, count - 1)
+        shift = theory.entropy_shift(torch.cat([top[:, None], rest], dim=1), gamma=1.0)
+        add_curve(ax, place, top, shift, f"{count} classes")
+    ax.set(xlim=(0, 1), xlabel="true probability of the top class", ylabel="entropy gained (nats)")
+    _title(ax, "γ = 1, the other classes equal")
+    finish(ax)
+
+
+# ---------------------------------------------------------------- of Komisarenko and Kull, 2024
+
+
+def proper_part_curves(ax: Axes) -> None:
+    """Loss of a positive event: focal, its proper part, and cross-entropy."""
+    event = torch.linspace(0.005, 0.999, 400, dtype=torch.float64)
+    ax.plot(event, -event.log(), color=GREY, linewidth=1.4, label="cross-entropy")
+    for place, gamma in enumerate((0.5, 3)):
+        plain = theory.focal_losses(event, gamma=gamma)[:, 1]
+        proper = theory.proper_focal_losses(event, gamma=gamma)[:, 1]
+        line = add_curve(ax, place, event, proper, f"proper part, γ = {gamma:g}")
+        style: dict[str, Any] = {"color": line.get_color(), "linestyle": DASHED}
+        ax.plot(event, plain, linewidth=1.2, label=f"focal, γ = {gamma:g}", **style)
+    ax.set(xlim=(0, 1), ylim=(0, 3.5), xlabel="probability of the true class", ylabel="loss")
+    finish(ax)
+
+
+def focal_map_curves(ax: Axes) -> None:
+    """The focal calibration map of an event."""
+    event = torch.linspace(0, 1, 501, dtype=torch.float64)
+    diagonal(ax, "γ = 0")
+    for place, gamma in enumerate((-0.5, 0.5, 1, 3, 10)):
+        add_curve(ax, place, event, theory.focal_calibration_map(event, gamma=gamma), f"γ = {gamma:g}")
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlabel="probability of the network", ylabel="after the focal calibration map")
+    finish(ax)
+
+
+def temperature_line(ax: Axes, *, num_classes: int, num_gammas: int, published: tuple[float, float]) -> None:
+    """Inverse temperature closest to the focal map, the straight line through it, and a published line.
+
+    A line is a slope and an intercept.
+    """
+    fit = theory.temperature_fit(num_classes, max_gamma=_MAX_GAMMA, num_gammas=num_gammas)
+    ends, inverse = np.array([0.0, _MAX_GAMMA]), 1 / np.array(fit.temperatures)
+    ax.plot(fit.gammas, inverse, "o", color=BLUE, markersize=4, label="closest to the map")
+    label = f"least squares: {fit.slope:.3f} γ + {fit.intercept:.3f}"
+    ax.plot(ends, fit.slope * ends + fit.intercept, color=VERMILLION, linewidth=1.2, label=label)
+    slope, intercept = published
+    label = f"as published: {slope:g} γ + {intercept:g}"
+    ax.plot(ends, slope * ends + intercept, color=GREY, linestyle=DASHED, linewidth=1.2, label=label)
+    ax.set(xlim=(0, _MAX_GAMMA), xlabel="γ", ylabel="inverse temperature 1/T")
+    _title(ax, f"{num_classes} classes")
+    finish(ax)
+
+
+def temperature_errors(ax: Axes) -> None:
+    """How far the closest temperature still is from the focal map of three classes."""
+    gammas = np.linspace(0, _MAX_GAMMA, 11)
+    errors = [theory.closest_temperature(float(gamma), 3).error for gamma in gammas]
+    label = f"at most {max(errors):.3f} up to γ = {_MAX_GAMMA:g}"
+    ax.plot(gammas, errors, "o-", color=BLUE, markersize=4, linewidth=1.2, label=label)
+    ax.set(xlim=(0, _MAX_GAMMA), ylim=(0, None), xlabel="γ", ylabel="largest difference of a probability")
+    _title(ax, "3 classes")
+    finish(ax)
+
+
+def log_odds_maps(ax: Axes) -> None:
+    """The focal map on the scale of log-odds, with the closest temperatures."""
+    log_odds = torch.linspace(-4, 4, 401, dtype=torch.float64)
+    ax.plot(log_odds, log_odds.sigmoid(), color=GREY, linewidth=1, label="γ = 0")
+    for place, gamma in enumerate((0.5, 3)):
+        mapped = theory.focal_calibration_map_logits(log_odds, gamma=gamma).sigmoid()
+        closest = theory.closest_temperature(gamma)
+        nearest = (log_odds / closest.temperature).sigmoid()
+        colour = series(place)[0]
+        ax.plot(log_odds, mapped, color=colour, linewidth=3.2, alpha=0.45, label=f"γ = {gamma:g}")
+        label = f"T = {closest.temperature:.3f} (off by {closest.error:.1e})"
+        ax.plot(log_odds, nearest, color=colour, linewidth=1.2, linestyle=DASHED, label=label)
+    ax.set(xlim=(-4, 4), ylim=(0, 1), xlabel="log-odds", ylabel="probability")
+    finish(ax, legend="lower right", size="x-small")
+
+
+def temperature_bound_curves(ax: Axes) -> None:
+    """Temperatures between which the binary map lies: proved, and tight over a range of log-odds."""
+    gammas, bounds = _bounds()
+    for name, label, colour, style in (
+        ("upper", "upper, proved", VERMILLION, "-"),
+        ("tight_upper", f"upper, {_tight()}", VERMILLION, DASHED),
+        ("tight_lower", f"lower, {_tight()}", BLUE, DASHED),
+        ("lower", "lower, proved", BLUE, "-"),
+    ):
+        values = [getattr(each, name) for each in bounds]
+        ax.plot(gammas, values, color=colour, linestyle=style, linewidth=1.3, label=label)
+    ax.set(xlim=(0, _MAX_GAMMA), yscale="log", xlabel="γ", ylabel="temperature T")
+    ticks = [0.1, 0.2, 0.3, 0.5, 0.7, 1.0]
+    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_yticks([], minor=True)
+    finish(ax)
+
+
+def temperature_bound_widths(ax: Axes) -> None:
+    """How far apart the bounds are."""
+    gammas, bounds = _bounds()
+    ax.plot(gammas, [each.upper - each.lower for each in bounds], color=BLUE, linewidth=1.3, label="proved")
+    tight = [each.tight_upper - each.tight_lower for each in bounds]
+    ax.plot(gammas, tight, color=BLUE, linestyle=DASHED, linewidth=1.3, label=_tight())
+    ax.set(xlim=(0, _MAX_GAMMA), ylim=(0, None), xlabel="γ", ylabel="width of the bounds on T")
+    finish(ax)
+
+
+def _bounds() -> tuple[list[float], list[theory.TemperatureBounds]]:
+    gammas = np.linspace(0, _MAX_GAMMA, 41).tolist()
+    return gammas, [theory.temperature_bounds(gamma, max_log_odds=_MAX_LOG_ODDS) for gamma in gammas]
+
+
+def _tight() -> str:
+    return f"tight for log-odds up to {_MAX_LOG_ODDS:g}"
+
+
+def confidence_regions(ax: Axes, *, gamma: float) -> None:
+    """Top probabilities that the focal map always raises, never raises, or may do either with."""
+    regions = [theory.confidence_region(gamma, count) for count in _CLASSES]
+    threshold = theory.confidence_threshold(gamma)
+    least = [1 / count for count in _CLASSES]
+    lowered = [region.lowered_below for region in regions]
+    raised = [min(region.raised_above, region.lowered_below) for region in regions]
+    ax.fill_between(_CLASSES, lowered, 1, color=BLUE, alpha=0.25, linewidth=0, label="raised")
+    label = "raised or lowered"
+    ax.fill_between(_CLASSES, raised, lowered, color=GREY, alpha=0.35, linewidth=0, label=label)
+    ax.fill_between(_CLASSES, least, raised, color=VERMILLION, alpha=0.35, linewidth=0, label="lowered")
+    _guide(ax, threshold.above, "g = 1", BLUE)
+    _guide(ax, threshold.below, "g largest", VERMILLION)
+    ax.plot(_CLASSES, least, color=ax.xaxis.label.get_color(), linewidth=1, label="1 / number of classes")
+    ax.set(xscale="log", xlim=(_CLASSES[0], _CLASSES[-1]), ylim=(0, 0.85))
+    ax.set(xlabel="number of classes", ylabel="top probability")
+    _title(ax, f"γ = {gamma:g}")
+    finish(ax, legend="upper right", columns=2)
+
+
+# ---------------------------------------------------------------- of focal calibration loss, 2025
+
+
+def phi_curves(ax: Axes) -> None:
+    """The function phi of appendix A.6, from which the loss's order follows, with its root if it has one."""
+    values = torch.linspace(0.02, 0.9999, 400, dtype=torch.float64)
+    _guide(ax, 0)
+    for place, (gamma, weight) in enumerate(((0, 0.4), (0, 2), (1, 0.5), (3, 0.5), (3, 1.5))):
+        phi = theory.focal_calibration_phi(values, gamma=gamma, calibration_weight=weight)
+        root = theory.focal_calibration_root(gamma=gamma, calibration_weight=weight)
+        ended = "no root" if root is None else f"root {root:.3f}"
+        add_curve(ax, place, values, phi, f"γ = {gamma:g}, λ = {weight:g}: {ended}")
+        if root is not None:
+            _mark(ax, place, root, 0)
+    ax.set(xlim=(0, 1), ylim=(-4, 8), xlabel="v", ylabel="φ(v)")
+    finish(ax)
+
+
+def elicited_by_weight(ax: Axes) -> None:
+    """The probability that the loss elicits; a strictly proper one would elicit the truth at every weight."""
+    event_rate, max_weight = 0.8, 10.0
+    _guide(ax, event_rate, "truth")
+    weights = torch.linspace(0, max_weight, 41).tolist()
+    for place, gamma in enumerate((1, 2, 3, 5)):
+        elicited = [
+            theory.focal_calibration_minimiser([event_rate], gamma=gamma, calibration_weight=weight).item()
+            for weight in weights
+        ]
+        add_curve(ax, place, weights, elicited, f"γ = {gamma:g}")
+    ax.set(xlim=(0, max_weight), xlabel="weight λ of the squared distance", ylabel="elicited probability")
+    finish(ax)

@@ -1,0 +1,284 @@
+"""The curvature of a trained network, by its training loss and by cross-entropy."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from calibrant import losses
+from calibrant._math.errors import ConvergenceError, InputError
+from calibrant._math.files import said_of
+from calibrant.curvature import hessian_trace, spectral_density, top_eigenvalues
+from calibrant_lab.data import Dataset
+from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.models import build as build_model
+from calibrant_lab.models import load_weights
+from calibrant_lab.reports.curvature import curvature_section
+from calibrant_lab.training import seeds
+from calibrant_lab.training.data import data_of, preparation, read_data
+from calibrant_lab.training.loss import FollowsEpochs, build_loss
+from calibrant_lab.training.recipe import Recipe
+from calibrant_lab.training.run import Run, RunFolder, load_run
+from calibrant_lab.training.run_report import rewrite_report
+from calibrant_lab.training.views import middle, network_shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A trained network with its training loss and its data."""
+
+    title: str
+    recipe: Recipe
+    model: nn.Module
+    loss: nn.Module
+    """As it was in the last epoch."""
+    dataset: Dataset
+    run: Run | None = None
+
+
+def subject_of_run(path: str | os.PathLike[str]) -> Subject:
+    """A finished run with the data that it was trained on."""
+    run = load_run(path)
+    if run.evaluation is None:
+        raise InputError(f"{path} is not finished; `calibrant train {path}` resumes it.")
+    dataset = data_of(run)
+    return Subject(
+        title=str(path),
+        recipe=run.recipe,
+        model=run.model(),
+        loss=_loss_of_run(run, dataset),
+        dataset=dataset,
+        run=run,
+    )
+
+
+def subject_of_factory(
+    factory: str, weights: str | os.PathLike[str], data: str, *, loss: str, settings: Sequence[str] = ()
+) -> Subject:
+    """A network given by a factory (or a name that recipes know), a file of weights, and data.
+
+    Args:
+        factory: As a recipe's ``model``.
+        weights: A state dictionary: ``.safetensors``, or what ``torch.save`` wrote.
+        data: As a recipe's ``data.name``.
+        loss: What the network was trained with, as a recipe's ``loss``.
+        settings: Further settings of a recipe that say how samples are cut and prepared, such as
+            ``data.normalise=none``.
+    """
+    recipe = Recipe.read({"model": factory, "loss": loss, "data": {"name": data}}).with_settings(settings)
+    dataset = read_data(recipe.data)
+    with torch.random.fork_rng(devices=[]):
+        model = build_model(
+            recipe.model,
+            input_shape=network_shape(recipe, dataset),
+            num_classes=dataset.num_classes,
+            vectors=dataset.vectors,
+        )
+    load_weights(model, weights)
+    return Subject(
+        title=f"{factory}, {weights}",
+        recipe=recipe,
+        model=model.eval(),
+        loss=build_loss(recipe, dataset),
+        dataset=dataset,
+    )
+
+
+def _loss_of_run(run: Run, dataset: Dataset) -> nn.Module:
+    """The loss as it was in the last epoch: some change with it, or follow held-out samples."""
+    loss = build_loss(run.recipe, dataset)
+    state = run.folder.load_checkpoint()
+    if state is not None:
+        loss.load_state_dict(state["loss"])
+        if isinstance(loss, FollowsEpochs):
+            loss.step(max(int(state["epoch"]) - 1, 0))
+    return loss.eval()
+
+
+Split: TypeAlias = Literal["train", "test"]
+Progress: TypeAlias = Callable[[str, float], None]
+Batches: TypeAlias = list[tuple[Tensor, Tensor]]
+_Step: TypeAlias = Callable[[str, float, float], Callable[[int, int], None]]
+FORMAT = 1
+CROSS_ENTROPY = "cross-entropy"
+_DENSITY_POINTS = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How many samples to use and how many products to spend."""
+
+    num_samples: int = 1000
+    """Drawn at random where the split has more; 0: all."""
+    num_eigenvalues: int = 1
+    tolerance: float = 1e-4
+    """For the eigenvalues, relative to the largest."""
+    trace_products: int = 60
+    density_steps: int = 40
+    density_probes: int = 4
+    """0: no density."""
+    batch_size: int = 500
+    seed: int = 0
+
+
+def measure_curvature(
+    subject: Subject,
+    *,
+    split: Split = "train",
+    effort: Effort | None = None,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
+    """Eigenvalues, trace and density of the Hessian by the training loss and by cross-entropy, as plain data.
+
+    The network is in evaluation mode, samples are not augmented, and penalties on weights or curvature are
+    left out.
+    """
+    chosen = effort or Effort()
+    place = torch.device(device)
+    batches, total = _batches(subject, split, chosen, place)
+    model = subject.model.to(place)
+    weighted = subject.recipe.training.class_weights != "none"
+    wanted = [(subject.recipe.loss + (", classes weighted" if weighted else ""), subject.loss.to(place))]
+    if wanted[0][0] != CROSS_ENTROPY:
+        wanted.append((CROSS_ENTROPY, losses.build(CROSS_ENTROPY)))
+    found: list[dict[str, Any]] = []
+    for number, (name, loss) in enumerate(wanted):
+        tell = _share_of(progress or (lambda _what, _share: None), number, len(wanted), name)
+        common = {
+            "split": split,
+            "num_samples": sum(len(labels) for _, labels in batches),
+            "of_samples": total,
+            "loss": name,
+            "role": "training loss" if number == 0 else "for comparison",
+            "num_parameters": sum(each.numel() for each in model.parameters() if each.requires_grad),
+            "seed": chosen.seed,
+        }
+        found.append(common | _spectrum(model, loss, batches, chosen, tell))
+    return found
+
+
+def _spectrum(
+    model: nn.Module, loss: nn.Module, batches: Batches, effort: Effort, tell: _Step
+) -> dict[str, Any]:
+    with torch.no_grad():
+        total = sum(float(loss(model(inputs), labels)) * len(labels) for inputs, labels in batches)
+    value = total / sum(len(labels) for _, labels in batches)
+    if not math.isfinite(value):
+        raise ConvergenceError(f"the loss of these samples is {value}, so its curvature is not defined.")
+    given, seed = (model, loss, batches), effort.seed
+    eigen = top_eigenvalues(
+        *given,
+        k=effort.num_eigenvalues,
+        tolerance=effort.tolerance,
+        seed=seed,
+        progress=tell("largest eigenvalue", 0.0, 0.3),
+    )
+    trace = hessian_trace(
+        *given, num_matvecs=effort.trace_products, seed=seed, progress=tell("trace", 0.3, 0.5)
+    )
+    found: dict[str, Any] = {
+        "value": value,
+        "eigenvalues": list(eigen.values),
+        "residuals": list(eigen.residuals),
+        "converged": eigen.converged,
+        "eigenvalue_products": eigen.num_products,
+        "trace": trace.value,
+        "trace_standard_error": trace.standard_error,
+        "trace_products": trace.num_products,
+        "density": None,
+    }
+    if effort.density_probes:
+        density = spectral_density(
+            *given,
+            num_steps=effort.density_steps,
+            num_probes=effort.density_probes,
+            num_points=_DENSITY_POINTS,
+            seed=seed,
+            progress=tell("density", 0.5, 1.0),
+        )
+        error = density.standard_error
+        found["density"] = {
+            "eigenvalues": density.grid.tolist(),
+            "density": density.density.tolist(),
+            "standard_error": error.tolist() if bool(torch.isfinite(error).all()) else None,
+            "width": density.width,
+            "products": density.num_products,
+        }
+    return found
+
+
+def add_to_run(run: Run, dataset: Dataset, found: Sequence[Mapping[str, Any]]) -> None:
+    """Write ``curvature.json`` and the report of a finished run; measurements of other splits stay."""
+    splits = {each["split"] for each in found}
+    kept = [each for each in read_curvature(run.folder) if each["split"] not in splits]
+    together = sorted([*kept, *(dict(each) for each in found)], key=lambda each: each["split"] != "train")
+    run.folder.write(run.folder.curvature, curvature_text(run.folder.path.name, together))
+    rewrite_whole_report(run, dataset)
+
+
+def rewrite_whole_report(run: Run, dataset: Dataset) -> None:
+    """Rewrite the report of a finished run, with its curvature where that was measured."""
+    found = read_curvature(run.folder)
+    rewrite_report(run, dataset, further=[curvature_section(found)] if found else [])
+
+
+def read_curvature(folder: RunFolder) -> list[dict[str, Any]]:
+    """The measurements in ``curvature.json`` of a run; none where there is no such file."""
+    path = folder.curvature
+    if not path.is_file():
+        return []
+    try:
+        with said_of(path, "read"):
+            content = json.loads(path.read_text(encoding="utf-8"))
+        known, found = content["format"] == FORMAT, list(content["measurements"])
+    except (ValueError, KeyError, TypeError):
+        known, found = False, []
+    if not known:
+        raise InputError(f"{path} was not written by this version of `calibrant curvature`.")
+    return found
+
+
+def curvature_text(name: str, found: Sequence[Mapping[str, Any]]) -> str:
+    """Measurements as the text of a JSON file."""
+    return json.dumps({"format": FORMAT, "of": name, "measurements": list(found)}, allow_nan=False) + "\n"
+
+
+def _batches(subject: Subject, split: Split, effort: Effort, device: torch.device) -> tuple[Batches, int]:
+    """The chosen samples, prepared and seen as after each epoch, and how many the split has."""
+    part = subject.dataset.parts[split]
+    total = len(part)
+    rows = torch.arange(total)
+    if 0 < effort.num_samples < total:
+        rows = (
+            torch.randperm(total, generator=seeds.generator(effort.seed, seeds.ORDER))[: effort.num_samples]
+            .sort()
+            .values
+        )
+    prepare, side = preparation(subject.recipe.data, subject.dataset), subject.recipe.data.crop
+    dtype = next(subject.model.parameters()).dtype
+    batches: Batches = []
+    for some in rows.split(effort.batch_size):
+        inputs = middle(prepare(to_unit(part.inputs[some])), side)
+        inputs = inputs.to(dtype) if inputs.is_floating_point() else inputs  # others are word numbers
+        batches.append((inputs.to(device), part.labels[some].to(device)))
+    return batches, total
+
+
+def _share_of(progress: Progress, number: int, count: int, name: str) -> _Step:
+    """Turns the progress of a step into a share of the whole."""
+
+    def tell(what: str, start: float, end: float) -> Callable[[int, int], None]:
+        def report(done: int, most: int) -> None:
+            progress(f"{what}, {name}", (number + start + (end - start) * done / most) / count)
+
+        return report
+
+    return tell

@@ -1,1 +1,0 @@
-"""Every calibrator on files of other people's networks."""

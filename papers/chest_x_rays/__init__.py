@@ -1,1 +1,0 @@
-"""Networks on chest X-rays, and public predictions of fourteen findings."""

@@ -1,1 +1,0 @@
-"""Losses on CIFAR-10, summed and averaged."""

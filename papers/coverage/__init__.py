@@ -1,1 +1,0 @@
-"""Coverage of intervals, and false alarms of verdicts, gates and monitors."""

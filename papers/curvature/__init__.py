@@ -1,1 +1,0 @@
-"""Focal loss, curvature and calibration."""

@@ -1,1 +1,0 @@
-"""Calibration, entropy and weights by epoch."""

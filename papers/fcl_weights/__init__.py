@@ -1,1 +1,0 @@
-"""The weights of focal calibration loss."""

@@ -1,1 +1,0 @@
-"""Exponents of focal loss, and calibration on training and new images."""

@@ -1,1 +1,0 @@
-"""Overconfidence on new samples, and what focal loss adds to it, where the truth is known."""

@@ -1,1 +1,0 @@
-"""Probabilities of networks beside the judgements of people."""

@@ -1,1 +1,0 @@
-"""The losses on Fashion-MNIST, as it is and long-tailed."""

@@ -1,1 +1,0 @@
-"""Which losses are proper, keep the class and are convex."""

@@ -1,1 +1,0 @@
-"""Runs of the studies done again."""

@@ -1,0 +1,98 @@
+"""Work of a study that is done once: the runs of its grid, swept over a store, and other records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from calibrant._math.errors import InputError
+from calibrant._math.files import write_text
+from calibrant_lab.sweep.engines import build_engine
+from calibrant_lab.sweep.engines.engine import Ended, Event
+from calibrant_lab.sweep.grid import Grid
+from calibrant_lab.sweep.item import Item, run_name
+from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.store.places import RUNS
+from calibrant_lab.sweep.store.store import Store
+from calibrant_lab.sweep.sweep import Watcher, sweep
+
+
+def finished_runs(grid: Grid, out: Path, *, engine: str = "pool") -> list[RunResult]:
+    """Do what the store ``out`` lacks, and return all runs of the grid in its order.
+
+    Raises:
+        InputError: If a run has failed.
+    """
+    store = Store(out)
+    items = grid.items(store.fingerprints())
+    report = sweep(items, store, build_engine(engine), watcher=_Telling(items))
+    if report.failed:
+        raise InputError(
+            f"{report.failed} of {report.total} runs have failed; `calibrant runs {out} --failed` shows why."
+        )
+    return kept_results(grid, out)
+
+
+def kept_results(grid: Grid, out: Path) -> list[RunResult]:
+    """The results of every finished run of a grid, in its order; none where there is no store.
+
+    A run that recorded less stands in for one that is not done.
+    """
+    if not (out / RUNS).is_dir():
+        return []
+    store, task = Store(out), grid.task
+    items = grid.items(store.fingerprints())
+    found = {each.run: each for each in store.results(task=task.name)}
+    results: list[RunResult] = []
+    for item in items:
+        plain = run_name(task, task.unrecorded(item.settings), item.inputs)
+        results += [found[name] for name in (item.run, plain) if name in found][:1]
+    return results
+
+
+class _Telling(Watcher):
+    """A line for each run that has ended."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items = {item.run: item for item in items}
+
+    def event(self, event: Event) -> None:
+        if isinstance(event, Ended):
+            item = self._items[event.run]
+            print(f"{item.task.name}: {item.label}: {event.reason or event.status}")  # noqa: T201
+
+
+class Records:
+    """A file of records, each known by its ``key``.
+
+    Args:
+        path: The file; made with its folder at the first record.
+
+    Raises:
+        InputError: If a line of the file is not a record, but for a last one that was cut off.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._records: dict[str, Mapping[str, Any]] = {}
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        for number, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line)
+                self._records[record["key"]] = record
+            except (ValueError, KeyError, TypeError) as error:
+                if number < len(lines):
+                    raise InputError(f"{path}, line {number}, is not a record of a study.") from error
+                write_text(path, "".join(f"{kept}\n" for kept in lines[:-1]))
+
+    def get(self, key: str, compute: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """The record of that key, computed and written if there is none yet."""
+        if key not in self._records:
+            record = {"key": key, **compute()}
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record, allow_nan=False) + "\n")
+            self._records[key] = record
+        return self._records[key]

@@ -1,1 +1,0 @@
-"""Calibrators under image corruption; foreign images."""

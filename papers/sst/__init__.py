@@ -1,1 +1,0 @@
-"""A Tree-LSTM on SST with fifteen losses, under two conventions."""

@@ -1,1 +1,0 @@
-"""The loss summed over the batch with clipped gradients, against the mean."""

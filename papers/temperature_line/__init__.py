@@ -1,1 +1,0 @@
-"""How straight the best temperature is in the exponent of focal temperature scaling."""

@@ -1,1 +1,0 @@
-"""The theory of focal loss on real predictions."""

@@ -1,0 +1,288 @@
+r"""Losses with derivatives in compiled passes: of rows of many classes, and of events.
+
+The formulas are those of :mod:`calibrant.calibrators.fitting.focal_rows`, which makes a table of every term;
+here they are summed up row by row. Nearly all of many classes have a small probability q: for these
+:math:`\log(1 - q)` and its power are series, without a branch. The few others are put right one by one.
+
+For an event with two outcomes the focal map has one number to map: the log-odds a >= 0 of the likelier
+outcome at temperature T. Its log-odds after the map are :math:`\phi = h(-a) - h(a)` with
+
+.. math:: h(s) = -L - \gamma (s - L) - \log(1 + \gamma R), \quad L = \log(1 + e^s), \quad R = L e^{-s},
+
+where s are the log-odds against an outcome. The logit of the top class of several is h of the log-odds
+against that class.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._math.jit import njit
+from calibrant.calibrators.fitting.samples import Block
+
+_SMALL, _SMALL_POWER = 1 / 64, 1 / 8  # the series are exact up to so large a q, and q times the exponent
+_Six: TypeAlias = tuple[float, float, float, float, float, float]
+
+
+def class_expansion(
+    block: Block, ratios: NDArray[np.float64], temperature: float, gamma: float
+) -> NDArray[np.float64]:
+    """Loss, derivatives by log T and gamma, and second ones (by log T, mixed, by gamma), ``(6,)``.
+
+    ``ratios`` ``(n, K)`` are the other classes' odds against the second one at this temperature.
+    """
+    sums = np.zeros(6)
+    _add_rows(
+        block.below.numpy(),
+        ratios,
+        block.second[:, 0].contiguous().numpy(),
+        block.wrong[:, 0].contiguous().numpy(),
+        block.truth[:, 0].contiguous().numpy(),
+        block.shares.contiguous().numpy(),
+        1 / temperature,
+        gamma,
+        np.empty((2, ratios.shape[1])),
+        sums,
+    )
+    return sums
+
+
+@njit
+def _add_rows(
+    below: NDArray[np.float64],
+    ratios: NDArray[np.float64],
+    second: NDArray[np.float64],
+    wrong: NDArray[np.bool_],
+    truth: NDArray[np.int64],
+    shares: NDArray[np.float64],
+    beta: float,
+    gamma: float,
+    room: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> None:
+    log_miss, power = room[0], room[1]
+    for i in range(len(second)):
+        largest = second[i] * beta
+        total, first, square = _moments(below[i], ratios[i], beta, largest)
+        log_odds = largest + math.log(total)  # against the top class
+        odds = math.exp(log_odds)
+        log_total = math.log1p(odds)
+        base = largest - log_total  # log-probability of the second class
+        first, square = first / total, square / total
+        miss = odds / (1 + odds)
+        mean = miss * first
+        centre, variance = mean - log_total, miss * square - mean * mean
+        _set_powers(ratios[i], math.exp(base), gamma, log_miss, power)
+        others = _weighted(below[i], ratios[i], log_miss, power, beta, base, gamma, centre, variance)
+        top = _top(log_odds, odds, log_total, gamma, first, square)
+        against = base + math.log(others[0]) - top[0]  # log-odds against the top class, after the map
+        hit, share = 1 / (1 + math.exp(against)), 1 / (1 + math.exp(-against)) / others[0]
+        by_t = share * others[1] + hit * top[1]
+        by_gamma = share * others[2] + hit * top[2]
+        own = top
+        if wrong[i]:
+            k = truth[i]
+            log_q = below[i, k] * beta + base
+            other = _other(log_q, math.exp(log_q), log_miss[k], gamma, centre, variance)
+            value = log_q - gamma * log_miss[k] - math.log1p(gamma * other[0])
+            own = (value, other[1], other[2], other[3], other[4], other[5])
+        sums[0] += shares[i] * (math.log1p(math.exp(against)) - (own[0] - top[0]))
+        sums[1] += shares[i] * (by_t - own[1])
+        sums[2] += shares[i] * (by_gamma - own[2])
+        bend = share * others[3] + hit * (top[3] + top[1] * top[1]) - by_t * by_t
+        sums[3] += shares[i] * (bend - own[3])
+        bend = share * others[4] + hit * (top[4] + top[1] * top[2]) - by_t * by_gamma
+        sums[4] += shares[i] * (bend - own[4])
+        bend = share * others[5] + hit * (top[5] + top[2] * top[2]) - by_gamma * by_gamma
+        sums[5] += shares[i] * (bend - own[5])
+
+
+@njit(inner=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _moments(
+    below: NDArray[np.float64], ratios: NDArray[np.float64], beta: float, largest: float
+) -> tuple[float, float, float]:
+    """The sum of the odds against the second class, and of gaps to the top class and squares, times these."""
+    total, first, square = 0.0, 0.0, 0.0
+    for k in range(len(ratios)):
+        gap = below[k] * beta + largest
+        total += ratios[k]
+        first += ratios[k] * gap
+        square += ratios[k] * gap * gap
+    return total, first, square
+
+
+@njit(inner=True, error_model="numpy", fastmath={"contract"})
+def _set_powers(
+    ratios: NDArray[np.float64],
+    scale: float,
+    gamma: float,
+    log_miss: NDArray[np.float64],
+    power: NDArray[np.float64],
+) -> None:
+    """log(1 - q), and 1 - q to the power of minus gamma."""
+    for k in range(len(ratios)):
+        q = ratios[k] * scale
+        series = 1 / 6 + q * (1 / 7 + q * (1 / 8 + q / 9))
+        minus_log = q * (1 + q * (1 / 2 + q * (1 / 3 + q * (1 / 4 + q * (1 / 5 + q * series)))))
+        x = gamma * minus_log
+        series = 1 / 720 + x * (1 / 5040 + x * (1 / 40320 + x * (1 / 362880 + x / 3628800)))
+        power[k] = 1 + x * (1 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120 + x * series)))))
+        log_miss[k] = -minus_log
+    most = min(_SMALL, _SMALL_POWER / max(abs(gamma), 1.0))
+    for k in range(len(ratios)):
+        q = ratios[k] * scale
+        if q > most:
+            log_miss[k] = math.log1p(-q)
+            power[k] = math.exp(-gamma * log_miss[k])
+
+
+@njit(inner=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _weighted(
+    below: NDArray[np.float64],
+    ratios: NDArray[np.float64],
+    log_miss: NDArray[np.float64],
+    power: NDArray[np.float64],
+    beta: float,
+    base: float,
+    gamma: float,
+    centre: float,
+    variance: float,
+) -> _Six:
+    """Sums over the other classes of exp(v), of its slopes, and of its second ones and their products."""
+    total, by_t, by_gamma, bend_t, mixed, bend_gamma = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    scale = math.exp(base)
+    for k in range(len(ratios)):
+        log_q = below[k] * beta + base
+        ratio, slope, slope_gamma, bend, bend_mixed, bend_twice = _other(
+            log_q, ratios[k] * scale, log_miss[k], gamma, centre, variance
+        )
+        weight = power[k] * ratios[k] / (1 + gamma * ratio)
+        total += weight
+        by_t += weight * slope
+        by_gamma += weight * slope_gamma
+        bend_t += weight * (bend + slope * slope)
+        mixed += weight * (bend_mixed + slope * slope_gamma)
+        bend_gamma += weight * (bend_twice + slope_gamma * slope_gamma)
+    return total, by_t, by_gamma, bend_t, mixed, bend_gamma
+
+
+@njit(inner=True, inline="always", error_model="numpy")
+def _other(log_q: float, q: float, log_miss: float, gamma: float, centre: float, variance: float) -> _Six:
+    """The ratio R of one of the other classes, and v's derivatives by log T and gamma, and second ones."""
+    per_miss = 1 / (1 - q)
+    ratio = -log_q * q * per_miss
+    per_damped = 1 / (1 + gamma * ratio)
+    damped, odds = ratio * per_damped, q * per_miss
+    ratio_slope = (ratio - q) * per_miss  # dR / d log q
+    ratio_bend = (ratio_slope * (1 + q) - q) * per_miss
+    ratio_slope *= per_damped
+    slope = 1 + gamma * (odds - ratio_slope)
+    bend = odds * per_miss - ratio_bend * per_damped + gamma * ratio_slope * ratio_slope
+    mixed = odds - ratio_slope * per_damped
+    change = centre - log_q  # d log q / d log T
+    return (
+        ratio,
+        slope * change,
+        -log_miss - damped,
+        (gamma * bend * change - slope) * change - slope * variance,
+        mixed * change,
+        damped * damped,
+    )
+
+
+@njit(inner=True)
+def _top(log_odds: float, odds: float, log_total: float, gamma: float, mean: float, square: float) -> _Six:
+    """The logit v of the top class, its derivatives by log T and gamma, and second ones."""
+    prob = 1 / (1 + odds)
+    ratio = log_total / odds if odds > 0 else 1.0
+    value, slope, bend, by_gamma, mixed, bend_gamma = _outcome(
+        log_odds, log_total, prob, odds * prob, ratio, gamma
+    )
+    bend_t = bend * mean**2 - slope * (mean**2 - square - mean)
+    return value, -slope * mean, by_gamma, bend_t, -mixed * mean, bend_gamma
+
+
+@njit(inner=True)
+def _outcome(s: float, total: float, prob: float, miss: float, ratio: float, gamma: float) -> _Six:
+    """h, and its derivatives by s, twice by s, by gamma, mixed, twice by gamma."""
+    damped = 1 + gamma * ratio
+    ratio_slope = prob - ratio
+    ratio_bend = -miss * prob - ratio_slope
+    return (
+        -total - gamma * (s - total) - math.log(damped),
+        -miss - gamma * prob - gamma * ratio_slope / damped,
+        (gamma - 1) * miss * prob - gamma * (ratio_bend - gamma * ratio_slope**2 / damped) / damped,
+        total - s - ratio / damped,
+        -prob - ratio_slope / damped**2,
+        (ratio / damped) ** 2,
+    )
+
+
+def event_expansion(
+    gaps: NDArray[np.float64],
+    wrong: NDArray[np.bool_],
+    shares: NDArray[np.float64],
+    temperature: float,
+    gamma: float,
+    brier: bool,
+) -> NDArray[np.float64]:
+    """Value, derivatives by log T and gamma, and second ones (by log T, mixed, by gamma), ``(6,)``.
+
+    ``gaps`` are the absolute log-odds before the map, ``wrong`` tells where the likelier outcome did not
+    happen.
+    """
+    sums = np.zeros(6)
+    _add_samples(gaps, wrong, shares, temperature, gamma, brier, sums)
+    return sums
+
+
+@njit
+def _add_samples(
+    gaps: NDArray[np.float64],
+    wrong: NDArray[np.bool_],
+    shares: NDArray[np.float64],
+    temperature: float,
+    gamma: float,
+    brier: bool,
+    sums: NDArray[np.float64],
+) -> None:
+    for i in range(len(gaps)):
+        s = -gaps[i] / temperature
+        odds = math.exp(s)
+        total = math.log1p(odds)
+        hit, miss = 1 / (1 + odds), odds / (1 + odds)
+        ratio = total / odds if odds > 0 else 1.0
+        near = _outcome(s, total, hit, miss, ratio, gamma)
+        far = _outcome(-s, total - s, miss, hit, (total - s) * odds, gamma)
+        log_odds = near[0] - far[0]
+        by_s, by_s_twice = near[1] + far[1], near[2] - far[2]
+        by_log_t, by_gamma = -s * by_s, near[3] - far[3]  # ds / d log T = -s
+        second = (by_s_twice * s * s + by_s * s, -s * (near[4] + far[4]), near[5] - far[5])
+        loss, slope, bend = _loss(log_odds, wrong[i], brier)
+        sums[0] += shares[i] * loss
+        sums[1] += shares[i] * slope * by_log_t
+        sums[2] += shares[i] * slope * by_gamma
+        sums[3] += shares[i] * (bend * by_log_t * by_log_t + slope * second[0])
+        sums[4] += shares[i] * (bend * by_log_t * by_gamma + slope * second[1])
+        sums[5] += shares[i] * (bend * by_gamma * by_gamma + slope * second[2])
+
+
+@njit(inner=True)
+def _loss(log_odds: float, wrong: bool, brier: bool) -> tuple[float, float, float]:
+    """Loss of one sample as a function of the log-odds of the likelier outcome, and its two derivatives."""
+    small = math.exp(-abs(log_odds))
+    hit, miss = 1 / (1 + small), small / (1 + small)
+    if log_odds < 0:  # by rounding alone
+        hit, miss = miss, hit
+    spread = hit * miss
+    if brier:
+        off = hit if wrong else miss  # how far the probability is off
+        sign = 1 if wrong else -1
+        bend = 2 * spread**2 + 2 * sign * off * spread * (miss - hit)
+        return off * off, 2 * sign * off * spread, bend
+    negative_log_hit = math.log1p(small) + max(-log_odds, 0.0)
+    return negative_log_hit + (log_odds if wrong else 0.0), hit if wrong else -miss, spread
