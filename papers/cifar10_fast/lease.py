@@ -30,8 +30,8 @@ import torch
 
 from calibrant._math.errors import EXPECTED, InputError, sentence_of
 from calibrant._math.files import atomic_write, write_text
+from calibrant_lab.sweep.engines import build_engine
 from calibrant_lab.sweep.engines.engine import Ended, Event
-from calibrant_lab.sweep.engines.roster import build_engine
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.item import Item
 from calibrant_lab.sweep.result import RunResult
@@ -39,8 +39,7 @@ from calibrant_lab.sweep.store.places import RUNS
 from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.sweep import Watcher, sweep
 from calibrant_lab.sweep.tasks.training import recipe_of
-from calibrant_lab.training.recipe_files import flat, nested, read_content
-from calibrant_lab.training.recipe_shelf import file_on_shelf
+from calibrant_lab.training.recipe_files import file_on_shelf, flat, nested, read_content
 from papers.cifar10_fast.measure import elsewhere
 from papers.cifar10_fast.pack import KEPT, MEBIBYTE, Pack, pack_weights
 from papers.cifar10_fast.probe import AGREE, disagreement, seconds_of_a_step
