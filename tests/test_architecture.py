@@ -31,6 +31,7 @@ FLOORS = [
     {"losses", "metrics", "calibrators", "theory", "curvature"},
     {"predictions"},
     {"evaluation"},
+    {"repair"},
     {"reports"},
     {"demo", "web", "integrations"},
     {"cli"},

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from calibrant import evaluation as evaluation
     from calibrant import losses as losses
     from calibrant import metrics as metrics
+    from calibrant import repair as repair
     from calibrant import reports as reports
     from calibrant import theory as theory
     from calibrant._math.errors import CalibrantWarning as CalibrantWarning
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from calibrant.evaluation import evaluate as evaluate
     from calibrant.predictions import Predictions as Predictions
     from calibrant.predictions import load_predictions as load_predictions
+    from calibrant.repair import apply as apply
+    from calibrant.repair import fit as fit
     from calibrant.reports import write_report as write_report
 
 __version__ = "0.2.0"

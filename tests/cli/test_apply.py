@@ -17,7 +17,7 @@ from calibrant.calibrators import (
     adjust_to_prior,
     shift_of,
 )
-from calibrant.evaluation.applying import notes_on_shift
+from calibrant.repair.applying import notes_on_shift
 from command_line import one_line
 
 MEANS = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]])

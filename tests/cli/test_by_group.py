@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant import Predictions
+from calibrant import Predictions, fit
 from calibrant._math.errors import InputError
-from calibrant.calibrators import build, load_group_calibrator, load_multicalibrator
-from calibrant.cli.fit import fit_by_group, refuse_ids
+from calibrant.calibrators import load_group_calibrator, load_multicalibrator
 from command_line import one_line
 
 
@@ -81,16 +80,25 @@ def test_multicalibration_over_groups_that_overlap(run: Any, tmp_path: Path) -> 
 
 def test_ids_are_no_groups() -> None:
     """A group for nearly each sample is refused; a few rows may stand alone."""
-    with pytest.raises(InputError, match=r"p\.csv has 40 groups in 41 samples, which looks like an id"):
-        refuse_ids([str(max(k, 1)) for k in range(41)], Path("p.csv"))
-    refuse_ids(["a", "b", "c"], Path("p.csv"))
+
+    def by(groups: list[str]) -> Predictions:
+        return Predictions(logits=[2.0, -2.0] * len(groups), labels=[1, 0] * len(groups), groups=groups * 2)
+
+    ids = by([str(number) for number in range(40)])
+    with pytest.raises(
+        InputError, match=r"`predictions` has 40 groups in 79 samples, which looks like an id"
+    ):
+        fit(ids.rows(range(79)), method="platt", every_row=True, by_group=True)
+    few = fit(by(["a", "b", "c"]), method="temperature", every_row=True, by_group=True)
+    assert [*few.by_group] == ["a", "b", "c"]
 
 
-def test_of_many_groups_the_first_are_listed(tmp_path: Path) -> None:
+def test_of_many_groups_the_first_are_listed(run: Any, tmp_path: Path) -> None:
     """Twenty lines, and how many more there are."""
     groups = [str(k % 25) for k in range(100)]
-    rows = Predictions(logits=[2.0, -2.0, 1.0, -1.0] * 25, labels=[1, 0, 0, 1] * 25, groups=groups)
-    said = fit_by_group(build("temperature"), rows, tmp_path / "c.safetensors", force=False)
+    np.savez(tmp_path / "p.npz", logits=[2.0, -2.0, 1.0, -1.0] * 25, labels=[1, 0, 0, 1] * 25, groups=groups)
+    done = run("fit", "p.npz", "--all", "--by-group", "--method", "temperature", "-o", "c.safetensors")
+    said = done.stdout.splitlines()
     assert said[1].startswith("  all groups, 100 samples: temperature = ")
     assert [line for line in said if line.startswith("  ")][-1] == "  and 5 more"
     assert sum(", 4 samples: " in line for line in said) == 20

@@ -8,7 +8,7 @@ import typer
 
 from calibrant import InputError
 from calibrant.cli.main import app
-from calibrant.cli.parts import opened_alike, opened_large
+from calibrant.cli.opening import opened_alike, opened_large
 from calibrant.cli.reading import Reading
 from calibrant.evaluation.quantities import with_gate
 from command_line import call

@@ -16,8 +16,8 @@ from calibrant.evaluation.alarms import alarms
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.predictions import Kind, Predictions
 from calibrant.reports import render, render_comparison
+from calibrant.reports.exports import junit_text
 from calibrant.reports.html import report_text
-from calibrant.reports.junit import junit_text
 
 Maker = Callable[..., Predictions]
 QUICK: dict[str, Any] = {"bootstrap": 20, "null_draws": 20}

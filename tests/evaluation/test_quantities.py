@@ -30,8 +30,8 @@ from calibrant.evaluation.quantity import EventError, Gate, Quantity, Shown
 from calibrant.evaluation.result import Evaluation
 from calibrant.predictions import Kind, Predictions
 from calibrant.reports import render, render_comparison
+from calibrant.reports.exports import junit_text
 from calibrant.reports.html import report_text
-from calibrant.reports.junit import junit_text
 
 Maker = Callable[..., Predictions]
 KINDS: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
@@ -191,7 +191,7 @@ OTHER_THINGS = {
     "evaluation/out_of_distribution.py": {"auroc", "entropy"},  # of telling samples apart; such a score
     "evaluation/resampling/events.py": {"slope", "intercept"},  # the parameters of a line
     "reports/file_figures.py": {"nll"},  # an objective
-    "reports/over_time.py": {"accuracy"},  # the head of a column
+    "reports/tables.py": {"accuracy"},  # the head of a column
     "reports/shapes.py": {"auroc"},  # of telling samples apart
 }
 

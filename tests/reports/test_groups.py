@@ -11,8 +11,8 @@ from rich.console import Console
 from calibrant import Predictions, evaluate
 from calibrant.evaluation import Evaluation
 from calibrant.reports import render, words
-from calibrant.reports.groups import group_pairs
 from calibrant.reports.html import report_text
+from calibrant.reports.tables import group_pairs
 
 
 @pytest.fixture(scope="module")

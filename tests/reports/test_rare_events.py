@@ -9,7 +9,7 @@ from calibrant import Predictions, evaluate
 from calibrant.evaluation.quantities import brier_skill
 from calibrant.evaluation.resampling.events import Events
 from calibrant.reports import confidence_histogram, reliability_diagram
-from calibrant.reports.first_screen import three_numbers
+from calibrant.reports.html import three_numbers
 from calibrant.reports.tables import mark_above_trivial, metric_table, trivial_accuracy
 
 FEW = {"bootstrap": 40, "null_draws": 40, "calibrators": []}

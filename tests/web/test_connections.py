@@ -18,10 +18,9 @@ from starlette.requests import Request
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from calibrant.web.app import create_app
-from calibrant.web.evaluations import LINES
+from calibrant.web.app import LINES, create_app
 from calibrant.web.limits import Limits, Refusal
-from calibrant.web.protocol import MOST_BESIDE, Protocol
+from calibrant.web.server import MOST_BESIDE, Protocol
 from calibrant.web.uploads import Receiver
 from calibrant.web.work import Answer
 from calibrant.web.workers import Done, Progress

@@ -13,8 +13,8 @@ import pytest
 
 from calibrant import evaluate, load_calibrator, load_predictions
 from calibrant.predictions import Predictions
-from calibrant.web.described import EXAMPLE_CSV
-from calibrant.web.evaluations import LINES
+from calibrant.web.app import LINES
+from calibrant.web.forms import EXAMPLE_CSV
 from web_client import Client
 
 QUICK = {"bootstrap": "2", "method": "temperature"}

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant.web import evaluations
-from calibrant.web.described import EXAMPLE_CSV
+from calibrant.web import app
+from calibrant.web.forms import EXAMPLE_CSV
 from calibrant.web.limits import Limits
 from calibrant.web.uploads import Upload
 from calibrant.web.work import Answer, predictions_of
@@ -223,7 +223,7 @@ def test_uploads_are_never_files(client: Client, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(builtins, "open", noted)
     monkeypatch.setattr(os, "mkdir", noted)
     monkeypatch.setattr(tempfile, "_get_candidate_names", lambda: iter(()))  # so none can be made
-    monkeypatch.setattr(evaluations, "evaluated", counted)
+    monkeypatch.setattr(app, "evaluated", counted)
     content = EXAMPLE_CSV.encode() + b"\n" * 1_045_000
     answer = client.post("/evaluate", files={"file": ("a.csv", content)})
     assert (answer.status_code, answer.text) == (200, "24")

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 ROOMS = {
     "evaluation": ("Evaluation", ["calibrant.evaluation"]),
     "predictions": ("Predictions", ["calibrant.predictions"]),
+    "repair": ("Fit and apply", ["calibrant.repair"]),
     "metrics": ("Metrics", ["calibrant.metrics"]),
     "calibrators": ("Calibrators", ["calibrant.calibrators"]),
     "reports": ("Reports and figures", ["calibrant.reports"]),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+import filecmp
 import os
 import pickle
 import secrets
 import shutil
 import stat
+import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -97,6 +99,28 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def write_unless_other(path: Path, write: Callable[[Path], None], *, option: str, force: bool) -> None:
+    """Write a file, unless another is there that it would replace: a command may be repeated.
+
+    Raises:
+        InputError: If there is a file with other content.
+    """
+    if force or not path.is_file():
+        write(path)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / path.name
+        try:
+            write(made)
+        except InputError as error:
+            raise InputError(str(error).replace(str(made), str(path))) from error
+        same = filecmp.cmp(made, path, shallow=False)
+    if not same:
+        raise InputError(
+            f"{option} {path} already exists and has other content; use --force to overwrite it."
+        )
 
 
 @contextmanager

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.dense import apply_to_images
-from calibrant.cli.detection import apply_to_boxes
 from calibrant.cli.reading import Reading, check_inputs, is_pipe, reads
-from calibrant.cli.terminal import Force, check_output, progress, refuse_calibrated, write_unless_other
-from calibrant.cli.top_k import apply_to_top_k
+from calibrant.cli.terminal import Force, check_output, progress
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from calibrant.calibrators import Calibrator
-    from calibrant.predictions import Predictions
-
-_MOST_NAMED = 5  # classes whose estimated share is printed
+    from calibrant.predictions import ColumnNames, Predictions
 
 
 @reads
@@ -65,71 +56,44 @@ def apply(
     reading = reading.of_scores()
     check_inputs(calibrator, file)
     check_output(out, option="--out", inputs=[calibrator, file])
-    _refuse_two_corrections(label_shift, prior)
+    shares = None if prior is None else _numbers(prior)
 
-    from calibrant.calibrators import Multicalibrator
-    from calibrant.calibrators.cohorts.by_group import GroupCalibrator
-    from calibrant.calibrators.files import load_either
-    from calibrant.evaluation.applying import apply as apply_to
-    from calibrant.evaluation.applying import pooled
+    from calibrant.calibrators import Calibrator, DetectionCalibration
     from calibrant.predictions.checks import one_sample_allowed
     from calibrant.predictions.dense import holds_images
     from calibrant.predictions.detections import detection_results
-    from calibrant.predictions.save_like import save_in_form_of
+    from calibrant.repair.applying import apply as apply_to
+    from calibrant.repair.applying import load_fitted, pooled
 
-    if (said := apply_to_boxes(calibrator, file, reading, out, force=force)) is not None:
-        typer.echo(said)
-        return
+    lines: list[str] = []
     with progress(f"reading {file.name}") as tell, one_sample_allowed():
         try:
-            loaded = load_either(calibrator)
+            loaded = load_fitted(calibrator)
         except InputError as error:
             _refuse_wrong_order(calibrator, file, error)
             raise
-        fitted = pooled(loaded, str(calibrator))
-        if holds_images(file):
-            tell(f"applying {fitted.name}", 0.5)
-            plain = fitted is loaded and not (label_shift or prior)
-            typer.echo(apply_to_images(fitted if plain else None, file, out, force=force))
-            return
-        event = fitted.kind_ == "binary"
-        _refuse_unused(reading, by_group=isinstance(loaded, GroupCalibrator | Multicalibrator))
-        detected = None if is_pipe(file) else detection_results(file, annotations=reading.annotations)
-        given, reading = (
-            _loaded(fitted, reading, file) if detected is None else (detected.predictions, reading)
+        given, columns = file, reading.columns
+        if not isinstance(loaded, DetectionCalibration):
+            _refuse_unused(reading, by_group=not isinstance(loaded, Calibrator))
+            if is_pipe(file) or not (holds_images(file) or detection_results(file)):
+                given, columns = _loaded(pooled(loaded, str(calibrator)), reading, file)
+        tell(f"applying {calibrator.name}", 0.5)
+        apply_to(
+            calibrator,
+            given,
+            out,
+            label_shift=cast('Literal["em"] | None', label_shift),
+            prior=shares,
+            unknown_groups=unknown_groups,
+            annotations=reading.annotations,
+            form_of=None if is_pipe(file) else file,
+            columns=columns,
+            format=reading.format,
+            raw=raw,
+            force=force,
+            say=lines.append,
         )
-        refuse_calibrated(file, given.notes, force=force)
-        if given.top_k is not None and not event:
-            tell(f"applying {fitted.name}", 0.5)
-            plain = fitted is loaded and not (label_shift or prior)
-            typer.echo(apply_to_top_k(fitted if plain else None, calibrator, given, file, out, force=force))
-            return
-        tell(f"applying {fitted.name}", 0.5)
-        if isinstance(loaded, GroupCalibrator):
-            loaded.unknown = unknown_groups or loaded.unknown
-        change = partial(_for_other_frequencies, stated=prior) if label_shift or prior else None
-        found = apply_to(loaded, given, calibrator=str(calibrator), file=str(file), change=change)
-        calibrated, notes = found.predictions, found.notes
-        tell(f"writing {out.name}", 0.8)
-        kept = False
-
-        def write(path: Path) -> None:
-            nonlocal kept
-            if detected is not None and path.suffix == ".json":
-                detected.save(path, calibrated)
-            elif is_pipe(file) or given.top_k is not None:
-                calibrated.save(path)
-            else:
-                kept = save_in_form_of(
-                    file, path, calibrated, columns=reading.columns, format=reading.format, raw=raw
-                )
-
-        write_unless_other(out, write, option="--out", force=force)
-    if not kept and any(note.startswith("Not used") for note in given.notes):
-        notes = (*notes, f"{out} is not a table like {file}, so the columns that are not used were left out.")
-    for note in (*given.notes, *notes):
-        typer.echo(f"note: {note}")
-    typer.echo(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
+    typer.echo("\n".join(lines))
 
 
 def _refuse_unused(reading: Reading, *, by_group: bool) -> None:
@@ -140,62 +104,21 @@ def _refuse_unused(reading: Reading, *, by_group: bool) -> None:
         reading.refuse(*of_groups, remedy="the calibrator is the same for all; leave it out.")
 
 
-def _loaded(fitted: Calibrator, reading: Reading, file: Path) -> tuple[Predictions, Reading]:
-    """New predictions, and how they were read; the column of labels need not be there.
+def _loaded(fitted: Calibrator, reading: Reading, file: Path) -> tuple[Predictions, ColumnNames | None]:
+    """New predictions, and the columns that they were read by; that of labels need not be there.
 
     Without labels nothing in a file says that several may hold at once.
     """
     reading = replace(reading, kind="multilabel") if fitted.kind_ == "multilabel" else reading
     if reading.label_column is None or is_pipe(file):
-        return reading.load(file), reading
+        return reading.load(file), reading.columns
     try:
-        return reading.load(file), reading
+        return reading.load(file), reading.columns
     except InputError:
         unlabelled = replace(reading, label_column=None)
         with contextlib.suppress(InputError):
-            return unlabelled.load(file), unlabelled
+            return unlabelled.load(file), unlabelled.columns
         raise
-
-
-def _refuse_two_corrections(label_shift: str | None, prior: str | None) -> None:
-    if label_shift not in {None, "em"}:
-        raise InputError(f"--label-shift must be em; got {label_shift!r}.")
-    if label_shift and prior:
-        raise InputError("give --label-shift em to estimate the class frequencies or --prior to state them.")
-
-
-def _for_other_frequencies(
-    fitted: Calibrator, probs: Tensor, stated: str | None
-) -> tuple[Tensor, Sequence[str]]:
-    """Probabilities for the class frequencies that are stated, or else estimated, and what to say."""
-    from calibrant.calibrators import adjust_to_prior, estimate_prior
-    from calibrant.calibrators.drift.label_shift import source_prior_of
-
-    source = source_prior_of(fitted)
-    if stated:
-        prior = _numbers(stated)
-        adjusted = adjust_to_prior(probs, prior=prior, source_prior=source)
-        never = [each for each in (prior if isinstance(prior, list) else [prior, 1 - prior]) if each == 0]
-        return adjusted, ["a class of frequency zero gets the probability zero everywhere"] if never else ()
-    if not fitted.mends_frequencies:
-        better = "platt" if fitted.kind_ == "binary" else "bias-corrected-temperature"
-        raise InputError(
-            f"--label-shift em needs a calibrator with a shift for every class, and {fitted.name} has none: "
-            f"the errors it leaves would be taken for other class frequencies; fit with --method {better}."
-        )
-    found = estimate_prior(probs, source_prior=source, num_source=fitted.fit_result_.num_samples)
-    names = fitted.class_names_ or tuple(f"class {number}" for number in range(len(source)))
-    rows = list(zip(names, found.source_prior, found.prior, found.standard_errors, strict=True))
-    rows.sort(key=lambda row: abs(row[1] - row[2]), reverse=True)
-    notes = [
-        f"estimated share of {name}: {new:.3g} ± {error:.2g}, {old:.3g} in the calibration data"
-        for name, old, new, error in rows[:_MOST_NAMED]
-    ]
-    if len(rows) > _MOST_NAMED:
-        notes.append(f"these {_MOST_NAMED} of {len(rows)} classes change most")
-    if not found.converged:
-        notes.append(f"the estimate stopped after {found.steps} steps, {found.gap:.1e} nats below the best")
-    return adjust_to_prior(probs, prior=found.prior, source_prior=source), notes
 
 
 def _numbers(text: str) -> list[float] | float:

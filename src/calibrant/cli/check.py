@@ -11,9 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from calibrant._math.errors import EXPECTED, InputError, sentence_of
-from calibrant.cli.dense import IgnoreIndex
-from calibrant.cli.manner import in_options, option_names
-from calibrant.cli.parts import EngineOption, JobsOption, opened_alike, shared_out
+from calibrant.cli.opening import EngineOption, IgnoreIndex, JobsOption, opened_alike, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
     Bins,
@@ -31,6 +29,7 @@ from calibrant.cli.terminal import (
     starts_with,
     to_stdout,
 )
+from calibrant.cli.verbosity import in_options, option_names
 from calibrant.evaluation.quantities import with_gate
 
 MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}
@@ -115,7 +114,7 @@ def check(
     from calibrant._math.files import write_text
     from calibrant.evaluation.gate.by_group import summed_up
     from calibrant.evaluation.gate.check import check as check_predictions
-    from calibrant.reports.junit import junit_text
+    from calibrant.reports.exports import junit_text
 
     with (
         _errors_told(file, json, junit),
@@ -172,7 +171,7 @@ def _errors_told(file: Path, json: Path | None, junit: Path | None) -> Generator
         from calibrant._math.environment import environment
         from calibrant._math.files import write_text
         from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateError
-        from calibrant.reports.junit import junit_error
+        from calibrant.reports.exports import junit_error
 
         sentence = in_options(sentence_of(error), option_names(inspect.signature(check, eval_str=True)))
         found = GateError(
@@ -189,7 +188,6 @@ def _errors_told(file: Path, json: Path | None, junit: Path | None) -> Generator
 
 
 def _groups(text: str | None) -> list[str] | Literal["none"] | None:
-    """Names of groups with commas between them."""
     if text is None or text == "none":
         return text
     names = [name.strip() for name in text.split(",") if name.strip()]

@@ -9,11 +9,8 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant._math.extensions import extension
-from calibrant._math.text_form import common_start
-from calibrant.cli.dense import IgnoreIndex
-from calibrant.cli.file_names import expanded, once
-from calibrant.cli.manner import VERBOSE
-from calibrant.cli.parts import EngineOption, JobsOption, opened_alike, shared_out
+from calibrant.cli.file_names import called, expanded
+from calibrant.cli.opening import EngineOption, IgnoreIndex, JobsOption, opened_alike, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.terminal import (
     Bins,
@@ -34,6 +31,7 @@ from calibrant.cli.terminal import (
     refuse_to_replace_report,
     to_stdout,
 )
+from calibrant.cli.verbosity import VERBOSE
 from calibrant.evaluation.quantities import check_added
 
 if TYPE_CHECKING:
@@ -120,7 +118,6 @@ def compare(
 
 
 def _runs(names: list[str], files: list[Path]) -> dict[str, Any]:
-    """The finished runs among them."""
     from calibrant.predictions.dense import is_dense
     from calibrant.predictions.formats.parquet_files import is_partitioned
 
@@ -146,47 +143,3 @@ def _sections(runs: dict[str, Any]) -> tuple[Section, ...]:
     if len(runs) < 2:
         return ()
     return extension("comparison_sections", what="a comparison of runs")(runs)
-
-
-def called(paths: list[Path], names: str | None) -> list[str]:
-    """What each file is called: as was asked for, or after itself.
-
-    Raises:
-        InputError: If there are not as many names as files, or two are alike.
-    """
-    if names is None:
-        if len(once(paths)) < len(paths):
-            raise InputError("a file is given twice; name each model once.")
-        return short_names(paths)
-    found = [name.strip() for name in names.split(",")]
-    if len(found) != len(paths) or len(set(found)) < len(found) or not all(found):
-        raise InputError(
-            f"--names must hold a name for each of the {len(paths)} files, no two alike, with commas "
-            f"between; got {names!r}."
-        )
-    return found
-
-
-def short_names(files: list[Path]) -> list[str]:
-    """File stems (of runs the folders' names) where they differ, whole paths where they do not.
-
-    What all names begin with, up to a ``_`` or another separator before a letter, is left out.
-
-    Example:
-        >>> short_names([Path("runs/a.npz"), Path("runs/b.npz")])
-        ['a', 'b']
-        >>> short_names([Path("x/p.npz"), Path("y/p.npz")])
-        ['x/p.npz', 'y/p.npz']
-        >>> short_names([Path("cifar_resnet-50.npz"), Path("cifar_vgg.npz")])
-        ['resnet-50', 'vgg']
-        >>> short_names([Path("resnet-18.npz"), Path("resnet-50.npz")])
-        ['resnet-18', 'resnet-50']
-    """
-    stems = [path.resolve().name if path.is_dir() else path.stem for path in files]
-    names = stems if len(set(stems)) == len(stems) else [path.as_posix() for path in files]
-    if len(names) == 1:
-        return names
-    shared = len(common_start(names))
-    cuts = [at for at in range(shared, 0, -1) if names[0][at - 1] in "_-/. "]
-    cut = next((at for at in cuts if all(name[at : at + 1].isalpha() for name in names)), 0)
-    return [name[cut:] for name in names]

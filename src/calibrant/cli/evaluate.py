@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError, in_lines, sentence_of
-from calibrant.cli.dense import IgnoreIndex, write_images
 from calibrant.cli.file_names import expanded, named, once, stems
-from calibrant.cli.manner import VERBOSE, Quiet
-from calibrant.cli.parts import (
+from calibrant.cli.opening import (
     EngineOption,
+    IgnoreIndex,
     JobsOption,
-    in_groups,
     opened_large,
     opened_to_fit,
-    refuse_no_groups,
     shared_out,
 )
 from calibrant.cli.reading import Reading, check_inputs, reads
+from calibrant.cli.streams import errors
 from calibrant.cli.terminal import (
     Bins,
     Bootstrap,
@@ -37,16 +36,18 @@ from calibrant.cli.terminal import (
     check_output,
     command_line,
     deliver_json,
-    errors,
     progress,
     refuse_to_replace,
     refuse_to_replace_report,
     to_stdout,
 )
+from calibrant.cli.verbosity import VERBOSE, Quiet
 from calibrant.evaluation.quantities import check_added
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
+    from calibrant.evaluation.samples import Judgeable
+    from calibrant.predictions import DensePredictions
 
 
 @reads
@@ -137,7 +138,8 @@ def evaluate(
 
     from calibrant.evaluation import evaluate as evaluate_predictions
     from calibrant.evaluation.group_repairs import with_repairs_by_group
-    from calibrant.predictions import DensePredictions
+    from calibrant.evaluation.parts.source import sampled_by_group
+    from calibrant.predictions import DensePredictions, Predictions
     from calibrant.reports import render
 
     def judged(file: Path) -> Evaluation:
@@ -153,7 +155,7 @@ def evaluate(
             )
             predictions = large or reading.open(file, labels=labels)
             if by_group:
-                refuse_no_groups(predictions, file)
+                _refuse_no_groups(predictions, file)
             answer = evaluate_predictions(
                 predictions,
                 calibration=opened_to_fit(calibration, reading, engine),
@@ -174,12 +176,15 @@ def evaluate(
             repaired = None
             if by_group and not isinstance(predictions, DensePredictions):
                 tell("repairing each group", 0.95)
-                rows, said = in_groups(predictions, seed, spread)
+                whole = isinstance(predictions, Predictions)
+                rows, said = (
+                    (predictions, ()) if whole else sampled_by_group(predictions, seed, spread=spread)
+                )
                 answer, repaired = with_repairs_by_group(answer, rows, level=level, seed=seed)
                 answer = replace(answer, notes=(*answer.notes, *said))
             if isinstance(large, DensePredictions) and images is not None:
                 tell("writing the table of images", 0.97)
-                write_images(large, images, num_bins=bins)
+                _write_images(large, images, num_bins=bins)
             found = _with_commands(answer, reading, ignore_index)
             page = page_of.get(file)
             if page is not None:
@@ -200,6 +205,26 @@ def evaluate(
         _table_of(answers)
     if failed:
         raise typer.Exit(2)
+
+
+def _refuse_no_groups(predictions: Judgeable, file: Path) -> None:
+    from calibrant.predictions import PartitionedPredictions, Predictions
+    from calibrant.repair.fitting import no_groups
+
+    in_parts = isinstance(predictions, PartitionedPredictions) and predictions.has_groups
+    if not (in_parts or (isinstance(predictions, Predictions) and predictions.groups is not None)):
+        raise no_groups("--by-group", file)
+
+
+def _write_images(dense: DensePredictions, path: Path, *, num_bins: int) -> None:
+    from calibrant._math.files import atomic_write
+    from calibrant.evaluation import ImageRow, image_rows
+
+    with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        names = [each.name for each in fields(ImageRow)]
+        writer = csv.DictWriter(file, fieldnames=names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([asdict(row) for row in image_rows(dense, num_bins=num_bins)])
 
 
 def _with_commands(answer: Evaluation, reading: Reading, ignore_index: int | None) -> Evaluation:
@@ -223,7 +248,6 @@ def _write_page(found: Evaluation, file: Path, page: Path, *, title: str | None,
 
 
 def _pages(report: Path | None, files: list[Path], *, pages: bool) -> dict[Path, Path]:
-    """The page of each file; none where there is no report."""
     if report is None:
         return {}
     named_pages = [report / f"{stem}.html" if pages else report for stem in stems(files)]
@@ -233,7 +257,6 @@ def _pages(report: Path | None, files: list[Path], *, pages: bool) -> dict[Path,
 def _check_outputs(
     report: Path | None, json: Path | None, inputs: list[Path], *, pages: bool, force: bool
 ) -> None:
-    """Refuse outputs that cannot be written, before any work is done."""
     check_json(json, inputs, force=force)
     if str(report) == "-":
         raise InputError("--report must be a file or a folder; got -, which only --json takes.")
@@ -249,7 +272,6 @@ def _check_outputs(
 
 
 def _check_images(images: Path | None, inputs: list[Path], *, several: bool, force: bool) -> None:
-    """Refuse a table of images that cannot be written, before any work is done."""
     check_output(images, endings=(".csv",), option="--images", inputs=inputs)
     refuse_to_replace(images, option="--images", force=force, may=lambda _: False, what="from before")
     if several and images is not None:
@@ -272,7 +294,6 @@ def _one_after_another(
 
 
 def _write_json(json: Path, texts: list[str], *, several: bool, shown: bool) -> None:
-    """One evaluation, or a list of them."""
     text = "[\n" + ",\n".join(texts) + "\n]" if several else texts[0]
     deliver_json(json, text)
     if shown:
@@ -281,15 +302,13 @@ def _write_json(json: Path, texts: list[str], *, several: bool, shown: bool) -> 
 
 def _table_of(answers: dict[str, Evaluation]) -> None:
     """A row for each file: what was found, and the repair."""
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
-    from calibrant.cli.name_cell import Name
     from calibrant.evaluation.quantities import ECE
+    from calibrant.reports.terminal_table import Name, plain_table
     from calibrant.reports.words import brief
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
+    table = plain_table(padding=(0, 1, 0, 0))
     table.add_column("file")
     for title in ("n", "ECE", "repaired"):
         table.add_column(title, justify="right", no_wrap=True)

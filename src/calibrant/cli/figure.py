@@ -8,20 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.compare import called
-from calibrant.cli.file_names import expanded
+from calibrant._math.files import write_unless_other
+from calibrant.cli.file_names import called, expanded
 from calibrant.cli.reading import Reading, check_inputs, reads
-from calibrant.cli.terminal import (
-    MOST_BINS,
-    Force,
-    Names,
-    PositiveClass,
-    check_output,
-    errors,
-    progress,
-    share,
-    write_unless_other,
-)
+from calibrant.cli.streams import errors
+from calibrant.cli.terminal import MOST_BINS, Force, Names, PositiveClass, check_output, progress, share
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -182,7 +173,6 @@ def _check_files(chosen: FileFigure, paths: list[Path]) -> None:
 
 
 def _check_options(name: str, given: dict[str, object], options: frozenset[str]) -> None:
-    """Refuse what the figure would not heed."""
     superfluous = [OPTIONS[key] for key in given if key not in options]
     if superfluous:
         heeded = ", ".join(OPTIONS[key] for key in OPTIONS if key in options) or "none of these"

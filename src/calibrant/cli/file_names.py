@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import common_start
+
 
 def expanded(paths: Iterable[Path]) -> list[Path]:
     """The paths, with patterns such as ``*.npz`` replaced by what they match: not every shell does so."""
@@ -53,3 +56,47 @@ def once(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         found.setdefault(path.resolve(), path)
     return list(found.values())
+
+
+def called(paths: list[Path], names: str | None) -> list[str]:
+    """The name of each file: the one given by --names, or its own.
+
+    Raises:
+        InputError: If there are not as many names as files, or two are alike.
+    """
+    if names is None:
+        if len(once(paths)) < len(paths):
+            raise InputError("a file is given twice; name each model once.")
+        return short_names(paths)
+    found = [name.strip() for name in names.split(",")]
+    if len(found) != len(paths) or len(set(found)) < len(found) or not all(found):
+        raise InputError(
+            f"--names must hold a name for each of the {len(paths)} files, no two alike, with commas "
+            f"between; got {names!r}."
+        )
+    return found
+
+
+def short_names(files: list[Path]) -> list[str]:
+    """File stems (of runs the folders' names) where they differ, whole paths where they do not.
+
+    What all names begin with, up to a ``_`` or another separator before a letter, is left out.
+
+    Example:
+        >>> short_names([Path("runs/a.npz"), Path("runs/b.npz")])
+        ['a', 'b']
+        >>> short_names([Path("x/p.npz"), Path("y/p.npz")])
+        ['x/p.npz', 'y/p.npz']
+        >>> short_names([Path("cifar_resnet-50.npz"), Path("cifar_vgg.npz")])
+        ['resnet-50', 'vgg']
+        >>> short_names([Path("resnet-18.npz"), Path("resnet-50.npz")])
+        ['resnet-18', 'resnet-50']
+    """
+    stems = [path.resolve().name if path.is_dir() else path.stem for path in files]
+    names = stems if len(set(stems)) == len(stems) else [path.as_posix() for path in files]
+    if len(names) == 1:
+        return names
+    shared = len(common_start(names))
+    cuts = [at for at in range(shared, 0, -1) if names[0][at - 1] in "_-/. "]
+    cut = next((at for at in cuts if all(name[at : at + 1].isalpha() for name in names)), 0)
+    return [name[cut:] for name in names]

@@ -8,13 +8,14 @@ import sys
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from calibrant._math.errors import InputError
 from calibrant._math.extensions import LAB, LAB_COMMANDS
+from calibrant._math.text_form import nearest
 
 WIDTH = 100
 INPUT = "Input options"
@@ -151,7 +152,6 @@ def _rule(text: str, typed: str = "") -> str:
 
 
 def _value_of(option: str) -> str:
-    """What was typed for an option."""
     for word, following in zip(sys.argv, [*sys.argv[1:], ""], strict=True):
         name, equals, value = word.partition("=")
         if name == option:
@@ -184,7 +184,6 @@ def alternatives(names: Iterable[str]) -> str:
 
 
 def _help_of(command: Any, ctx: Any) -> str:
-    """The whole text."""
     params = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
     arguments = [each for each in params if each.param_type_name == "argument"]
     options = [each for each in params if each not in arguments]
@@ -211,7 +210,6 @@ def input_help(command: Any, ctx: Any) -> str:
 
 
 def _groups(commands: dict[str, Any]) -> list[str]:
-    """A table of commands for each panel, in the order of the commands."""
     panels: dict[str, list[tuple[str, str]]] = {}
     for name, each in commands.items():
         if each.hidden:
@@ -261,7 +259,6 @@ def _table(title: str, rows: list[tuple[str, str]], *, column: int = 0) -> str:
 
 
 def _piece(argument: Any) -> str:
-    """An argument in the usage line."""
     name = (argument.metavar or argument.name).strip("[].").upper()
     name = f"{name}..." if argument.nargs == -1 else name
     return name if argument.required else f"[{name}]"
@@ -302,3 +299,27 @@ def _said(option: Any, ctx: Any) -> str:
     if isinstance(default, bool) or not isinstance(default, int | float | str | Path) or "efault" in said:
         return said
     return f"{said.rstrip('.')} (default: {default})."
+
+
+def show_help(
+    context: typer.Context,
+    topic: Annotated[str | None, typer.Argument(help="input, or a command.")] = None,
+) -> None:
+    """Explain the input options, or a command.
+
+    Examples:
+        calibrant help input
+        calibrant help evaluate
+    """
+    root = context.find_root()
+    commands = root.command.commands  # pyright: ignore[reportAttributeAccessIssue]
+    if topic is None:
+        typer.echo(root.get_help())
+    elif topic == "input":
+        evaluate = commands["evaluate"]
+        typer.echo(input_help(evaluate, evaluate.context_class(evaluate, info_name="evaluate", parent=root)))
+    elif topic in commands:
+        command = commands[topic]
+        typer.echo(command.get_help(command.context_class(command, info_name=topic, parent=root)))
+    else:
+        raise InputError(f"there is no help on {topic!r}{nearest(topic, ['input', *commands])}")

@@ -32,8 +32,6 @@ def heed() -> None:
 
 
 class _Hold:
-    """The handler."""
-
     def __init__(self) -> None:
         self._held: list[object] = []  # the Ctrl-C that waits, if any; who removes it stops the command
 

@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 import atexit
+import difflib
 import gc
 import os
+import platform
 import sys
+import tomllib
+import traceback
 import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from calibrant._math.errors import EXPECTED, clause, in_lines, sentence_of, users_frame
+import calibrant
+from calibrant._math.errors import EXPECTED, InputError, clause, in_lines, sentence_of, users_frame
 from calibrant._math.extensions import extensions
 from calibrant.cli.apply import apply
 from calibrant.cli.check import check
 from calibrant.cli.compare import compare
-from calibrant.cli.defaults import defaults_from
 from calibrant.cli.demo import demo
 from calibrant.cli.evaluate import evaluate
-from calibrant.cli.fault import report_fault
 from calibrant.cli.figure import figure
 from calibrant.cli.fit import fit
-from calibrant.cli.help import Command, Commands
+from calibrant.cli.help import OLD_NAMES, Command, Commands, show_help
 from calibrant.cli.interrupts import STOPPED
-from calibrant.cli.manner import Quiet, Verbose, Version, manner, mannered
 from calibrant.cli.methods import methods
 from calibrant.cli.monitor import monitor
-from calibrant.cli.outlet import outlet
 from calibrant.cli.serve import serve
-from calibrant.cli.show_help import show_help
-from calibrant.cli.terminal import errors
+from calibrant.cli.streams import errors, outlet
+from calibrant.cli.terminal import command_line
+from calibrant.cli.verbosity import Quiet, Verbose, Version, verbosity, with_common_options
 
+NAME = "pyproject.toml"
+PACKAGE = Path(__file__).parents[1]
+FAULT = 3  # the exit code; 1 is that of a failed gate, 2 that of wrong input
+_VERSIONS_OF = ("torch", "numpy", "numba", "scipy")
 EPILOG = (
     "`calibrant COMMAND --help` explains a command; every command takes --quiet and --verbose.\n\n"
     "Exit codes: 0 success, 1 a check or a run failed, 2 wrong input, 3 a fault of calibrant. "
@@ -56,10 +63,10 @@ PANELS = {
 """The commands by what they are for."""
 for panel, commands in PANELS.items():
     for command in commands:
-        app.command(cls=Command, rich_help_panel=panel)(mannered(command))
+        app.command(cls=Command, rich_help_panel=panel)(with_common_options(command))
 for found in sorted(extensions("calibrant.commands"), key=lambda found: found.name):
-    app.command(found.name, cls=Command, rich_help_panel="Lab")(mannered(found.load()))
-app.command("help", cls=Command, hidden=True)(mannered(show_help))
+    app.command(found.name, cls=Command, rich_help_panel="Lab")(with_common_options(found.load()))
+app.command("help", cls=Command, hidden=True)(with_common_options(show_help))
 
 
 @app.callback()
@@ -78,7 +85,7 @@ def about(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)
-    context.with_resource(manner(quiet=quiet, verbose=verbose))
+    context.with_resource(verbosity(quiet=quiet, verbose=verbose))
 
 
 def _interrupted(end: BaseException) -> bool:
@@ -93,7 +100,7 @@ def _defaults() -> dict[str, Any]:
     """The defaults of options, from the nearest pyproject.toml; not read while a shell completes words."""
     if "_CALIBRANT_COMPLETE" in os.environ:
         return {}
-    return defaults_from(Path.cwd(), lambda: typer.main.get_command(app))
+    return _defaults_from(Path.cwd(), lambda: typer.main.get_command(app))
 
 
 def run(program: typer.Typer = app, name: str = "calibrant") -> None:
@@ -129,6 +136,109 @@ def run(program: typer.Typer = app, name: str = "calibrant") -> None:
         raise
     except Exception as error:
         if users_frame(error) is None:
-            sys.exit(report_fault(error))
+            sys.exit(_report_fault(error))
         errors().print(f"calibrant: your code fails: {clause(error)}.", style="red")
         sys.exit(2)
+
+
+def _defaults_from(folder: Path, group: Callable[[], Any]) -> dict[str, Any]:
+    """The defaults of every command, by the names of its parameters, for the group's ``default_map``.
+
+    Raises:
+        InputError: If the file is not TOML, or names an option that there is not; one sentence.
+    """
+    file, table = _settings(folder)
+    if file is None:
+        return {}
+    commands: Mapping[str, Any] = group().commands
+    general = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    found: dict[str, dict[str, Any]] = {name: {} for name in commands}
+    for key, value in general.items():
+        takers = [name for name, command in commands.items() if key in _options(command)]
+        if not takers:
+            every = {option for command in commands.values() for option in _options(command)}
+            raise InputError(_unknown(file, "tool.calibrant", key, every))
+        for name in takers:
+            found[name][_options(commands[name])[key].name] = value
+    for name, settings in table.items():
+        if not isinstance(settings, dict):
+            continue
+        if name not in commands:
+            raise InputError(_unknown(file, "tool.calibrant", name, set(commands)))
+        options = _options(commands[name])
+        for key, value in settings.items():
+            if key not in options:
+                raise InputError(_unknown(file, f"tool.calibrant.{name}", key, set(options)))
+            found[name][options[key].name] = value
+    return {name: values for name, values in found.items() if values}
+
+
+def _settings(folder: Path) -> tuple[Path | None, dict[str, Any]]:
+    for place in (folder, *folder.parents):
+        file = place / NAME
+        if not file.is_file():
+            continue
+        try:
+            with file.open("rb") as opened:
+                content = tomllib.load(opened)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{file} is not TOML: {error}.") from error
+        except PermissionError:
+            continue
+        table = content.get("tool", {}).get("calibrant")
+        if isinstance(table, dict):
+            return file, table
+    return None, {}
+
+
+def _options(command: Any) -> dict[str, Any]:
+    """Options of a command by their names without dashes before, old names included."""
+    found = {
+        option.removeprefix("--"): each
+        for each in command.params
+        for option in each.opts
+        if option.startswith("--") and option not in {"--help", "--version"}
+    }
+    for old, new in OLD_NAMES.get(command.name, {}).items():
+        found.setdefault(old.removeprefix("--"), found[new.removeprefix("--")])
+    return {name: values for name, values in found.items() if values}
+
+
+def _unknown(file: Path, table: str, key: str, known: set[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1)
+    remedy = f"; did you mean {near[0]}?" if near else "; `calibrant COMMAND --help` lists the options."
+    return f"{file}: [{table}] must hold options of commands; got {key}{remedy}"
+
+
+def _report_fault(error: Exception) -> int:
+    """Show the traceback and ask for a report; gives the exit code."""
+    said = traceback.format_exception_only(error)[-1].strip()
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if PACKAGE in Path(frame.filename).parents]
+    place = ""
+    if ours:
+        file = Path(ours[-1].filename).relative_to(PACKAGE).as_posix()
+        place = f" ({file}, line {ours[-1].lineno})"
+    lines = [
+        "".join(traceback.format_exception(error)),
+        "calibrant: this is a fault of calibrant, not of your input.",
+        "Please report it with the traceback above and these lines:",
+        f"  {said}{place}",
+        f"  {command_line()}",
+        f"  {_versions()}",
+    ]
+    errors().print("\n".join(lines), style="red")
+    return FAULT
+
+
+def _versions() -> str:
+    """Versions without importing anything: what failed may be an import."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = [f"calibrant {calibrant.__version__}", f"Python {platform.python_version()}"]
+    for name in _VERSIONS_OF:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"no {name}")
+    return ", ".join([*found, platform.platform()])

@@ -19,13 +19,12 @@ def methods() -> None:
         calibrant methods
         calibrant fit predictions.npz --method 'temperature(objective="ece")' -o calibrator.safetensors
     """
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
     from calibrant.calibrators.roster import CALIBRATORS
+    from calibrant.reports.terminal_table import plain_table
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = plain_table()
     table.add_column("method", no_wrap=True)
     table.add_column("what it does")
     table.add_column("parameters", no_wrap=True)

@@ -101,7 +101,7 @@ def monitor(
 
     from calibrant._math.files import write_text
     from calibrant.evaluation.monitoring.monitor import monitor as watch
-    from calibrant.reports.prometheus import prometheus_text
+    from calibrant.reports.exports import prometheus_text
 
     with progress(f"reading {stream.name}", quiet=quiet) as tell:
         told = reading.load_timed(stream, time)
@@ -135,7 +135,6 @@ def monitor(
 
 
 def _length(text: str) -> str | float:
-    """The text as a number if it is one."""
     try:
         return float(text)
     except ValueError:
@@ -164,15 +163,13 @@ def _show(found: Monitoring, *, quiet: bool) -> None:
 
 
 def _table(found: Monitoring) -> Table:
-    from rich import box
-    from rich.table import Table
-
     from calibrant.evaluation.monitoring.questions import said_times
-    from calibrant.reports.over_time import deciding, titles, window_cells
+    from calibrant.reports.tables import deciding, window_cells, window_titles
+    from calibrant.reports.terminal_table import plain_table
     from calibrant.reports.words import count
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, caption_justify="left")
-    for title in (*titles(found), "evidence"):
+    table = plain_table(caption_justify="left")
+    for title in (*window_titles(found), "evidence"):
         table.add_column(title, justify="left" if title == "window" else "right", no_wrap=True)
     test = deciding(found)
     windows = list(zip(found.windows, test.log10_evidence, strict=True))

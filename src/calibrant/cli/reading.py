@@ -5,6 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import shutil
+import stat
+import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +19,6 @@ import typer
 from calibrant._math.errors import InputError
 from calibrant._math.memory import bounded_memory
 from calibrant.cli.help import INPUT, SPACES
-from calibrant.cli.pipes import is_pipe, kept_of
 from calibrant.evaluation.read_options import HELP, ReadOptions
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 LmScore = Literal["acc", "acc_norm", "acc_bytes"]
 FREQUENCY = "predicted-frequency"
+STDIN = frozenset({"-", "/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"})
 AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
 COMMAS = "; columns have commas between, as --prob-columns cat,dog, and options that need a value have one"
@@ -130,7 +134,7 @@ class Reading(ReadOptions):
             raise InputError("--iou is for COCO detections; leave it out, or name their --annotations.")
         file, form, name = path, self.format, None
         if is_pipe(path):
-            file, form, name = kept_of(path, form)
+            file, form, name = _kept_of(path, form)
         found = open_predictions(
             file,
             labels=labels,
@@ -302,3 +306,48 @@ def _how_to_type(missing: Sequence[Path]) -> str:
     if len(missing) == 1:
         return commas
     return SPACES + commas if any(path.suffix for path in missing) else commas + SPACES
+
+
+def is_pipe(path: Path) -> bool:
+    """Whether it is the standard input, or another pipe."""
+    if str(path) in STDIN:
+        return True
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and str(path).startswith("/dev/fd/"))
+
+
+_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def _kept_of(path: Path, form: str | None) -> tuple[Path, str, str]:
+    """What comes through a pipe, as a file that lasts as long as the process; its format, and its name."""
+    folder = tempfile.TemporaryDirectory(prefix="calibrant-")
+    _FOLDERS.append(folder)
+    file = Path(folder.name) / "stdin"
+    with file.open("wb") as kept:
+        if str(path) in STDIN:
+            if sys.stdin is None or sys.stdin.isatty():
+                raise InputError(
+                    "- reads predictions from a pipe, and there is none: cat FILE | calibrant ..."
+                )
+            shutil.copyfileobj(sys.stdin.buffer, kept)
+        else:
+            with path.open("rb") as piped:
+                shutil.copyfileobj(piped, kept)
+    return file, form or _guessed(file), "stdin" if str(path) in STDIN else path.name
+
+
+def _guessed(file: Path) -> str:
+    with file.open("rb") as opened:
+        start = opened.read(64)
+    if not start:
+        raise InputError("nothing came through the pipe.")
+    marks = {b"PK": "npz", b"PAR1": "parquet", b"\x1f\x8b": "csv.gz", b"{": "jsonl", b"[": "json"}
+    stripped = start.lstrip(b"\xef\xbb\xbf \r\n")
+    found = next((form for mark, form in marks.items() if stripped.startswith(mark)), None)
+    if found is None and b"\0" in start:
+        raise InputError("which format comes through the pipe? Say it by --format.")
+    return found or "csv"

@@ -96,14 +96,11 @@ def serve(
     if missing:
         raise InputError(f"the page needs {missing[0]}: pip install 'calibrant[web]'.")
     check_inputs(weights, calibrator, predictions)
-    import uvicorn
-
     from calibrant.web.app import create_app
     from calibrant.web.guard import hosts_of
     from calibrant.web.limits import MIB, Limits
-    from calibrant.web.protocol import Protocol
+    from calibrant.web.server import bound, run
     from calibrant.web.settings import ModelSettings
-    from calibrant.web.sockets import bound
     from calibrant.web.workers import Workers
 
     limits = Limits(
@@ -138,23 +135,12 @@ def serve(
     address = listening.getsockname()
     name = f"[{address[0]}]" if ":" in address[0] else address[0]
     typer.echo(f"the page: http://{name}:{address[1]}/ (Ctrl-C ends it)")
-    config = uvicorn.Config(
-        app,
-        http=Protocol,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        limit_concurrency=512,
-        timeout_graceful_shutdown=3,  # seconds; a stalled upload would keep the server for ever
-        timeout_keep_alive=75,  # longer than clients keep one, or a request may meet a connection that ends
-    )
-    uvicorn.Server(config).run(sockets=[listening])
+    run(app, listening)
 
 
 def _loaded(settings: ModelSettings, limits: Limits) -> Model:
     """The network in a process of its own, which has said what it is."""
-    from calibrant.web.batches import call
-    from calibrant.web.predicting import Model
+    from calibrant.web.predicting import Model, call
     from calibrant.web.workers import Workers
 
     processes = Workers(limits, setup=partial(extension("load_classifier", what="--model"), settings))

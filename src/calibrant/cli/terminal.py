@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import filecmp
 import json
 import shlex
 import sys
-import tempfile
-import unicodedata
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,13 +12,13 @@ from time import perf_counter
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import remove_left_over
 from calibrant.cli.help import alternatives
-from calibrant.cli.manner import QUIET, VERBOSE
+from calibrant.cli.streams import errors
+from calibrant.cli.verbosity import QUIET, VERBOSE
 from calibrant.evaluation.quantities import optional_keys
 
 Report = Callable[[str, float], None]
@@ -78,25 +75,6 @@ Metrics = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help=f"Add a metric (repeatable): {alternatives(optional_keys())}."),
 ]
-
-
-class _Escaping(Console):
-    """A console on which no name in a file can move the cursor or change a colour."""
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        """Print, with control characters as Python writes them."""
-        super().print(*(_escaped(each) if isinstance(each, str) else each for each in objects), **options)
-
-
-def _escaped(text: str) -> str:
-    return "".join(
-        each if each in "\n\t" or unicodedata.category(each) != "Cc" else repr(each)[1:-1] for each in text
-    )
-
-
-def errors() -> Console:
-    """The console for errors, notes and progress, printed as they are; results go to stdout."""
-    return _Escaping(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def command_line() -> str:
@@ -171,28 +149,6 @@ def refuse_to_replace(
     if path is None or force or not path.is_file() or may(path):
         return
     raise InputError(f"{option} {path} already exists {what}; use --force to overwrite it.")
-
-
-def write_unless_other(path: Path, write: Callable[[Path], None], *, option: str, force: bool) -> None:
-    """Write a file, unless another is there that it would replace: a command may be repeated.
-
-    Raises:
-        InputError: If there is a file with other content.
-    """
-    if force or not path.is_file():
-        write(path)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / path.name
-        try:
-            write(made)
-        except InputError as error:
-            raise InputError(str(error).replace(str(made), str(path))) from error
-        same = filecmp.cmp(made, path, shallow=False)
-    if not same:
-        raise InputError(
-            f"{option} {path} already exists and has other content; use --force to overwrite it."
-        )
 
 
 def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force: bool) -> None:
@@ -304,18 +260,3 @@ def _told(title: str) -> Report:
 
     report(title, 0.0)
     return report
-
-
-def refuse_calibrated(file: Path, notes: Sequence[str], *, force: bool) -> None:
-    """Refuse predictions that are calibrated already, as a calibrator is for those of the model itself.
-
-    Raises:
-        InputError: If the notes on them say so, unless forced.
-    """
-    from calibrant.predictions.formats.mark import mark_in
-
-    if (mark := mark_in(notes)) is not None and not force:
-        raise InputError(
-            f"{file} is calibrated already (by {mark.method}); use the predictions before that, or calibrate "
-            "them once more with --force."
-        )

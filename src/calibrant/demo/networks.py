@@ -132,7 +132,6 @@ def _layers(num_inputs: int, seeds: Sequence[int], num_losses: int) -> list[Laye
 
 
 def _logits(layers: Sequence[Layer], images: Float[Tensor, "S B P"], num_losses: int) -> Tensor:
-    """Every network on its seed's images, ``(L S, B, C)``."""
     hidden = images.repeat(num_losses, 1, 1)
     for weights, biases in layers[:-1]:
         hidden = torch.baddbmm(biases, hidden, weights).relu()

@@ -24,7 +24,6 @@ TITLE = "Demo: a small network on handwritten digits"
 
 
 def _said(macro: str, *of: object) -> tuple[str, ...]:
-    """The lines of a macro of the template."""
     template = Path(__file__).with_name("words.j2")
     others = {loss: title for loss, title in LOSSES.items() if loss != "cross-entropy"}
     environment = Environment(

@@ -123,7 +123,6 @@ def train_on_digits(*, seed: int, progress: Callable[[float], None] | None = Non
 
 
 def _predictions(logits: Tensor, labels: Tensor) -> Predictions:
-    """Logits of the calibration and, after them, the test images."""
     split = (np.arange(len(labels)) >= FEW.num_calibration).astype(np.uint8)
     return Predictions(
         logits=logits, labels=labels, split=split, class_names=[str(digit) for digit in range(10)]

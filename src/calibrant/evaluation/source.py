@@ -25,9 +25,9 @@ from calibrant.evaluation.result import GroupRow, Kind
 from calibrant.evaluation.samples import ArmSamples, Drawn, Judgeable, Source
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions
-from calibrant.predictions.contents import Source as File
 from calibrant.predictions.formats.mark import Mark, mark_in
 from calibrant.predictions.partitioned import PartitionedPredictions
+from calibrant.predictions.table import Source as File
 from calibrant.predictions.to_event import repaired, to_repair
 
 DEALT_OTHERWISE = (

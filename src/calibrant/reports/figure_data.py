@@ -12,16 +12,16 @@ from calibrant.metrics import CorpReliabilityCurve
 Cell = str | float | None
 
 
-def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+def csv_text(head: str, rows: Sequence[Sequence[Cell]]) -> str:
     r"""A header and rows; six significant digits, nothing where there is no value.
 
     Example:
-        >>> csv_text(["bin", "share"], [["0 to 1", 0.12345678], ["empty", None]])
+        >>> csv_text("bin,share", [["0 to 1", 0.12345678], ["empty", None]])
         'bin,share\n0 to 1,0.123457\nempty,\n'
     """
     text = io.StringIO()
+    text.write(f"{head}\n")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
     for row in rows:
         writer.writerow(f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row)
     return text.getvalue()
@@ -29,17 +29,9 @@ def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
 
 def curves_csv(curves: Mapping[str, Curve]) -> str:
     """Reliability diagrams: one row for each bin of each curve."""
-    columns = (
-        "curve",
-        "bin_low",
-        "bin_high",
-        "samples",
-        "stated",
-        "found",
-        "interval_low",
-        "interval_high",
-        "calibrated_low",
-        "calibrated_high",
+    head = (
+        "curve,bin_low,bin_high,samples,stated,found,interval_low,interval_high,calibrated_low,"
+        "calibrated_high"
     )
     rows = [
         (name, low, high, *values)
@@ -57,7 +49,7 @@ def curves_csv(curves: Mapping[str, Curve]) -> str:
             strict=False,
         )
     ]
-    return csv_text(columns, rows)
+    return csv_text(head, rows)
 
 
 def classes_csv(arms: Mapping[str, Sequence[ClassRow]]) -> str:
@@ -67,7 +59,7 @@ def classes_csv(arms: Mapping[str, Sequence[ClassRow]]) -> str:
         for name, classes in arms.items()
         for row in classes
     ]
-    return csv_text(("predictions", "class", "samples", "predicted", "actual", "noise_floor"), rows)
+    return csv_text("predictions,class,samples,predicted,actual,noise_floor", rows)
 
 
 def corp_csv(curve: CorpReliabilityCurve, band: Band) -> str:
@@ -80,28 +72,20 @@ def corp_csv(curve: CorpReliabilityCurve, band: Band) -> str:
         ("band", at, at, None, low, high, None)
         for at, low, high in zip(band.positions, band.low, band.high, strict=True)
     ]
-    columns = ("part", "stated_low", "stated_high", "found", "calibrated_low", "calibrated_high", "samples")
-    return csv_text(columns, [*steps, *chance])
+    head = "part,stated_low,stated_high,found,calibrated_low,calibrated_high,samples"
+    return csv_text(head, [*steps, *chance])
 
 
 def lines_csv(across: str, up: str, lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
     """Lines by name, point by point."""
     rows = [(name, x, y) for name, (xs, ys) in lines.items() for x, y in zip(xs, ys, strict=True)]
-    return csv_text(("curve", across, up), rows)
+    return csv_text(f"curve,{across},{up}", rows)
 
 
 def errors_csv(rows: Sequence[tuple[str, Estimate, NullError | None]]) -> str:
     """Errors by name, each with its interval and noise."""
-    return csv_text(
-        ("name", "value", "low", "high", "chance_mean", "chance_upper"),
-        [
-            (
-                name,
-                found.value,
-                found.low,
-                found.high,
-                *((None, None) if null is None else (null.mean, null.upper)),
-            )
-            for name, found, null in rows
-        ],
-    )
+    cells = [
+        (name, found.value, found.low, found.high, null and null.mean, null and null.upper)
+        for name, found, null in rows
+    ]
+    return csv_text("name,value,low,high,chance_mean,chance_upper", cells)

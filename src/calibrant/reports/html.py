@@ -6,7 +6,7 @@ import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache
@@ -21,13 +21,32 @@ from calibrant._math.files import write_text
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.phrases import number as short_number
 from calibrant.evaluation.phrases import p_number, part_p_value
-from calibrant.evaluation.quantities import display_order
-from calibrant.evaluation.result import Comparison, Evaluation, Repair, Verdict
+from calibrant.evaluation.quantities import (
+    ACCURACY,
+    AUROC,
+    BRIER,
+    CLASSWISE_ECE,
+    ECE,
+    GAP,
+    MEAN_CONFIDENCE,
+    NLL,
+    display_order,
+)
+from calibrant.evaluation.quantity import EVENT
+from calibrant.evaluation.result import (
+    Arm,
+    Comparison,
+    Estimate,
+    Evaluation,
+    NullError,
+    Repair,
+    Verdict,
+)
 from calibrant.evaluation.verdict.finding import is_shifted
-from calibrant.reports import first_screen, monitoring, pictures, shapes, tables, words
+from calibrant.evaluation.verdict.finding import title as title_of
+from calibrant.reports import monitoring, pictures, shapes, tables, words
 from calibrant.reports.commands import mark_of_files, with_commands
 from calibrant.reports.figures.drawing import drawing_style
-from calibrant.reports.groups import group_pairs
 from calibrant.reports.sections import Section
 
 MONTHS = (
@@ -36,6 +55,7 @@ MONTHS = (
 )
 MOST_CLASSES = 10  # of one table; where there are more, the worst stand first
 WORST_CLASSES = 6
+NUMBERS = 3  # at the top
 MOST_PANELS = 8  # before the others are folded
 
 
@@ -179,9 +199,9 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
     panel_names = [arm.title for arm in (evaluation.arms[0], after_panel) if arm is not None]
     panels = pictures.label_panels(evaluation) if evaluation.kind == "multilabel" else []
     groups = list(pictures.diagrams(evaluation))
-    main, by_group = first_screen.main_diagrams(groups, evaluation), group_pairs(evaluation)
+    main, by_group = _main_diagrams(groups, evaluation), tables.group_pairs(evaluation)
     shifts, finding = pictures.class_shifts(evaluation), ()
-    if shifts is not None and first_screen.is_about_classes(evaluation):
+    if shifts is not None and _is_about_classes(evaluation):
         main, shifts, finding = None, None, (shifts, pictures.confidence_overlay(evaluation))
     further = [each for each in groups if each is not main]
     table, detection = tables.metric_table(evaluation), shapes.detection_picture(evaluation)
@@ -190,11 +210,11 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
         "evaluation": evaluation,
         "recommended": after,
         "mark": words.MARK_OF[evaluation.verdict.direction],
-        "numbers": first_screen.three_numbers(evaluation, after),
-        "advice": first_screen.advice(evaluation),
-        "why_title": first_screen.why_title(evaluation),
+        "numbers": three_numbers(evaluation, after),
+        "advice": _advice(evaluation),
+        "why_title": _why_title(evaluation),
         "contents": list(
-            first_screen.contents(
+            _contents(
                 evaluation,
                 choice=choice,
                 diagrams=groups,
@@ -244,7 +264,7 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
         for curve in tables.label_curves(first, comparison.kind)
         if all(curve.name in {other.name for other in model.curves} for model in comparison.models)
     ]
-    table, (moved_titles, moved) = tables.metric_table(comparison), first_screen.moved(comparison)
+    table, (moved_titles, moved) = tables.metric_table(comparison), _moved(comparison)
     return {
         "comparison": comparison,
         "beyond_chance": tables.tests_sentence(comparison),
@@ -273,6 +293,129 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
         "legend": pictures.legend([model.name for model in comparison.models[: pictures.MOST_OVERLAID]]),
         "diagrams": list(pictures.model_diagrams(comparison)),
     }
+
+
+@dataclass(frozen=True)
+class Number:
+    """A metric before and after the recommended repair."""
+
+    key: str
+    title: str
+    meaning: str
+    before: Estimate
+    after: Estimate | None
+    mark: str | None
+    """Whether the change is clearly better or worse."""
+    null: NullError | None
+    """The noise floor before the repair."""
+    null_after: NullError | None
+
+
+def three_numbers(evaluation: Evaluation, after: Arm | None) -> list[Number]:
+    """What the verdict is about, then the usual ones that are known."""
+    first, about, trivial = evaluation.arms[0], evaluation.verdict.about, tables.trivial_accuracy(evaluation)
+    errors = (ECE.event_key, ECE.key) if evaluation.kind == "binary" else (ECE.key,)
+    error = about if about in first.metrics else next((key for key in errors if key in first.metrics), None)
+    rare = (AUROC.key,) if tables.is_rare(evaluation) else ()
+    wanted = (error, NLL.key, *rare, ACCURACY.key, BRIER.key, GAP.key, MEAN_CONFIDENCE.key)
+    known = [key for key in wanted if key and key in first.metrics and first.metrics[key].value is not None]
+
+    def shown(key: str) -> Number:
+        described = words.metric(key, evaluation.kind)
+        later = None if after is None else after.metrics.get(key)
+        mark = None
+        if after is not None and later is not None:
+            mark = words.mark_of_change(key, evaluation.kind, later, after.change.get(key))
+            mark = tables.mark_above_trivial(key, mark, later.value, trivial)
+        before, later_null = (
+            next(iter(tables.nulls_of([] if arm is None else [arm], key)), None) for arm in (first, after)
+        )
+        title, meaning = described.title, described.meaning
+        return Number(key, title, meaning, first.metrics[key], later, mark, before, later_null)
+
+    return [shown(key) for key in known[:NUMBERS]]
+
+
+def _main_diagrams(groups: list[pictures.Diagrams], evaluation: Evaluation) -> pictures.Diagrams | None:
+    """The diagrams of what the verdict is about: of a binary model the positive class or the top label."""
+    about = evaluation.verdict.about or ""
+    if evaluation.kind == "binary" and about and not about.startswith(EVENT):
+        return next((each for each in groups if each.title == "top label"), None)
+    return next(iter(groups), None)
+
+
+def _is_about_classes(evaluation: Evaluation) -> bool:
+    """Whether the finding is one of classes or labels, which a reliability diagram would not show."""
+    return evaluation.kind == "multilabel" or evaluation.verdict.about == CLASSWISE_ECE.key
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A model against the first one: what is better and what worse, beyond noise."""
+
+    name: str
+    numbers: tuple[tuple[str, Estimate, str | None], ...]
+    """The key, value and mark of each of the numbers that everybody looks for."""
+    better: tuple[str, ...]
+    worse: tuple[str, ...]
+
+
+def _moved(comparison: Comparison) -> tuple[tuple[str, ...], list[Moved]]:
+    """The titles of the three numbers, and how every model did."""
+    kind, first = comparison.kind, comparison.models[0]
+    error = ECE.event_key if ECE.event_key in first.metrics else ECE.key
+    keys = [
+        key
+        for key in (error, NLL.key, ACCURACY.key, BRIER.key)
+        if any(model.metrics[key].value is not None for model in comparison.models if key in model.metrics)
+    ][:NUMBERS]
+    rows: list[Moved] = []
+    for model in comparison.models:
+        marks = {
+            key: words.mark_of_change(key, kind, model.metrics[key], model.difference.get(key))
+            for key in keys
+        }
+        rows.append(
+            Moved(
+                model.name,
+                tuple((key, model.metrics[key], marks[key]) for key in keys),
+                tuple(words.metric(key, kind).title for key in keys if marks[key] == "better"),
+                tuple(words.metric(key, kind).title for key in keys if marks[key] == "worse"),
+            )
+        )
+    return tuple(words.metric(key, kind).title for key in keys), rows
+
+
+def _advice(evaluation: Evaluation) -> str:
+    """What to do if there is no command: the last sentence of the verdict."""
+    return evaluation.verdict.sentences[-1] if evaluation.verdict.sentences else ""
+
+
+def _why_title(evaluation: Evaluation) -> str:
+    after = tables.recommended(evaluation)
+    return "no repair" if after is None else title_of(after)
+
+
+def _contents(evaluation: Evaluation, **there: object) -> Iterator[tuple[str, str]]:
+    """The sections of the page, by identifier; ``there``: what the optional ones would show."""
+    noun = "Labels" if evaluation.kind == "multilabel" else "Classes"
+    titles = {
+        "numbers": "Metrics",
+        "verdict": "Explanation",
+        "choice": f"Why {_why_title(evaluation)}",
+        "chance": "Noise",
+        "diagrams": "Diagrams",
+        "foreign": "Out-of-distribution",
+        "labels": "Label diagrams",
+        "classes": noun,
+        "groups": "Groups",
+        "made": "Method",
+    }
+    first = ("numbers", "classes", "labels") if evaluation.kind == "multilabel" else ()
+    for key in (*first, *(each for each in titles if each not in first)):
+        title = titles[key]
+        if there.get(key, True):
+            yield key, title
 
 
 def _null_sentences(evaluation: Evaluation) -> list[str]:

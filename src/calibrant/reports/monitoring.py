@@ -14,10 +14,10 @@ from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.quantities import ECE
 from calibrant.evaluation.result import Estimate
 from calibrant.reports.figures import drawing
-from calibrant.reports.over_time import deciding, means_of, titles, window_cells
 from calibrant.reports.pictures import Picture
 from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.svg import to_svg
+from calibrant.reports.tables import deciding, means_of, window_cells, window_titles
 from calibrant.reports.words import count
 
 SIZE = (4.2, 2.6)  # inches
@@ -85,7 +85,7 @@ def _picture(name: str, caption: str, label: str, draw: Callable[[Axes], object]
 def _spoken(found: Monitoring) -> str:
     """The last window in words, for those who cannot see the picture."""
     last = found.windows[-1]
-    cells = zip(titles(found)[2:], window_cells(last, found), strict=True)
+    cells = zip(window_titles(found)[2:], window_cells(last, found), strict=True)
     return f"In the last window, from {last.start}: " + ", ".join(f"{title} {cell}" for title, cell in cells)
 
 
@@ -93,7 +93,7 @@ def _table(found: Monitoring) -> SectionTable:
     evidence = deciding(found).log10_evidence
     return SectionTable(
         label="Numbers of each window",
-        columns=(*titles(found), "evidence"),
+        columns=(*window_titles(found), "evidence"),
         rows=tuple(
             (
                 window.start,
@@ -154,7 +154,6 @@ def _ends(estimate: Estimate) -> tuple[float, float]:
 
 
 def _named(found: Monitoring, ax: Axes) -> Axes:
-    """Labels of some windows below the axis."""
     step = -(-len(found.windows) // MOST_MARKED)
     ax.set_xticks(
         np.arange(0, len(found.windows), step),

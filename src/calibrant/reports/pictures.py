@@ -100,7 +100,6 @@ def model_diagrams(comparison: Comparison) -> Iterator[Diagrams]:
 
 
 def _picture(title: str, curve: Curve, name: str) -> Picture:
-    """The reliability diagram with the histogram below it."""
     # Fixed places, so that pictures side by side line up whatever their ticks say.
     figure = Figure(figsize=(WIDTH, HEIGHT))
     upper = figure.add_axes((0.225, 0.372, 0.745, 0.745 * WIDTH / HEIGHT))
@@ -183,7 +182,6 @@ def label_panels(evaluation: Evaluation) -> list[Picture]:
 
 
 def _panel(curves: dict[str, Curve]) -> Figure:
-    """Reliability diagrams on top of one another, small enough to stand in rows."""
     figure = Figure(figsize=(1.9, 1.9), layout="constrained")
     ax = figures.reliability_comparison(curves, ax=figure.add_subplot(), legend=False)
     ax.set(xlabel="", ylabel="", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
@@ -211,7 +209,6 @@ def legend(names: Sequence[str], *, of: str = "swatch") -> list[tuple[str, Marku
 
 
 def _swatch(position: int, identifier: str) -> Markup:
-    """Sample of the curve's line at ``position``."""
     colour, shape, dashes = figures.series(position)
     figure = Figure(figsize=(0.4, 0.16))
     ax = figure.add_axes((0, 0, 1, 1))

@@ -72,7 +72,6 @@ def _local(name: str) -> str:
 
 
 def _drop(element: ET.Element, tags: set[str]) -> None:
-    """Take out elements that would style or describe the whole page."""
     for child in list(element):
         if child.tag in tags:
             element.remove(child)

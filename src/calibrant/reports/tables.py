@@ -7,11 +7,31 @@ from dataclasses import dataclass
 from typing import Literal
 
 from calibrant.evaluation import result
+from calibrant.evaluation.monitoring.result import Monitoring, SequentialTest, Window
 from calibrant.evaluation.phrases import p_value
-from calibrant.evaluation.quantities import ACCURACY, AUROC, BRIER_SKILL, PREVALENCE, display_order
+from calibrant.evaluation.quantities import (
+    ACCURACY,
+    AUROC,
+    BRIER_SKILL,
+    ECE,
+    MEAN_CONFIDENCE,
+    MEAN_PROBABILITY,
+    PREVALENCE,
+    display_order,
+)
 from calibrant.evaluation.result import ChoiceRow
+from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.evaluation.verdict.checks import PHRASES
-from calibrant.reports.words import SECTIONS, goodness, mark_of_change, metric, number, percent
+from calibrant.reports.words import (
+    MISSING,
+    SECTIONS,
+    brief,
+    goodness,
+    mark_of_change,
+    metric,
+    number,
+    percent,
+)
 
 MAIN_ROWS = 6
 POOLED = "all labels"  # the first curve of multilabel predictions
@@ -319,3 +339,70 @@ def whole_curves(part: result.Arm | result.ComparedModel, kind: result.Kind) -> 
 def label_curves(part: result.Arm | result.ComparedModel, kind: result.Kind) -> tuple[result.Curve, ...]:
     """The curves of single labels, which multilabel predictions alone have."""
     return part.curves[len(whole_curves(part, kind)) :]
+
+
+@dataclass(frozen=True)
+class GroupPair:
+    """A group before and after the recommended calibrator, ``None`` where none is recommended."""
+
+    before: result.GroupRow
+    after: result.GroupRow | None
+    real: bool
+    """Whether its error is above noise, after adjustment."""
+
+    @property
+    def p_value(self) -> str:
+        """The p-value of the group alone."""
+        row = self.before
+        bound = "≤ " if row.p_value <= 1 / (1 + row.null.num_draws) else ""
+        return f"{bound}{row.p_value:.2g}"
+
+    @property
+    def adjusted_p(self) -> str:
+        """The p-value adjusted for the number of groups; a bound where the p-value is one."""
+        bound = "≤ " if self.p_value.startswith("≤") and self.before.adjusted_p < 1 else ""
+        return f"{bound}{self.before.adjusted_p:.2g}"
+
+
+def group_pairs(evaluation: result.Evaluation) -> list[GroupPair]:
+    """Every group of the predictions as they came, the clearest findings first, then the largest gaps."""
+    name = evaluation.verdict.recommended
+    chosen = None if name == evaluation.arms[0].name else evaluation.arm(name)
+    after = {} if chosen is None else {row.name: row for row in chosen.groups}
+    level = evaluation.settings.level
+    pairs = [
+        GroupPair(row, after.get(row.name), beyond_chance(row.adjusted_p, level))
+        for row in evaluation.arms[0].groups
+    ]
+    return sorted(
+        pairs, key=lambda pair: (not pair.real, pair.before.vague, -abs(pair.before.gap.value or 0))
+    )
+
+
+def means_of(found: Monitoring) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Keys and titles of the predicted and the actual rate."""
+    if found.kind in {"binary", "multilabel"}:
+        return (MEAN_PROBABILITY.key, "predicted"), (PREVALENCE.key, "actual")
+    return (MEAN_CONFIDENCE.key, "confidence"), (ACCURACY.key, "accuracy")
+
+
+def deciding(found: Monitoring) -> SequentialTest:
+    """The test that raises the alarm."""
+    return next(test for test in found.tests if test.decides)
+
+
+def window_titles(found: Monitoring) -> Sequence[str]:
+    """Titles of the columns, without the evidence."""
+    (_, predicted), (_, actual) = means_of(found)
+    return ("window", "labelled", predicted, actual, "ECE", "95%")
+
+
+def window_cells(window: Window, found: Monitoring) -> tuple[str, ...]:
+    """Means, ECE and its interval of a window; nothing where too few labels are known."""
+    metrics = window.metrics
+    means = [brief(metrics[key], key)[0] if key in metrics else MISSING for key, _ in means_of(found)]
+    error = metrics.get(ECE.key)
+    return (
+        *means,
+        *((MISSING, "") if error is None else brief(error)),
+    )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from calibrant.evaluation.group_repairs import ByGroup
+from calibrant.evaluation.group_repairs import ARMS, ByGroup, said_of
+from calibrant.evaluation.phrases import number as short_number
+from calibrant.evaluation.phrases import percent as share
 from calibrant.evaluation.quantities import ACCURACY, ECE, NLL
 from calibrant.evaluation.result import (
     Arm,
@@ -20,16 +21,30 @@ from calibrant.evaluation.result import (
     Evaluation,
     OutOfDistribution,
 )
+from calibrant.evaluation.verdict.finding import is_shifted
 from calibrant.evaluation.verdict.finding import title as title_within
 from calibrant.reports import tables
 from calibrant.reports.commands import with_commands
-from calibrant.reports.groups import groups_down
-from calibrant.reports.labels import labels_down
-from calibrant.reports.words import MARK_OF, brief, metric, number, percent, plural, shortened
+from calibrant.reports.tables import GroupPair, class_pairs, group_pairs
+from calibrant.reports.terminal_table import plain_table
+from calibrant.reports.words import (
+    MARK_OF,
+    MISSING,
+    brief,
+    count,
+    interval,
+    metric,
+    number,
+    percent,
+    plural,
+    shortened,
+)
 
 CELL = 19  # of a comparison's table
 FLOOR = 14  # of its last column
 ONE_LINE = 96  # columns: narrower terminals show intervals below their values
+MOST_GROUPS = 12
+MOST_LABELS = 5
 MOST_WARNINGS = 3  # of one calibrator
 NAME = 22  # of a model, with two blanks
 STYLE_OF: dict[Direction, str] = {
@@ -86,8 +101,8 @@ def render(
     ]
     if evaluation.out_of_distribution is not None:
         parts += _detection(evaluation.out_of_distribution)
-    parts += labels_down(evaluation)
-    parts += groups_down(evaluation, by_group)
+    parts += _labels_down(evaluation)
+    parts += _groups_down(evaluation, by_group)
     if verbose:
         parts += _candidates(evaluation)
         parts += [Text(), *(Text(said, style="dim") for said in _method(evaluation))]
@@ -149,7 +164,7 @@ def _metrics_down(evaluation: Evaluation, width: int, *, verbose: bool) -> Itera
     """Metrics as rows: before, after the recommended repair, and the noise floor."""
     found, arms = tables.metric_table(evaluation), tables.before_and_after(evaluation)
     samples = plural(evaluation.num_test, "sample")
-    grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
+    grid = plain_table()
     grid.add_column(Text(samples, style="dim"))
     grid.add_column("before" if len(arms) > 1 else "value", no_wrap=True)
     for arm in arms[1:]:
@@ -173,14 +188,97 @@ def _metrics_down(evaluation: Evaluation, width: int, *, verbose: bool) -> Itera
     )
 
 
+def _labels_down(evaluation: Evaluation) -> list[Table | Text]:
+    """The labels with the largest errors; nothing where each sample has one label."""
+    if evaluation.kind != "multilabel":
+        return []
+    pairs, level = class_pairs(evaluation), evaluation.settings.level
+    repaired = any(pair.after for pair in pairs)
+    grid = plain_table()
+    grid.add_column("Worst labels" if len(pairs) > MOST_LABELS else "Label", overflow="fold")
+    for title in ("Positive", "Predicted", "Actual", "ECE", *(["ECE after"] if repaired else [])):
+        grid.add_column(title, justify="right")
+    for pair in pairs[:MOST_LABELS]:
+        row, off = pair.before, is_shifted(pair.before, level)
+        cells = [
+            Text(shortened(row.name, most=24), style="bold" if off else ""),
+            count(row.count),
+            f"{share(row.mean_probability)}{' *' if off else '  '}",
+            share(row.prevalence),
+            short_number(row.ece),
+        ]
+        grid.add_row(*cells, *([short_number(pair.after.ece) if pair.after else MISSING] if repaired else []))
+    said = "*: significant after correcting for the number of labels."
+    left = len(pairs) - MOST_LABELS
+    said += f" The report shows the other {left}." if left > 0 else ""
+    return [Text(), grid, Text(said, style="dim")]
+
+
+def _groups_down(evaluation: Evaluation, repairs: ByGroup | None = None) -> list[Table | Text]:
+    """The table in short, and what repairs make of each group; nothing where there are no groups."""
+    pairs = group_pairs(evaluation)
+    repaired = [] if repairs is None else [Text(), *_repairs_down(repairs)]
+    if not pairs:
+        return repaired
+    grid = plain_table()
+    grid.add_column("Group", overflow="fold")
+    for title in ("Samples", "Predicted", "Actual", "ECE"):
+        grid.add_column(title, justify="right")
+    for pair in pairs[:MOST_GROUPS]:
+        row = pair.before
+        grid.add_row(
+            Text(shortened(row.name, most=20), style="bold" if pair.real else ""),
+            count(row.count),
+            brief(row.predicted, ACCURACY.key)[0],
+            Text("\n").join(map(Text, brief(row.actual, ACCURACY.key))),
+            Text(brief(row.ece)[0]).append(
+                f"\np {pair.p_value}{' *' if pair.real else ' ?' if pair.before.vague else ''}", style="dim"
+            ),
+        )
+    hint = "Groups differ: --by-group tests whether one calibrator per group helps."
+    told = [Text(hint)] if repairs is None and len(pairs) > 1 and any(pair.real for pair in pairs) else []
+    return [Text(), grid, *_below(pairs), *told, *repaired]
+
+
+def _repairs_down(repairs: ByGroup) -> list[Table | Text]:
+    """What one repair for all, one for each group and multicalibration make of each group."""
+    grid = plain_table()
+    grid.add_column("Group", overflow="fold")
+    for arm in ARMS:
+        grid.add_column(arm.capitalize(), justify="right")
+    for row in repairs.rows[: MOST_GROUPS + 1]:
+        cells = [
+            Text(number(gap.value, signed=True))
+            .append(f"\n{interval(gap, signed=True)}", style="dim")
+            .append(f"\nlog loss {brief(loss)[0]}")
+            for gap, loss in zip(row.gaps, row.losses, strict=True)
+        ]
+        name = Text(shortened(row.name or "all", most=20)).append(f"\n{count(row.count)}", style="dim")
+        grid.add_row(name, *cells)
+    title = f"Predicted minus actual rate and log loss by group; repairs: {repairs.method}, fitted on others"
+    return [Text(title), grid, Text(said_of(repairs.rows), style="dim")]
+
+
+def _below(pairs: Sequence[GroupPair]) -> list[Text]:
+    """What the marks mean, and how many groups are left out."""
+    said: list[str] = []
+    if any(pair.real for pair in pairs[:MOST_GROUPS]):
+        adjusted = f", corrected for {len(pairs)} groups (Holm)" if len(pairs) > 1 else ""
+        said.append(f"*: above noise{adjusted}")
+    if any(pair.before.vague and not pair.real for pair in pairs[:MOST_GROUPS]):
+        said.append("?: too few samples to show an error of 5 points")
+    if len(pairs) > MOST_GROUPS:
+        said.append(f"{len(pairs) - MOST_GROUPS} more groups are in the report")
+    return [Text(f"{'; '.join(said)}.", style="dim")] if said else []
+
+
 def _candidates(evaluation: Evaluation) -> Iterable[RenderableType]:
-    """What each candidate would give, on one line."""
     if len(evaluation.arms) < 2:
         return
     about, kind = evaluation.verdict.about or ECE.key, evaluation.kind
     keys = [key for key in (about, NLL.key, ACCURACY.key) if key in evaluation.arms[0].metrics]
     validated = {each.name: each.nll for each, _ in tables.choice_rows(evaluation)}
-    grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
+    grid = plain_table()
     grid.add_column("Candidate", overflow="fold")
     for key in keys:
         grid.add_column(metric(key, kind).title.partition(", ")[0], justify="right")
@@ -194,7 +292,6 @@ def _candidates(evaluation: Evaluation) -> Iterable[RenderableType]:
 
 
 def _method(evaluation: Evaluation) -> Iterable[str]:
-    """How the numbers came about, in sentences."""
     yield from (each for each in evaluation.verdict.sentences if not each.startswith("Next"))
     yield from filter(None, (tables.outside_sentence(evaluation.arms), tables.coverage_sentence(evaluation)))
 
@@ -207,7 +304,7 @@ def _models_down(comparison: Comparison, width: int) -> Iterable[RenderableType]
     floors = [next((n.upper for n in each.null if n.metric == first.key), None) for each in found.columns]
     room = FLOOR if any(floors) and width >= NAME + 3 * CELL + FLOOR else 0
     rows = [found.rows[k] for _, k in ranked][: max(1, (width - NAME - room) // CELL)]
-    grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
+    grid = plain_table()
     grid.add_column(Text(f"{level} intervals", style="dim"), overflow="fold")
     for row in rows:
         grid.add_column(Text(row.title), justify="right", width=CELL - 3)
@@ -257,7 +354,6 @@ def _missing(evaluation: Evaluation, columns: int) -> Iterable[str]:
 
 
 def _holes(found: tables.MetricTable, shown: Sequence[int]) -> Iterable[str]:
-    """Reasons for metrics missing from a column."""
     for row in (row for row in found.rows if row.in_short):
         for place in shown:
             estimate = row.cells[place].estimate

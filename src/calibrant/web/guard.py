@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from calibrant.web.counts import Counts
 
 # Styles may stand in the page: those of a report do. Scripts come from this server alone, and none is inline.
 POLICY = (
@@ -94,3 +93,51 @@ def hosts_of(host: str) -> frozenset[str] | None:
     except ValueError:
         loopback = host.lower() == "localhost"
     return LOOPBACK | {host.lower()} if loopback else None
+
+
+_KNOWN = frozenset(
+    {"/", "/evaluate", "/compare", "/apply", "/predict", "/about", "/health", "/metrics", "/openapi.json"}
+)
+
+
+class Counts:
+    """Answers by path and status, and the seconds that they took."""
+
+    def __init__(self) -> None:
+        self._answers: Counter[tuple[str, int]] = Counter()
+        self._seconds: Counter[str] = Counter()
+
+    def add(self, path: str, status: int, seconds: float) -> None:
+        """Count one answer; paths that nobody serves count as one."""
+        known = path if path in _KNOWN else "other"
+        self._answers[known, status] += 1
+        self._seconds[known] += seconds  # pyright: ignore[reportArgumentType]
+
+    def text(self, gauges: Mapping[str, float]) -> str:
+        """All counts in Prometheus's text format, and what else is to be known now.
+
+        Example:
+            >>> counts = Counts()
+            >>> counts.add("/health", 200, 0.25)
+            >>> print(counts.text({"held_bytes": 0}))
+            # TYPE calibrant_answers_total counter
+            calibrant_answers_total{path="/health",status="200"} 1
+            # TYPE calibrant_answer_seconds_total counter
+            calibrant_answer_seconds_total{path="/health"} 0.25
+            # TYPE calibrant_held_bytes gauge
+            calibrant_held_bytes 0
+            <BLANKLINE>
+        """
+        lines = ["# TYPE calibrant_answers_total counter"]
+        lines += [
+            f'calibrant_answers_total{{path="{path}",status="{status}"}} {count}'
+            for (path, status), count in sorted(self._answers.items())
+        ]
+        lines += ["# TYPE calibrant_answer_seconds_total counter"]
+        lines += [
+            f'calibrant_answer_seconds_total{{path="{path}"}} {seconds:.6g}'
+            for path, seconds in sorted(self._seconds.items())
+        ]
+        for name, value in gauges.items():
+            lines += [f"# TYPE calibrant_{name} gauge", f"calibrant_{name} {value:g}"]
+        return "\n".join(lines) + "\n"

@@ -1,7 +1,10 @@
-"""Answers to images: what the network says of them."""
+"""Answers to images: those that wait at the same time go through the network together."""
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +12,9 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from calibrant.web.batches import Batches, call
-from calibrant.web.described import PREDICT
+from calibrant.web.forms import PREDICT
 from calibrant.web.limits import Limits, Refusal
-from calibrant.web.uploads import Receiver, while_there
+from calibrant.web.uploads import Receiver, Upload, while_there
 from calibrant.web.workers import Workers, value_of
 
 
@@ -52,3 +54,69 @@ def add_predictions(app: FastAPI, model: Model | None, receiver: Receiver, limit
             for file, answer in zip(files, found, strict=True)
         ]
         return JSONResponse({"predictions": told})
+
+
+MOST = 32  # images at a time
+MOST_WAITING = 2048
+
+Answer = dict[str, Any] | Refusal
+
+
+def call(classifier: Any, method: str, *arguments: Any) -> Any:
+    """Call a method of the classifier, in the process that holds it.
+
+    It is what calibrant-lab loads: ``described(tell)`` says what the page says of the network,
+    ``predictions(files, limits, tell)`` the probabilities of each image or why there are none, and
+    ``with_map(file, of, limits, tell)`` those of one image, with a heat map.
+    """
+    return getattr(classifier, method)(*arguments)
+
+
+class Batches:
+    """Gathers images of all requests that wait."""
+
+    def __init__(self, workers: Workers, limits: Limits) -> None:
+        self._workers, self._limits = workers, limits
+        self._waiting: deque[tuple[Upload, asyncio.Future[Answer]]] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def answers(self, files: Sequence[Upload]) -> asyncio.Future[list[Answer]]:
+        """What the network says of each, or why it says nothing.
+
+        Raises:
+            Refusal: If too many wait already.
+        """
+        if len(self._waiting) + len(files) > MOST_WAITING:
+            raise Refusal(503, "too many images are waiting; try again in a few seconds.")
+        loop = asyncio.get_running_loop()
+        mine = [(file, loop.create_future()) for file in files]
+        self._waiting.extend(mine)
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._work())
+        return asyncio.gather(*(future for _, future in mine))
+
+    async def _work(self) -> None:
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
+            batch = [(file, future) for file, future in batch if not future.done()]  # some have left
+            try:
+                await self._answer(batch)
+            except Exception as error:
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(error)
+
+    async def _answer(self, batch: Sequence[tuple[Upload, asyncio.Future[Answer]]]) -> None:
+        """Answer some together; where that fails, each alone, so that none suffers for another."""
+        try:
+            files = [file for file, _ in batch]
+            found = await value_of(self._workers.run(call, "predictions", files, self._limits))
+        except Refusal as refusal:
+            if len(batch) > 1:
+                for one in batch:
+                    await self._answer([one])
+                return
+            found = [refusal] * len(batch)
+        for (_, future), answer in zip(batch, found, strict=True):
+            if not future.done():
+                future.set_result(answer)

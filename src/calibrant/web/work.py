@@ -10,18 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant._math.errors import InputError
-from calibrant.web.archives import check_packed
-from calibrant.web.in_memory import path_of
+from calibrant.web.forms import EvaluateForm
 from calibrant.web.limits import Limits, Refusal
-from calibrant.web.uploads import Upload
-from calibrant.web.wanted import Wanted
+from calibrant.web.uploads import Upload, check_packed, path_of
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
     from calibrant.predictions import Kind, Predictions
 
 Tell = Callable[[str, float], None]
-_AS_IT_COMES = Wanted()
+_AS_IT_COMES = EvaluateForm()
 _OF_COLUMNS = re.compile(r"`columns` \((--[a-z, -]+)\)")
 _BESIDE = re.compile(r" \(--[^)]*\)")
 _OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)(?: [A-Z]+\b)?")
@@ -50,7 +48,7 @@ class Repaired:
 
 
 @contextmanager
-def said_in_fields(files: Sequence[Upload], wanted: Wanted) -> Generator[None]:
+def said_in_fields(files: Sequence[Upload], wanted: EvaluateForm) -> Generator[None]:
     """What is wrong with a file, in the names of the fields, with the columns that there are.
 
     Raises:
@@ -64,7 +62,9 @@ def said_in_fields(files: Sequence[Upload], wanted: Wanted) -> Generator[None]:
         raise Refusal(422, in_fields(said), columns_of(file, wanted)) from error
 
 
-def evaluated(file: Upload, calibration: Upload | None, wanted: Wanted, limits: Limits, tell: Tell) -> Answer:
+def evaluated(
+    file: Upload, calibration: Upload | None, wanted: EvaluateForm, limits: Limits, tell: Tell
+) -> Answer:
     """Judge the predictions in one file; calibrators are fitted on those of another where there is one."""
     from calibrant.evaluation import evaluate
     from calibrant.reports.commands import with_commands
@@ -99,7 +99,7 @@ def evaluated(file: Upload, calibration: Upload | None, wanted: Wanted, limits: 
     )
 
 
-def compared(files: Sequence[Upload], wanted: Wanted, limits: Limits, tell: Tell) -> Answer:
+def compared(files: Sequence[Upload], wanted: EvaluateForm, limits: Limits, tell: Tell) -> Answer:
     """Put the predictions of several models side by side."""
     from calibrant.evaluation import compare
 
@@ -115,12 +115,12 @@ def compared(files: Sequence[Upload], wanted: Wanted, limits: Limits, tell: Tell
     return Answer(json=found.to_json(), report=_report(found), columns=columns_of(files[0], wanted))
 
 
-def applied(calibrator: Upload, file: Upload, wanted: Wanted, limits: Limits, tell: Tell) -> Repaired:
+def applied(calibrator: Upload, file: Upload, wanted: EvaluateForm, limits: Limits, tell: Tell) -> Repaired:
     """Calibrate new predictions by a calibrator that was sent; a table keeps its columns."""
     from calibrant.calibrators.files import load_either
-    from calibrant.evaluation.applying import apply, pooled
     from calibrant.predictions.formats.mark import mark_in
     from calibrant.predictions.save_like import write_in_form_of
+    from calibrant.repair.applying import apply_to_samples, pooled
 
     tell(f"reading {file.name}", 0.0)
     with path_of(calibrator.content) as path:
@@ -136,18 +136,18 @@ def applied(calibrator: Upload, file: Upload, wanted: Wanted, limits: Limits, te
         if given.top_k is not None:
             raise InputError(f"{file.name} holds the largest logits only: calibrate it by `calibrant apply`.")
         tell("applying the calibrator", 0.5)
-        found = apply(loaded, given, calibrator=calibrator.name, file=file.name)
+        found, notes = apply_to_samples(loaded, given, calibrator=calibrator.name, file=file.name)
     ending = ending_of(file, wanted)
     new_ending = {".safetensors": ".npz"}.get(ending, ending.removesuffix(".gz"))  # whose writers need a name
     with path_of(file.content) as source, path_of() as out:
-        write_in_form_of(source, ending, out, new_ending, found.predictions, wanted.columns)
+        write_in_form_of(source, ending, out, new_ending, found, wanted.columns)
         content = out.read_bytes()
     name = f"{file.name.partition('.')[0]}-calibrated{new_ending}"
-    return Repaired(name=name, content=content, notes=(*given.notes, *found.notes))
+    return Repaired(name=name, content=content, notes=(*given.notes, *notes))
 
 
 def predictions_of(
-    file: Upload, limits: Limits, wanted: Wanted = _AS_IT_COMES, *, kind: Kind | None = None
+    file: Upload, limits: Limits, wanted: EvaluateForm = _AS_IT_COMES, *, kind: Kind | None = None
 ) -> Predictions:
     """The predictions in a file that was sent.
 
@@ -177,7 +177,7 @@ def predictions_of(
     return found.with_clusters(found.groups)
 
 
-def ending_of(file: Upload, wanted: Wanted) -> str:
+def ending_of(file: Upload, wanted: EvaluateForm) -> str:
     """The format of a file that was sent.
 
     Raises:
@@ -189,7 +189,7 @@ def ending_of(file: Upload, wanted: Wanted) -> str:
     return known_ending(Path(name), [each for each in FORMATS if each != ".npy"])  # which lacks labels
 
 
-def columns_of(file: Upload, wanted: Wanted) -> tuple[str, ...]:
+def columns_of(file: Upload, wanted: EvaluateForm) -> tuple[str, ...]:
     """The names of a table's columns; none where the file is no table, or cannot be read as one."""
     from calibrant.predictions.formats.roster import FORMATS
 
@@ -213,17 +213,16 @@ def in_fields(said: str) -> str:
 
 def _calibrator(found: Evaluation, predictions: Predictions) -> bytes | None:
     """The file of the calibrator that is recommended, fitted as the recommended command does."""
-    from calibrant.calibrators import build
+    from calibrant.calibrators import Calibrator
     from calibrant.calibrators.file_format import SINGLE_KEY, file_bytes
-    from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-    from calibrant.predictions.to_event import to_repair
+    from calibrant.repair.fitting import fit
 
     repair = found.verdict.repair
     if repair is None:
         return None
-    rows = to_repair(predictions if repair.all_rows else predictions.calibration)
-    fitted = fit_quietly(build(repair.method), Labelled.of(rows))
-    fitted.class_names_ = rows.class_names
+    fitted = fit(predictions, method=repair.method, every_row=repair.all_rows, force=True)
+    if not isinstance(fitted, Calibrator):
+        raise InputError(f"{repair.method} must be a calibrator for all samples.")
     return file_bytes(SINGLE_KEY, asdict(fitted.header()), dict(fitted.named_buffers()))
 
 

@@ -168,8 +168,6 @@ class Workers:
 
 
 class _Process:
-    """One process, seen from the server."""
-
     def __init__(self, memory: int, setup: Callable[[], Any] | None) -> None:
         context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
         self._connection, theirs = context.Pipe()
@@ -185,7 +183,6 @@ class _Process:
         self._asked.put((task, say))
 
     def _listen(self) -> None:
-        """Wait for the process, in a thread."""
         message = Ready()
         while message is not None:
             task, say = self._asked.get()

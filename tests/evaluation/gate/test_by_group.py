@@ -12,7 +12,7 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation import check
 from calibrant.evaluation.parts import source
 from calibrant.predictions.partitioned import PartitionedPredictions
-from calibrant.reports.junit import junit_text
+from calibrant.reports.exports import junit_text
 
 
 def table(*, gap: float, sizes: dict[str, int], bad: str, seed: int = 0, **more: object) -> Predictions:

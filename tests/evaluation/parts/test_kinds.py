@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibrant import InputError, Predictions, evaluate, load_calibrator, load_predictions
-from calibrant.cli.parts import opened_to_fit
+from calibrant.cli.opening import opened_to_fit
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import Evaluation, check, compare
 from calibrant.evaluation.group_repairs import group_repairs

@@ -7,10 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from calibrant import InputError, Predictions, evaluate, load_predictions
-from calibrant.cli import parts as command_parts
-from calibrant.cli.fit_by_sums import fit_in_parts
-from calibrant.cli.parts import opened_alike
+from calibrant import InputError, Predictions, evaluate, fit, load_predictions
+from calibrant.cli.opening import opened_alike
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import check, compare
 from calibrant.evaluation.arguments import GROUPS_NOTE
@@ -19,9 +17,9 @@ from calibrant.evaluation.parts import dealing
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.tasks import sample, shares_to_draw, summed
 from calibrant.evaluation.source import source_of
-from calibrant.evaluation.spread import here
 from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import PartitionedPredictions
+from calibrant.repair import opening
 from command_line import call
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -54,7 +52,7 @@ def test_a_split_is_found_in_whichever_part_it_is(marked, tmp_path, monkeypatch)
     assert (len(found.parts), found.num_fit) == (40, 4 if marked == "calibration" else 156)
     split = source_of(found, 15, name="predictions", fits=True).split()
     assert (split.num_calibration, split.test.num_samples) == (found.num_fit, 160 - found.num_fit)
-    fitted, _ = fit_in_parts(found, None, every_row=False, spread=here)
+    fitted = fit(found)
     assert fitted.fit_result_.num_samples == found.num_fit
 
 
@@ -63,7 +61,7 @@ def test_a_split_of_one_part_only_is_none(tmp_path) -> None:
     found = table(tmp_path / "a.parquet", columns(200) | {"split": np.ones(200, int)})
     assert [Deal.of(found, 15, fits=fits).rule for fits in (True, False)] == ["halves", "all"]
     with pytest.raises(InputError, match="no calibration split"):
-        fit_in_parts(found, None, every_row=False, spread=here)
+        fit(found)
 
 
 @pytest.mark.parametrize("few", [True, False])
@@ -134,7 +132,7 @@ def test_weights_and_groups_are_those_of_the_rows_in_memory(tmp_path) -> None:
             for key in ("actual", "predicted", "gap", "ece"):
                 assert getattr(found, key).value == pytest.approx(getattr(known, key).value, rel=1e-9)
             assert found.gap.high - found.gap.low == pytest.approx(known.gap.high - known.gap.low, rel=0.5)
-    fitted, _ = fit_in_parts(parts, None, every_row=False, spread=here)
+    fitted = fit(parts)
     assert float(fitted.temperature) == pytest.approx(mine.arms[1].parameters["temperature"], rel=1e-6)
 
 
@@ -263,7 +261,7 @@ def test_other_content_has_another_hash(tmp_path) -> None:
 
 def test_a_large_file_is_read_whole_where_it_must_be(tmp_path, monkeypatch) -> None:
     """Options that sums do not know, and a partner in memory are no reason to refuse a large file."""
-    monkeypatch.setattr(command_parts, "MOST_HELD", 100)
+    monkeypatch.setattr(opening, "MOST_HELD", 100)
     given = columns(200)
     table(tmp_path / "a.parquet", given)
     table(tmp_path / "c.parquet", given | {"cluster": [f"c{k // 2}" for k in range(200)]})
@@ -280,8 +278,8 @@ def test_a_large_file_is_read_whole_where_it_must_be(tmp_path, monkeypatch) -> N
     assert large("c.parquet", whole=True) == [False]
     table(tmp_path / "g.parquet", given | {"group": ["g", "h"] * 100})
     assert large("g.parquet") == [True]
-    monkeypatch.setattr(command_parts, "_is_large", lambda _: True)
-    monkeypatch.setattr(command_parts, "MOST_HELD", 1000)
+    monkeypatch.setattr(opening, "is_large", lambda _: True)
+    monkeypatch.setattr(opening, "MOST_HELD", 1000)
     assert large("g.parquet") == [False]  # as of a small folder, whose groups are judged in memory
     monkeypatch.undo()
     arguments = ("check", "a.parquet", "--max-ece", "0.9", "--positive-class", "0", "--bootstrap", "10")

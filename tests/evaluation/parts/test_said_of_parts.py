@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant import InputError, Predictions, evaluate, load_predictions
-from calibrant.cli.parts import opened_large
+from calibrant.cli.opening import opened_large
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import check
 from calibrant.evaluation.parts.dealing import Deal

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from calibrant import InputError, load_predictions
-from calibrant.cli import parts as command_parts
 from calibrant.predictions import ColumnNames
 from calibrant.predictions.over_time import load_timed
 from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.predictions.pieces import Piece
+from calibrant.repair import opening
 from command_line import call
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -75,7 +75,7 @@ def test_what_sums_do_not_know_is_read_whole(tmp_path, monkeypatch) -> None:
     assert (done.returncode, "part by part" in done.stdout) == (0, False)
     assert "with several labels for each sample in groups, all samples must be in memory:" in done.stderr
     assert "note: with --percent, all samples" in call(*arguments, "--percent", folder=tmp_path).stderr
-    monkeypatch.setattr(command_parts, "MOST_HELD", 50)
+    monkeypatch.setattr(opening, "MOST_HELD", 50)
     refused = call(*arguments, folder=tmp_path)
     said = " ".join(refused.stderr.split())
     assert (refused.returncode, "all 80 rows of a must be in memory. Leave out --engine" in said) == (2, True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import write_unless_other
 from calibrant.cli.terminal import (
     Force,
     Seed,
@@ -16,7 +17,6 @@ from calibrant.cli.terminal import (
     progress,
     refuse_to_replace,
     starts_with,
-    write_unless_other,
 )
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _show(found: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from calibrant.cli.name_cell import Name
+    from calibrant.reports.terminal_table import Name
     from calibrant.reports.words import parameter as number
     from calibrant_lab.reports.curvature import samples_of
 

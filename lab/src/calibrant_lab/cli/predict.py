@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.manner import Quiet
 from calibrant.cli.terminal import Force, check_output, progress, refuse_to_replace
+from calibrant.cli.verbosity import Quiet
 
 if TYPE_CHECKING:
     from torch import nn

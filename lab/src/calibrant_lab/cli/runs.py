@@ -80,7 +80,7 @@ def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
     from rich.markup import escape
     from rich.table import Column, Table
 
-    from calibrant.cli.name_cell import Name
+    from calibrant.reports.terminal_table import Name
 
     axes = list(dict.fromkeys(name for each in chosen for name in each.axes))
     shown = [name for name in ("error", "ece", "nll") if any(each.value(name) is not None for each in chosen)]

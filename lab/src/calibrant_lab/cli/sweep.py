@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from calibrant._math.decimals import plural
-from calibrant.cli.manner import Quiet
 from calibrant.cli.reading import check_inputs
-from calibrant.cli.terminal import errors
+from calibrant.cli.streams import errors
+from calibrant.cli.verbosity import Quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

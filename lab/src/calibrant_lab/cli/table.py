@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.terminal import Force, check_output, write_unless_other
+from calibrant._math.files import write_unless_other
+from calibrant.cli.terminal import Force, check_output
 from calibrant_lab.cli.sweep import Where
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.manner import Quiet
-from calibrant.cli.terminal import command_line, errors
+from calibrant.cli.streams import errors
+from calibrant.cli.terminal import command_line
+from calibrant.cli.verbosity import Quiet
 from calibrant_lab.cli.sweep import Budget
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _show_selection(selection: Selection, folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from calibrant.cli.name_cell import Name
+    from calibrant.reports.terminal_table import Name
 
     table = Table("loss", "validation NLL", "after temperature scaling", "")
     for each in selection.candidates:

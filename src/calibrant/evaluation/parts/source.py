@@ -22,9 +22,9 @@ from calibrant.evaluation.resampling.clusters import few_note
 from calibrant.evaluation.samples import Drawn, Source
 from calibrant.evaluation.spread import Spread
 from calibrant.predictions import Predictions
-from calibrant.predictions.contents import Source as File
 from calibrant.predictions.formats.parquet_files import is_address
 from calibrant.predictions.partitioned import PartitionedPredictions
+from calibrant.predictions.table import Source as File
 
 LOOKED_AT = 2000  # test samples, to find what is odd about the scores
 MOST_FAMILIAR = 1 << 16  # rows that out-of-distribution samples are compared with

@@ -161,7 +161,6 @@ def objective_title(landscape: Landscape) -> str:
 
 
 def _heights(landscape: Landscape) -> tuple[Float[ndarray, "G K"], LogNorm]:
-    """The values to colour, and their scale."""
     values = landscape.values
     if landscape.objective not in _SMOOTH:
         low = max(min(landscape.chosen.value, float(values.min())), 1e-5)

@@ -260,7 +260,6 @@ def _stated(curve: Curve) -> str:
 
 
 def _square(ax: Axes, curves: Sequence[Curve]) -> None:
-    """Both axes over what the curves show, and what they mean."""
     found = "accuracy" if _is_top_label(curves[0]) else "actual rate"
     drawing.unit_square(ax, _stated(curves[0]), found)
     low, high, log = _shown(curves)
@@ -316,7 +315,6 @@ def _known(curve: Curve) -> Bool[ndarray, " B"]:
 
 
 def _areas(counts: Sequence[int]) -> Float[ndarray, " B"]:
-    """Marker areas of 14 to 90 square points."""
     shares = np.array(counts, dtype=np.float64) / max(*counts, 1)
     return 14 + 76 * shares
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from calibrant.cli.name_cell import Name
+from calibrant.reports.terminal_table import Name
 
 
 @pytest.mark.parametrize(

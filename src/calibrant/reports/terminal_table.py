@@ -1,13 +1,22 @@
-"""Names in tables of the terminal."""
+"""Tables of the terminal, and names in them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
+from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
+from rich.table import Table
 from rich.text import Text
+
+
+def plain_table(**options: Any) -> Table:
+    """A table with a line under its head and none around it."""
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, **options)
+
 
 _PART = re.compile(r"[^-_/,(\s]*(?:[-_/,(\s]+|$)")
 

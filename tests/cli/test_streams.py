@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.cli.outlet import outlet
+from calibrant.cli.streams import outlet
 from command_line import call
 
 

@@ -1,9 +1,12 @@
-"""Output whose reader may leave: ``calibrant check ... | head -1`` has the exit code of the check."""
+"""Where the commands write: streams whose reader may leave, and the console for errors and notes."""
 
 from __future__ import annotations
 
 import os
+import unicodedata
 from typing import Any, TextIO, TypeVar, cast
+
+from rich.console import Console
 
 Stream = TypeVar("Stream", TextIO, None)
 
@@ -45,3 +48,22 @@ class _Outlet:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)
+
+
+class _Escaping(Console):
+    """A console on which no name in a file can move the cursor or change a colour."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print, with control characters as Python writes them."""
+        super().print(*(_escaped(each) if isinstance(each, str) else each for each in objects), **options)
+
+
+def _escaped(text: str) -> str:
+    return "".join(
+        each if each in "\n\t" or unicodedata.category(each) != "Cc" else repr(each)[1:-1] for each in text
+    )
+
+
+def errors() -> Console:
+    """The console for errors, notes and progress, printed as they are; results go to stdout."""
+    return _Escaping(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)

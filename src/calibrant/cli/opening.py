@@ -1,4 +1,4 @@
-"""Tables of any size on the command line, read part by part, by this process or by workers."""
+"""What a file named on the command line holds: samples in memory, a table in parts, or images."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calibrant._math.errors import InputError
-from calibrant.cli.dense import opened_dense, refuse_images_options
 from calibrant.cli.reading import FREQUENCY, Reading, is_pipe
-from calibrant.cli.terminal import errors
+from calibrant.cli.streams import errors
 
 if TYPE_CHECKING:
-    from calibrant.evaluation.samples import Judgeable
     from calibrant.evaluation.spread import Spread
     from calibrant.predictions import DensePredictions, Predictions
     from calibrant.predictions.partitioned import PartitionedPredictions
@@ -33,8 +31,10 @@ JobsOption = Annotated[
     int | None,
     typer.Option("--jobs", min=1, metavar="N", help="Parallel jobs, with --engine."),
 ]
-MOST_HELD = 1 << 22
-"""Rows of a Parquet file of which some numbers each are kept; larger ones are judged by sums."""
+IgnoreIndex = Annotated[
+    int | None,
+    typer.Option(metavar="LABEL", help="Segmentation: ignore pixels with this label."),
+]
 _HEEDED = frozenset(
     {
         *("format", "label_column", "prob_columns", "logit_columns", "weight_column", "group_column"),
@@ -50,14 +50,15 @@ def opened_parts(
 ) -> PartitionedPredictions | None:
     """The table to be read part by part: many files, an address, a large file, or what an engine reads.
 
-    It is read whole where an option needs that (``whole`` names it), or where sums do not know what it holds,
-    such as several labels; without an engine also where it has groups and is not large.
+    It is read whole if an option needs that (``whole`` names it), or if sums cannot judge what it holds, such
+    as several labels. Without an engine, a table with groups that is not large is read whole as well.
     """
     if is_pipe(path):
         return None
     from calibrant.predictions.dense import is_dense
     from calibrant.predictions.formats.parquet_files import is_partitioned
     from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
+    from calibrant.repair import opening
 
     many = is_partitioned(path)
     if engine is not None and not many and is_dense(path):
@@ -68,7 +69,7 @@ def opened_parts(
             "--engine is for Parquet (a file, a folder of them, or an address) and folders of images; "
             f"{path} is none; `calibrant.load_predictions({str(path)!r}).save('FILE.parquet')` makes one."
         )
-    if not parquet or not (engine is not None or many or _is_large(path)):
+    if not parquet or not (engine is not None or many or opening.is_large(path)):
         return None
     if not (reason := whole or _needs_whole(path, reading)):
         try:
@@ -80,7 +81,7 @@ def opened_parts(
         else:
             if reading.clusters_are_groups and not found.has_groups:
                 raise InputError(f"--cluster {reading.cluster} needs groups in {path}, and there are none.")
-            small = found.has_groups and found.num_samples <= MOST_HELD
+            small = found.has_groups and found.num_samples <= opening.MOST_HELD
             return None if engine is None and small else found
     if engine is not None:
         _say_read_whole(path, reason)
@@ -112,9 +113,10 @@ def _say_read_whole(path: Path, reason: str) -> None:
         InputError: If it has more rows than are read whole where an engine was asked for.
     """
     from calibrant.predictions.formats.parquet_files import Files, restored
+    from calibrant.repair import opening
 
     rows = Files(restored(str(path))).metadata.num_rows
-    if rows > MOST_HELD:
+    if rows > opening.MOST_HELD:
         raise InputError(
             f"with {reason}, all {rows:,} rows of {path} must be in memory; leave out --engine, and this "
             "process reads them."
@@ -123,6 +125,14 @@ def _say_read_whole(path: Path, reason: str) -> None:
         f"note: with {reason}, all samples must be in memory: this process reads {path} whole, and --engine "
         "does nothing.",
     )
+
+
+def _refuse_images_options(place: Path | str, ignore_index: int | None, images: Path | None) -> None:
+    if ignore_index is not None or images is not None:
+        raise InputError(
+            "--ignore-index and --images are for segmentation, logits of shape (N, C, H, W), of which "
+            f"{place} holds none."
+        )
 
 
 def opened_to_fit(
@@ -148,20 +158,39 @@ def opened_large(
     others: bool = False,
     whole: str = "",
 ) -> DensePredictions | PartitionedPredictions | None:
-    """A table to be read part by part, or images; None where all is held."""
+    """A table to be read part by part, or images; None where all is held.
+
+    Args:
+        path: The file, folder or address.
+        reading: How it is read.
+        engine: What shares out its parts.
+        labels: Labels in a file of their own.
+        ignore_index: The label of positions of images that are left out.
+        images: Where a table of the images shall go.
+        others: Whether the options for images may be for other files.
+        whole: What needs all samples in memory.
+    """
+    from calibrant.predictions import load_dense
+    from calibrant.predictions.dense import is_dense
+
     table = opened_parts(path, reading, engine, whole=whole)
-    if table is not None:
-        if not others:
-            refuse_images_options(path, ignore_index, images)
-        return table
-    typed = reading.words() if labels is None else f"--label-file {labels} {reading.words()}".rstrip()
-    found = opened_dense(path, ignore_index=ignore_index, images=images, tabular=typed, others=others)
-    if engine is not None and found is not None and not found.in_any_order:
-        raise InputError(
-            f"--engine shares out images of which any can be read; those in {path} are packed, and read in "
-            "order; leave out --engine, or write them by `numpy.savez`."
-        )
-    return found
+    if table is None and is_dense(path):
+        typed = reading.words() if labels is None else f"--label-file {labels} {reading.words()}".rstrip()
+        if typed:
+            raise InputError(
+                f"{path} holds images of scores with labels of their own, and each image is a cluster; "
+                f"leave out {typed}."
+            )
+        found = load_dense(path, ignore_index=ignore_index)
+        if engine is not None and not found.in_any_order:
+            raise InputError(
+                f"--engine shares out images of which any can be read; those in {path} are packed, and read "
+                "in order; leave out --engine, or write them by `numpy.savez`."
+            )
+        return found
+    if not others:
+        _refuse_images_options(path, ignore_index, images)
+    return table
 
 
 def opened_alike(
@@ -182,44 +211,10 @@ def opened_alike(
     ]
     ways = {isinstance(each, PartitionedPredictions) and ("parts", each.has_clusters) for each in found}
     if ignore_index is not None and not any(isinstance(each, DensePredictions) for each in found):
-        refuse_images_options(", ".join(map(str, paths)), ignore_index, None)
+        _refuse_images_options(", ".join(map(str, paths)), ignore_index, None)
     if whole or len(ways) == 1 or (engine is not None and None not in found):
         return found
     return opened_alike(paths, reading, engine=engine, ignore_index=ignore_index, whole=_OTHERWISE)
-
-
-def refuse_no_groups(predictions: Judgeable, file: Path) -> None:
-    """Refuse what no group can be repaired of.
-
-    Raises:
-        InputError: If there are no groups.
-    """
-    from calibrant.predictions import PartitionedPredictions, Predictions
-
-    named = predictions.has_groups if isinstance(predictions, PartitionedPredictions) else False
-    if not (named or (isinstance(predictions, Predictions) and predictions.groups is not None)):
-        raise InputError(
-            f"--by-group needs `groups` in {file}, one name per sample; --group-column says which column "
-            "holds them."
-        )
-
-
-def in_groups(
-    predictions: Predictions | PartitionedPredictions, seed: int, spread: Spread
-) -> tuple[Predictions, tuple[str, ...]]:
-    """Samples to repair group by group, and what to say of them: all, or random rows of a table in parts."""
-    from calibrant.evaluation.parts.source import sampled_by_group
-    from calibrant.predictions import Predictions
-
-    if isinstance(predictions, Predictions):
-        return predictions, ()
-    return sampled_by_group(predictions, seed, spread=spread)
-
-
-def refuse_jobs(engine: str | None, jobs: int | None) -> None:
-    """Refuse a number of jobs that nobody is there to do."""
-    if jobs is not None and engine is None:
-        raise InputError("--jobs needs an engine; add --engine pool.")
 
 
 @contextmanager
@@ -227,17 +222,7 @@ def shared_out(engine: str | None, jobs: int | None) -> Generator[Spread]:
     """What shares out the parts."""
     from calibrant.evaluation.spread import spreading
 
-    refuse_jobs(engine, jobs)
+    if jobs is not None and engine is None:
+        raise InputError("--jobs needs an engine; add --engine pool.")
     with spreading(engine, jobs=jobs) as spread:
         yield spread
-
-
-def _is_large(path: Path) -> bool:
-    """Whether a file has more rows than are kept one by one; of one that is damaged, reading it says so."""
-    from calibrant.predictions.formats.parquet import opened
-
-    try:
-        with opened(path) as file:
-            return file.metadata.num_rows > MOST_HELD
-    except InputError:
-        return False

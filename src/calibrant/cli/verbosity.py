@@ -21,7 +21,7 @@ from calibrant._math.errors import InputError
 from calibrant.cli.help import metavar
 
 VERBOSE: ContextVar[bool] = ContextVar("VERBOSE", default=False)
-"""Whether stages are told with their times, and errors with where they arose."""
+"""Whether to print stages with their times, and tracebacks of errors."""
 QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
 
 DATA = frozenset(
@@ -40,7 +40,7 @@ OTHER_NAMES = {
 
 
 def print_version(wanted: bool) -> None:
-    """Print the version and end, where it is asked for."""
+    """Print the version and exit if --version is given."""
     if wanted:
         typer.echo(f"calibrant {calibrant.__version__}")
         raise typer.Exit
@@ -56,7 +56,7 @@ Version = Annotated[
 ]
 
 
-def mannered(command: Callable[..., None]) -> Callable[..., None]:
+def with_common_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command with ``--quiet``, ``--verbose`` and ``--version``, and errors that name options."""
     signature = inspect.signature(command, eval_str=True)
     own_quiet = "quiet" in signature.parameters
@@ -82,7 +82,7 @@ def mannered(command: Callable[..., None]) -> Callable[..., None]:
         quiet: bool = values.pop("quiet") or QUIET.get()
         if own_quiet:
             values["quiet"] = quiet
-        with manner(quiet=quiet, verbose=verbose), _output(shown=own_quiet or not quiet):
+        with verbosity(quiet=quiet, verbose=verbose), _output(shown=own_quiet or not quiet):
             try:
                 command(*args, **values)
             except Exception as error:
@@ -117,13 +117,19 @@ def in_options(message: str, options: dict[str, str]) -> str:
     Example:
         >>> in_options("`num_bins` must be at least 1; got 0.", {"bins": "--bins"})
         '--bins must be at least 1; got 0.'
+        >>> in_options("take all by `every_row=True`.", {"every_row": "--all"})
+        'take all by --all.'
         >>> in_options("it holds `bins`, `age`.", {"bins": "--bins"})
         'it holds `bins`, `age`.'
     """
 
     def typed(match: re.Match[str]) -> str:
         names: list[str] = re.findall("`(.*?)`", match[0])
-        found = {name: None if name in DATA else options.get(OTHER_NAMES.get(name, name)) for name in names}
+        bare = {name: name.removesuffix("=True") for name in names}
+        found = {
+            name: None if word in DATA else options.get(OTHER_NAMES.get(word, word))
+            for name, word in bare.items()
+        }
         if None in found.values():
             return match[0]
         return re.sub("`(.*?)`", lambda name: found[name[1]] or "", match[0])
@@ -143,7 +149,7 @@ def _refuse_options_as_values(values: dict[str, Any], options: dict[str, str]) -
 
 
 @contextlib.contextmanager
-def manner(*, quiet: bool, verbose: bool) -> Generator[None]:
+def verbosity(*, quiet: bool, verbose: bool) -> Generator[None]:
     """Within it, commands are quiet, or tell more."""
     first, second = QUIET.set(quiet), VERBOSE.set(verbose)
     try:
@@ -155,7 +161,6 @@ def manner(*, quiet: bool, verbose: bool) -> Generator[None]:
 
 @contextlib.contextmanager
 def _output(*, shown: bool) -> Generator[None]:
-    """Discard what a quiet command would print."""
     if shown:
         yield
         return
@@ -165,5 +170,4 @@ def _output(*, shown: bool) -> Generator[None]:
 
 
 def _keywords_last(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """In an order that a signature may have."""
     return sorted(parameters, key=lambda each: each.kind)

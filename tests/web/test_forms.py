@@ -10,11 +10,11 @@ import pandas
 import pytest
 
 from calibrant import InputError
-from calibrant.web import evaluations
+from calibrant.web import app
 from calibrant.web.app import create_app
+from calibrant.web.forms import OPTIONS, EvaluateForm
 from calibrant.web.limits import Limits
 from calibrant.web.uploads import Upload
-from calibrant.web.wanted import OPTIONS, Wanted
 from calibrant.web.work import Answer, predictions_of
 from web_client import Client, Here
 
@@ -26,7 +26,7 @@ TABLE = "truth,no,yes,site,who\n" + "".join(
 def test_columns_of_other_names() -> None:
     """A table with names of its own, groups, clusters and another ending is read as it says."""
     file = Upload("table.txt", TABLE.encode())
-    wanted = Wanted(
+    wanted = EvaluateForm(
         label_column="truth", prob_columns=("no", "yes"), group_column=("site",), cluster="who", format="csv"
     )
     found = predictions_of(file, Limits(), wanted)
@@ -35,27 +35,27 @@ def test_columns_of_other_names() -> None:
     assert [str(each) for each in found.clusters or ()] == list("00112233")
     assert found.labels is not None
     assert found.labels.tolist() == [0, 1] * 4
-    same = predictions_of(file, Limits(), Wanted(**{**vars(wanted), "cluster": "site"}))
+    same = predictions_of(file, Limits(), EvaluateForm(**{**vars(wanted), "cluster": "site"}))
     assert [str(each) for each in same.clusters or ()] == list("nsnsnsns")
     with pytest.raises(InputError, match=r"table.txt: it holds no column `label`|table.txt.*no column `t`"):
-        predictions_of(file, Limits(), Wanted(**{**vars(wanted), "label_column": "t"}))
-    both = Wanted(**{**vars(wanted), "group_column": ("site", "who"), "cluster": "site"})
+        predictions_of(file, Limits(), EvaluateForm(**{**vars(wanted), "label_column": "t"}))
+    both = EvaluateForm(**{**vars(wanted), "group_column": ("site", "who"), "cluster": "site"})
     with pytest.raises(InputError, match="`site` is named as group and as cluster"):
         predictions_of(file, Limits(), both)
     with pytest.raises(InputError, match="must end in one of"):
-        predictions_of(file, Limits(), Wanted(format="npy"))
+        predictions_of(file, Limits(), EvaluateForm(format="npy"))
 
 
 def test_every_field_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each option is taken by ``/evaluate`` as it was sent; comparisons take all but methods."""
-    asked, seen = Client(create_app(Here(), limits=Limits())), list[Wanted]()
+    asked, seen = Client(create_app(Here(), limits=Limits())), list[EvaluateForm]()
 
     def noted(*args: Any) -> Answer:
-        seen.extend(each for each in args if isinstance(each, Wanted))
+        seen.extend(each for each in args if isinstance(each, EvaluateForm))
         return Answer(json="{}")
 
-    monkeypatch.setattr(evaluations, "evaluated", noted)
-    monkeypatch.setattr(evaluations, "compared", noted)
+    monkeypatch.setattr(app, "evaluated", noted)
+    monkeypatch.setattr(app, "compared", noted)
     numbers = {"bins": 7, "bootstrap": 9, "level": 0.9, "seed": 3}
     lists = {
         "method": ("a, b", "c"),
@@ -68,7 +68,7 @@ def test_every_field_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
     sent |= {"logit_columns": "z", "group_column": "g", "method": ["a, b", "c"]}  # a method may hold commas
     file = ("file", ("a.csv", TABLE))
     assert asked.post("/evaluate", files=[file], data=sent).status_code == 200
-    assert seen == [Wanted(**numbers, **lists, **texts)]
+    assert seen == [EvaluateForm(**numbers, **lists, **texts)]
     refused = asked.post("/compare", files=[file, file], data=sent)
     assert (refused.status_code, "no field 'method'" in refused.json()["error"]) == (422, True)
     del sent["method"]
@@ -79,7 +79,7 @@ def test_every_field_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_commands_of_a_report_read_the_file_alike() -> None:
     """The options stand in the commands; what is new has no labels."""
-    wanted = Wanted(label_column="truth", prob_columns=("no", "yes"), format="csv")
+    wanted = EvaluateForm(label_column="truth", prob_columns=("no", "yes"), format="csv")
     assert wanted.words() == "--label-column truth --prob-columns no,yes --format csv"
     assert wanted.words("label_column") == "--prob-columns no,yes --format csv"
 

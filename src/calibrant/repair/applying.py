@@ -1,0 +1,439 @@
+"""A fitted calibrator applied to predictions: in memory, in a file, images or boxes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from numpy.typing import NDArray
+from torch import Tensor
+
+from calibrant._math.decimals import plural
+from calibrant._math.errors import InputError
+from calibrant._math.files import write_unless_other
+from calibrant.calibrators import (
+    Calibrator,
+    DetectionCalibration,
+    GroupCalibrator,
+    Multicalibrator,
+    adjust_to_prior,
+    estimate_prior,
+    load_detection_calibration,
+    shift_of,
+)
+from calibrant.calibrators.drift.label_shift import source_prior_of
+from calibrant.calibrators.file_format import DETECTION_KEY, holds
+from calibrant.calibrators.files import load_either
+from calibrant.calibrators.fitting.data import fingerprint
+from calibrant.predictions import ColumnNames, Predictions, load_predictions
+from calibrant.predictions.checks import one_sample_allowed
+from calibrant.predictions.dense import holds_images, marks_in, repair_images
+from calibrant.predictions.detections import COVARIATES, DetectionResults, boxes_of, detection_results
+from calibrant.predictions.formats.mark import Mark, mark_in
+from calibrant.predictions.save_like import save_in_form_of
+from calibrant.predictions.to_event import marked, repaired, to_repair
+from calibrant.predictions.top_k import at_temperature, has_row_temperature
+from calibrant.predictions.two_classes import RIGHT_OR_WRONG
+
+_MOST_NAMED = 5  # classes
+_APPROXIMATE = (
+    "note: the total probability of the classes that are not listed is approximate then; it changes no "
+    "confidence by more than"
+)
+OfSamples: TypeAlias = Calibrator | GroupCalibrator | Multicalibrator
+Fitted: TypeAlias = OfSamples | DetectionCalibration
+Change: TypeAlias = Callable[[Calibrator, Tensor], tuple[Tensor, Sequence[str]]]
+
+
+@one_sample_allowed()
+def apply(
+    calibrator: str | os.PathLike[str] | Fitted,
+    predictions: str | os.PathLike[str] | Predictions | DetectionResults,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    label_shift: Literal["em"] | None = None,
+    prior: Sequence[float] | float | None = None,
+    unknown_groups: Literal["error", "pooled"] | None = None,
+    annotations: str | os.PathLike[str] | None = None,
+    form_of: str | os.PathLike[str] | None = None,
+    columns: ColumnNames | None = None,
+    format: str | None = None,  # noqa: A002
+    raw: bool = False,
+    force: bool = False,
+    say: Callable[[str], None] | None = None,
+) -> Predictions | None:
+    """Calibrate predictions by a fitted calibrator, as ``calibrant apply`` does.
+
+    Args:
+        calibrator: A fitted one, for all samples, by groups, or of boxes; or a file of it.
+        predictions: Scores ``(N,)`` or ``(N, C)`` of the kind that the calibrator was fitted on; labels are
+            not needed. A file, a folder of images of scores, or what :func:`load_predictions` made.
+        out: Where to write them: a file, or for images a folder that is not there yet. A table keeps its
+            columns where both are tables of the same kind; COCO's results keep their fields.
+        label_shift: ``"em"`` estimates the class frequencies of these samples without labels, and corrects
+            for them.
+        prior: Known class frequencies ``(C,)``, or that of class 1, to correct for.
+        unknown_groups: What becomes of groups that were not in the fit: ``"error"``, or ``"pooled"`` for the
+            calibrator of all; by default as it was fitted.
+        annotations: COCO's, for boxes: the sizes of images and the names of classes.
+        form_of: The file that ``predictions`` were read from, whose columns ``out`` keeps.
+        columns: What the columns of that file, or of the one given, are called, where they have names of
+            their own.
+        format: The ending of its format, such as ``"csv"``, where its name has another.
+        raw: Keep text that a spreadsheet would run as a formula.
+        force: Also calibrate predictions that are calibrated already, and replace a file of other content.
+        say: Is told in sentences what is found on the way, and what is written.
+
+    Returns:
+        The predictions with probabilities in ``[0, 1]``, marked as calibrated; None of images, which are only
+        written.
+
+    Raises:
+        InputError: If the predictions are of another form, or of other classes, than those of the fit, are
+            calibrated already, or ``out`` has other content.
+        OSError: If a file cannot be read or written.
+
+    Example:
+        >>> from calibrant.calibrators import TemperatureScaling
+        >>> calibrator = TemperatureScaling().fit([4.0] * 10 + [-4.0] * 10, [1] * 9 + [0] + [0] * 9 + [1])
+        >>> [round(p, 3) for p in apply(calibrator, Predictions(logits=[4.0, -4.0])).probs.tolist()]
+        [0.9, 0.1]
+    """
+    if label_shift not in {None, "em"}:
+        raise InputError(f"`label_shift` must be em; got {label_shift!r}.")
+    if label_shift is not None and prior is not None:
+        raise InputError("give `label_shift` em to estimate the class frequencies or `prior` to state them.")
+    say = say or _nothing
+    by_file = isinstance(calibrator, (str, os.PathLike))
+    loaded, called = (load_fitted(calibrator), str(calibrator)) if by_file else (calibrator, "`calibrator`")
+    fitted = None if isinstance(loaded, DetectionCalibration) else pooled(loaded, called)
+    plain = fitted if fitted is loaded and label_shift is None and prior is None else None
+    place, file = (None if path is None else Path(path) for path in (out, form_of))
+    if isinstance(predictions, (str, os.PathLike)):
+        file = Path(predictions)
+        if fitted is not None and holds_images(file):
+            _apply_to_images(plain, file, place, force=force, say=say)
+            return None
+        predictions = _opened(file, fitted, annotations, columns, format)
+    detected = predictions if isinstance(predictions, DetectionResults) else None
+    given = predictions.predictions if isinstance(predictions, DetectionResults) else predictions
+    source = "`predictions`" if given.source is None else given.source.path or given.source.name
+    name = source if file is None else str(file)
+    refuse_calibrated(name, given.notes, force=force)
+    if isinstance(loaded, DetectionCalibration):
+        calibrated = _of_boxes(loaded, called, detected, name, annotations, place)
+        said = [f"calibrated scores of {plural(calibrated.num_samples, 'detection')}: {out}"]
+    elif given.top_k is not None and pooled(loaded, called).kind_ != "binary":
+        calibrated, said = _of_top_k(plain, called, given, name, place)
+    else:
+        if isinstance(loaded, GroupCalibrator) and unknown_groups is not None:
+            loaded = GroupCalibrator(
+                loaded.pooled, loaded.by_group, borrowed=loaded.borrowed, unknown=unknown_groups
+            )
+        change = partial(_for_other_frequencies, prior=prior) if label_shift or prior is not None else None
+        calibrated, notes = apply_to_samples(loaded, given, calibrator=called, file=name, change=change)
+        said = [f"note: {note}" for note in (*given.notes, *notes)]
+        said.append(f"calibrated probabilities of {calibrated.num_samples:,} samples: {out}")
+    if place is None:
+        said = [line for line in said if line.startswith("note: ")]
+    else:
+        like = None if given.top_k is not None else file
+        keep = partial(save_in_form_of, columns=columns, format=format, raw=raw)
+        if _lost_columns(place, detected, calibrated, like, keep, force=force):
+            lost = f"{out} is not a table like {name}, so the columns that are not used were left out."
+            said.insert(-1, f"note: {lost}")
+    for line in said:
+        say(line)
+    return calibrated
+
+
+def _lost_columns(
+    out: Path,
+    detected: DetectionResults | None,
+    calibrated: Predictions,
+    like: Path | None,
+    keep: Callable[[Path, Path, Predictions], bool],
+    *,
+    force: bool,
+) -> bool:
+    """Write calibrated predictions, in the form of a file if there is one; whether columns were left out."""
+    kept = False
+
+    def write(path: Path) -> None:
+        nonlocal kept
+        if detected is not None and path.suffix == ".json":
+            detected.save(path, calibrated)
+        elif like is None:
+            calibrated.save(path)
+        else:
+            kept = keep(like, path, calibrated)
+
+    write_unless_other(out, write, option="--out", force=force)
+    return not kept and any(note.startswith("Not used") for note in calibrated.notes)
+
+
+def _nothing(said: str) -> None:
+    del said
+
+
+def load_fitted(path: str | os.PathLike[str]) -> Fitted:
+    """A calibrator of any kind, whichever the file holds."""
+    return load_detection_calibration(path) if holds(path, DETECTION_KEY) else load_either(path)
+
+
+def _opened(
+    file: Path,
+    fitted: Calibrator | None,
+    annotations: str | os.PathLike[str] | None,
+    columns: ColumnNames | None,
+    format: str | None,  # noqa: A002
+) -> Predictions | DetectionResults:
+    """The entries of COCO results, or else predictions."""
+    of_classes = None if annotations is None or fitted is None else Path(annotations)
+    if (detected := detection_results(file, annotations=of_classes)) is not None:
+        return detected
+    several = "multilabel" if fitted is not None and fitted.kind_ == "multilabel" else None
+    return load_predictions(file, kind=several, columns=columns, format=format)
+
+
+def refuse_calibrated(name: str | Path, notes: Sequence[str], *, force: bool) -> None:
+    """Refuse predictions that are calibrated already, as a calibrator is for those of the model itself.
+
+    Raises:
+        InputError: If the notes on them say so, unless forced.
+    """
+    if (mark := mark_in(notes)) is not None and not force:
+        raise InputError(
+            f"{name} is calibrated already (by {mark.method}); use the predictions before that, or calibrate "
+            "them once more with `force=True`."
+        )
+
+
+def apply_to_samples(
+    loaded: OfSamples, given: Predictions, *, calibrator: str, file: str, change: Change | None = None
+) -> tuple[Predictions, tuple[str, ...]]:
+    """Calibrate predictions, which need no labels, and mark them so; with notes.
+
+    Args:
+        loaded: A fitted calibrator, for all samples or by groups.
+        given: The predictions.
+        calibrator: What the calibrator is called in errors.
+        file: What the predictions are called.
+        change: What is done to the probabilities then, with notes on it.
+
+    Raises:
+        InputError: If they are of another form, or of other classes, than those of the fit.
+    """
+    fitted = pooled(loaded, calibrator)
+    predictions = to_repair(given) if fitted.kind_ == "binary" else given
+    _check_fit(calibrator, fitted, file, given, predictions)
+    if isinstance(loaded, GroupCalibrator | Multicalibrator):
+        groups = _groups_of(predictions, calibrator, file)
+        probs = loaded.predict_proba(predictions.scores, groups=groups)
+    else:
+        probs = loaded.predict_proba(predictions.scores)
+    seen = _notes_on_seen(fitted, predictions)
+    if change is None:
+        notes = notes_on_shift(fitted, predictions.scores)
+    else:
+        probs, notes = change(fitted, probs)
+    return marked(repaired(given, probs), fitted.name, seen=bool(seen)), (*seen, *notes)
+
+
+def pooled(loaded: OfSamples, path: str) -> Calibrator:
+    """The calibrator of all samples, which says what it was fitted on."""
+    if isinstance(loaded, GroupCalibrator):
+        return loaded.pooled
+    if not isinstance(loaded, Multicalibrator):
+        return loaded
+    if loaded.start is None:
+        raise InputError(f"{path} holds corrections with no calibrator before them; apply it in Python.")
+    return loaded.start
+
+
+def _check_fit(
+    calibrator: str, fitted: Calibrator, file: str, given: Predictions, predictions: Predictions
+) -> None:
+    """Refuse predictions of another form, or of other classes, than the calibrator's."""
+    _refuse_confidences(calibrator, fitted, file, given)
+    _refuse_other_classes(predictions.num_classes, fitted, calibrator, file)
+    if predictions.kind != fitted.kind_:
+        raise InputError(
+            f"{file} holds {predictions.kind} predictions, {calibrator} was fitted on {fitted.kind_} "
+            "ones; name predictions in the form that it was fitted on."
+        )
+    known, named = fitted.class_names_, predictions.class_names
+    if known is not None and named is not None and known != named:
+        raise InputError(
+            f"{file} names its classes {_listed(named)}, {calibrator} was fitted on {_listed(known)}; "
+            "bring the columns into that order."
+        )
+
+
+def _refuse_other_classes(number: int | None, fitted: Calibrator, calibrator: str, file: str) -> None:
+    if number not in {None, fitted.num_classes_}:
+        raise InputError(
+            f"{file} has {number} classes, {calibrator} was fitted on {fitted.num_classes_}; name "
+            "predictions of the same model."
+        )
+
+
+def _groups_of(predictions: Predictions, calibrator: str, file: str) -> Sequence[str]:
+    if predictions.groups is None:
+        raise InputError(
+            f"{calibrator} has a calibrator for each group; {file} must have `groups`, one name per sample; "
+            "--group-column says which column holds them, and --annotations what detected classes are "
+            "called."
+        )
+    return predictions.groups
+
+
+def _refuse_confidences(calibrator: str, fitted: Calibrator, file: str, given: Predictions) -> None:
+    """Refuse a calibrator of confidences for probabilities, and conversely."""
+    of_confidences = fitted.kind_ == "binary" and fitted.class_names_ == RIGHT_OR_WRONG
+    if (given.kind == "top_label") == of_confidences:
+        return
+    if of_confidences:
+        raise InputError(
+            f"{calibrator} was fitted on confidences; {file} holds {given.kind} predictions: fit one on such."
+        )
+    raise InputError(
+        f"{file} holds confidences only, and {calibrator} was fitted on {fitted.kind_} predictions; fit one "
+        "on a file of `confidence` with `correct`."
+    )
+
+
+def _listed(names: Sequence[str | int]) -> str:
+    shown = ", ".join(str(name) for name in names[:_MOST_NAMED])
+    return shown + (", …" if len(names) > _MOST_NAMED else "")
+
+
+def _notes_on_seen(fitted: Calibrator, predictions: Predictions) -> Sequence[str]:
+    """Note that these samples fitted the calibrator."""
+    labels = predictions.labels
+    if labels is None or len(labels) != fitted.fit_result_.num_samples:
+        return ()
+    if fingerprint(predictions.scores, labels, predictions.weights) != fitted.fit_result_.data_sha256:
+        return ()
+    said = "The calibrator was fitted on these very samples, so on them it looks better than on new ones"
+    return (f"{said}; evaluate the file as it was, or apply it to samples that it has not seen.",)
+
+
+def notes_on_shift(fitted: Calibrator, scores: Tensor) -> Sequence[str]:
+    """What to say if the file differs much from the data of the fit."""
+    if fitted.fit_result_.profile is None:  # of very many classes, or from a file of an older version
+        return (
+            "The calibrator does not tell what it was fitted on, so whether these data differ is not known.",
+        )
+    return shift_of(fitted, scores).sentences
+
+
+def _for_other_frequencies(
+    fitted: Calibrator, probs: Tensor, prior: Sequence[float] | float | None
+) -> tuple[Tensor, Sequence[str]]:
+    """Probabilities for the class frequencies that are stated, or else estimated, and what to say."""
+    source = source_prior_of(fitted)
+    if prior is not None:
+        adjusted = adjust_to_prior(probs, prior=prior, source_prior=source)
+        shares = [prior, 1 - prior] if isinstance(prior, float | int) else prior
+        never = any(each == 0 for each in shares)
+        return adjusted, ["a class of frequency zero gets the probability zero everywhere"] if never else ()
+    if not fitted.mends_frequencies:
+        better = "platt" if fitted.kind_ == "binary" else "bias-corrected-temperature"
+        raise InputError(
+            f"`label_shift` em needs a calibrator with a shift for every class, and {fitted.name} has none: "
+            f"the errors it leaves would be taken for other class frequencies; fit with --method {better}."
+        )
+    found = estimate_prior(probs, source_prior=source, num_source=fitted.fit_result_.num_samples)
+    names = fitted.class_names_ or tuple(f"class {number}" for number in range(len(source)))
+    rows = list(zip(names, found.source_prior, found.prior, found.standard_errors, strict=True))
+    rows.sort(key=lambda row: abs(row[1] - row[2]), reverse=True)
+    notes = [
+        f"estimated share of {name}: {new:.3g} ± {error:.2g}, {old:.3g} in the calibration data"
+        for name, old, new, error in rows[:_MOST_NAMED]
+    ]
+    if len(rows) > _MOST_NAMED:
+        notes.append(f"these {_MOST_NAMED} of {len(rows)} classes change most")
+    if not found.converged:
+        notes.append(f"the estimate stopped after {found.steps} steps, {found.gap:.1e} nats below the best")
+    return adjust_to_prior(probs, prior=found.prior, source_prior=source), notes
+
+
+def _apply_to_images(
+    fitted: Calibrator | None, folder: Path, out: Path | None, *, force: bool, say: Callable[[str], None]
+) -> None:
+    """Write a folder of images anew, with repaired probabilities."""
+    if fitted is None:
+        raise InputError(
+            f"{folder} holds images, to which one calibrator for all is applied, without --label-shift and "
+            "--prior."
+        )
+    if fitted.kind_ not in {"multiclass", "binary"}:
+        raise InputError(
+            f"{folder} holds images of scores of several classes, and the calibrator was fitted on "
+            f"{fitted.kind_} predictions; fit one on such images."
+        )
+    if out is None:
+        raise InputError("`out` must name a folder, to which images are written one by one; got None.")
+    marks = marks_in(folder)
+    refuse_calibrated(folder, marks, force=force)
+    mark = Mark.of(fitted.name, "", before=mark_in(marks)).text
+
+    def repair(rows: NDArray[Any], space: str) -> NDArray[Any]:
+        given: dict[str, Any] = {space: rows}
+        predictions = Predictions(**given)
+        form = to_repair(predictions) if fitted.kind_ == "binary" else predictions
+        return repaired(predictions, fitted.predict_proba(form.scores)).probs.numpy()
+
+    count = repair_images(folder, out, repair, num_classes=fitted.num_classes_, mark=mark)
+    say(f"calibrated probabilities of {plural(count, 'image')}: {out}")
+
+
+def _of_top_k(
+    fitted: Calibrator | None, calibrator: str, given: Predictions, name: str, out: Path | None
+) -> tuple[Predictions, list[str]]:
+    """The largest logits of each sample over a temperature, and what to say of them."""
+    if fitted is None or given.top_k is None or not has_row_temperature(fitted.text, given):
+        raise InputError(
+            f"{name} holds only the largest logits of each sample, to which a temperature is applied, or a "
+            "calibrator that was fitted on such a file; beside them it must hold `num_classes`."
+        )
+    _refuse_other_classes(given.top_k.num_classes, fitted, calibrator, name)
+    temperature = float(fitted.get_buffer("temperature"))
+    low, high = given.top_k.confidence_bounds(temperature)
+    return marked(at_temperature(given, temperature), fitted.name), [
+        f"logits of {given.num_samples:,} samples over {temperature:.4g}: {out}",
+        f"{_APPROXIMATE} {float((high - low).max()):.2g}",
+    ]
+
+
+def _of_boxes(
+    loaded: DetectionCalibration,
+    calibrator: str,
+    found: DetectionResults | None,
+    name: str,
+    annotations: str | os.PathLike[str] | None,
+    out: Path | None,
+) -> Predictions:
+    """The scores of COCO's results."""
+    if len(loaded.covariates) != loaded.num_covariates or not set(loaded.covariates) <= set(COVARIATES):
+        names = ", ".join(loaded.covariates) or "no names"
+        raise InputError(
+            f"{calibrator} must name its covariates, each among {', '.join(COVARIATES)}; got {names} for "
+            f"{loaded.num_covariates}: apply it in Python by `predict_proba`, or fit it with these names."
+        )
+    if found is None:
+        raise InputError(f"{calibrator} is for detections; {name} is not a COCO results file (.json).")
+    if annotations is None:
+        raise InputError(
+            f"{calibrator} asks where boxes lie: `annotations` must name the images and their sizes."
+        )
+    if out is not None and out.suffix != ".json":
+        raise InputError(f"--out must end in .json, as {name} does; got {out}.")
+    places = [COVARIATES.index(covariate) for covariate in loaded.covariates]
+    boxes = boxes_of(found.entries, Path(annotations))[:, places]
+    scores = loaded.predict_proba(found.predictions.confidence.numpy(), boxes)
+    return marked(found.predictions.replace_probs(scores), f"detection-{loaded.method}")

@@ -1,0 +1,73 @@
+"""The socket that a server listens on, and its HTTP: uvicorn's, with a limit on headers."""
+
+from __future__ import annotations
+
+import socket
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from calibrant._math.errors import InputError
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket bound to an address, so that a wrong address is an error before anything else.
+
+    Raises:
+        InputError: If there is no such address here, or the port is taken.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        raise InputError(
+            f"--host and --port must be a free address of this computer; got {host} and {port} "
+            f"({error.strerror}); --port 0 takes any free port."
+        ) from error
+    return listening
+
+
+MOST_BESIDE = 1 << 18
+"""Bytes of request line, headers, and lengths of pieces; uvicorn itself sets no limit here."""
+
+
+class Protocol(HttpToolsProtocol):
+    """uvicorn's quick parser, which ends a connection whose headers have no end."""
+
+    _beside = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Take the next bytes of a connection."""
+        if self._beside > MOST_BESIDE:
+            self.send_400_response("The headers of a request must have an end.")
+            return
+        self._beside += len(data)
+        super().data_received(data)
+
+    def on_body(self, body: bytes) -> None:
+        """Content, which is limited elsewhere."""
+        self._beside -= len(body)
+        super().on_body(body)
+
+    def on_message_begin(self) -> None:
+        """Another request."""
+        self._beside = 0
+        super().on_message_begin()
+
+
+def run(app: FastAPI, listening: socket.socket) -> None:
+    """Answer until Ctrl-C."""
+    config = uvicorn.Config(
+        app,
+        http=Protocol,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=512,
+        timeout_graceful_shutdown=3,  # seconds; a stalled upload would keep the server for ever
+        timeout_keep_alive=75,  # longer than clients keep one, or a request may meet a connection that ends
+    )
+    uvicorn.Server(config).run(sockets=[listening])

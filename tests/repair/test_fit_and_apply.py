@@ -1,0 +1,106 @@
+"""``calibrant.fit`` and ``calibrant.apply`` do in Python what the commands do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant import InputError, Predictions, apply, fit, load_calibrator, load_predictions
+from calibrant.calibrators import DetectionCalibration, GroupCalibrator, Multicalibrator
+from calibrant.predictions import load_detections
+from command_line import call
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A table of three classes, half of it to fit on, with groups and a column that nobody uses."""
+    rng = np.random.default_rng(0)
+    logits = 3 * rng.normal(size=(240, 3))
+    labels = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    rows = [
+        ",".join([*map(repr, map(float, row)), str(label), str(k % 2), "ab"[k // 2 % 2], f"id{k}"])
+        for k, (row, label) in enumerate(zip(logits, labels, strict=True))
+    ]
+    path = tmp_path / "p.csv"
+    path.write_text("logit_0,logit_1,logit_2,label,split,group,case\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("method", [None, "vector"])
+def test_a_file_is_fitted_and_repaired_as_by_the_commands(table: Path, method: str | None) -> None:
+    """The same parameters, and the same table, column by column."""
+    folder = table.parent
+    named = () if method is None else ("--method", method)
+    assert call("fit", "p.csv", *named, "-o", "c.safetensors", folder=folder).returncode == 0
+    assert call("apply", "c.safetensors", "p.csv", "-o", "q.csv", folder=folder).returncode == 0
+    fitted = fit(table, method=method)
+    known = load_calibrator(folder / "c.safetensors")
+    assert (fitted.text, fitted.fit_result_.parameters) == (known.text, known.fit_result_.parameters)
+    said: list[str] = []
+    found = apply(fitted, table, folder / "mine.csv", say=said.append)
+    assert (folder / "mine.csv").read_text() == (folder / "q.csv").read_text()
+    assert found.probs.tolist() == load_predictions(folder / "q.csv").probs.tolist()
+    assert said[-1] == f"calibrated probabilities of 240 samples: {folder / 'mine.csv'}"
+    with pytest.raises(InputError, match="already exists and has other content"):
+        apply(fit(table, method="dirichlet"), table, folder / "mine.csv")
+    with pytest.raises(InputError, match=r"q\.csv is calibrated already"):
+        fit(folder / "q.csv")
+    assert fit(folder / "q.csv", method="temperature", force=True).fit_result_.num_samples == 120
+
+
+def test_the_method_says_what_is_fitted(table: Path) -> None:
+    """A calibrator for each group, corrections of groups, and an unknown name in one sentence."""
+    given = load_predictions(table)
+    by_group = fit(given, method="temperature", by_group=True)
+    assert isinstance(by_group, GroupCalibrator)
+    assert [*by_group.by_group] == ["a", "b"]
+    other = given.with_groups(["c"] * len(given))
+    with pytest.raises(InputError, match="row 0 is of group 'c'"):
+        apply(by_group, other)
+    pooled = apply(by_group, other, unknown_groups="pooled")
+    assert pooled.probs.tolist() == by_group.pooled.predict_proba(given.scores).tolist()
+    assert by_group.unknown == "error"
+    assert isinstance(fit(given, method="multicalibration"), Multicalibrator)
+    with pytest.raises(InputError, match="bogus"):
+        fit(table, method="bogus")
+    with pytest.raises(InputError, match=r"`predictions` has no calibration split; .* `every_row=True`"):
+        fit(given.test.with_split(None))
+
+
+def test_images_and_boxes(tmp_path: Path) -> None:
+    """Images are repaired where they lie; boxes by confidence, place and size."""
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=(4, 3, 5, 6))
+    labels = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+    np.savez(tmp_path / "images.npz", logits=scores, labels=labels)
+    (tmp_path / "new").mkdir()
+    np.save(tmp_path / "new" / "logits.npy", scores)
+    fitted = fit(tmp_path / "images.npz", method="temperature")
+    with pytest.raises(InputError, match="`out` must name a folder"):
+        apply(fitted, tmp_path / "new")
+    assert apply(fitted, tmp_path / "new", tmp_path / "out") is None
+    rows = np.moveaxis(scores, 1, -1).reshape(-1, 3)
+    probs = np.moveaxis(np.load(tmp_path / "out" / "probs.npy"), 1, -1).reshape(-1, 3)
+    np.testing.assert_allclose(probs, fitted.predict_proba(rows), rtol=1e-12)
+
+    boxes = [[int(x), int(y), 20, 20] for x, y in rng.integers(0, 60, (30, 2))]
+    entry = {"image_id": 1, "category_id": 1}
+    truth = {
+        "images": [{"id": 1, "width": 100, "height": 100}],
+        "categories": [{"id": 1, "name": "car"}],
+        "annotations": [entry | {"id": k, "bbox": box, "iscrowd": 0} for k, box in enumerate(boxes[::2])],
+    }
+    found = [entry | {"bbox": box, "score": float(rng.uniform(0.3, 0.9))} for box in boxes]
+    for name, content in (("truth.json", truth), ("found.json", found)):
+        (tmp_path / name).write_text(json.dumps(content))
+    detections = load_detections(tmp_path / "found.json", tmp_path / "truth.json")
+    calibrator = fit(detections, method="detection-logistic", every_row=True)
+    assert isinstance(calibrator, DetectionCalibration)
+    calibrated = apply(calibrator, tmp_path / "found.json", annotations=tmp_path / "truth.json")
+    expected = calibrator.predict_proba(detections.confidences, detections.covariates())
+    assert calibrated.confidence.tolist() == pytest.approx(expected.tolist(), rel=1e-12)
+    with pytest.raises(InputError, match="is for detections; `predictions` is not a COCO results file"):
+        apply(calibrator, Predictions(probs=[0.1, 0.9]))
