@@ -55,10 +55,10 @@ def predictions_from_frame(
             layout, names, given.__getitem__, lambda name: _texts_or_numbers(given[name])
         )
         fields = as_shares(fields, scale)
+        stated = fields.pop("kind", None)
+        return Predictions(**fields, kind=kind or stated)
     except InputError as error:  # options of the command line are of another door
         raise InputError(_OPTION.sub("", str(error))) from error
-    stated = fields.pop("kind", None)
-    return Predictions(**fields, kind=kind or stated)
 
 
 def predictions_to_frame(predictions: Predictions, *, library: Library | None = None) -> Any:
