@@ -201,7 +201,7 @@ ARRAYS = {
     ),
     "NaN label": (
         {"logits": LOGITS, "labels": [0, 1, np.nan]},
-        "`labels` must hold whole numbers; row 2 holds nan.",
+        "`labels` must hold whole numbers; row 2 holds nan; leave out rows where it is not known.",
     ),
     "names without class names": (
         {"logits": LOGITS, "labels": ["0", "1", "cat"]},

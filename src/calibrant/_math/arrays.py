@@ -16,6 +16,9 @@ CACHED_ELEMENTS = 2**17
 DEVICE_ELEMENTS = 2**24
 
 _INT64_ENDS = 2**63
+NOT_KNOWN = "; leave out rows where it is not known"
+_UNKNOWN = frozenset({"None", "nan", "<NA>", "NaT"})
+"""What Python, NumPy and pandas put where nothing is known."""
 
 ArrayLike: TypeAlias = Tensor | np.ndarray[Any, np.dtype[Any]] | Sequence[Any]
 
@@ -42,6 +45,7 @@ def as_label_tensor(values: ArrayLike, *, name: str) -> Tensor:
     if not bool(whole.all()):
         row = first_row(~whole)
         hint = _hint_on_fractions(tensor) if name == "labels" else ""
+        hint = NOT_KNOWN if bool(tensor[row].isnan().any()) else hint
         raise InputError(f"`{name}` must hold whole numbers; row {row} holds {tensor[row].tolist()}{hint}.")
     _refuse_large(tensor.abs() >= _INT64_ENDS, tensor, name)
     return tensor.to(torch.int64)
@@ -129,10 +133,14 @@ def _of_objects(array: np.ndarray[Any, np.dtype[Any]], name: str) -> np.ndarray[
     Raises:
         TypeError: If something is no number; with its row.
     """
-    for row, values in enumerate(array.tolist() if array.ndim else [array.item()]):
+    rows = array.tolist() if array.ndim else [array.item()]
+    unknown = [row for row, each in enumerate(rows) if str(each) in _UNKNOWN]
+    for row, values in enumerate(rows):
         for each in values if isinstance(values, list) else [values]:
             if not isinstance(each, SupportsFloat) or isinstance(each, np.ndarray):
-                remedy = "; leave out rows where it is not known" if each is None else ""
+                if unknown and isinstance(each, str):  # words, of which some are missing
+                    row, each = unknown[0], rows[unknown[0]]  # noqa: PLW2901
+                remedy = NOT_KNOWN if str(each) in _UNKNOWN else ""
                 if name == "labels" and isinstance(each, str):
                     remedy = "; number the classes from 0, as `numpy.unique(labels, return_inverse=True)`"
                 raise TypeError(f"`{name}` must hold numbers; row {row} holds {str(each)[:60]!r}{remedy}.")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike, as_label_tensor
+from calibrant._math.arrays import NOT_KNOWN, ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import as_texts, one_number_each, refuse_beyond_one, shown
 
@@ -170,12 +170,18 @@ def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
     for row, text in enumerate(texts):
         number = whole_number(text)
         if number is None:
-            remedy = remedy if text else "; leave out rows where it is not known"
+            remedy = _remedy_for(texts, remedy) if text else NOT_KNOWN
             if name == "labels" and 2 * sum(map(is_fraction, texts)) > len(texts):
                 remedy = PROBABILITIES_AS_LABELS
             raise InputError(f"`{name}` must be whole numbers; row {row} holds {shown(text)}{remedy}.")
         numbers.append(number)
     return numbers
+
+
+def _remedy_for(texts: list[str], remedy: str) -> str:
+    """The remedy for words, unless nearly all are numbers: then a word is a total, or says that none is known."""
+    words = sum(whole_number(text) is None for text in texts)
+    return "; if that row is no sample, leave it out" if 10 * words <= len(texts) else remedy
 
 
 def _all_numbers(class_names: tuple[str, ...]) -> bool:

@@ -613,6 +613,8 @@ def test_words_of_any_column_are_matched_by_name(kind) -> None:
         ({"labels": [0, 2.0**63, 1]}, r"row 1 holds 9.223372036854776e\+18"),
         ({"labels": [0, None, 1]}, "row 1 holds 'None'; leave out rows where it is not known"),
         ({"labels": [0, "x", 1]}, "row 1 holds 'x'"),
+        ({"labels": ["x", "y", None]}, "row 2 holds 'None'; leave out rows where it is not known"),
+        ({"labels": [0.0, np.nan, 1.0]}, "row 1 holds nan; leave out rows where it is not known"),
         ({"weights": [1, None, 1]}, "`weights` must hold numbers; row 1 holds 'None'; leave out"),
     ],
 )
@@ -720,6 +722,14 @@ def test_a_day_without_positives_is_read(tmp_path, column, word) -> None:
     assert (found.class_names, found.labels.tolist()) == ((word, column[2:]), [0, 0])
     zeros = read(tmp_path, "q.csv", "y_true,p_spam\n0,0.25\n0,0.5\n")
     assert (zeros.class_names, zeros.labels.tolist()) == (("not spam", "spam"), [0, 0])
+
+
+def test_a_word_among_numbers_is_no_class(tmp_path) -> None:
+    """A last row of totals, as spreadsheets have it, or a sign for what is not known."""
+    rows = "".join(f"{k % 2},0.25\n" for k in range(20))
+    for word in ("Total", "-", "unknown"):
+        with pytest.raises(InputError, match=f"line 22 holds '{word}'; if that row is no sample, leave it"):
+            read(tmp_path, "p.csv", f"label,prob\n{rows}{word},0.5\n")
 
 
 def test_columns_that_were_named_are_called_so_in_messages(tmp_path) -> None:
