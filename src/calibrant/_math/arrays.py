@@ -16,6 +16,7 @@ CACHED_ELEMENTS = 2**17
 DEVICE_ELEMENTS = 2**24
 
 _INT64_ENDS = 2**63
+_ROUNDED = 0.005  # by how much a share of two decimals may miss
 NOT_KNOWN = "; leave out rows where it is not known"
 _UNKNOWN = frozenset({"None", "nan", "<NA>", "NaT"})
 """What Python, NumPy and pandas put where nothing is known."""
@@ -53,8 +54,10 @@ def as_label_tensor(values: ArrayLike, *, name: str) -> Tensor:
 
 def _hint_on_fractions(labels: Tensor) -> str:
     """What labels that are fractions may be: shares of votes, or probabilities."""
-    if labels.ndim == 2 and bool(((labels.double().sum(dim=1) - 1).abs() < 1e-3).all()):
-        return VOTES_AS_LABELS
+    if labels.ndim == 2 and bool((labels >= 0).all()):
+        slack = 1e-3 + _ROUNDED * labels.shape[1]
+        if bool(((labels.double().sum(dim=1) - 1).abs() < slack).all()):
+            return VOTES_AS_LABELS
     fractions = float(((labels > 0) & (labels < 1)).double().mean())
     return "; these look like probabilities" if fractions > 0.5 else ""
 
@@ -139,7 +142,7 @@ def _of_objects(array: np.ndarray[Any, np.dtype[Any]], name: str) -> np.ndarray[
         for each in values if isinstance(values, list) else [values]:
             if not isinstance(each, SupportsFloat) or isinstance(each, np.ndarray):
                 if unknown and isinstance(each, str):  # words, of which some are missing
-                    row, each = unknown[0], rows[unknown[0]]  # noqa: PLW2901
+                    row, each = unknown[0], rows[unknown[0]]
                 remedy = NOT_KNOWN if str(each) in _UNKNOWN else ""
                 if name == "labels" and isinstance(each, str):
                     remedy = "; number the classes from 0, as `numpy.unique(labels, return_inverse=True)`"

@@ -179,7 +179,7 @@ def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
 
 
 def _remedy_for(texts: list[str], remedy: str) -> str:
-    """The remedy for words, unless nearly all are numbers: then a word is a total, or says that none is known."""
+    """The remedy for words, unless nearly all are numbers: a word then is a total, or not known."""
     words = sum(whole_number(text) is None for text in texts)
     return "; if that row is no sample, leave it out" if 10 * words <= len(texts) else remedy
 
