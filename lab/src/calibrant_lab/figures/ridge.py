@@ -60,7 +60,7 @@ def temperature_ridge(
         labels: Classes ``(N,)``.
         gammas: Exponents, from -0.999 to 50, in any order.
         weights: Sample weights ``(N,)``.
-        objective: As for :class:`FocalTemperatureScaling`.
+        objective: As for :class:`calibrant.calibrators.FocalTemperatureScaling`.
 
     Returns:
         One temperature for each exponent, in the order given.
