@@ -142,7 +142,7 @@ def test_key_explains_every_mark() -> None:
         "the ridge, the best T at each gamma",
         "at gamma = 0 and 1 (squares)",
         "then tries 12 points",
-        "as many rows drawn with replacement",
+        "the same number of rows drawn with replacement",
         "Star: what is chosen on all rows; diamond: temperature scaling; cross: the logits as they came.",
     ):
         assert words in said

@@ -109,9 +109,9 @@ class Landscape:
     def doubts(self) -> tuple[str, ...]:
         """Why the samples do not fix exponent and temperature; empty where nothing speaks against it.
 
-        They determine little by themselves; or the chosen point or some of the resamples (more than lie
-        outside the interval on one side) are at an end of the range searched; or 1 + gamma is more than ten
-        times as large at one end of its interval as at the other.
+        They determine little by themselves. Or the chosen point is at an end of the range searched, or more
+        resamples are than lie outside the interval on one side. Or 1 + gamma is more than ten times as large
+        at one end of its interval as at the other.
         """
         count, ended = len(self.cloud), int(_at_end(self.cloud).sum())
         there = ["the best point"] if _at_end(np.array([self.chosen[:2]])).any() else []
@@ -142,9 +142,9 @@ def objective_landscape(
 
     .. math:: (\gamma, T) \mapsto L(\rho_\gamma(\mathrm{softmax}(z / T)))
 
-    With it the ridge (the best T of each exponent), the points of the search along a line, the point that
-    :class:`calibrant.calibrators.FocalTemperatureScaling` chooses, temperature scaling at exponent 0, and the
-    points chosen in bootstrap resamples of the rows. At least the exponents from -0.5 to 5 are covered.
+    With it the ridge (the best T of each exponent), the points of the search along a line, and temperature
+    scaling at exponent 0. Also the point that :class:`calibrant.calibrators.FocalTemperatureScaling` chooses,
+    on the rows and in bootstrap resamples of them. At least the exponents from -0.5 to 5 are covered.
 
     Args:
         logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
@@ -161,11 +161,11 @@ def objective_landscape(
 
     Raises:
         InputError: If shapes disagree, a label is out of range, a value is NaN, there are several labels per
-            sample, or fewer than two resamples are asked for.
+            sample, or `num_resamples` is below two.
 
     Note:
-        Refits of the likelihood loss and the Brier score descend from the chosen point, from every other
-        local minimum of the ridge, and from exponent 0 unless that is out of the question; those of
+        Refits of the likelihood loss and the Brier score descend from the chosen point and from every other
+        local minimum of the ridge, and from exponent 0 unless that is out of the question. Refits of
         calibration errors are full searches, which take as long as the fit itself.
 
     References:

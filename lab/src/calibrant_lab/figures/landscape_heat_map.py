@@ -104,7 +104,7 @@ def landscape_heat_map(landscape: Landscape, *, ax: Axes | None = None) -> Axes:
 
     The legend names what is marked, and :func:`landscape_key` says at more length what it is. Likelihood loss
     and Brier score are shown as what lies above the least, calibration errors as they are; both on a
-    logarithmic scale. Where the samples do not fix exponent and temperature the title says so.
+    logarithmic scale. If the samples do not fix exponent and temperature, the title adds a line.
 
     Args:
         landscape: From :func:`calibrant_lab.figures.objective_landscape`.
@@ -157,9 +157,9 @@ def landscape_sentence(landscape: Landscape) -> str:
         landscape: From :func:`calibrant_lab.figures.objective_landscape`.
 
     Returns:
-        Which point is best, what temperature scaling and the search along the line have instead, how far the
-        choices of resamples spread, and what follows: whether they leave out exponent 0, or that these
-        samples do not fix the two parameters, and why.
+        Which point is best, what temperature scaling and the search along the line have instead, and how far
+        the choices of resamples spread. Then whether they leave out exponent 0, or why these samples do not
+        fix the two parameters.
 
     Example:
         >>> import torch
@@ -222,9 +222,9 @@ def landscape_key(landscape: Landscape) -> str:
     title = _title(landscape)
     return (
         f"How to read it: the darker, the lower the {title}. White line: the ridge, the best T at each "
-        "gamma. Orange: the search along a line, which looks for the best of T = 0.1, 0.2, ..., 10 at gamma "
-        f"= 0 and 1 (squares) and then tries {len(landscape.line)} points of the line through the two "
-        "(dashed). Pale dots: what is chosen on resamples, as many rows drawn with replacement; the farther "
+        "gamma. Orange: the search along a line. It finds the best of T = 0.1, 0.2, ..., 10 at gamma = 0 "
+        f"and 1 (squares), then tries {len(landscape.line)} points of the line through the two (dashed). "
+        "Pale dots: what is chosen on resamples, the same number of rows drawn with replacement; the farther "
         "they spread, the less the samples tell. Star: what is chosen on all rows; diamond: temperature "
         "scaling; cross: the logits as they came."
     )

@@ -71,7 +71,7 @@ def temperature_ridge(
 
     Note:
         The likelihood loss and the Brier score by Newton's method, each exponent from its neighbour's
-        temperature. Errors that jump: the best of 221 temperatures within a factor of 3 of the likeliest.
+        temperature. Errors that jump: the best of 221 temperatures within a factor of 3 of the most likely one.
 
     References:
         Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
