@@ -1,4 +1,4 @@
-"""Figures of the theory, of tables of runs, and of the objective of focal temperature scaling."""
+"""Figures of the theory, and of the objective of focal temperature scaling."""
 
 from typing import TYPE_CHECKING
 

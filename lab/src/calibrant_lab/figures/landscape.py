@@ -18,7 +18,6 @@ from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATU
 from calibrant._math.drawing import resampled_counts
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.shapes import Float
-from calibrant.calibrators.fitting.data import single_problem
 from calibrant.calibrators.fitting.descent import smooth_minimum
 from calibrant.calibrators.fitting.doubts import CONSTANT, absent_classes, degenerate
 from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS, line_through
@@ -42,7 +41,7 @@ from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import PAPER_GRID, fit_temperature
 from calibrant.calibrators.methods.focal_temperature import FocalTemperatureScaling
-from calibrant_lab.figures.ridge import TemperatureRidge, ridge_of
+from calibrant_lab.figures.ridge import TemperatureRidge, ridge_of, single_problem
 
 LEVEL = 0.95
 LINEAR_UP_TO = 12.0, 50.0  # beyond this exponent, or this temperature, the axes are logarithmic
