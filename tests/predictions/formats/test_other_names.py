@@ -740,6 +740,19 @@ def test_columns_that_were_named_are_called_so_in_messages(tmp_path) -> None:
         read(tmp_path, "p.csv", text, columns=stated)
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "pandas"])
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"died": 7}, "`died` must be 0 or 1"), ({"risk": 7.0}, "`risk` must"), ({"n": -1.0}, "`n` must")],
+)
+def test_values_of_named_columns_are_refused_by_their_names(tmp_path, ending, wrong, said) -> None:
+    """Whose table holds `died` does not look for `labels`."""
+    rows = [{"died": k % 2, "risk": 0.25, "n": 1.0} for k in range(6)]
+    rows[3] |= wrong
+    with pytest.raises(InputError, match=said):
+        given_as(tmp_path, ending, rows, columns=ColumnNames(label="died", probs="risk", weight="n"))
+
+
 def test_a_name_alone_is_a_list_of_one() -> None:
     """``ColumnNames(probs="risk")``; and messages about frames name no options of the command line."""
     pandas = pytest.importorskip("pandas")
