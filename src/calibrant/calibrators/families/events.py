@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
@@ -14,11 +14,14 @@ from torch import Tensor
 from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.fitting.cross_validation import folds_of_alike, mean_and_error
 from calibrant.calibrators.fitting.results import Solution, stack_tables
 from calibrant.calibrators.fitting.samples import LOG_FLOOR, LOG_ODDS_LIMIT, Samples
 
 _FEW = 100  # samples; with fewer, a free form means little
 _FEW_EACH = 30  # for each class; isotonic regression then loses some 0.2 nats to noise
+_FOLDS = 3
+_SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # of the probabilities as they came
 
 
 class EventMap(NamedTuple):
@@ -34,6 +37,10 @@ class EventMap(NamedTuple):
 class EventCalibrator(Calibrator):
     """One function of the log-odds of an event; of multiclass logits one for each class, then normalised.
 
+    With fewer than 30 samples a class such functions follow noise. Then the
+    share ``original`` of the probabilities as they came is mixed in: that with the lowest cross-validated
+    log-loss, or 1 where the gain is within its standard error. A warning gives it.
+
     Where normalisation, or the coarseness of the functions, makes even the calibration samples' Brier score
     worse, ``original`` becomes 1 and probabilities stay as they came. Zeros count as 1e-12.
     """
@@ -48,6 +55,7 @@ class EventCalibrator(Calibrator):
     places: Tensor
     values: Tensor
     original: Tensor
+    _mixes_where_few = True  # or whether a setting says how much of the original there is
 
     @abstractmethod
     def _fit_event(
@@ -78,27 +86,23 @@ class EventCalibrator(Calibrator):
     def _solve(self, samples: Samples) -> Solution:
         wide, masses = samples.scores.to(torch.float64), samples.masses
         log_odds, outcomes = _events(wide, samples.labels)
-        problems = [part.expand(log_odds.shape).T for part in (log_odds, outcomes, masses[:, None])]
-        if self._shared():
-            problems = [part.reshape(1, -1) for part in problems]
-        functions = [self._fit_event(*problem) for problem in zip(*problems, strict=True)]
-        named = [{"places": each.places, "values": each.values, **each.further} for each in functions]
-        tables = {
-            name: stack_tables([each[name] for each in named]).reshape(len(named), -1) for name in named[0]
-        }
+        functions = self._functions(log_odds, outcomes, masses)
+        tables = _tables(functions)
         share = self._share_of_original(float(masses.sum()))
+        each = samples.total_weight / len(functions)
+        sparse = len(functions) > 1 and each < _FEW_EACH
+        if sparse and self._mixes_where_few and samples.num_samples >= _FOLDS:
+            share = self._cross_validated_share(samples, least=share)
         before = _brier(log_odds.sigmoid() if samples.is_event else wide.softmax(dim=1), outcomes, masses)
         original = masses.new_tensor(share)
         mapped = self._mapped(wide, tables["places"], tables["values"], original, unchanged=share == 1)
         after = _brier(mapped.sigmoid()[:, None] if samples.is_event else mapped.exp(), outcomes, masses)
         warnings = [note for function in functions for note in function.warnings]
-        if samples.num_samples < _FEW:
+        if sparse:
+            told = f"about {int(each)} samples of each class are few for a function of its own"
+            warnings.append(f"{told}, {_told_of_share(share)}")
+        elif samples.num_samples < _FEW:
             warnings.append(f"{samples.num_samples} samples are few for a calibrator of free form")
-        elif len(functions) > 1 and samples.num_samples < _FEW_EACH * len(functions):
-            each = samples.num_samples // len(functions)
-            warnings.append(
-                f"about {each} samples of each class are few for a function of its own, which follows noise"
-            )
         if after > before:
             share, after = 1.0, before
             warnings.append("the calibrated probabilities had a worse Brier score, so nothing was changed")
@@ -113,6 +117,34 @@ class EventCalibrator(Calibrator):
             warnings=tuple(dict.fromkeys(warnings)),
             tables=tables,
         )
+
+    def _functions(
+        self, log_odds: Float[Tensor, "N K"], outcomes: Float[Tensor, "N K"], masses: Float[Tensor, " N"]
+    ) -> list[EventMap]:
+        """One of each event, or one of all."""
+        problems = [part.expand(log_odds.shape).T for part in (log_odds, outcomes, masses[:, None])]
+        if self._shared():
+            problems = [part.reshape(1, -1) for part in problems]
+        return [self._fit_event(*problem) for problem in zip(*problems, strict=True)]
+
+    def _cross_validated_share(self, samples: Samples, *, least: float) -> float:
+        """The share of the original with the lowest log-loss on held-out folds; 1 unless beyond noise."""
+        wide, labels = samples.scores.to(torch.float64), samples.labels[:, None]
+        plain = log_softmax(wide)
+        log_odds, outcomes = _events(wide, samples.labels)
+        folds, alike = folds_of_alike(plain.amax(dim=1), samples.labels, _FOLDS)
+        probs = torch.empty_like(plain)
+        for fold in range(int(folds.max()) + 1):
+            inside, others = folds == fold, folds != fold
+            tables = _tables(self._functions(log_odds[others], outcomes[others], samples.masses[others]))
+            probs[inside] = self._one_against_rest(wide[inside], tables["places"], tables["values"])
+        chosen, best, error = 1.0, 0.0, 0.0
+        for share in (max(share, least) for share in _SHARES):
+            log_probs = _log_of_normalised((1 - share) * probs + share * plain.exp(), plain)
+            gain, noise = mean_and_error((log_probs - plain).gather(1, labels)[:, 0], samples.shares, alike)
+            if gain > best:
+                chosen, best, error = share, gain, noise
+        return chosen if best > error else 1.0
 
     def _transform(self, scores: Tensor) -> Tensor:
         wide = scores.to(torch.float64)  # in which the places were found
@@ -133,10 +165,28 @@ class EventCalibrator(Calibrator):
         if scores.ndim == 1:
             probs = self._map_events(scores[None], places, values)[0]
             return _log_odds_of((1 - original) * probs + original * scores.sigmoid())
-        flat = log_odds_of_events(scores).T.reshape(len(places), -1)
-        probs = self._map_events(flat, places, values).reshape(scores.shape[1], -1).T
-        plain = log_softmax(scores)
+        plain, probs = log_softmax(scores), self._one_against_rest(scores, places, values)
         return _log_of_normalised((1 - original) * probs + original * plain.exp(), plain)
+
+    def _one_against_rest(
+        self, logits: Float[Tensor, "N C"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
+    ) -> Float[Tensor, "N C"]:
+        """Each class's probability, before they are normalised."""
+        flat = log_odds_of_events(logits).T.reshape(len(places), -1)
+        return self._map_events(flat, places, values).reshape(logits.shape[1], -1).T
+
+
+def _told_of_share(share: float) -> str:
+    if share < _SHARES[1]:
+        return "which follows noise"
+    if share == 1:
+        return "so by cross-validation nothing was changed"
+    return f"so by cross-validation {share:.0%} of the probabilities as they came were mixed in"
+
+
+def _tables(functions: Sequence[EventMap]) -> dict[str, Float[Tensor, "K M"]]:
+    named = [{"places": each.places, "values": each.values, **each.further} for each in functions]
+    return {name: stack_tables([each[name] for each in named]).reshape(len(named), -1) for name in named[0]}
 
 
 def _events(scores: Tensor, labels: Tensor) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N K"]]:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from calibrant._math.shapes import Float
 from calibrant.calibrators.families.linear import Standardised, around_temperature
-from calibrant.calibrators.fitting.cross_validation import fold_numbers
+from calibrant.calibrators.fitting.cross_validation import folds_of_alike, mean_and_error
 from calibrant.calibrators.fitting.regression import Fitted, Regression, regress
 
 _SHARE = 10  # samples that each parameter needs to be left free
@@ -52,9 +52,7 @@ def cross_validated(data: Standardised, features: Tensor) -> tuple[Fitted, str]:
     """As near to temperature scaling as held-out folds ask for, from the nearest on as long as it pays."""
     number = _width(features) * data.logits.shape[1]
     confidences = data.logits.amax(dim=1) - data.logits.logsumexp(dim=1)
-    rows = torch.stack([confidences, data.samples.labels.to(confidences)], dim=1)
-    kinds, kind = torch.unique(rows, dim=0, return_inverse=True)  # those alike are held out together
-    numbers = fold_numbers(kinds[:, 0], kinds[:, 1], _FOLDS)[kind]
+    numbers, alike = folds_of_alike(confidences, data.samples.labels, _FOLDS)
     folds = [_Fold(data, features, numbers == fold) for fold in range(1 if number > _LARGE else _FOLDS)]
     tried = numbers < len(folds)
     shares = torch.where(tried, data.samples.shares, 0)
@@ -63,11 +61,10 @@ def cross_validated(data: Standardised, features: Tensor) -> tuple[Fitted, str]:
     chosen, best, error = 0.0, 0.0, 0.0
     for strength in _STRENGTHS:
         falls = base - torch.stack([fold.fitted(strength) for fold in folds]).sum(dim=0)
-        gain = float(falls @ shares)
+        gain, noise = mean_and_error(falls, shares, alike)
         if gain <= best:
             break
-        away = torch.bincount(kind, (falls - gain) * shares)
-        chosen, best, error = strength, gain, float(away.square().sum().sqrt())
+        chosen, best, error = strength, gain, noise
     told = f"{number} parameters are many for {data.samples.num_samples} samples, so"
     if best <= error:
         problem, centre = around_temperature(data, features, pull(data, features))

@@ -35,6 +35,15 @@ def fold_numbers(
     return folds
 
 
+def folds_of_alike(
+    confidences: Float[Tensor, " N"], labels: Tensor, num_folds: int
+) -> tuple[Int[Tensor, " N"], Int[Tensor, " N"]]:
+    """The fold of each sample, and its kind: those of one confidence and label are held out together."""
+    rows = torch.stack([confidences, labels.to(confidences)], dim=1)
+    kinds, kind = torch.unique(rows, dim=0, return_inverse=True)
+    return fold_numbers(kinds[:, 0], kinds[:, 1], num_folds)[kind], kind
+
+
 def cluster_folds(codes: Int[Tensor, " N"], num_folds: int, seed: int = 0) -> Int[Tensor, " N"]:
     """The fold of each sample, where clusters stay together: the largest first, each to the smallest fold."""
     sizes = torch.bincount(codes)
@@ -104,10 +113,13 @@ def over_correction(found: dict[str, float]) -> str | None:
     )
 
 
-def mean_and_error(values: Float[Tensor, " N"], shares: Float[Tensor, " N"]) -> tuple[float, float]:
-    """Weighted mean, and its standard error."""
+def mean_and_error(
+    values: Float[Tensor, " N"], shares: Float[Tensor, " N"], alike: Int[Tensor, " N"] | None = None
+) -> tuple[float, float]:
+    """Weighted mean, and its standard error, for which those alike count as one sample."""
     mean = float(values @ shares)
-    return mean, float(((values - mean) * shares).square().sum().sqrt())
+    away = (values - mean) * shares
+    return mean, float((away if alike is None else torch.bincount(alike, away)).square().sum().sqrt())
 
 
 def _in_standard_errors(values: Tensor, shares: Tensor) -> float:

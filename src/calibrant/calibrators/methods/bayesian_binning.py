@@ -31,8 +31,9 @@ class BayesianBinning(EventCalibrator):
 
     Note:
         A mean of step functions is one, so it is stored as such. O(C N^(4/3)) time. Binnings with less than
-        1e-4 of the best one's weight are left out. Where even the calibration samples' Brier score would
-        rise, probabilities are left as they came, with a warning.
+        1e-4 of the best one's weight are left out. With fewer than 30 samples a class, a
+        cross-validated share of the probabilities as they came is mixed in; where even the calibration
+        samples' Brier score would rise, nothing is changed; both with a warning.
 
     References:
         Naeini, Cooper and Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI

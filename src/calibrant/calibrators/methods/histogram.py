@@ -38,8 +38,9 @@ class HistogramBinning(EventCalibrator):
 
     Note:
         O(N C log N). Samples of one bin become alike: accuracy and log-loss often suffer while the
-        calibration error falls. Where even the calibration samples' Brier score would rise, probabilities are
-        left as they came, with a warning. An empty bin keeps its centre. Zeros count as 1e-12.
+        calibration error falls. With fewer than 30 samples a class, a cross-validated share of the
+        probabilities as they came is mixed in; where even the calibration samples' Brier score would rise,
+        nothing is changed; both with a warning. An empty bin keeps its centre. Zeros count as 1e-12.
 
     References:
         Zadrozny and Elkan, "Obtaining calibrated probability estimates from decision trees and naive Bayesian

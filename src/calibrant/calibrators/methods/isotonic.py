@@ -41,7 +41,9 @@ class IsotonicCalibration(EventCalibrator):
         Pooling adjacent violators, O(N C log N), exact: of one function there is no better one for any proper
         score (that is the certificate). Normalisation may undo the gain of several functions; where even the
         calibration samples' Brier score would rise, probabilities are left as they came, with a warning.
-        Zeros left by ``ties="kept"`` count as 1e-12. Overfits below some thousand samples for each class.
+        Zeros left by ``ties="kept"`` count as 1e-12. Overfits below some thousand samples for each class;
+        with fewer than 30 for each and ties broken, :math:`\epsilon` is chosen by cross-validation, with a
+        warning.
 
     References:
         Zadrozny and Elkan, "Transforming Classifier Scores into Accurate Multiclass Probability Estimates",
@@ -76,6 +78,10 @@ class IsotonicCalibration(EventCalibrator):
         knots = torch.from_numpy(np.stack([blocks.lower, blocks.upper], axis=1).ravel())
         values = torch.from_numpy(np.repeat(blocks.values, 2))
         return EventMap(knots.to(log_odds.device), values.to(log_odds.device))
+
+    @property
+    def _mixes_where_few(self) -> bool:
+        return self.ties == "broken"
 
     def _shared(self) -> bool:
         return self.functions == "shared"
