@@ -169,8 +169,8 @@ def _metrics_down(evaluation: Evaluation, width: int, *, verbose: bool) -> Itera
     grid.add_column("before" if len(arms) > 1 else "value", no_wrap=True)
     for arm in arms[1:]:
         grid.add_column(f"after {title_within(arm)}" if width >= ONE_LINE else "after", no_wrap=True)
-    grid.add_column("noise floor")
     between = " " if width >= ONE_LINE else "\n"
+    grid.add_column("noise floor" if len(arms) == 1 else f"noise floor{between}→ after")
     rows = found.rows if verbose else found.main(evaluation.verdict.about, most=None)
     for row in rows:
         title = row.title if verbose else row.title.removesuffix(", positive class")
@@ -180,10 +180,12 @@ def _metrics_down(evaluation: Evaluation, width: int, *, verbose: bool) -> Itera
         grid.add_row(Text(title), *cells, Text(floor))
     yield grid
     level = percent(evaluation.settings.level)
-    corrected = ", bias-corrected" if evaluation.settings.intervals == "inverted" else ""
+    corrected = ""
+    if evaluation.settings.intervals == "inverted":
+        corrected = " Those of calibration errors are corrected for noise, so an error can be above its."
     yield Text(
         f"Noise floor: a perfectly calibrated model stays below it in {level} of samples of this size. "
-        f"[ ]: {level} intervals{corrected}.",
+        f"[ ]: {level} intervals.{corrected}",
         style="dim",
     )
 
