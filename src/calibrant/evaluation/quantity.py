@@ -210,7 +210,8 @@ class Quantity:
             return ()
         if kind != "binary" or not self.computed.of_events:
             return (self,)
-        short = replace(self.shown, terminal=False)  # the event's row is enough
+        place = self.shown.comparison if self.event is None else None  # the event's row is enough
+        short = replace(self.shown, terminal=False, comparison=place)
         top = replace(self, title=f"{self.title}, top label", shown=short)
         if self.event is None:
             return (top,)

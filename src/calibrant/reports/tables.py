@@ -315,7 +315,7 @@ def tests_sentence(comparison: result.Comparison) -> str:
     off = [f"{name} ({', '.join(parts)})" for name, parts in failing.items() if parts]
     rest = [name for name, parts in failing.items() if not parts]
     if not off:
-        return "Every model passes the calibration test."
+        return "Every model passes the calibration test on all samples together."
     said = f"Fails the calibration test: {', '.join(off)}."
     return f"{said} Passes: {', '.join(rest)}." if rest else said
 
