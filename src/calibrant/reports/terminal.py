@@ -107,7 +107,7 @@ def render(
         parts += _candidates(evaluation)
         parts += [Text(), *(Text(said, style="dim") for said in _method(evaluation))]
     parts += _commands(evaluation, console.width)
-    parts += _notes(evaluation.notes)
+    parts += _notes(_with_hint(evaluation))
     _print(console, parts)
 
 
@@ -182,7 +182,9 @@ def _metrics_down(evaluation: Evaluation, width: int, *, verbose: bool) -> Itera
     level = percent(evaluation.settings.level)
     corrected = ""
     if evaluation.settings.intervals == "inverted":
-        corrected = " Those of calibration errors are corrected for noise, so an error can be above its."
+        corrected = (
+            " Those of calibration errors are corrected for noise, so an error can exceed its interval."
+        )
     yield Text(
         f"Noise floor: a perfectly calibrated model stays below it in {level} of samples of this size. "
         f"[ ]: {level} intervals.{corrected}",
@@ -391,6 +393,13 @@ def _commands(evaluation: Evaluation, width: int) -> Iterable[RenderableType]:
 
 def _warned(warnings: Sequence[str]) -> Iterable[RenderableType]:
     return [Text(f"warning: {warning}", style="bold red") for warning in warnings]
+
+
+def _with_hint(evaluation: Evaluation) -> list[str]:
+    """The notes; if nothing is decided, with the option that tests the groups of a column."""
+    unclear = evaluation.verdict.direction == "undecided" and not evaluation.arms[0].groups
+    hint = " If a column names groups, test them with --group-column." if unclear else ""
+    return [note + hint if note.startswith("Not used:") else note for note in evaluation.notes]
 
 
 def _notes(notes: Sequence[str]) -> Iterable[RenderableType]:

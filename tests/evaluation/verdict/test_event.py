@@ -96,6 +96,25 @@ def test_too_high_and_too_low_are_told_apart() -> None:
         )
 
 
+def test_a_group_with_too_few_samples_is_called_untested() -> None:
+    """It is named with its rates, whether the others pass or fail; and nothing is called done."""
+    rng = np.random.default_rng(1)
+    probs = 0.1 + 0.6 * rng.random(3050)
+    given = Predictions(
+        probs=probs,
+        labels=rng.random(3050) < probs,
+        groups=np.repeat(["direct", "reseller"], [3000, 50]),
+    )
+    verdict = evaluate(given, **{**FEW, "calibrators": ["temperature"]}).verdict
+    assert verdict.direction == "calibrated"
+    assert re.match(r"none of 2 are off; too few samples to test reseller: \d", verdict.checks[1].text)
+    assert verdict.line.endswith("Test more samples of reseller.")
+    given = channels()
+    names = np.where(np.arange(3450) < 50, "web", given.groups)
+    verdict = evaluate(Predictions(probs=given.probs, labels=given.labels, groups=names), **FEW).verdict
+    assert re.match(r"1 of 3 are off: reseller: .*; too few samples to test web: \d", verdict.checks[1].text)
+
+
 def test_an_evaluation_of_schema_version_2_is_read() -> None:
     """Its groups' accuracy and mean confidence are what is now called actual and predicted."""
     found = evaluate(channels(), **FEW)

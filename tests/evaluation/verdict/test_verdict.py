@@ -235,6 +235,7 @@ def test_a_prior_shift_is_no_matter_of_temperature(made: Maker, kind: Kind) -> N
     assert "Best fix: Platt scaling (" in verdict.line
     only = judged(predictions, most=1)
     assert "Not fully repaired: " in only.verdict.line
+    assert only.verdict.line.endswith(" If errors of this size don't matter to you, apply the fix.")
     assert "Not fully repaired: " in " ".join(only.verdict.sentences)
 
 

@@ -49,7 +49,7 @@ WITHIN_NOISE = "differences are within noise"
 OF_DOUBT: dict[Doubt | None, str] = {
     None: "the difference is within noise",
     "few samples": f"too few samples to exclude an error of {points(TOLERABLE_GAP)}",
-    "mixed signs": "unclear, the test of the whole scale passes",
+    "mixed signs": "unclear, although the test passes",
 }
 
 
