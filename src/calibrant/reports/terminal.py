@@ -170,7 +170,7 @@ def _metrics_down(evaluation: Evaluation, width: int, *, verbose: bool) -> Itera
     for arm in arms[1:]:
         grid.add_column(f"after {title_within(arm)}" if width >= ONE_LINE else "after", no_wrap=True)
     between = " " if width >= ONE_LINE else "\n"
-    grid.add_column("noise floor" if len(arms) == 1 else f"noise floor{between}→ after")
+    grid.add_column("noise floor")
     rows = found.rows if verbose else found.main(evaluation.verdict.about, most=None)
     for row in rows:
         title = row.title if verbose else row.title.removesuffix(", positive class")
@@ -185,8 +185,9 @@ def _metrics_down(evaluation: Evaluation, width: int, *, verbose: bool) -> Itera
         corrected = (
             " Those of calibration errors are corrected for noise, so an error can exceed its interval."
         )
+    course = " (before → after)" if len(arms) > 1 else ""
     yield Text(
-        f"Noise floor: a perfectly calibrated model stays below it in {level} of samples of this size. "
+        f"Noise floor{course}: a perfectly calibrated model stays below it in {level} of samples of this size. "
         f"[ ]: {level} intervals.{corrected}",
         style="dim",
     )

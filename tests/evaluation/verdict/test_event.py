@@ -112,7 +112,7 @@ def test_a_group_with_too_few_samples_is_called_untested() -> None:
     given = channels()
     names = np.where(np.arange(3450) < 50, "web", given.groups)
     verdict = evaluate(Predictions(probs=given.probs, labels=given.labels, groups=names), **FEW).verdict
-    assert re.match(r"1 of 3 are off: reseller: .*; too few samples to test web: \d", verdict.checks[1].text)
+    assert re.match(r"1 of 3 are off: reseller: .*; too few samples to test web$", verdict.checks[1].text)
 
 
 def test_an_evaluation_of_schema_version_2_is_read() -> None:

@@ -17,7 +17,7 @@ from calibrant.evaluation.quantities import (
 )
 from calibrant.evaluation.result import Arm, Check, Estimate, GroupRow, Part, PartName, Range
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
-from calibrant.evaluation.verdict.case import Case, bad_groups, named
+from calibrant.evaluation.verdict.case import MOST_NAMED, Case, bad_groups, named
 from calibrant.evaluation.verdict.finding import (
     MAIN,
     Doubt,
@@ -80,8 +80,16 @@ def _of_groups(case: Case) -> str:
     bad, untested = bad_groups(rows, case.level), untested_groups(case)
     if not bad and not untested:
         return WITHIN_NOISE
-    said = f"{len(bad)} of {len(rows)} are off: {named(bad)}" if bad else f"none of {len(rows)} are off"
-    return f"{said}; too few samples to test {named(untested)}" if untested else said
+    if not bad:
+        return f"none of {len(rows)} are off; too few samples to test {named(untested)}"
+    said = f"{len(bad)} of {len(rows)} are off: {named(bad)}"
+    return f"{said}; too few samples to test {names_of(untested)}" if untested else said
+
+
+def names_of(rows: Sequence[GroupRow]) -> str:
+    """``direct, web, app and 2 more groups``."""
+    more = len(rows) - MOST_NAMED
+    return listed([row.name for row in rows[:MOST_NAMED]] + [f"{more} more groups"] * (more > 0))
 
 
 def untested_groups(case: Case) -> list[GroupRow]:

@@ -22,7 +22,7 @@ from calibrant.evaluation.phrases import (
 from calibrant.evaluation.quantities import ACCURACY, BRIER, CLASSWISE_ECE, ECE, NLL, SLOPE
 from calibrant.evaluation.result import Arm, Direction, Kind, Part, PartName, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
-from calibrant.evaluation.verdict.case import MOST_NAMED, Case, bad_groups
+from calibrant.evaluation.verdict.case import Case, bad_groups
 from calibrant.evaluation.verdict.checks import (
     PHRASES,
     averages,
@@ -30,6 +30,7 @@ from calibrant.evaluation.verdict.checks import (
     ideally_one,
     left_over,
     listed,
+    names_of,
     range_of,
     slope_key,
     slope_off,
@@ -267,12 +268,8 @@ def _unrepaired(case: Case, finding: Finding) -> str:
             "The error is real, but no calibrator tried clearly lowers the log loss. "
             "Keep these probabilities, or fit on more samples."
         )
-    untested = [row.name for row in untested_groups(case)]
-    if not untested:
-        return "Nothing needs to be done."
-    more = len(untested) - MOST_NAMED
-    names = listed([*untested[:MOST_NAMED], *([f"{more} more groups"] if more > 0 else [])])
-    return f"Test more samples of {names}."
+    untested = untested_groups(case)
+    return f"Test more samples of {names_of(untested)}." if untested else "Nothing needs to be done."
 
 
 def _condition(case: Case, finding: Finding) -> str | None:
