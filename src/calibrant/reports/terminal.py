@@ -187,8 +187,8 @@ def _metrics_down(evaluation: Evaluation, width: int, *, verbose: bool) -> Itera
         )
     course = " (before → after)" if len(arms) > 1 else ""
     yield Text(
-        f"Noise floor{course}: a perfectly calibrated model stays below it in {level} of samples of this size. "
-        f"[ ]: {level} intervals.{corrected}",
+        f"Noise floor{course}: a perfectly calibrated model stays below it in {level} of samples of this "
+        f"size. [ ]: {level} intervals.{corrected}",
         style="dim",
     )
 

@@ -87,9 +87,9 @@ def _of_groups(case: Case) -> str:
 
 
 def names_of(rows: Sequence[GroupRow]) -> str:
-    """``direct, web, app and 2 more groups``."""
+    """``direct, web, app and 2 more``."""
     more = len(rows) - MOST_NAMED
-    return listed([row.name for row in rows[:MOST_NAMED]] + [f"{more} more groups"] * (more > 0))
+    return listed([row.name for row in rows[:MOST_NAMED]] + [f"{more} more"] * (more > 0))
 
 
 def untested_groups(case: Case) -> list[GroupRow]:
