@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy import ndarray
 
@@ -58,13 +57,8 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
     _square(ax, [curve])
     found = drawing.floats(curve.accuracy)
     low, high = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
-    ax.stairs(high, curve.edges, baseline=low, fill=True, color=drawing.GREY, alpha=0.3, linewidth=0)
-    drawing.diagonal(ax)
-
-    entries: list[tuple[str, Artist]] = [
-        ("calibrated", Line2D([], [], color=drawing.GREY, linestyle=drawing.DASHED, linewidth=1)),
-        ("band: noise", Patch(color=drawing.GREY, alpha=0.3, linewidth=0)),
-    ]
+    _band(ax, curve, drawing.GREY, alpha=0.3)
+    entries: list[tuple[str, Artist]] = [("calibrated", drawing.diagonal(ax)), drawing.noise_key()]
     area = _areas(curve.counts)
     too_much, too_little = misses(curve.name)
     for label, chosen, colour, shape in (
@@ -120,8 +114,7 @@ def reliability_comparison(
         colour, shape, dashes = drawing.series(position)
         stated, found = drawing.floats(curve.confidence), drawing.floats(curve.accuracy)
         if bands:
-            low, high = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
-            ax.stairs(high, curve.edges, baseline=low, fill=True, color=colour, alpha=0.13, linewidth=0)
+            _band(ax, curve, colour, alpha=0.13)
         known = _known(curve) & ~np.isnan(found)
         _intervals(ax, curve, known, colour, alpha=0.5)
         ax.plot(stated[known], found[known], color=colour, linewidth=1, linestyle=dashes, alpha=0.6)
@@ -133,7 +126,7 @@ def reliability_comparison(
         line = Line2D([], [], color=colour, linewidth=1, linestyle=dashes, marker=shape, markersize=4)
         entries.append((name, line))
     if bands:
-        entries.append((BANDS, Patch(color=drawing.GREY, alpha=0.3, linewidth=0)))
+        entries.append(drawing.noise_key(BANDS))
     if any_few:
         mark = Line2D(
             [], [], linestyle="none", marker="o", markersize=4, color=drawing.GREY, fillstyle="none"
@@ -317,6 +310,12 @@ def _known(curve: Curve) -> Bool[ndarray, " B"]:
 def _areas(counts: Sequence[int]) -> Float[ndarray, " B"]:
     shares = np.array(counts, dtype=np.float64) / max(*counts, 1)
     return 14 + 76 * shares
+
+
+def _band(ax: Axes, curve: Curve, colour: str, *, alpha: float) -> None:
+    """Where the points of a calibrated model would lie."""
+    low, high = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
+    ax.stairs(high, curve.edges, baseline=low, fill=True, color=colour, alpha=alpha, linewidth=0)
 
 
 def _points(
