@@ -6,7 +6,7 @@ import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
@@ -101,17 +101,18 @@ def report_text(
         "before": before,
         "after": after,
     }
-    pages: tuple[tuple[type, str, Callable[[Any], dict[str, object]]], ...] = (
-        (Evaluation, "evaluation.html", _evaluation_context),
-        (Comparison, "comparison.html", _comparison_context),
-        (Monitoring, "monitoring.html", monitoring.context),
-    )
-    for kind, page, context in pages:
-        if isinstance(found, kind):
-            with drawing_style():
-                return templates().get_template(page).render(context(to_share(found)) | given)
-    msg = f"`found` must be an Evaluation, a Comparison or a Monitoring; got {type(found).__name__}."
-    raise TypeError(msg)
+    if not isinstance(found, Evaluation | Comparison | Monitoring):
+        msg = f"`found` must be an Evaluation, a Comparison or a Monitoring; got {type(found).__name__}."
+        raise TypeError(msg)
+    with drawing_style():
+        match to_share(found):
+            case Evaluation() as shown:
+                page, context = "evaluation.html", _evaluation_context(with_commands(shown))
+            case Comparison() as shown:
+                page, context = "comparison.html", _comparison_context(shown)
+            case shown:
+                page, context = "monitoring.html", monitoring.context(shown)
+        return templates().get_template(page).render(context | given)
 
 
 @cache
@@ -126,23 +127,10 @@ def templates() -> Environment:
         keep_trailing_newline=True,
     )
     filters: dict[str, Any] = environment.filters
-    filters |= {
-        "number": words.number,
-        "interval": words.interval,
-        "count": words.count,
-        "plural": words.plural,
-        "percent": words.percent,
-        "parameter": words.parameter,
-        "parameter_name": words.parameter_name,
-        "brief": words.brief,
-        "short_number": short_number,
-        "sentence": _sentence,
-        "misses": words.misses,
-        "breakable": _breakable,
-        "day": _day,
-        "p_number": p_number,
-        "part_p_value": part_p_value,
-    }
+    of_words = (words.number, words.interval, words.brief, words.count, words.plural, words.percent)
+    of_words += (words.parameter, words.parameter_name, words.misses, p_number, part_p_value)
+    filters |= {each.__name__: each for each in of_words}
+    filters |= {"short_number": short_number, "sentence": _sentence, "breakable": _breakable, "day": _day}
     return environment
 
 
@@ -166,7 +154,6 @@ def _day(date: date) -> str:
 
 
 def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
-    evaluation = with_commands(evaluation)
     after, first = tables.recommended(evaluation), evaluation.arms[0]
     pairs = tables.class_pairs(evaluation)
     shown = pairs if len(pairs) <= MOST_CLASSES else pairs[:WORST_CLASSES]
@@ -342,7 +329,7 @@ def _null_groups(found: Evaluation | Comparison) -> list[tuple[str, list[tuple[s
     return [(title, rows) for title, rows in groups if rows]
 
 
-Found = TypeVar("Found", Evaluation, Comparison, Monitoring)
+Found = TypeVar("Found", bound=Evaluation | Comparison | Monitoring)
 
 # Where paths may stand. Arms and models have numbers by the thousand and no paths.
 _TEXTS = ("verdict", "short", "warnings", "notes", "settings", "source", "baseline", "command")

@@ -76,17 +76,7 @@ def drawn(
     note: str = "",
     csv: str = "",
 ) -> Picture:
-    """A picture of one diagram.
-
-    Args:
-        size: Width and height in inches.
-        draw: Draws into the axes that it gets as ``ax``.
-        caption: What stands above it.
-        label: Description for readers who cannot see the picture.
-        name: Starts its identifiers.
-        note: Small print below the caption.
-        csv: The numbers that it is drawn from.
-    """
+    """A picture of one diagram, ``size`` inches wide and high; ``draw`` gets its axes as ``ax``."""
     figure = Figure(figsize=size, layout="constrained")
     draw(ax=figure.add_subplot())
     return Picture(to_svg(figure, label=label, name=name), caption, note=note, csv=csv)

@@ -255,18 +255,14 @@ def _stated(curve: Curve) -> str:
 def _square(ax: Axes, curves: Sequence[Curve]) -> None:
     found = "accuracy" if _is_top_label(curves[0]) else "actual rate"
     drawing.unit_square(ax, _stated(curves[0]), found)
-    low, high, log = _shown(curves)
-    ax.set(xlim=(low, high), ylim=(low, high))
-    _tick_along(ax, "x", low, high, log=log)
-    _tick_along(ax, "y", low, high, log=log)
+    _tick_along(ax, "x", curves)
+    _tick_along(ax, "y", curves)
 
 
 def _across(ax: Axes, curves: Sequence[Curve]) -> None:
     """What was stated, along the same axis as in the diagram."""
     ax.set_xlabel(_stated(curves[0]))
-    low, high, log = _shown(curves)
-    ax.set_xlim(low, high)
-    _tick_along(ax, "x", low, high, log=log)
+    _tick_along(ax, "x", curves)
 
 
 def _shown(curves: Sequence[Curve]) -> tuple[float, float, bool]:
@@ -282,9 +278,11 @@ def _shown(curves: Sequence[Curve]) -> tuple[float, float, bool]:
     )
 
 
-def _tick_along(ax: Axes, which: Literal["x", "y"], low: float, high: float, *, log: bool) -> None:
-    """Six ticks from 0 to 1, or a few round numbers."""
+def _tick_along(ax: Axes, which: Literal["x", "y"], curves: Sequence[Curve]) -> None:
+    """The ends of an axis, and six ticks from 0 to 1, or a few round numbers."""
+    low, high, log = _shown(curves)
     axis = ax.xaxis if which == "x" else ax.yaxis
+    ax.set(**{f"{which}lim": (low, high)})
     if (low, high) == (0.0, 1.0):
         axis.set_ticks(np.linspace(0, 1, 6))
         return
