@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import calibrant
-from calibrant.calibrators.choice.select import usual_candidates
+from calibrant.calibrators.selection import usual_candidates
 from calibrant.evaluation.fitting.templates import Labelled, cross_fit, templates
 from calibrant.predictions import Predictions
 from calibrant_lab.sweep.store import Store

@@ -15,6 +15,7 @@ SMALLEST = (
     "strided-cnn(width=4)",
     "cifar-resnet(depth=18, width=4)",
     "he-resnet(depth=8, width=4)",
+    "fast-resnet(widths=(4, 6, 8))",
     "tiny-imagenet-resnet(depth=18, width=4)",
     "wide-resnet(depth=8, width=1)",
     "cifar-densenet(depth=121, growth=2)",

@@ -56,6 +56,20 @@ def test_recorded_numbers_are_those_of_the_saved_network(recorded, watched) -> N
     assert found["last_layer_norm"] == pytest.approx(float(model.layers[-1].weight.detach().norm()), rel=1e-5)
 
 
+def test_fewer_training_samples_can_stand_for_all(recorded, watched, tmp_path) -> None:
+    """Evenly spaced ones; the training itself, and what is recorded of the test split, stay the same."""
+    run = train(recorded.with_settings(["record.samples=20"]), tmp_path / "run", report=False)
+    data, found = read_data(recorded.data), run.rows[-1]["dynamics"]
+    rows = torch.linspace(0, len(data.train) - 1, 20).long()
+    with torch.no_grad():
+        logits = run.model()(preparation(recorded.data, data)(to_unit(data.train.inputs[rows]))).double()
+    wrong = (logits.argmax(1) != data.train.labels[rows]).double().mean()
+    assert found["train"]["error"] == pytest.approx(float(wrong))
+    assert found["test"] == watched.rows[-1]["dynamics"]["test"]
+    snapshot = run.snapshots[4]
+    assert (len(snapshot["gradient_norms"]), snapshot["train_counts"].sum()) == (20, 20)
+
+
 @pytest.mark.usefixtures("short_reports")
 def test_gradient_norms_are_those_of_one_backward_pass_per_sample(recorded, tmp_path) -> None:
     """The product of two norms equals the norm of the gradient of each sample's own loss (float32)."""

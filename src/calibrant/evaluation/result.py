@@ -129,7 +129,7 @@ class ChoiceRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The candidates, from the fewest numbers fitted to the most, and the one that was taken."""
+    """The candidates, from the fewest parameters to the most, and the one that was taken."""
 
     chosen: str  # the name of a candidate: the first within one standard error of the best
     candidates: tuple[ChoiceRow, ...]

@@ -277,7 +277,7 @@ def _best(key: str, kind: result.Kind, estimates: Sequence[result.Estimate]) -> 
 
 
 def choice_rows(evaluation: result.Evaluation) -> list[tuple[ChoiceRow, bool]]:
-    """The candidates of the choice, and whether each was taken; the fewest numbers fitted first."""
+    """The candidates of the choice, and whether each was taken; the fewest parameters first."""
     choice = evaluation.choice
     return [] if choice is None else [(each, each.name == choice.chosen) for each in choice.candidates]
 

@@ -1,7 +1,8 @@
 """Random changes to training images, a batch at a time and on any device.
 
-Drawing (on the CPU, from a given generator) is separate from applying, so that several processes can draw for
-the whole batch and each change its own share: the result does not depend on how many there are.
+Drawing (from a given generator; on a GPU only crops and flips are drawn) is separate from applying, so that
+several processes can draw for the whole batch and each change its own share: the result does not depend on
+how many there are.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Crop(Augmentation):
 
     def draw(self, num_samples: int, generator: torch.Generator) -> Int[Tensor, "N K"]:
         """How far down and how far right each window begins."""
-        return torch.randint(0, 2 * self.padding + 1, (num_samples, 2), generator=generator)
+        most, device = 2 * self.padding, generator.device
+        return torch.randint(0, most + 1, (num_samples, 2), generator=generator, device=device)
 
     def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C H W"]:
         """Cut the windows."""
@@ -77,7 +79,7 @@ class Flip(Augmentation):
 
     def draw(self, num_samples: int, generator: torch.Generator) -> Int[Tensor, "N K"]:
         """One where an image is to be mirrored."""
-        return torch.randint(0, 2, (num_samples, 1), generator=generator)
+        return torch.randint(0, 2, (num_samples, 1), generator=generator, device=generator.device)
 
     def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C H W"]:
         """Mirror the images that were drawn."""

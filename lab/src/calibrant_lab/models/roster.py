@@ -26,6 +26,7 @@ from calibrant_lab.models.tree_lstm import TreeLSTM as TreeLSTM
 from calibrant_lab.models.lenet import LeNet as LeNet
 from calibrant_lab.models.cifar_resnet import CIFARResNet as CIFARResNet
 from calibrant_lab.models.he_resnet import HeResNet as HeResNet
+from calibrant_lab.models.fast_resnet import FastResNet as FastResNet
 from calibrant_lab.models.tiny_imagenet_resnet import TinyImageNetResNet as TinyImageNetResNet
 from calibrant_lab.models.wide_resnet import WideResNet as WideResNet
 from calibrant_lab.models.cifar_densenet import CIFARDenseNet as CIFARDenseNet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -34,9 +34,10 @@ def check_compiled(
     """
     named = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
     parameters = [each for _, each in named]
-    with _undone(model):
+    device = parameters[0].device
+    with undone(model.buffers, device):
         expected = _gradients(plain(), parameters)
-    with _undone(model):
+    with undone(model.buffers, device):
         found = _gradients(compiled(), parameters)
     norms = [0.0 if each is None else float(each.norm()) for each in expected]
     whole = sum(norm**2 for norm in norms) ** 0.5
@@ -58,12 +59,15 @@ def _gradients(loss: Tensor, parameters: Sequence[Tensor]) -> Sequence[Tensor | 
 
 
 @contextmanager
-def _undone(model: nn.Module) -> Generator[None]:
-    """Buffers and random numbers are put back in the end."""
-    before = [each.clone() for each in model.buffers()]
-    devices = {each.device for each in model.parameters() if each.device.type == "cuda"}
-    with torch.random.fork_rng(devices=list(devices)):
+def undone(state: Callable[[], Iterable[Tensor]], device: torch.device) -> Generator[None]:
+    """In the end tensors and random numbers are what they were; tensors that are new then are zero."""
+    before = [(each, each.detach().clone()) for each in state()]
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
+    known = {id(each) for each, _ in before}
     with torch.no_grad():
-        for each, value in zip(model.buffers(), before, strict=True):
+        for each, value in before:
             each.copy_(value)
+        for each in state():
+            if id(each) not in known:
+                each.zero_()

@@ -49,6 +49,11 @@ class Engine:
             fabric, job, model=self.learner.model, processes=self.processes, samples=self.samples
         )
         self.state = checkpoint.State(sums=self.learner.no_sums)
+        self._recorded = "train"
+        """The training samples that dynamics are recorded of."""
+        if 0 < self.recipe.record.samples < len(job.dataset.train):
+            self._recorded = "recorded"
+            self.samples.add_some("recorded", "train", self.recipe.record.samples)
         torch.manual_seed(seeds.derived(self.recipe.seed, seeds.PROCESS, self.processes.rank))
 
     def restore(self) -> None:
@@ -80,9 +85,9 @@ class Engine:
 
     def batches(self, epoch: int) -> list[Int[Tensor, " B"]]:
         """The samples of each batch, for all processes together: a function of seed and epoch."""
-        order = torch.randperm(
-            self.samples.count("train"), generator=seeds.generator(self.recipe.seed, seeds.ORDER, epoch)
-        )
+        drawn_on = self.learner.draws_on
+        source = seeds.generator(self.recipe.seed, seeds.ORDER, epoch, device=drawn_on)
+        order = torch.randperm(self.samples.count("train"), generator=source, device=drawn_on)
         return batches_in(order, self.recipe, least=least_batch(self.learner.model, self.processes.count))
 
     def _epoch(self, interruption: Interruption) -> bool:
@@ -184,17 +189,18 @@ class Engine:
         chosen = epoch in (record.epochs or quarters(epochs))
         if epoch % record.every and epoch != epochs and not chosen:
             return {}
-        logits = {name: self.inference.logits(name) for name in ("train", "test")}
-        parts = self.job.dataset.parts
+        recorded = {"train": self._recorded, "test": "test"}
+        logits = {name: self.inference.logits(part) for name, part in recorded.items()}
+        labels = {name: self.samples.labels(part) for name, part in recorded.items()}
         found: dict[str, Any] = {
-            name: dynamics_of(values, parts[name].labels, num_bins=self.recipe.evaluation.num_bins)
+            name: dynamics_of(values, labels[name], num_bins=self.recipe.evaluation.num_bins)
             for name, values in logits.items()
         }
         found["last_layer_norm"] = self._last_layer_norm()
         if chosen:
-            norms = last_layer_gradient_norms(self.inference, self.learner.loss, "train")
+            norms = last_layer_gradient_norms(self.inference, self.learner.loss, self._recorded)
             if self.processes.first:
-                tables = {name: bins_of(values, parts[name].labels) for name, values in logits.items()}
+                tables = {name: bins_of(values, labels[name]) for name, values in logits.items()}
                 self.job.folder.write_snapshot(epoch, tables, norms)
         return {"dynamics": found}
 

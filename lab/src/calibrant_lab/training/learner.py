@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -14,6 +14,7 @@ from calibrant._math.shapes import Float, Int
 from calibrant.curvature import SAM, Penalised
 from calibrant_lab.data import build_augmentation
 from calibrant_lab.training import seeds
+from calibrant_lab.training.captured import CapturedStep, is_capturable
 from calibrant_lab.training.compiled import OPTIONS, check_compiled
 from calibrant_lab.training.epoch_metrics import right_answers
 from calibrant_lab.training.job import Job
@@ -57,6 +58,9 @@ class Learner:
         self.regularizer = build_regularizer(job.recipe, self.model, self.loss, rank=processes.rank)
         rho = job.recipe.sam.rho
         self.sam = SAM(self.model, self.optimiser, rho=rho) if rho > 0 else None
+        capturable = is_capturable(job, processes.device, processes=processes.count)
+        self._captured = CapturedStep(self._step, self._changed) if capturable else None
+        self._epoch, self._drawn_for_epoch = -1, list[Tensor]()
 
     @property
     def learning_rate(self) -> float:
@@ -74,21 +78,56 @@ class Learner:
         extra = 2 * ((self.regularizer is not None) + (self._recipe.optimiser.clip_norm > 0))
         return torch.zeros(3 + extra, dtype=torch.float64)
 
+    @property
+    def draws_on(self) -> torch.device:
+        """Where the random numbers of an epoch are drawn; on a GPU only for a captured step, all at once."""
+        return torch.device("cpu") if self._captured is None else self._processes.device
+
     def learn(self, rows: Int[Tensor, " B"], *, epoch: int, batch: int) -> Float[Tensor, " K"]:
         """Learn from one batch, of which this process takes its share.
+
+        Args:
+            rows: The samples of the batch, on :attr:`draws_on`.
+            epoch: The epoch, from 0.
+            batch: The place of the batch in it, from 0.
 
         Returns:
             Sums over the share: loss, correct answers and samples, or their labelled parts; then, where
             curvature is penalised, trace and penalised samples; then, where gradients are clipped, the
             length of the gradient before that and whether it was clipped, for every sample.
         """
+        drawn = self._drawn(len(rows), epoch, batch)
+        if self._captured is None:
+            return self._step(rows, *drawn)
+        constants = (self.learning_rate, getattr(self.loss, "gamma", None))  # a schedule changes these
+        return self._captured(constants, rows, *drawn)
+
+    def _drawn(self, count: int, epoch: int, batch: int) -> list[Int[Tensor, "B K"]]:
+        """What each augmentation does with each sample of a batch."""
+        if self._captured is None:
+            source = seeds.generator(self._recipe.seed, seeds.AUGMENTATION, epoch, batch)
+            return [each.draw(count, source) for each in self.augmentations]
+        if epoch != self._epoch:
+            source = seeds.generator(self._recipe.seed, seeds.AUGMENTATION, epoch, device=self.draws_on)
+            total = self._samples.count("train")
+            self._epoch = epoch
+            self._drawn_for_epoch = [each.draw(total, source) for each in self.augmentations]
+        first = batch * self._recipe.training.batch_size
+        return [each[first : first + count] for each in self._drawn_for_epoch]
+
+    def _changed(self) -> Iterator[Tensor]:
+        """Every tensor that a step changes."""
+        yield from self.model.parameters()
+        yield from self.model.buffers()
+        for state in self.optimiser.state.values():
+            yield from (each for each in state.values() if isinstance(each, Tensor))
+
+    def _step(self, rows: Int[Tensor, " B"], *drawn: Int[Tensor, "B K"]) -> Float[Tensor, " K"]:
+        """What :meth:`learn` does, given what was drawn for each augmentation."""
         clip = self._recipe.optimiser.clip_norm
         inputs, labels = self._samples.take("train", self._processes.share(rows))
-        if self.augmentations:
-            source = seeds.generator(self._recipe.seed, seeds.AUGMENTATION, epoch, batch)
-            for augmentation in self.augmentations:
-                drawn = augmentation.draw(len(rows), source)
-                inputs = augmentation.apply(inputs, self._processes.share(drawn))
+        for augmentation, each in zip(self.augmentations, drawn, strict=True):
+            inputs = augmentation.apply(inputs, self._processes.share(each))
         # Gradients are averaged over the processes, whose shares may differ by one sample.
         scale = len(labels) * self._processes.count / len(rows)
         targets = labels_of_parts(self.model, inputs, labels)
@@ -146,7 +185,7 @@ class Learner:
 
     def _sums(self, done: _Pass, labels: Tensor) -> Float[Tensor, " K"]:
         right = right_answers(done.logits, labels).sum()
-        size = torch.tensor(len(labels), device=self._processes.device)
+        size = torch.full((), len(labels), device=self._processes.device)
         sums = [done.found.loss.detach().double() * len(labels), right.double(), size.double()]
         if self.regularizer is not None:
             trace = done.found.trace

@@ -217,6 +217,8 @@ class RecordSection(Section):
     calibration split they are recorded in any case."""
     every: Count = 1
     """Record dynamics every so many epochs."""
+    samples: Annotated[int, Field(ge=0)] = 0
+    """Number of training samples to record, evenly spaced; 0: all."""
     epochs: tuple[Count, ...] = ()
     """Epochs whose reliability and gradient norms are recorded; if empty, four evenly spaced ones."""
 

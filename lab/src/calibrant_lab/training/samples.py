@@ -44,6 +44,16 @@ class Samples:
         self._parts[name] = part if isinstance(part.inputs, LazyImages) else part.to(self._place)
         self._plans.pop(name, None)
 
+    def add_some(self, name: str, of: str, count: int) -> None:
+        """Take in ``count`` evenly spaced samples of a split, under another name."""
+        part = self._parts[of]
+        rows = torch.linspace(0, len(part) - 1, count).long()
+        if isinstance(part.inputs, LazyImages):
+            inputs = part.inputs.chosen(rows)
+        else:
+            inputs = part.inputs[rows.to(part.inputs.device)]
+        self.add(name, Part(inputs=inputs, labels=part.labels[rows.to(part.labels.device)]))
+
     def plan(self, name: str, batches: Sequence[Int[Tensor, " n"]]) -> None:
         """Say which batches will be taken next, so that images can be decoded before they are needed."""
         inputs = self._parts[name].inputs
@@ -53,6 +63,10 @@ class Samples:
     def count(self, name: str) -> int:
         """How many samples the split holds."""
         return len(self._parts[name])
+
+    def labels(self, name: str) -> Tensor:
+        """The labels of a split, on the CPU."""
+        return self._parts[name].labels.cpu()
 
     def take(self, name: str, rows: Int[Tensor, " n"]) -> tuple[Tensor, Tensor]:
         """Inputs in [0, 1], or word numbers, and labels of some samples, on the device."""

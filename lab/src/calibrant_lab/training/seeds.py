@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 WEIGHTS, ORDER, AUGMENTATION, PROCESS, PROBES = range(5)
+_CPU = torch.device("cpu")
 
 
 def derived(seed: int, purpose: int, *place: int) -> int:
@@ -19,6 +20,6 @@ def derived(seed: int, purpose: int, *place: int) -> int:
     return int(state[0] >> np.uint64(1))
 
 
-def generator(seed: int, purpose: int, *place: int) -> torch.Generator:
-    """A generator on the CPU, seeded with :func:`derived`."""
-    return torch.Generator().manual_seed(derived(seed, purpose, *place))
+def generator(seed: int, purpose: int, *place: int, device: torch.device = _CPU) -> torch.Generator:
+    """A generator seeded with :func:`derived`; devices draw other numbers than the CPU."""
+    return torch.Generator(device).manual_seed(derived(seed, purpose, *place))

@@ -40,6 +40,7 @@ LATER: Mapping[str, object] = {
     "evaluation.views": "one",
     "evaluation.heat_maps": 0,
     "schedule.patience": 5,
+    "record.samples": 0,
 }
 """Settings that recipes have gained since the present version of the numbers, with what changes none of them.
 
@@ -179,7 +180,7 @@ class Training(Task):
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
         """Train in the folder, or go on; the checkpoint stays for the caller to delete."""
         recipe = recipe_of(settings)
-        data = _data(_data_key(recipe), _sources(recipe))
+        data = data_of(recipe)
         listener = _Telling(tell)
         run = train(recipe, folder, listener=listener, data=data, report=False, command="calibrant sweep")
         tell(1.0, "evaluating")
@@ -202,6 +203,11 @@ def _check(loss: str, model: str, calibrators: tuple[str, ...]) -> None:
         named(parse_call(model)[0], MODELS, "model")
     for each in calibrators:
         build_calibrator(each)
+
+
+def data_of(recipe: Recipe) -> TrainingData:
+    """What it trains on, which the runs of a process share in memory."""
+    return _data(_data_key(recipe), _sources(recipe))
 
 
 def _data_key(recipe: Recipe) -> str:

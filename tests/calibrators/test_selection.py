@@ -12,7 +12,7 @@ import torch
 
 from calibrant import InputError, metrics
 from calibrant.calibrators import TemperatureScaling, available, build, select
-from calibrant.calibrators.choice.select import usual_candidates
+from calibrant.calibrators.selection import usual_candidates
 
 MULTICLASS = (
     "temperature",
@@ -29,7 +29,7 @@ def test_calibrated_data_are_left_alone(calibrated: Callable[..., Any]) -> None:
     selection = select(*calibrated("binary", 800), calibrators=["temperature", "platt"])
     assert selection.calibrator is None
     assert selection.chosen.text == "none"
-    assert "Choice: leave the probabilities as they came" in str(selection)
+    assert "Choice: leave the probabilities as they are" in str(selection)
 
 
 def test_one_number_is_preferred_to_two(calibrated: Callable[..., Any]) -> None:
@@ -119,12 +119,12 @@ def test_losses_beyond_all_measure_are_ranked_and_shown_with_an_exponent() -> No
 
 
 def test_the_best_is_chosen_for_being_the_best(calibrated: Callable[..., Any]) -> None:
-    """The reason tells whether something that fits fewer numbers was there to be beaten."""
+    """The reason tells whether something with fewer parameters was there to be beaten."""
     scores, labels = calibrated("binary", 300)
     found = select(3 * scores, labels, calibrators=["temperature"])
-    assert "and everything that fits fewer numbers is more than one standard error behind." in str(found)
+    assert "and every method with fewer parameters is more than one standard error behind." in str(found)
     alone = dataclasses.replace(found, candidates=(found.chosen,))
-    assert "it has the lowest loss, and nothing else fits fewer numbers." in str(alone)
+    assert "it has the lowest loss, and no other has fewer parameters." in str(alone)
 
 
 def test_same_seed_same_choice(calibrated: Callable[..., Any]) -> None:

@@ -89,7 +89,7 @@ class Selection:
         title = _TITLES[self.criterion]
         lines = [
             f"{self.num_samples} samples, {self.folds}-fold cross-validated {title} (lower is better):",
-            f"  {'':{width}}  numbers fitted      loss  behind the best",
+            f"  {'':{width}}      parameters      loss  behind the best",
         ]
         for each in self.candidates:
             mark = "*" if each is self.chosen else " "
@@ -105,19 +105,20 @@ class Selection:
 
     def _reason(self) -> str:
         best = min(self.candidates, key=lambda each: each.behind)
-        what = (
-            "leave the probabilities as they came" if self.calibrator is None else f"use {self.chosen.text}"
-        )
+        what = "leave the probabilities as they are" if self.calibrator is None else f"use {self.chosen.text}"
         if self.chosen is best:
             others = [each for each in self.candidates if each.size < best.size]
             why = (
-                "it has the lowest loss, and everything that fits fewer numbers is more than one standard "
+                "it has the lowest loss, and every method with fewer parameters is more than one standard "
                 "error behind"
                 if others
-                else "it has the lowest loss, and nothing else fits fewer numbers"
+                else "it has the lowest loss, and no other has fewer parameters"
             )
         else:
-            why = f"it fits the fewest numbers of those within one standard error of the best, {best.text}"
+            why = (
+                "it has the fewest parameters of the methods within one standard error of the best, "
+                f"{best.text}"
+            )
         return f"Choice: {what}; {why}."
 
 
@@ -136,7 +137,7 @@ def select(
     """Choose a calibrator by cross-validation with the one-standard-error rule.
 
     Every candidate is fitted on all folds but one and judged on that one, in turn. Among those whose mean
-    loss is within one standard error of the lowest, the one that fits the fewest numbers is taken; the
+    loss is within one standard error of the lowest, the one with the fewest parameters is taken; the
     standard error is that of the paired differences, sample by sample. Changing nothing is always a
     candidate. Calibration error is not a criterion: a calibrator that says the same of every sample can have
     none.
@@ -147,9 +148,9 @@ def select(
         weights: Sample weights ``(N,)``.
         clusters: The patient, document or image of each sample, where samples of one are not independent:
             none is in two folds, and the standard error is that of whole clusters.
-        calibrators: Candidates as :func:`build` takes them, or calibrators, which are fitted anew; by default
-            those that suit the predictions, with at least ten samples for each number that they fit; where
-            a class does not occur, none with numbers for each class.
+        calibrators: Candidates as :func:`build` takes them, or calibrators, which are fitted anew. By default
+            those that suit the predictions, with at least ten samples for each number that they fit; if a
+            class does not occur, none with numbers for each class.
         criterion: ``"nll"`` or ``"brier"``, both proper.
         folds: How many, from 2 to half the number of samples.
         seed: For the division into folds.
@@ -267,7 +268,7 @@ def num_wrong(scores: Tensor, labels: Tensor, task: Task) -> int:
 def _ranked(
     losses: dict[str, Tensor], sizes: dict[str, int], weights: Tensor | None, codes: Tensor | None
 ) -> tuple[Candidate, ...]:
-    """The candidates, from the fewest numbers fitted to the most."""
+    """The candidates, from the fewest parameters to the most."""
     first = next(iter(losses.values()))
     shares = torch.ones_like(first) if weights is None else weights.to(first)
     shares = shares / shares.sum()
@@ -347,7 +348,7 @@ def _folds_of(checked: Checked, folds: int, seed: int) -> Int[Tensor, " N"]:
 def usual_candidates(
     task: Task, num_samples: int, num_classes: int = 1, *, missing: int = 0, wrong: int | None = None
 ) -> tuple[str, ...]:
-    """Those of the roster that ask to be tried on such predictions, from the fewest numbers to the most.
+    """Those of the roster that ask to be tried on such predictions, from the fewest parameters to the most.
 
     Those with numbers for each class need ten samples for each of them and, as free forms do, samples of
     every class; free forms need that there are not too many scores. Where nearly every decision is right, the

@@ -1,0 +1,221 @@
+"""Captured steps: on a CPU by a twin that calls the step where a GPU replays its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from calibrant_lab import models
+from calibrant_lab.training import Recipe, captured, train
+from calibrant_lab.training import learner as learner_module
+from calibrant_lab.training.captured import CapturedStep, is_capturable
+from calibrant_lab.training.compiled import undone
+from calibrant_lab.training.data import read_training_data
+from calibrant_lab.training.job import Job
+from calibrant_lab.training.learner import Learner
+from calibrant_lab.training.listener import Listener
+from calibrant_lab.training.loss import build_loss
+from calibrant_lab.training.processes import Processes
+from calibrant_lab.training.run import RunFolder
+from calibrant_lab.training.samples import Samples
+
+LOSSES = (
+    "cross-entropy",
+    "focal(gamma=3)",
+    "sample-focal",
+    "brier",
+    "mmce(penalty=2)",
+    "focal-calibration(gamma=4, calibration_weight=1.5)",
+    "scheduled-focal(gammas=(5, 3, 1), milestones=(1, 3))",
+    "label-smoothing(smoothing=0.05)",
+    "dual-focal(gamma=5)",
+    "adafocal",
+)
+
+
+@pytest.fixture
+def twin(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Steps are captured on the CPU, and repeated by calling them; gives the size of each captured batch."""
+    sizes: list[int] = []
+
+    def warm_up(step: Callable[..., Tensor], given: Sequence[Tensor]) -> None:
+        for _ in range(3):
+            step(*given)
+
+    def capture(step: Any, given: Sequence[Tensor]) -> tuple[Callable[[], object], Tensor]:
+        sizes.append(len(given[0]))
+        with undone(step.__self__._changed, given[0].device):
+            result = step(*given)
+        return lambda: result.copy_(step(*given)), result
+
+    monkeypatch.setattr(learner_module, "is_capturable", lambda *_args, **_settings: True)
+    monkeypatch.setattr(captured, "warm_up", warm_up)
+    monkeypatch.setattr(captured, "capture", capture)
+    return sizes
+
+
+def test_a_captured_training_has_the_bits_of_a_plain_one(
+    recipe, tmp_path, same_numbers, monkeypatch, twin
+) -> None:
+    """Warm-ups leave no trace; a new learning rate is captured anew, for each size of batch."""
+    mine = recipe.with_settings(["data.augment=[]"])
+    train(mine, tmp_path / "captured", report=False)
+    assert twin == [48, 8, 48, 8]
+    monkeypatch.undo()
+    train(mine, tmp_path / "plain", report=False)
+    same_numbers(tmp_path / "plain", tmp_path / "captured")
+
+
+@pytest.mark.parametrize("loss", ["scheduled-focal(gammas=(5, 3, 1), milestones=(1, 3))", "adafocal", "mmce"])
+def test_a_loss_that_changes_with_the_epochs_changes_the_captured_step(
+    recipe, tmp_path, same_numbers, monkeypatch, twin, loss
+) -> None:
+    """AdaFocal's exponents are tensors that the step reads; a scheduled exponent is captured anew."""
+    mine = recipe.with_settings(["data.augment=[]", f'loss="{loss}"'])
+    train(mine, tmp_path / "captured", report=False)
+    assert len(twin) == (8 if "scheduled" in loss else 4)
+    monkeypatch.undo()
+    train(mine, tmp_path / "plain", report=False)
+    same_numbers(tmp_path / "plain", tmp_path / "captured")
+
+
+@pytest.mark.usefixtures("twin")
+def test_a_captured_training_resumes_to_the_same_bits(recipe, tmp_path, same_numbers, killed_in_step) -> None:
+    """With augmentations, which are drawn for a whole epoch at once."""
+    train(recipe, tmp_path / "whole", report=False)
+    with pytest.raises(killed_in_step(8), match=r"^$"):
+        train(recipe, tmp_path / "cut", report=False)
+    train(recipe, tmp_path / "cut", report=False)
+    same_numbers(tmp_path / "whole", tmp_path / "cut")
+
+
+@pytest.mark.usefixtures("twin")
+def test_without_capturing_the_same_draws_give_the_same_bits(
+    recipe, tmp_path, same_numbers, monkeypatch
+) -> None:
+    """What the check before a sweep compares."""
+    train(recipe, tmp_path / "captured", report=False)
+    monkeypatch.setattr(CapturedStep, "capturing", False)
+    train(recipe, tmp_path / "plain", report=False)
+    same_numbers(tmp_path / "plain", tmp_path / "captured")
+
+
+class ReadsNothing(TorchDispatchMode):
+    """Refuses operations that no graph can hold: they read values, or copy a number from the CPU."""
+
+    REFUSED = ("_local_scalar_dense", "nonzero", "masked_select", "lift_fresh", "unique", "equal.default")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = str(func)
+        masks = name == "aten.index.Tensor" and any(
+            each is not None and each.dtype == torch.bool for each in args[1]
+        )
+        assert not masks, f"{name} by a mask"
+        assert not any(each in name for each in self.REFUSED), name
+        return func(*args, **(kwargs or {}))
+
+
+class Anywhere(Fabric):
+    """Leaves the network where it is: on the device that holds no numbers."""
+
+    def setup(self, *parts: Any, **_settings: Any) -> Any:
+        """As Fabric does, but for that."""
+        return super().setup(*parts, move_to_device=False)
+
+
+@pytest.fixture(scope="module")
+def small_images(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+    """A recipe as the sweep on CIFAR-10 has it, for random images."""
+    rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("data") / "images.npz"
+    images, labels = rng.integers(0, 256, (60, 16, 16, 3), dtype=np.uint8), np.arange(60) % 4
+    np.savez(path, x_train=images, y_train=labels)
+    return Recipe.read(
+        {
+            "model": "fast-resnet(widths=(4, 6))",
+            "reduction": "sum",
+            "data": {"name": str(path), "calibration": 12, "test": 12, "normalise": "given",
+                     "mean": [0.5] * 3, "std": [0.2] * 3, "augment": ["crop(padding=4)", "flip"]},
+            "optimiser": {"momentum": 0.9, "weight_decay": 5e-4, "clip_norm": 2.0, "learning_rate": 0.01},
+            "training": {"epochs": 3, "batch_size": 16, "precision": "bf16-mixed"},
+            "schedule": {"name": "steps", "milestones": [2]},
+            "hardware": {"channels_last": True},
+            "evaluation": {"calibrators": ["temperature"]},
+        }
+    )  # fmt: skip
+
+
+def job_of(recipe: Recipe, folder: Path) -> Job:
+    """What a training of the recipe has to do, with a network that holds no numbers."""
+    data = read_training_data(recipe)
+    with torch.device("meta"):
+        model = models.build(recipe.model, input_shape=data.dataset.input_shape, num_classes=4)
+    return Job(
+        recipe=recipe, dataset=data.dataset, foreign=None, data_sha256=data.sha256, model=model,
+        loss=build_loss(recipe, data.dataset), folder=RunFolder(folder), listener=Listener(), command=None,
+        report=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("model", ["fast-resnet(widths=(4, 6))", "cifar-resnet(depth=18, width=4)"])
+def test_a_step_reads_no_number(small_images, tmp_path, loss, model) -> None:
+    """Two steps on a device without numbers: whatever a graph cannot hold would fail there or be refused.
+
+    In float32, because autocast knows no such device.
+    """
+    mine = small_images.with_settings([f'loss="{loss}"', f'model="{model}"'])
+    fabric = Anywhere(accelerator="cpu", devices=1, precision="32-true")
+    processes = Processes(fabric)
+    processes.device = torch.device("meta")
+    job = job_of(mine, tmp_path)
+    learner = Learner(fabric, job, processes=processes, samples=Samples(job, processes.device))
+    rows = torch.zeros(16, dtype=torch.int64, device="meta")
+    drawn = [torch.zeros(16, width, dtype=torch.int64, device="meta") for width in (2, 1)]
+    for _ in range(2):
+        with ReadsNothing():
+            sums = learner._step(rows, *drawn)
+    assert (sums.device.type, sums.shape, sums.dtype) == ("meta", (5,), torch.float64)
+
+
+def test_what_needs_numbers_on_the_way_is_not_captured(small_images, tmp_path) -> None:
+    """Only plain trainings on one GPU are; all else goes step by step, as before."""
+    job, gpu = job_of(small_images, tmp_path), torch.device("cuda")
+    assert is_capturable(job, gpu, processes=1)
+    assert not is_capturable(job, gpu, processes=2)
+    assert not is_capturable(job, torch.device("cpu"), processes=1)
+    for setting in (
+        "optimiser.name=adam",
+        "optimiser.plain=['head']",
+        "training.precision=16-mixed",
+        "curvature.weight=0.1",
+        "sam.rho=0.1",
+        "hardware.compile=true",
+        "hardware.resident=false",
+        "loss=torch.nn:CrossEntropyLoss",
+        "data.crop=8",
+    ):
+        precision = "training.precision=32-true"
+        other = replace(job, recipe=small_images.with_settings([precision, setting]))
+        assert not is_capturable(other, gpu, processes=1), setting
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("loss", LOSSES)
+def test_on_a_gpu_captured_steps_learn_as_plain_ones_do(small_images, tmp_path, monkeypatch, loss) -> None:
+    """The same draws, with and without graphs: losses and lengths of gradients agree but for rounding."""
+    mine = small_images.with_settings([f'loss="{loss}"', "hardware.accelerator=cuda"])
+    replayed = train(mine, tmp_path / "captured", report=False).rows
+    monkeypatch.setattr(CapturedStep, "capturing", False)
+    plain = train(mine, tmp_path / "plain", report=False).rows
+    for one, other in zip(replayed, plain, strict=True):
+        for name in ("train_loss", "gradient_norm", "last_layer_norm"):
+            assert one[name] == pytest.approx(other[name], rel=0.02), name
