@@ -61,7 +61,7 @@ def test_fit_makes_a_calibrator_even_where_none_is_needed(run, tmp_path) -> None
     labels = (rng.random(2000) < 1 / (1 + np.exp(-logits))).astype(int)
     np.savez(tmp_path / "true.npz", logits=logits, labels=labels)
     done = run("fit", "true.npz", "--all", "-o", "c.safetensors")
-    assert "leave the probabilities as they came" in done.stdout
+    assert "leave the probabilities as they are" in done.stdout
     assert "note: to have a calibrator all the same" in done.stdout
     assert calibrant.load_calibrator(tmp_path / "c.safetensors").fit_result_.parameters[
         "temperature"

@@ -408,19 +408,19 @@ TABLES = {
     ),
     "words for labels": (
         "prob,label\n0.5,ill\n0.5,well\n",
-        f"`labels` must be whole numbers; line 2 holds 'ill'; {WHICH_IS_CLASS_1}",
+        f"`label` must be whole numbers; line 2 holds 'ill'; {WHICH_IS_CLASS_1}",
     ),
     "two forms of one word": (
         "prob,label\n0.5,yes\n0.5,Yes\n",
-        f"`labels` must be whole numbers; line 2 holds 'yes'; {WHICH_IS_CLASS_1}",
+        f"`label` must be whole numbers; line 2 holds 'yes'; {WHICH_IS_CLASS_1}",
     ),
     "words for labels of classes": (
         "prob_0,prob_1,label\n0.5,0.5,yes\n0.5,0.5,no\n",
-        f"`labels` must be whole numbers; line 2 holds 'yes'; {TO_USE_NAMES}",
+        f"`label` must be whole numbers; line 2 holds 'yes'; {TO_USE_NAMES}",
     ),
     "labels that read like places": (
         "prob_0,prob_1,label\n0.5,0.5,row 50\n0.5,0.5,row 1\n",
-        f"`labels` must be whole numbers; line 2 holds 'row 50'; {TO_USE_NAMES}",
+        f"`label` must be whole numbers; line 2 holds 'row 50'; {TO_USE_NAMES}",
     ),
     "a label missing": (
         "prob,label\n0.5,1\n0.5,\n",
@@ -428,19 +428,19 @@ TABLES = {
     ),
     "a label not whole": (
         "prob,label\n0.5,1\n0.5,0.5\n",
-        f"`labels` must be whole numbers; line 3 holds '0.5'; {WHICH_IS_CLASS_1}",
+        f"`label` must be whole numbers; line 3 holds '0.5'; {WHICH_IS_CLASS_1}",
     ),
     "a stranger": (
         "prob_cat,prob_dog,label\n1,0,cat\n0,1,cow\n",
-        "`labels` must name one of the classes (cat, dog); line 3 holds 'cow'.",
+        "`label` must name one of the classes (cat, dog); line 3 holds 'cow'.",
     ),
     "numbers and names for labels": (
         "prob_cat,prob_dog,label\n1,0,cat\n0,1,1\n",
-        "`labels` must name one of the classes (cat, dog); line 3 holds '1'.",
+        "`label` must name one of the classes (cat, dog); line 3 holds '1'.",
     ),
     "labels from 0, columns from 1": (
         "prob_1,prob_2,label\n1,0,0\n0,1,1\n",
-        "`labels` must name one of the classes (1, 2); line 2 holds '0'.",
+        "`label` must name one of the classes (1, 2); line 2 holds '0'.",
     ),
     "one of several labels missing": (
         "prob_0,prob_1,label_0,label_1\n1,0,1,1\n0,1,1,\n",
@@ -453,7 +453,7 @@ TABLES = {
             "what the model was given there."
         ),
     ),
-    "only a header": ("prob,label\n", "`probs` must hold at least two samples; got 0."),
+    "only a header": ("prob,label\n", "`prob` must hold at least two samples; got 0."),
     "two names for one class": (
         "prob,label,negative_class,positive_class\n0.5,1,a,b\n0.5,1,a,c\n",
         "`positive_class` must hold one name, the same in every row.",

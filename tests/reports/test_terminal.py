@@ -49,13 +49,14 @@ def test_an_evaluation_fits_the_terminal(
     text = printed(found, width)
     assert max(len(line) for line in text.splitlines()) <= width
     assert flat(f"{found.verdict.short} {found.verdict.line}") in flat(text)
-    assert "Noise floor: " in flat(text)
+    repaired = kind != "top_label"
+    assert f"Noise floor{' (before → after)' if repaired else ''}: " in flat(text)
     key = "event_ece" if kind == "binary" else "ece"
     for part in words.brief(found.arms[0].metrics[key]):
         assert part in text
     for note in found.notes:
         assert f"note: {note}" in flat(text)
-    if kind != "top_label":
+    if repaired:
         assert words.brief(found.arms[-1].metrics[key])[0] in text
         assert re.search(r"0\.\d+ better|0\.\d+ \[[^]]*\] better", text)
         assert ("after Platt scaling" in text) == (width >= 96)
@@ -127,6 +128,14 @@ def test_leaving_it_alone_is_a_recommendation(evaluation_of: Callable[..., Evalu
     assert "Next" not in text
 
 
+def test_an_unclear_verdict_hints_at_groups(evaluation_of: Callable[..., Evaluation]) -> None:
+    """Columns that were not read may name groups; where all is decided nothing is said of that."""
+    found = dataclasses.replace(evaluation_of(recommended="uncalibrated"), notes=("Not used: `channel`.",))
+    assert "test them with --group-column" not in flat(printed(found))
+    said = flat(printed(with_verdict(found, direction="undecided")))
+    assert "Not used: `channel`. If a column names groups, test them with --group-column." in said
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("kind", ["multiclass", "binary", "multilabel"])
 def test_a_comparison_fits_the_terminal(
@@ -140,6 +149,8 @@ def test_a_comparison_fits_the_terminal(
     for model in found.models:
         assert words.shortened(model.name, most=20) in text
         assert words.brief(model.metrics["event_ece" if kind == "binary" else "ece"])[0] in text
+    assert "Accuracy" in text or width == 60  # the headline compares it
+    assert "top label" not in text
     assert "paired differences from" in flat(text)
     apart = flat(printed(comparison_of(kind, paired=False), width))
     assert "the samples are not known to be the same." in apart

@@ -43,7 +43,7 @@ def test_the_file_is_as_the_command_writes_it(client: Client, tmp_path: Path, en
     found = load_predictions(tmp_path / name)
     torch.testing.assert_close(found.probs, torch.as_tensor(platt.predict_proba(LOGITS)), rtol=1e-12, atol=0)
     digest = hashlib.sha256(given.read_bytes()).hexdigest()[:12]
-    assert found.notes == (f"The probabilities are calibrated already, by platt of file {digest}.",)
+    assert found.notes == (f"A calibrator was applied to these probabilities: platt of file {digest}.",)
     again = sent(client, tmp_path / "c.safetensors", name, answer.content)
     assert (again.status_code, "is calibrated already" in again.json()["error"]) == (422, True)
 

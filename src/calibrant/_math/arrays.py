@@ -16,6 +16,7 @@ CACHED_ELEMENTS = 2**17
 DEVICE_ELEMENTS = 2**24
 
 _INT64_ENDS = 2**63
+_MOST_SHOWN = 40  # characters of a number
 _ROUNDED = 0.005  # by how much a share of two decimals may miss
 NOT_KNOWN = "; leave out rows where it is not known"
 _UNKNOWN = frozenset({"None", "nan", "<NA>", "NaT"})
@@ -48,7 +49,7 @@ def as_label_tensor(values: ArrayLike, *, name: str) -> Tensor:
         hint = _hint_on_fractions(tensor) if name == "labels" else ""
         hint = NOT_KNOWN if bool(tensor[row].isnan().any()) else hint
         raise InputError(f"`{name}` must hold whole numbers; row {row} holds {tensor[row].tolist()}{hint}.")
-    _refuse_large(tensor.abs() >= _INT64_ENDS, tensor, name)
+    _refuse_large(tensor.abs() >= _INT64_ENDS, values, name)
     return tensor.to(torch.int64)
 
 
@@ -155,16 +156,17 @@ def _of_objects(array: np.ndarray[Any, np.dtype[Any]], name: str) -> np.ndarray[
     try:
         return array.astype(np.float64)  # whole numbers of any size
     except OverflowError:
-        row = next(row for row, each in enumerate(array.tolist()) if abs(each) >= _INT64_ENDS)
-        held = f"{str(array[row])[:20]}…"
-        raise InputError(f"`{name}` must be less than 2**63 in size; row {row} holds {held}.") from None
+        _refuse_large((abs(array) >= _INT64_ENDS).astype(bool), array, name)
+        raise
 
 
 def _refuse_large(large: Any, values: Any, name: str) -> None:
-    """Refuse whole numbers that 64 bits do not hold."""
+    """Refuse whole numbers that 64 bits do not hold; the message says them as they were given."""
     if bool(large.any()):
         row = first_row(torch.as_tensor(large))
-        raise InputError(f"`{name}` must be less than 2**63 in size; row {row} holds {values[row].tolist()}.")
+        held = str((values if isinstance(values, Tensor) else np.asarray(values, dtype=object)).tolist()[row])
+        held = held if len(held) <= _MOST_SHOWN else f"{held[:20]}…"
+        raise InputError(f"`{name}` must be less than 2**63 in size; row {row} holds {held}.") from None
 
 
 def scattered(count: int) -> Tensor:

@@ -9,6 +9,8 @@ from pathlib import Path
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import common_start
 
+LONG = 20  # letters: longer names don't fit a table
+
 
 def expanded(paths: Iterable[Path]) -> list[Path]:
     """The paths, with patterns such as ``*.npz`` replaced by what they match: not every shell does so."""
@@ -80,21 +82,24 @@ def called(paths: list[Path], names: str | None) -> list[str]:
 def short_names(files: list[Path]) -> list[str]:
     """File stems (of runs the folders' names) where they differ, whole paths where they do not.
 
-    What all names begin with, up to a ``_`` or another separator before a letter, is left out.
+    If a name is too long for a table, what all begin with is left out, up to a ``_`` or another separator
+    before a letter.
 
     Example:
         >>> short_names([Path("runs/a.npz"), Path("runs/b.npz")])
         ['a', 'b']
         >>> short_names([Path("x/p.npz"), Path("y/p.npz")])
         ['x/p.npz', 'y/p.npz']
-        >>> short_names([Path("cifar_resnet-50.npz"), Path("cifar_vgg.npz")])
-        ['resnet-50', 'vgg']
+        >>> short_names([Path("eurosat_rgb.npz"), Path("eurosat_repaired.npz")])
+        ['eurosat_rgb', 'eurosat_repaired']
+        >>> short_names([Path("cifar100_resnet-50_seed-1.npz"), Path("cifar100_vgg.npz")])
+        ['resnet-50_seed-1', 'vgg']
         >>> short_names([Path("resnet-18.npz"), Path("resnet-50.npz")])
         ['resnet-18', 'resnet-50']
     """
     stems = [path.resolve().name if path.is_dir() else path.stem for path in files]
     names = stems if len(set(stems)) == len(stems) else [path.as_posix() for path in files]
-    if len(names) == 1:
+    if len(names) == 1 or max(map(len, names)) <= LONG:
         return names
     shared = len(common_start(names))
     cuts = [at for at in range(shared, 0, -1) if names[0][at - 1] in "_-/. "]

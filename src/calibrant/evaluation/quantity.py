@@ -141,7 +141,6 @@ class Shown:
 
     terminal: bool = False
     comparison: int | None = None  # its place in the terminal's table of models, which shows as many as fit
-    tile: bool = False  # whether it is among the main numbers at the top of a report
     drawn: bool = False  # whether a report draws it against chance
 
 
@@ -210,7 +209,8 @@ class Quantity:
             return ()
         if kind != "binary" or not self.computed.of_events:
             return (self,)
-        short = replace(self.shown, terminal=False)  # the event's row is enough
+        place = self.shown.comparison if self.event is None else None  # the event's row is enough
+        short = replace(self.shown, terminal=False, comparison=place)
         top = replace(self, title=f"{self.title}, top label", shown=short)
         if self.event is None:
             return (top,)

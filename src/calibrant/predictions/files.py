@@ -73,8 +73,8 @@ def load_predictions(
 
     - ``logit_0, logit_1, …`` or ``prob_0, prob_1, …``, in any order, or named as ``prob_cat, prob_dog``;
       names become ``class_names``, and labels may then be names as well;
-    - ``logit`` or ``prob`` alone: log-odds or probability of class 1; ``negative_class`` and
-      ``positive_class``, constant columns, name the two classes;
+    - ``logit`` or ``prob`` alone (or ``logits``, ``probs``, with one number a row): log-odds or probability
+      of class 1; ``negative_class`` and ``positive_class``, constant columns, name the two classes;
     - ``label`` (for a binary model also the words yes and no), or one column per class ``label_0,
       label_1, …`` (``label_cat, …``) of 0 and 1 for several labels at once, where numbered labels go with
       named scores in order; a label column without any entry means that there are no labels;
@@ -234,7 +234,7 @@ def open_predictions(
         with lines_named(contents.lines):
             return make(**fields, source=source)
     except (InputError, TypeError) as error:  # TypeError: an array of texts, say, where numbers belong
-        said = as_named(" ".join(str(error).split()), columns)
+        said = as_named(" ".join(str(error).split()), columns, lambda: form.names(path))
         raise InputError(f"{name or path}: {said}") from error
     except MemoryError as error:
         remedy = "; save it as .npy or .parquet, which are read in pieces" if form.stream is None else ""

@@ -48,8 +48,8 @@ def predictions_from_frame(
     """
     if not is_frame(frame):
         raise TypeError(f"`frame` must be a pandas or polars DataFrame; got {type(frame).__name__}.")
+    given = frame_columns(frame)
     try:
-        given = frame_columns(frame)
         layout, names = layout_in(list(given), columns)
         fields = fields_of_cells(
             layout, names, given.__getitem__, lambda name: _texts_or_numbers(given[name])
@@ -58,7 +58,7 @@ def predictions_from_frame(
         stated = fields.pop("kind", None)
         return Predictions(**fields, kind=kind or stated)
     except InputError as error:  # options of the command line are of another door
-        said = as_named(str(error), columns)
+        said = as_named(str(error), columns, lambda: list(given))
         raise InputError(_OPTION.sub("", said)) from error
 
 

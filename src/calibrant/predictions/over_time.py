@@ -86,7 +86,7 @@ def load_timed(
                 predictions=Predictions(**fields, source=source), times=times, labelled=labelled
             )
     except (InputError, TypeError) as error:
-        said = as_named(" ".join(str(error).split()), columns)
+        said = as_named(" ".join(str(error).split()), columns, lambda: form.names(path))
         raise InputError(f"{path}: {said}") from error
 
 

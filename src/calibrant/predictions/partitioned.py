@@ -21,7 +21,7 @@ from calibrant.predictions import checks
 from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats import parquet
-from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames
+from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames, as_named
 from calibrant.predictions.formats.columns import Column, Layout, fields_of_columns
 from calibrant.predictions.formats.contents import damaged
 from calibrant.predictions.formats.parquet_files import (
@@ -249,7 +249,8 @@ class PartitionedPredictions:
                         raise
                     except InputError as error:
                         rows = f"in rows {at:,} to {at + batch.num_rows - 1:,} of all, counted from {at:,}"
-                        raise InputError(f"{part.file}: {rows}: {error}") from error
+                        said = as_named(str(error), self._stated, lambda: [*self._given.values()])
+                        raise InputError(f"{part.file}: {rows}: {said}") from error
                     at += batch.num_rows
                     yield piece
             except DAMAGE as error:
@@ -285,7 +286,7 @@ class PartitionedPredictions:
         )
         used = (*layout.others, *layout.weights)
         others = {each: parquet.column_of(batch.column(self._given[each])) for each in used}
-        others |= {each: _weights(others[each], each) for each in layout.weights}
+        others |= {each: _weights(others[each], self._given[each]) for each in layout.weights}
         return fields_of_columns(layout, table, others)
 
     def _refuse_other_kinds(self) -> None:

@@ -47,7 +47,7 @@ def marked(predictions: Predictions, method: str, *, seen: bool = False) -> Pred
 
     Example:
         >>> marked(Predictions(probs=[0.25, 0.5]), "platt").notes
-        ('The probabilities are calibrated already, by platt.',)
+        ('A calibrator was applied to these probabilities: platt.',)
     """
     before = mark_in(predictions.notes)
     sha256 = "" if predictions.source is None else predictions.source.sha256

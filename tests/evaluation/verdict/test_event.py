@@ -96,6 +96,25 @@ def test_too_high_and_too_low_are_told_apart() -> None:
         )
 
 
+def test_a_group_with_too_few_samples_is_called_untested() -> None:
+    """It is named with its rates, whether the others pass or fail; and nothing is called done."""
+    rng = np.random.default_rng(1)
+    probs = 0.1 + 0.6 * rng.random(3050)
+    given = Predictions(
+        probs=probs,
+        labels=rng.random(3050) < probs,
+        groups=np.repeat(["direct", "reseller"], [3000, 50]),
+    )
+    verdict = evaluate(given, **{**FEW, "calibrators": ["temperature"]}).verdict
+    assert verdict.direction == "calibrated"
+    assert re.match(r"none of 2 are off; too few samples to test reseller: \d", verdict.checks[1].text)
+    assert verdict.line.endswith("Test more samples of reseller.")
+    given = channels()
+    names = np.where(np.arange(3450) < 50, "web", given.groups)
+    verdict = evaluate(Predictions(probs=given.probs, labels=given.labels, groups=names), **FEW).verdict
+    assert re.match(r"1 of 3 are off: reseller: .*; too few samples to test web$", verdict.checks[1].text)
+
+
 def test_an_evaluation_of_schema_version_2_is_read() -> None:
     """Its groups' accuracy and mean confidence are what is now called actual and predicted."""
     found = evaluate(channels(), **FEW)
@@ -113,8 +132,10 @@ def test_an_evaluation_of_schema_version_2_is_read() -> None:
 
 @pytest.mark.parametrize("event", [0, 1])
 def test_no_event_of_a_rare_one_says_little(event: int) -> None:
-    """80 samples at 1.6% in which none occurs, and the reverse: neither too sure nor too unsure."""
+    """80 samples at 1.6% in which none occurs, and the reverse: an average that is off, and a test passed."""
     probs = np.random.default_rng(0).beta(1, 60, 80)
     given = Predictions(probs=probs if event == 0 else 1 - probs, labels=np.full(80, event))
     headline = evaluate(given, **FEW).verdict.headline
-    assert headline.startswith("Too few samples to tell"), headline
+    assert re.match(r"Unclear: average probability .*, but the calibration test passes\.$", headline), (
+        headline
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from calibrant.predictions import (
     open_predictions,
     predictions_from_frame,
 )
+from calibrant.predictions.over_time import load_timed
 from calibrant.predictions.save_like import save_in_form_of
 
 TABLES = ("csv", "tsv", "json", "jsonl", "parquet", "pandas", "polars")
@@ -607,8 +610,11 @@ def test_words_of_any_column_are_matched_by_name(kind) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"labels": [0, 10**25, 1]}, r"less than 2\*\*63 in size; row 1 holds 1e\+25"),
-        ({"labels": [0, 2**63, 1]}, r"less than 2\*\*63 in size; row 1 holds 9.223372036854776e\+18"),
+        ({"labels": [0, 10**25, 1]}, r"less than 2\*\*63 in size; row 1 holds 10{25}\."),
+        ({"labels": [0, 10**25, 1.0]}, r"row 1 holds 10{25}\."),
+        ({"labels": [[0, 10**25], [1, 1], [0, 1]]}, r"row 0 holds \[0, 10{25}\]\."),
+        ({"labels": [[0, 10**400], [1, 1], [0, 1]]}, r"row 0 holds \[0, 10{15}…"),
+        ({"labels": [0, 2**63, 1]}, r"less than 2\*\*63 in size; row 1 holds 9223372036854775808\."),
         ({"labels": np.array([0, 2**64 - 1, 1], np.uint64)}, "row 1 holds 18446744073709551615"),
         ({"labels": [0, 2.0**63, 1]}, r"row 1 holds 9.223372036854776e\+18"),
         ({"labels": [0, None, 1]}, "row 1 holds 'None'; leave out rows where it is not known"),
@@ -751,6 +757,75 @@ def test_values_of_named_columns_are_refused_by_their_names(tmp_path, ending, wr
     rows[3] |= wrong
     with pytest.raises(InputError, match=said):
         given_as(tmp_path, ending, rows, columns=ColumnNames(label="died", probs="risk", weight="n"))
+
+
+@pytest.mark.parametrize("ending", TABLES)
+@pytest.mark.parametrize(
+    ("names", "wrong", "said"),
+    [
+        (("y_true", "risk", "exposure"), {"y_true": 7}, "`y_true` must be 0 or 1; ROW 3 holds 7"),
+        (("label", "prob", "weight"), {"label": 7}, "`label` must be 0 or 1; ROW 3 holds 7"),
+        (("y_true", "p_sick", "w"), {"p_sick": 7.5}, "`p_sick` must lie in [0, 1]; ROW 3 holds 7.5"),
+        (("y_true", "y_score", "w"), {"w": -1.0}, "`w` must be finite and not negative; ROW 3 holds -1"),
+        (("is_right", "conf", "w"), {"is_right": 7}, "`is_right` must be 0 or 1; ROW 3 holds 7"),
+        (("is_right", "conf", "w"), {"conf": 1.5}, "`conf` must lie in [0, 1]; ROW 3 holds 1.5"),
+    ],
+)
+def test_values_are_refused_by_the_names_of_their_columns(tmp_path, ending, names, wrong, said) -> None:
+    """What is read as `labels` or `probs` is called as the table calls it, in every format."""
+    rows = [dict(zip(names, (k % 2, 0.25, 1.0), strict=True)) for k in range(6)]
+    rows[3] |= wrong
+    columns = ColumnNames(probs="risk") if "risk" in names else None
+    place = {"csv": "line 5", "tsv": "line 5", "jsonl": "line 4"}.get(ending, "row 3")
+    with pytest.raises(InputError, match=re.escape(said.replace("ROW 3", place))):
+        given_as(tmp_path, ending, rows, columns=columns)
+
+
+def test_folders_and_times_are_refused_by_the_names_of_their_columns(tmp_path) -> None:
+    """Parquet in folders, read whole; and a table of times, some of whose labels are not known."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "days" / "day=1").mkdir(parents=True)
+    table = pyarrow.table({"y_true": [0, 7], "p_sick": [0.25, 0.5]})
+    parquet.write_table(table, tmp_path / "days" / "day=1" / "a.parquet")
+    with pytest.raises(InputError, match="`y_true` must be 0 or 1; row 1 holds 7"):
+        load_predictions(tmp_path / "days")
+    (tmp_path / "t.csv").write_text("when,y_true,p_sick\n1,0,0.5\n2,,0.5\n3,7,0.5\n")
+    with pytest.raises(InputError, match="`y_true` must be 0 or 1; line 4 holds 7"):
+        load_timed(tmp_path / "t.csv", time="when")
+
+
+def test_a_pair_of_classes_is_refused_by_the_names_of_its_columns(tmp_path) -> None:
+    """Also in the remedy that is to be typed."""
+    with pytest.raises(InputError, match=r"`gold` is missing in 1 of 2 rows; line 3 .*subset=\['gold'\]"):
+        read(tmp_path, "p.csv", "conf,gold,y_pred\n0.5,a,a\n0.75,,b\n")
+
+
+def test_lists_are_refused_by_the_name_of_their_column(tmp_path) -> None:
+    """A column whose cells hold the scores of all classes; a label within a record of its own."""
+    rows = [{"y_prob": [0.25, 0.75], "doc": {"gold": k}} for k in (1, 7)]
+    text = "\n".join(map(json.dumps, rows))
+    with pytest.raises(InputError, match=r"`doc.gold` must be 0 or 1; line 2 holds 7"):
+        read(tmp_path, "p.jsonl", text, columns=ColumnNames(label="doc.gold"))
+    with pytest.raises(InputError, match=r"`y_prob` must have rows summing to 1; line 1 sums to 1.75"):
+        read(tmp_path, "q.jsonl", text.replace("0.25", "1.0"))
+
+
+@pytest.mark.parametrize("ending", TABLES)
+@pytest.mark.parametrize("name", ["probs", "logits"])
+def test_the_plural_of_a_single_score_is_its_name(tmp_path, ending, name) -> None:
+    """As arrays have it: no note, and other common names beside it are not used."""
+    rows = [{"labels": k % 2, name: 0.25, "y_score": 3.0} for k in range(4)]
+    found = given_as(tmp_path, ending, rows)
+    score = 0.25 if name == "probs" else 1 / (1 + math.exp(-0.25))
+    assert found.probs.tolist() == pytest.approx([score] * 4)
+    assert found.kind == "binary"
+    assert found.notes == ("Not used: `y_score`.",)
+
+
+def test_the_plural_is_not_read_beside_scores_of_classes(tmp_path) -> None:
+    """It was not used there, and is not."""
+    found = read(tmp_path, "p.csv", "label,prob_a,prob_b,probs\na,0.5,0.5,1\nb,0.5,0.5,1\n")
+    assert found.notes == ("Not used: `probs`.",)
 
 
 def test_a_name_alone_is_a_list_of_one() -> None:

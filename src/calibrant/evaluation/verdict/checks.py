@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from calibrant.evaluation.phrases import clearly, number, percent
+from calibrant.evaluation.phrases import clearly, number, percent, points
 from calibrant.evaluation.quantities import (
     ACCURACY,
     CLASSWISE_ECE,
@@ -15,10 +15,12 @@ from calibrant.evaluation.quantities import (
     PREVALENCE,
     SLOPE,
 )
-from calibrant.evaluation.result import Arm, Check, Estimate, Part, PartName, Range
-from calibrant.evaluation.verdict.case import Case, bad_groups, named
+from calibrant.evaluation.result import Arm, Check, Estimate, GroupRow, Part, PartName, Range
+from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
+from calibrant.evaluation.verdict.case import MOST_NAMED, Case, bad_groups, named
 from calibrant.evaluation.verdict.finding import (
     MAIN,
+    Doubt,
     Finding,
     class_name,
     count_shifted,
@@ -44,6 +46,11 @@ PHRASES: dict[PartName, str] = {
     "groups": "single groups",
 }
 WITHIN_NOISE = "differences are within noise"
+OF_DOUBT: dict[Doubt | None, str] = {
+    None: "the difference is within noise",
+    "few samples": f"too few samples to exclude an error of {points(TOLERABLE_GAP)}",
+    "mixed signs": "unclear, although the test passes",
+}
 
 
 def checks_of(case: Case, finding: Finding) -> tuple[Check, ...]:
@@ -63,19 +70,38 @@ def checks_of(case: Case, finding: Finding) -> tuple[Check, ...]:
 def _text(case: Case, finding: Finding, part: Part) -> str:
     if part.name in MAIN:
         return _of_average(case, finding, part)
-    if part.holds:
-        return WITHIN_NOISE
     if part.name == "classes":
-        return off_classes(case)
+        return WITHIN_NOISE if part.holds else off_classes(case)
+    return _of_groups(case)
+
+
+def _of_groups(case: Case) -> str:
     rows = case.first.groups
-    bad = bad_groups(rows, case.level)
-    return f"{len(bad)} of {len(rows)} are off: {named(bad)}"
+    bad, untested = bad_groups(rows, case.level), untested_groups(case)
+    if not bad and not untested:
+        return WITHIN_NOISE
+    if not bad:
+        return f"none of {len(rows)} are off; too few samples to test {named(untested)}"
+    said = f"{len(bad)} of {len(rows)} are off: {named(bad)}"
+    return f"{said}; too few samples to test {names_of(untested)}" if untested else said
+
+
+def names_of(rows: Sequence[GroupRow]) -> str:
+    """``direct, web, app and 2 more``."""
+    more = len(rows) - MOST_NAMED
+    return listed([row.name for row in rows[:MOST_NAMED]] + [f"{more} more"] * (more > 0))
+
+
+def untested_groups(case: Case) -> list[GroupRow]:
+    """The groups with too few samples to show an error, the largest gap first."""
+    rows = [row for row in case.first.groups if row.vague and not beyond_chance(row.adjusted_p, case.level)]
+    return sorted(rows, key=lambda row: -abs(row.gap.value or 0.0))
 
 
 def _of_average(case: Case, finding: Finding, part: Part) -> str:
     found = averages(case, finding)
     if part.holds:
-        return found if finding.doubt else f"{found}: the difference is within noise"
+        return f"{found}: {OF_DOUBT[finding.doubt]}"
     if not _right_on_average(finding):
         return found
     return f"{found}: right on average, but {shape_of(case, part.where) or 'not at every level'}"
@@ -97,8 +123,14 @@ def averages(case: Case, finding: Finding) -> str:
 def shape_of(case: Case, where: Range | None) -> str:
     """Shape of the error of probabilities that are right on average."""
     if slope := slope_off(case, case.first):
-        return f"too {'extreme' if slope < 1 else 'timid'} (slope {number(slope)}; 1 is ideal)"
+        high, low = ("high", "low") if slope < 1 else ("low", "high")
+        return f"high values are too {high} and low ones too {low} ({ideally_one(slope)})"
     return "" if where is None else f"off {range_of(where)}"
+
+
+def ideally_one(slope: float) -> str:
+    """``calibration slope 0.845, ideal 1``."""
+    return f"calibration slope {number(slope)}, ideal 1"
 
 
 def slope_off(case: Case, arm: Arm) -> float | None:
@@ -180,12 +212,14 @@ def left_over(case: Case) -> str | None:
     ]
     slope = _slope_left(case)
     if slope is not None:
-        found.append(f"slope {number(slope)}")
+        found.append(ideally_one(slope))
     gap = arm.metrics.get(GAP.key)
     if case.kind in {"multiclass", "top_label"} and gap is not None and clearly(gap):
         found.append(
             f"average confidence {percent(arm.metrics[MEAN_CONFIDENCE.key].value or 0.0)}, "
             f"accuracy {percent(arm.metrics[ACCURACY.key].value or 0.0)}"
         )
+    if not found:
+        found += [range_of(part.where) for part in arm.parts if part.where and not part.holds]
     said = f" ({'; '.join(found)})" if found else ""
     return f"Not fully repaired: {listed(remaining)} still {verb(remaining, 'fails')} the test{said}."

@@ -27,11 +27,14 @@ from calibrant.evaluation.verdict.checks import (
     PHRASES,
     averages,
     checks_of,
+    ideally_one,
     left_over,
     listed,
+    names_of,
     range_of,
     slope_key,
     slope_off,
+    untested_groups,
     verb,
     where_of,
 )
@@ -50,7 +53,6 @@ from calibrant.evaluation.verdict.finding import (
     value_of,
 )
 
-ALMOST_NEVER = 0.1  # share of the samples of a class: below it, the class is almost never predicted
 PARTLY = "Partly miscalibrated"
 
 
@@ -125,7 +127,7 @@ def _evidence(case: Case, finding: Finding, about: str) -> Iterator[str]:
     elif finding.within is not None:
         yield f"The error is real, but below {percent(finding.within)}{_cost(case)}."
     elif finding.doubt == "mixed signs":
-        yield "The average is off by more than noise, but the test finds no error: collect more samples."
+        yield "The average is off by more than noise, but the test finds no error: test on more samples."
 
 
 def _cost(case: Case) -> str:
@@ -144,12 +146,15 @@ def _is_it_real(case: Case, metric: str) -> str:
     if estimate.without_chance is not None:
         found += f", bias-corrected {number(estimate.without_chance)}"
     passes = _part(case.first, case.kind, metric).holds
-    ending = "This could be noise" if passes else "This alone could be noise, but the calibration test fails"
+    p = p_value(null)
+    ending = f"This could be noise ({p})"
     if beyond_chance(null.p_value, case.level):
-        ending = "This is above noise, but the calibration test passes" if passes else "The error is real"
+        ending = f"This is above noise ({p}), but the test passes" if passes else f"The error is real ({p})"
+    elif not passes:
+        ending += ", but the calibration test fails"
     return (
         f"{found}. A perfectly calibrated model would score {number(null.mean)} on this many samples, and "
-        f"below {number(null.upper)} in {100 * case.level:g}% of cases. {ending} ({p_value(null)})."
+        f"below {number(null.upper)} in {100 * case.level:g}% of cases. {ending}."
     )
 
 
@@ -257,12 +262,14 @@ def _unrepaired(case: Case, finding: Finding) -> str:
     if case.refuted:
         return "Leave the probabilities as they are, or fit on samples that resemble the test samples."
     if finding.direction == "undecided":
-        return "Collect more samples."
-    return (
-        "No calibrator tried is clearly better: leave the probabilities as they are."
-        if finding.real
-        else "Nothing needs to be done."
-    )
+        return "Test on more samples to decide."
+    if finding.real:
+        return (
+            "The error is real, but no calibrator tried clearly lowers the log loss. "
+            "Keep these probabilities, or fit on more samples."
+        )
+    untested = untested_groups(case)
+    return f"Test more samples of {names_of(untested)}." if untested else "Nothing needs to be done."
 
 
 def _condition(case: Case, finding: Finding) -> str | None:
@@ -294,21 +301,20 @@ def _caution(case: Case) -> str | None:
     """
     if case.kind != "binary" or not case.repaired:
         return None
-    for name, other, before, after in zip(
+    for name, other, threshold, before, after in zip(
         ("positive", "negative"),
         ("negative", "positive"),
+        ("lower", "higher"),
         reversed(case.first.classes),
         reversed(case.chosen.classes),
         strict=True,
     ):
         if before.accuracy is None or after.accuracy is None or after.accuracy >= before.accuracy / 2:
             continue
-        rarely = "almost never predicted" if after.accuracy < ALMOST_NEVER else "predicted far less often"
         return (
-            f"Watch the accuracy: with {title(case.chosen)} the {name} class is {rarely} (for "
-            f"{percent(after.accuracy)} of its samples, {percent(before.accuracy)} before), which moves the "
-            f"accuracy towards that of always predicting {other}. To decide, set your own threshold on the "
-            "calibrated probabilities."
+            f"Always predicting {other} has an accuracy of {percent(1 - before.prevalence)}. At a threshold "
+            f"of 0.5, {title(case.chosen)} finds {percent(after.accuracy)} of the {name} samples "
+            f"({percent(before.accuracy)} before). To find more, choose a {threshold} threshold."
         )
     return None
 
@@ -331,11 +337,12 @@ def short_of(case: Case, finding: Finding) -> str:
     if finding.within is not None:
         return f"Nearly calibrated: the error is real, but below {points(finding.within)}."
     if finding.direction == "calibrated":
-        return f"Calibrated: no error above noise on {case.num_test:,} samples."
+        return f"Calibrated: no test finds an error on {case.num_test:,} samples."
+    if finding.doubt == "mixed signs" and not finding.failing:
+        return f"Unclear: {averages(case, finding)}, but the calibration test passes."
     if finding.doubt and not finding.failing:
         hidden = f"{case.num_test:,} could hide a {points(TOLERABLE_GAP).replace(' points', '-point')} error"
-        reason = hidden if finding.doubt == "few samples" else "average off, but the test passes"
-        return f"Too few samples to tell: {reason}."
+        return f"Too few samples to tell: {hidden}."
     first = (OF_LABELS if case.kind == "multilabel" else OF_EVENTS) | OF_CONFIDENCE
     word = first.get(finding.direction)
     if word is None:
@@ -343,7 +350,7 @@ def short_of(case: Case, finding: Finding) -> str:
     slope = case.first.metrics.get(SLOPE.event_key)
     if case.kind == "binary" and finding.direction in OF_CONFIDENCE and slope is not None and not case.on_few:
         way = "extreme" if finding.direction == "over-confident" else "timid"
-        return f"{word}: probabilities are too {way} (slope {number(slope.value or 0.0)}; 1 is ideal)."
+        return f"{word}: probabilities are too {way} ({ideally_one(slope.value or 0.0)})."
     found = averages(case, finding)
     return f"{word}{case.on_few}: {found.replace('average ', '') if case.on_few else found}."
 
@@ -352,23 +359,24 @@ def _partly(case: Case, finding: Finding) -> str:
     """The headline of a model that passes some tests and fails others."""
     failing = [PHRASES[name] for name in finding.failing if name not in MAIN]
     if MAIN.isdisjoint(finding.failing):
-        if finding.doubt:
-            return f"{listed(failing)} {verb(failing, 'is')} off; too few samples for the rest"
+        off = f"{listed(failing)} {verb(failing, 'is')} off"
         if finding.failing == ("groups",):
             bad = bad_groups(case.first.groups, case.level)
-            return f"{len(bad)} of {len(case.first.groups)} groups {verb(bad, 'is')} off"
-        return f"{_both([PHRASES[name] for name in finding.holding], failing)}"
+            off = f"{len(bad)} of {len(case.first.groups)} groups {verb(bad, 'is')} off"
+        if finding.doubt:
+            return f"{off}, {PHRASES[finding.parts[0].name]} is unclear"
+        holding = [PHRASES[name] for name in finding.holding]
+        if finding.failing == ("groups",):
+            return off
+        return f"{listed(holding)} {verb(holding, 'is')} fine, {listed(failing)} {verb(failing, 'is')} not"
     where = where_of(finding)
     if case.kind == "binary" and where is not None:
         return range_of(where)
-    shape = "its spread" if slope_off(case, case.first) else "some levels"
-    average = "average probability" if finding.subject == "events" else "average confidence"
-    return _both([average], [shape, *failing])
-
-
-def _both(fine: Sequence[str], off: Sequence[str]) -> str:
-    """``average confidence is fine, class probabilities are not``."""
-    return f"{listed(fine)} {verb(fine, 'is')} fine, {listed(off)} {verb(off, 'is')} not"
+    slope = slope_off(case, case.first)
+    shape = "off at some levels" if slope is None else f"too {'extreme' if slope < 1 else 'timid'}"
+    subject = "probability" if finding.subject == "events" else "confidence"
+    more = f"; {listed(failing)} {verb(failing, 'is')} off" if failing else ""
+    return f"{subject} is right on average, but {shape}{more}"
 
 
 def line_of(case: Case, finding: Finding, about: str, unrepaired: str) -> str:
@@ -383,13 +391,16 @@ def _lines(case: Case, finding: Finding, about: str, unrepaired: str) -> Iterato
     if not (case.repaired and finding.real):
         null, name = null_of(case.first, about), error_name(about)
         floor = "" if null is None else f", noise floor {number(null.upper)}"
-        yield f"{name[:1].upper()}{name[1:]} {value_of(case.first.metrics[about])}{floor}."
+        above = null is not None and not finding.real and beyond_chance(null.p_value, case.level)
+        passes = ": above the noise floor, but the test passes" if above else ""
+        yield f"{name[:1].upper()}{name[1:]} {value_of(case.first.metrics[about])}{floor}{passes}."
     if not case.repaired:
         yield unrepaired
         return
-    yield effect(case, (NLL.key, about, ACCURACY.key), first="Best fix" if finding.real else "Lower log loss")
+    shown = (NLL.key, about) if _caution(case) else (NLL.key, about, ACCURACY.key)
+    yield effect(case, shown, first="Best fix" if finding.real else "Lower log loss")
     if left := left_over(case):
-        yield left
+        yield f"{left} If errors of this size don't matter to you, apply the fix."
 
 
 def effect(case: Case, metrics: Sequence[str], *, first: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from calibrant._math.errors import InputError
@@ -54,6 +56,7 @@ BANDS_OF = "bands="
 """What is put before the name of a column of numbers whose bands are groups."""
 OTHER = "other:"
 """What is put before the name of a column that would be read, had the caller not named another."""
+_BEGINNING = re.compile(r"`(labels|probs|logits|weights|groups|clusters|\w+_label|confidence|correct)`")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,20 +103,26 @@ class ColumnNames:
         return (self.group,) if isinstance(self.group, str) else self.group or ()
 
 
-def as_named(sentence: str, columns: ColumnNames | None) -> str:
-    """A sentence that begins with what an array must be, by the name of the column that holds it.
+def as_named(sentence: str, columns: ColumnNames | None, names: Callable[[], Sequence[str]]) -> str:
+    """A sentence that begins with the name of an array, by that of the one column that holds it.
+
+    ``names`` returns the names of all columns and is called only for such a sentence.
 
     Example:
-        >>> as_named("`labels` must be 0 or 1.", ColumnNames(label="died"))
-        '`died` must be 0 or 1.'
+        >>> as_named("`labels` must be 0 or 1.", None, lambda: ["age", "y_true", "prob"])
+        '`y_true` must be 0 or 1.'
     """
-    columns = columns or ColumnNames()
-    alone = {"labels": columns.label, "weights": columns.weight}
-    alone |= {"probs": columns.probs[0]} if len(columns.probs) == 1 else {}
-    alone |= {"logits": columns.logits[0]} if len(columns.logits) == 1 else {}
-    for name, column in alone.items():
-        if column is not None and sentence.startswith(f"`{name}` must "):
-            return f"`{column}`{sentence.removeprefix(f'`{name}`')}"
+    start = _BEGINNING.match(sentence)
+    if start is None:
+        return sentence
+    name, found = start[1], list(names())
+    stated = [each.found for each in _stated(columns or ColumnNames())]
+    found += [each for each in stated if each not in found]  # fields of records within records
+    with suppress(InputError):
+        called = dict(zip(canonical(found, columns).names, found, strict=True))
+        called |= {array: called[each] for each, array in ARRAYS.items() if each in called}
+        column = called.get(name, name)
+        return f"`{column}`{sentence[start.end() :].replace(f'[{name!r}]', f'[{column!r}]')}"
     return sentence
 
 
@@ -174,7 +183,8 @@ def canonical(given: Sequence[str], columns: ColumnNames | None = None) -> Heade
             raise InputError(f"it holds the column `{column.found}` more than once.")
         names[names.index(column.found)] = column.name
         positive = positive or column.positive
-        read[column.found] = column.name
+        if column.found != ARRAYS.get(column.name):
+            read[column.found] = column.name
     scores = tuple(column.name for column in stated if column.family in FAMILIES)
     return Header(
         names=tuple(names),
@@ -278,6 +288,10 @@ def _recognised(names: Sequence[str]) -> Iterator[_Column]:
     yield from _labels(names, lower)
     families = {family: _family(names, f"{family}_") for family in FAMILIES}
     if SCORES & set(names) or sum(map(len, families.values())) > 1:
+        return
+    plural = {array: family for family, array in SPACES.items() if array in names}
+    if len(plural) == 1 and not any(families.values()):  # one number a row: no lists
+        yield from (_Column(found=array, name=family) for array, family in plural.items())
         return
     single = [lower[each] for each in (*sorted(SCORES), *SINGLE) if each in lower]
     members = [] if len(single) == 1 else list(_members(names))

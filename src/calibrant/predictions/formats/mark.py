@@ -12,7 +12,7 @@ MARK = "calibrated_by"
 """The array or column that holds the mark, the same in every row."""
 _START = "calibrant: "
 _FROM, _SEEN = " of file ", " (fitted on it)"
-_NOTE = "The probabilities are calibrated already, by "
+_NOTE = "A calibrator was applied to these probabilities: "
 _DIGITS = 12
 
 
@@ -60,7 +60,7 @@ def notes_of_mark(values: Any) -> tuple[str, ...]:
 
     Example:
         >>> notes_of_mark([None, "calibrant: platt"])
-        ('The probabilities are calibrated already, by platt.',)
+        ('A calibrator was applied to these probabilities: platt.',)
     """
     cells = map(str, np.asarray(values, dtype=object).reshape(-1))
     found = next((each for each in cells if each.startswith(_START)), None)

@@ -50,7 +50,11 @@ def _names_of_parquet(path: Path) -> list[str]:
         return file.schema_arrow.names
 
 
-MANY_PARQUET = Format(read=parquet_files.read, records=parquet_files.records_of)
+MANY_PARQUET = Format(
+    read=parquet_files.read,
+    records=parquet_files.records_of,
+    names=lambda path: parquet_files.Files(path).schema_arrow.names,
+)
 """A folder of Parquet files, or an address; they are read part by part elsewhere."""
 _TEXT = Format(read=csv_file.read, write=csv_file.write, records=csv_file.records_of, names=csv_file.names_of)
 _ARROW = Format(
