@@ -49,9 +49,9 @@ class VennAbersCalibration(EventCalibrator):
     Note:
         O(N log N) a fit, by one pass over the sorted samples; the file holds every step. Never says 0 or 1.
         Steps make samples alike, as isotonic regression does; two samples of equal log-odds count as one
-        place. With fewer than 30 samples a class, a cross-validated share of the probabilities as they came is
-        mixed in; where even the calibration samples' Brier score would rise, nothing is changed; both with a
-        warning.
+        place. With fewer than 30 samples a class, a cross-validated share of the probabilities as they came
+        is mixed in, with a warning; the result may lie outside the interval. Where even the calibration
+        samples' Brier score would rise, nothing is changed, with a warning.
 
     References:
         Vovk, Petej and Fedorova, "Large-scale probabilistic predictors with and without guarantees of
