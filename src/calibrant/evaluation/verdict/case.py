@@ -9,10 +9,12 @@ from calibrant.evaluation.fitting.recommend import UNCALIBRATED, Recommendation
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.phrases import clearly, percent
 from calibrant.evaluation.quantities import CLASSWISE_ECE, ECE, NLL, PREVALENCE
-from calibrant.evaluation.result import Arm, GroupRow, Kind, Verdict
+from calibrant.evaluation.result import Arm, GroupRow, Kind, PartName, Verdict
 from calibrant.evaluation.thresholds import FEW_SAMPLES, TOLERABLE_GAP, beyond_chance
 
 HALF_A_POINT, TENTH = 0.005, 0.1
+ERRORS: dict[PartName, str] = {"classes": CLASSWISE_ECE.key, "positive class": ECE.event_key}
+"""The size of a part's error; that of the others is the ECE."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,17 @@ class Case:
         elif metric == CLASSWISE_ECE.key:
             rate = 1 / max(1, len(self.first.classes))
         return min(HALF_A_POINT, TENTH * rate)
+
+    def within(self, arm: Arm) -> float | None:
+        """The tolerated error, if every error of an arm above noise is below it with its whole interval."""
+        failing = [part.name for part in arm.parts if not part.holds]
+        keys = [ERRORS.get(name, ECE.key) for name in failing]
+        ends = [arm.metrics[key].high for key in keys if key in arm.metrics]
+        if not failing or "groups" in failing or len(ends) < len(failing):
+            return None
+        limits = [self.tolerated(key) for key in keys]
+        small = all(end is not None and end < limit for end, limit in zip(ends, limits, strict=True))
+        return min(limits) if small else None
 
     @property
     def too_few(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from calibrant.evaluation.phrases import clearly, number, percent
+from calibrant.evaluation.phrases import clearly, number, percent, points
 from calibrant.evaluation.quantities import (
     ACCURACY,
     CLASSWISE_ECE,
@@ -173,6 +173,8 @@ def left_over(case: Case) -> str | None:
     remaining = [PHRASES[part.name] for part in arm.parts if not part.holds]
     if not case.repaired or not remaining:
         return None
+    if within := case.within(arm):
+        return f"Nearly calibrated after it: the remaining error is real, but below {points(within)}."
     found = [
         f"{error_name(metric)} {number(value)}, noise floor {number(null.upper)}"
         for metric in spoken_of(case.kind)
