@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,8 @@ from markupsafe import Markup
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
+from calibrant.evaluation.group_repairs import ARMS, ByGroup, said_of
+from calibrant.evaluation.group_repairs import title_of as title_of_repairs
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.phrases import number as short_number
 from calibrant.evaluation.phrases import p_number, part_p_value
@@ -67,6 +69,7 @@ def write_report(
     before: Sequence[Section] = (),
     after: Sequence[Section] = (),
     files: Sequence[str | os.PathLike[str]] = (),
+    by_group: ByGroup | None = None,
 ) -> None:
     """Write a report as one HTML file without links to anything outside it.
 
@@ -82,6 +85,7 @@ def write_report(
         before: Further sections before those of the evaluation or comparison.
         after: Further sections after them.
         files: What it is made from; the page then carries a mark (no path) by which commands know it again.
+        by_group: What repairs do to each group, for an evaluation.
 
     Raises:
         InputError: If the name ends otherwise.
@@ -90,7 +94,7 @@ def write_report(
     if Path(path).suffix.lower() != ".html":
         msg = f"`path` must end in .html; got {Path(path).name!r}."
         raise InputError(msg)
-    text = report_text(found, title=title, before=before, after=after, files=files)
+    text = report_text(found, title=title, before=before, after=after, files=files, by_group=by_group)
     write_text(path, text)
 
 
@@ -101,6 +105,7 @@ def report_text(
     before: Sequence[Section] = (),
     after: Sequence[Section] = (),
     files: Sequence[str | os.PathLike[str]] = (),
+    by_group: ByGroup | None = None,
 ) -> str:
     """The report as HTML text.
 
@@ -116,7 +121,7 @@ def report_text(
     }
     if isinstance(found, Evaluation):
         with drawing_style():
-            context = _evaluation_context(with_commands(to_share(found)))
+            context = _evaluation_context(with_commands(to_share(found)), by_group)
             return templates().get_template("evaluation.html").render(context | given)
     if isinstance(found, Comparison):
         with drawing_style():
@@ -145,6 +150,8 @@ def templates() -> Environment:
     filters |= {
         "number": words.number,
         "interval": words.interval,
+        "signed": partial(words.number, signed=True),
+        "signed_interval": partial(words.interval, signed=True),
         "count": words.count,
         "plural": words.plural,
         "percent": words.percent,
@@ -191,7 +198,7 @@ class NullRow:
     p_value: str
 
 
-def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
+def _evaluation_context(evaluation: Evaluation, repairs: ByGroup | None) -> dict[str, object]:
     after = tables.recommended(evaluation)
     pairs = tables.class_pairs(evaluation)
     shown = pairs if len(pairs) <= MOST_CLASSES else pairs[:WORST_CLASSES]
@@ -221,7 +228,7 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
                 foreign=detection,
                 labels=panels,
                 classes=pairs,
-                groups=by_group,
+                groups=by_group or repairs,
             )
         ),
         "table": table,
@@ -246,6 +253,10 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
         "panel_legend": pictures.legend(panel_names),
         "num_labels": len(evaluation.arms[0].classes),
         "groups": by_group,
+        "repairs": repairs,
+        "repair_arms": ARMS,
+        "repairs_title": None if repairs is None else title_of_repairs(repairs),
+        "repairs_said": None if repairs is None else said_of(repairs, evaluation),
         "pairs": shown,
         "shifted": lambda row: is_shifted(row, evaluation.settings.level),
         "further_pairs": pairs[len(shown) :],

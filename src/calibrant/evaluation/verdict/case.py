@@ -140,6 +140,28 @@ def named(bad: Sequence[GroupRow]) -> str:
     return "; ".join(told) + (f"; and {more} more" if more > 0 else "")
 
 
+def not_for_all(bad: Sequence[GroupRow]) -> str:
+    """What is known where no calibrator for all samples is recommended, and groups are off."""
+    one = "One calibrator for all samples doesn't fix"
+    return f"{one} {_names(bad)}: test one per group with --by-group."
+
+
+def no_fix(bad: Sequence[GroupRow]) -> str:
+    """What is known where one calibrator per group was tested as well, and does not help."""
+    names, are, them = _names(bad), *(("is", "it") if len(bad) == 1 else ("are", "them"))
+    said = f"{names[:1].upper()}{names[1:]} {are} off, but no repair tested clearly fixes {them}"
+    return f"{said}: none lowers the log loss beyond noise."
+
+
+def _names(bad: Sequence[GroupRow]) -> str:
+    """``group reseller``; of many groups the first."""
+    names, more = [row.name for row in bad[:MOST_NAMED]], len(bad) - MOST_NAMED
+    if len(bad) == 1:
+        return f"group {names[0]}"
+    *first, last = [*names, f"{more} more"] if more > 0 else names
+    return f"groups {', '.join(first)} and {last}"
+
+
 def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> str:
     """The table of groups in a sentence."""
     bad, vague = bad_groups(rows, level), sum(row.vague for row in rows)

@@ -22,7 +22,7 @@ from calibrant.evaluation.phrases import (
 from calibrant.evaluation.quantities import ACCURACY, BRIER, CLASSWISE_ECE, NLL, SLOPE
 from calibrant.evaluation.result import Arm, Direction, Kind, Part, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
-from calibrant.evaluation.verdict.case import Case, bad_groups
+from calibrant.evaluation.verdict.case import Case, bad_groups, not_for_all
 from calibrant.evaluation.verdict.checks import (
     PHRASES,
     averages,
@@ -248,6 +248,8 @@ def _unrepaired(case: Case, finding: Finding) -> str:
         return _too_few(case)
     if case.refuted:
         return "Leave the probabilities as they are, or fit on samples that resemble the test samples."
+    if "groups" in finding.failing and len(case.first.groups) > 1 and case.kind != "multilabel":
+        return not_for_all(bad_groups(case.first.groups, case.level))
     if finding.direction == "undecided":
         return "Collect more samples."
     return (
