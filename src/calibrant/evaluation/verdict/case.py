@@ -9,11 +9,11 @@ from calibrant.evaluation.fitting.recommend import UNCALIBRATED, Recommendation
 from calibrant.evaluation.judging.measure import Measured
 from calibrant.evaluation.phrases import clearly, percent
 from calibrant.evaluation.quantities import CLASSWISE_ECE, ECE, NLL, PREVALENCE
-from calibrant.evaluation.result import Arm, GroupRow, Kind, PartName, Verdict
+from calibrant.evaluation.result import Arm, GroupRow, Kind, Verdict
 from calibrant.evaluation.thresholds import FEW_SAMPLES, TOLERABLE_GAP, beyond_chance
 
 HALF_A_POINT, TENTH = 0.005, 0.1
-ERRORS: dict[PartName, str] = {"classes": CLASSWISE_ECE.key, "positive class": ECE.event_key}
+ERRORS: dict[str, str] = {"classes": CLASSWISE_ECE.key, "positive class": ECE.event_key}
 """The size of a part's error; that of the others is the ECE."""
 
 
