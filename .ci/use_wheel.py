@@ -43,12 +43,17 @@ def instrument(folder: Path) -> None:
 
 
 def laboratory(folder: Path) -> None:
-    """List recipes, plan a sweep, draw a figure of the theory."""
+    """List recipes, plan a sweep, train two small networks and tabulate them, draw a figure of the theory."""
     if "digits" not in run("train", "--list", folder=folder).split():
         sys.exit("the recipes did not come with the wheel")
     if "60 runs" not in run("sweep", "digits-losses", "--dry-run", folder=folder):
         sys.exit("the grids did not come with the wheel")
     run("figure", "gradient-factor", folder=folder)
+    axes = 'loss = ["cross-entropy", "focal(gamma=3)"]\n"training.epochs" = [1]\n'
+    (folder / "grid.toml").write_text(f'recipe = "digits"\n\n[axes]\n{axes}', encoding="utf-8")
+    run("sweep", "grid.toml", "--store", "store", folder=folder)
+    if "focal(gamma=3)" not in run("table", "store", folder=folder):
+        sys.exit("the table of the sweep has no row for focal loss")
 
 
 def main() -> None:

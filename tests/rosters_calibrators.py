@@ -137,7 +137,6 @@ def _entries() -> list[Entry]:
         ("focal-temperature", _unfocus, "full", _ALL),
         ("focal-temperature", _unfocus, "grid", _TWO),
         ("focal-temperature", _unfocus, "line", _TWO),
-        ("focal-temperature", _unfocus, "fine-line", ("nll",)),
     ):
         for objective in objectives:
             entry = Entry(

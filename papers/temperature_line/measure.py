@@ -17,8 +17,18 @@ from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import named
 from calibrant._math.threads import threads_for
-from calibrant.calibrators import FocalTemperatureScaling, temperature_ridge
-from calibrant.calibrators.fitting.focal_searches import FocalTemperatureSearch
+from calibrant.calibrators import FocalTemperatureScaling
+from calibrant.calibrators.fitting.focal_searches import (
+    LINE_GAMMAS,
+    PAPER_TEMPERATURES,
+    best_on_papers_line,
+    better,
+    of_place,
+)
+from calibrant.calibrators.fitting.objectives import in_effect
+from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.temperatures import fit_temperature
 from calibrant.demo.comparison import ALL, FEW
 from calibrant.demo.networks import Digits, Setting, digits, train_together
 from calibrant.evaluation.fitting.split import stratified_folds
@@ -26,6 +36,7 @@ from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions
 from calibrant_lab.data import load
 from calibrant_lab.data.lazy import feed
+from calibrant_lab.figures import temperature_ridge
 from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, digest_of, state_of
 from calibrant_lab.sweep.tasks.simulation import Simulation, completed
 from calibrant_lab.sweep.tasks.task import Settings
@@ -39,7 +50,7 @@ GAMMAS: tuple[float, ...] = tuple(-0.5 + STEP * place for place in range(23))
 LOSSES = ("cross-entropy", *(f"focal(gamma={gamma})" for gamma in (1, 2, 3, 5)))
 DIVISIONS = 3
 _HELD_OUT = 10_000  # images of Fashion-MNIST
-_SEARCHES: tuple[FocalTemperatureSearch, ...] = ("full", "fine-line", "line")
+_FINE_GAMMAS = np.linspace(LINE_GAMMAS[0], LINE_GAMMAS[-1], len(PAPER_TEMPERATURES)).tolist()
 _MEASURES = {"nll": metrics.negative_log_likelihood, "ece": metrics.expected_calibration_error}
 _FASHION = "Fashion-MNIST"
 WORLDS: Mapping[str, Setting] = {
@@ -48,6 +59,16 @@ WORLDS: Mapping[str, Setting] = {
     _FASHION: Setting(side=14, num_training=5000, num_calibration=2000, num_epochs=30, batch_size=100),
 }
 """Data, and how much of them the networks see."""
+
+
+class FineLine(FocalTemperatureScaling):
+    """Searched along the line in the steps of the paper's grid: T = 0.01, ..., 5.00, and 500 exponents."""
+
+    def _solve(self, samples: Samples) -> Solution:
+        objective = in_effect(self.objective, samples)
+        simpler = fit_temperature(samples, objective, "continuous")
+        best, steps = best_on_papers_line(samples, objective, None, PAPER_TEMPERATURES, _FINE_GAMMAS)
+        return better(of_place(best, steps, simpler, spacing=0.01), simpler)
 
 
 class TemperatureLine(Simulation):
@@ -179,7 +200,8 @@ def _follow(problem: Predictions, criteria: Sequence[Criterion], divisions: int)
 def _reached(data: Labelled, near: float) -> dict[str, float]:
     """Least likelihood loss on all samples: at exponent 0, on the line, in its range, and anywhere."""
     full, line, coarse = (
-        fit_quietly(FocalTemperatureScaling(search=search), data).fit_result_ for search in _SEARCHES
+        fit_quietly(scaling, data).fit_result_
+        for scaling in (FocalTemperatureScaling(), FineLine(), FocalTemperatureScaling(search="line"))
     )
     around = np.linspace(near - STEP, near + STEP, 21).clip(GAMMAS[0], GAMMAS[-1]).tolist()
     within = temperature_ridge(data.scores, data.labels, gammas=around, weights=data.weights).lowest
@@ -197,9 +219,8 @@ def _elsewhere(problem: Predictions, by: Criterion, seed: int) -> dict[str, floa
     halves = stratified_folds(problem, 2, seed)
     fitted, other = Labelled.of(problem.rows(halves == 0)), Labelled.of(problem.rows(halves == 1))
     found: dict[str, float] = {}
-    searches: Mapping[str, FocalTemperatureSearch] = {"line": "fine-line", "full": "full"}
-    for name, search in searches.items():
-        scaling = fit_quietly(FocalTemperatureScaling(objective=by, search=search), fitted)
+    for name, kind in {"line": FineLine, "full": FocalTemperatureScaling}.items():
+        scaling = fit_quietly(kind(objective=by), fitted)
         found[name] = float(
             _MEASURES[by](scaling.predict_proba(other.scores), other.labels, weights=other.weights)
         )

@@ -14,7 +14,8 @@ import calibrant.losses
 from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant.calibrators import TemperatureScaling
-from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS
+from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS, PAPER_TEMPERATURES
+from calibrant.calibrators.fitting.objectives import Objective, objective_value
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.losses import focal_loss
 from calibrant.predictions import Predictions, load_predictions
@@ -380,6 +381,24 @@ def test_searches_along_the_line_of_a_file(tmp_path: Path, monkeypatch: pytest.M
     for arm in arms:
         reached = arm["nll"]
         assert reached["full"] - 1e-9 <= reached["range"] <= reached["line"] <= reached["plain"]
+
+
+@pytest.mark.parametrize("objective", ["nll", "ece"])
+def test_fine_line_is_the_best_of_the_line_in_the_papers_steps(objective: Objective) -> None:
+    """500 points through the anchors of T = 0.01, ..., 5.00: none of them is better than what is found."""
+    generator = torch.Generator().manual_seed(21)
+    logits = 4 * torch.randn(400, 6, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(torch.softmax(logits / 2, dim=1), 1, generator=generator)[:, 0]
+    samples = Samples(logits, labels, None)
+    start, end = (
+        min(PAPER_TEMPERATURES, key=lambda t: objective_value(samples, objective, t, gamma))
+        for gamma in (0.0, 1.0)
+    )
+    points = [(start + gamma * (end - start), gamma) for gamma in np.linspace(-0.5, 5, 500).tolist()]
+    points = [(start, 0.0), (end, 1.0), *(point for point in points if point[0] > 0)]
+    least = min(objective_value(samples, objective, *point) for point in points)
+    result = temperature_line.FineLine(objective=objective).fit(logits, labels).fit_result_
+    assert result.after == pytest.approx(least, abs=1e-12)
 
 
 def test_temperature_like_the_focal_map() -> None:

@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from calibrant.calibrators import Calibrator, available, build, methods
-from calibrant.calibrators.choice.select import usual_candidates
+from calibrant.calibrators.selection import usual_candidates
 
 
 def test_every_method_is_one_file_and_in_the_roster() -> None:

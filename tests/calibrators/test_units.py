@@ -77,6 +77,35 @@ def test_an_offset_says_nothing(searching_entry: Any, kind: str, calibrated: Mak
         assert_alike(searching_entry, found, wanted, labels, exactly=not line)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+@pytest.mark.parametrize(
+    "name", ["temperature", "focal-temperature", "smoothed-temperature", "ensemble-temperature"]
+)
+def test_an_offset_that_no_temperature_undoes_is_said(name: str, scale: float, calibrated: Make) -> None:
+    """Margins around -300: the best temperature gives every sample about the share of positives."""
+    scores, labels = calibrated("binary", 400)
+    with pytest.warns(CalibrantWarning, match="far on one side of zero, so no temperature"):
+        build(name).fit(scale * (scores - 300), labels)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        build(name).fit(scores - 3, torch.bernoulli(torch.sigmoid(scores - 3)).long())
+    assert not any("one side of zero" in str(warning.message) for warning in caught)
+
+
+@pytest.mark.parametrize("name", ["isotonic", "venn-abers", "histogram", "bayesian-binning"])
+def test_few_samples_of_each_class_are_said(name: str) -> None:
+    """Of 20 samples a class a function of its own follows noise; of 100 it may."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(400, 20, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(logits.softmax(dim=1), 1, generator=generator)[:, 0]
+    with pytest.warns(CalibrantWarning, match="about 20 samples of each class are few"):
+        build(name).fit(logits, labels)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        build(name).fit(logits[:, :4], labels % 4)
+    assert not any("samples of each class" in str(warning.message) for warning in caught)
+
+
 def test_a_few_far_out_do_not_spoil_the_rest(searching_entry: Any, kind: str, calibrated: Make) -> None:
     """Two scores of 600 are larger by ten thousand times, and right."""
     scores, labels = lenient(calibrated(kind, 600))

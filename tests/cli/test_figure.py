@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +14,6 @@ from calibrant.cli.main import app
 from calibrant.reports import file_figures
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.file_figures import FigureRequest, all_figures, draw_reliability, figure_named
-from few_points import few_points
-
-
-@pytest.fixture
-def quick_searches() -> Iterator[None]:
-    """Landscapes of a search at few points: what is asked here is what the command makes of it."""
-    with few_points():
-        yield
 
 
 def test_list_names_every_figure() -> None:
@@ -75,121 +66,18 @@ def test_refusals_are_sentences(arguments: list[str], message: str) -> None:
     assert message in str(result.exception)
 
 
-@pytest.mark.usefixtures("quick_searches")
-def test_landscape_of_a_file(tmp_path: Path) -> None:
-    """Of the calibration split; the picture is written and a sentence tells what one sees."""
-    rng = np.random.default_rng(7)
-    logits = rng.normal(size=(200, 4))
-    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-    np.savez(tmp_path / "over.npz", logits=3 * logits, labels=labels, split=np.arange(200) % 2)
-    path = tmp_path / "landscape.png"
-    arguments = ["figure", "landscape", str(tmp_path / "over.npz"), "-o", str(path), "--bootstrap", "2"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-    assert path.read_bytes().startswith(b"\x89PNG")
-    assert "On the 100 samples of the calibration split. Least log loss" in result.output
-    everything = CliRunner().invoke(app, [*arguments, "--force", "--all", "--objective", "adaptive-ece"])
-    assert "On all 200 samples. Least adaptive ECE" in everything.output
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """Files that a landscape can and cannot be drawn of."""
+    """Files of every kind, and one without labels."""
     rng = np.random.default_rng(0)
     logits, labels = rng.normal(size=(60, 3)), rng.integers(0, 2, (60, 3))
     np.savez(tmp_path / "several.npz", logits=logits, labels=labels, class_names=["a", "b", "c"])
-    np.savez(tmp_path / "unnamed.npz", logits=logits, labels=labels)
     np.savez(tmp_path / "bare.npz", logits=logits)
     np.savez(tmp_path / "top.npz", confidence=rng.uniform(0.5, 1, 60), correct=labels[:, 0])
     np.savez(tmp_path / "one.npz", logits=logits, labels=labels[:, 0])
     np.savez(tmp_path / "other.npz", logits=2 * logits, labels=labels[:, 0])
     np.savez(tmp_path / "event.npz", logits=logits[:, 0], labels=labels[:, 0])
     return tmp_path
-
-
-@pytest.mark.usefixtures("quick_searches")
-def test_landscape_of_one_label(files: Path) -> None:
-    """By name or number; a file without a split says that all of it is used."""
-    path = files / "label.svg"
-    by_name, by_number = (
-        CliRunner().invoke(
-            app,
-            [
-                "figure",
-                "landscape",
-                str(files / "several.npz"),
-                "--label",
-                label,
-                "-o",
-                str(path),
-                "--bootstrap",
-                "2",
-            ],
-        )
-        for label in ("b", "1")
-    )
-    assert by_name.exit_code == 0, by_name.output
-    assert "On all 60 samples; the file has no calibration split." in by_name.output
-    assert by_number.output == by_name.output
-
-
-@pytest.mark.usefixtures("quick_searches")
-def test_landscape_of_confidences(files: Path) -> None:
-    """That of the same numbers as log-odds, with what was right as labels."""
-    given = np.load(files / "top.npz")
-    odds = np.log(given["confidence"] / (1 - given["confidence"]))
-    np.savez(files / "odds.npz", logits=odds, labels=given["correct"])
-    said = [
-        CliRunner().invoke(
-            app,
-            [
-                "figure",
-                "landscape",
-                str(files / name),
-                "-o",
-                str(files / "x.svg"),
-                "--force",
-                "--bootstrap",
-                "2",
-            ],
-        )
-        for name in ("top.npz", "odds.npz")
-    ]
-    assert said[0].exit_code == 0, said[0].output
-    assert said[1].exit_code == 0, repr(said[1].exception)
-    assert said[0].output == said[1].output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["landscape"], "the figure landscape needs a file: `calibrant figure landscape FILE`"),
-        (["landscpe", "one.npz"], "there is no figure 'landscpe'; did you mean 'landscape'?"),
-        (["focal-arrows", "one.npz"], "the figure focal-arrows shows theory and takes no file; got "),
-        (
-            ["focal-arrows", "--label", "b", "--all"],
-            "the figure focal-arrows does not take --label, --all; of such options it takes none of these",
-        ),
-        (["landscape", "one.npz", "-o", "x.gif"], "--out must end in .svg, .png, .pdf; got 'x.gif'"),
-        (["landscape", "one.npz", "--objective", "auc"], '`--objective` must be one of "nll"'),
-        (["landscape", "one.npz", "--label", "b"], "one.npz is multiclass"),
-        (["landscape", "several.npz"], "has 3 labels per sample; choose one by --label: a, b, c, or 0 to 2"),
-        (["landscape", "several.npz", "--label", "d"], "has no label 'd'; choose 'a', 'b' or 'c'."),
-        (
-            ["landscape", "several.npz", "--label", "7"],
-            "has no label '7'; there are 3, from 0 to 2 (a, b, c).",
-        ),
-        (["landscape", "unnamed.npz", "--label", "d"], "has no label 'd'; there are 3, from 0 to 2."),
-        (["landscape", "bare.npz"], "bare.npz has no labels"),
-    ],
-)
-def test_landscape_refusals(files: Path, arguments: list[str], message: str) -> None:
-    """A missing or superfluous file or option, an unknown objective or label, a file that will not do."""
-    given = [str(files / each) if each.endswith((".npz", ".gif")) else each for each in arguments]
-    result = CliRunner().invoke(app, ["figure", *given])
-    assert isinstance(result.exception, InputError), result.output
-    assert message in str(result.exception)
-    assert not list(files.glob("*.svg"))
 
 
 @pytest.mark.parametrize("ending", [".svg", ".pdf"])
@@ -240,6 +128,11 @@ def test_figures_of_files(files: Path, arguments: list[str], said: str) -> None:
         (["roc", "event.npz", "--bins", "5"], "does not take --bins; of such options it takes --positive-cl"),
         (["classes", "top.npz"], "the figure classes needs the scores of all classes"),
         (["reliability", "bare.npz"], "labels"),
+        (["focal-arrows", "one.npz"], "the figure focal-arrows shows theory and takes no file; got "),
+        (
+            ["focal-arrows", "--label", "b", "--all"],
+            "the figure focal-arrows does not take --label, --all; of such options it takes none of these",
+        ),
         (["confidence", "one.npz", "one.npz"], "once each"),
     ],
 )

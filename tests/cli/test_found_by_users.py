@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import calibrant
-from calibrant.calibrators.choice.select import usual_candidates
+from calibrant.calibrators.selection import usual_candidates
 from calibrant.evaluation.fitting.templates import Labelled, cross_fit, templates
 from calibrant.predictions import Predictions
 from calibrant_lab.sweep.store import Store
@@ -177,6 +177,14 @@ def test_labels_that_are_missing_beside_an_array(tmp_path: Path) -> None:
     done = call("evaluate", "logits.npy", folder=tmp_path)
     assert done.returncode == 2
     assert "logits.npy has none: add them beside it, in labels.npy." in one_line(done.stderr)
+
+
+def test_the_option_for_labels_of_another_name_is_named(tmp_path: Path) -> None:
+    """And the column that may hold them."""
+    (tmp_path / "p.csv").write_text("diagnosis,prob\n" + "0,0.25\n1,0.75\n" * 20)
+    done = call("check", "p.csv", "--max-ece", "0.1", folder=tmp_path)
+    assert done.returncode == 2
+    assert "(in a table: `label`, or --label-column says which). Not used: `diagnosis`." in done.stderr
 
 
 def test_a_baseline_of_other_classes_is_refused(tmp_path: Path) -> None:

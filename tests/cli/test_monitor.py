@@ -58,6 +58,21 @@ def test_an_alarm_is_exit_code_1(stream: Path, tmp_path: Path) -> None:
     assert all(f"# TYPE {name} gauge" in lines for name in named)
 
 
+@pytest.mark.parametrize("time", ["2026-01-{:02d}T12:30:15", "17{:02d}000000"])
+def test_nothing_is_cut_in_a_narrow_terminal(tmp_path: Path, time: str) -> None:
+    """Of times in full and intervals of four decimals, too, each letter is there at 80 columns."""
+    rows = [f"{time.format(1 + k // 80)},{int(k % 3 == 0)},{0.2 + 0.01 * (k % 31)}" for k in range(320)]
+    path = tmp_path / "times.csv"
+    path.write_text("\n".join(["when,label,prob", *rows]) + "\n", encoding="utf-8")
+    window = "1000000" if time.startswith("17") else "12h"
+    given = ["--time", "when", "--window", window, "--bootstrap", "20"]
+    said = call("monitor", str(path), *given, folder=tmp_path).stdout
+    assert "evidence\n" in said
+    assert "…" not in said
+    table = said.partition("window ")[2].partition("Evidence of")[0]
+    assert max(map(len, table.splitlines())) <= 80
+
+
 def test_a_quiet_stream_is_exit_code_0(stream: Path, tmp_path: Path) -> None:
     """Of the first days nothing is printed with ``--quiet``, and with a baseline the question is another."""
     few = tmp_path / "few.csv"

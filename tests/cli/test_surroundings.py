@@ -50,6 +50,14 @@ def test_a_folder_that_is_gone_is_one_sentence(tmp_path) -> None:
     assert b"Traceback" not in found.stderr
 
 
+def test_a_link_to_itself_is_one_sentence(tmp_path) -> None:
+    """Files are resolved to read each once, and this one leads nowhere."""
+    (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
+    found = run("calibrant evaluate loop.csv", tmp_path)
+    assert (found.returncode, found.stderr.count(b"\n")) == (2, 1)
+    assert b"Too many levels of symbolic links" in found.stderr
+
+
 def test_a_terminal_without_width_shows_the_result(tmp_path) -> None:
     """``COLUMNS=0`` is no width: the default is taken."""
     (tmp_path / "p.csv").write_text(TABLE)

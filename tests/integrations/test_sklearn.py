@@ -347,8 +347,9 @@ def test_weights_reach_the_end_of_a_pipeline(events: Any) -> None:
 def test_weights_that_an_estimator_does_not_take_are_said(events: Any) -> None:
     """The estimator is fitted without, and a warning says so."""
     X, y, *_ = events
-    with pytest.warns(CalibrantWarning, match="KNeighborsClassifier takes no `sample_weight`"):
-        CalibratedClassifier(KNeighborsClassifier()).fit(X, y, sample_weight=np.ones(len(y)))
+    for estimator in (KNeighborsClassifier(), make_pipeline(StandardScaler(), KNeighborsClassifier())):
+        with pytest.warns(CalibrantWarning, match="KNeighborsClassifier takes no `sample_weight`"):
+            CalibratedClassifier(estimator).fit(X, y, sample_weight=np.ones(len(y)))
 
 
 def test_groups_reach_the_splitter(events: Any) -> None:

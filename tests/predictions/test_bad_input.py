@@ -201,7 +201,7 @@ ARRAYS = {
     ),
     "NaN label": (
         {"logits": LOGITS, "labels": [0, 1, np.nan]},
-        "`labels` must hold whole numbers; row 2 holds nan.",
+        "`labels` must hold whole numbers; row 2 holds nan; leave out rows where it is not known.",
     ),
     "names without class names": (
         {"logits": LOGITS, "labels": ["0", "1", "cat"]},
@@ -613,7 +613,19 @@ def test_files_of_another_format(ending, tmp_path) -> None:
     path = tmp_path / f"p{ending}"
     path.write_bytes(b"\x93\xff not what you think \x00\xff" * 20)
     known = {".csv": "it is not UTF-8 text", ".pt": "or it is damaged", ".npz": "it is not a .npz archive"}
-    assert known.get(ending, "perhaps it was cut off or has the wrong ending") in message(path)
+    said = message(path)
+    assert known.get(ending, "perhaps it was cut off or has the wrong ending") in said
+    assert ". " not in said
+
+
+def test_what_a_library_says_is_one_clause(tmp_path) -> None:
+    """Torch would explain an archive that was cut off in several sentences."""
+    path = tmp_path / "p.pt"
+    torch.save({"logits": torch.zeros(20, 3), "labels": torch.zeros(20)}, path)
+    path.write_bytes(path.read_bytes()[:300])
+    said = message(path)
+    assert "perhaps it was cut off" in said
+    assert ". " not in said
 
 
 def example() -> Predictions:

@@ -16,10 +16,11 @@ RNG = np.random.default_rng(0)
 PROBS = RNG.dirichlet([1, 1, 1], 200)
 COUNTS = np.array([RNG.multinomial(10, p) for p in PROBS])
 SHARES = COUNTS / 10
+THIRDS = np.tile([[0.33, 0.33, 0.33], [0.67, 0.33, 0.0]], (100, 1))  # rounded: not all sum to one
 REMEDY = "one row per class that has any, with their share as its weight"
 
 
-@pytest.mark.parametrize("labels", [SHARES, COUNTS])
+@pytest.mark.parametrize("labels", [SHARES, COUNTS, THIRDS])
 def test_votes_are_refused_with_the_remedy(labels: np.ndarray) -> None:
     """As predictions, in a metric and in a fit."""
     for take in (

@@ -31,6 +31,7 @@ ROOMS = {
     "training": ("Training", ["calibrant_lab.training"]),
     "data": ("Data", ["calibrant_lab.data"]),
     "models": ("Models", ["calibrant_lab.models"]),
+    "figures": ("Figures of the laboratory", ["calibrant_lab.figures"]),
     "integrations": ("Integrations", ["calibrant.integrations.sklearn", "calibrant.integrations.onnx"]),
 }
 

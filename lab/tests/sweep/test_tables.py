@@ -14,7 +14,7 @@ from calibrant._math.means import mean_of
 from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.tables import Layout, Options, Table, build_table, layout_named
 from calibrant_lab.tables.comparisons import SIGNIFICANCE
-from calibrant_lab.tables.figures import position, quantity_of
+from calibrant_lab.tables.figures import draw, position, quantity_of
 from calibrant_lab.tables.frame import read
 from calibrant_lab.tables.layout import usual_layout, varying
 from calibrant_lab.tables.words import notes, show
@@ -308,6 +308,16 @@ def test_unknown_settings_and_arms_are_refused() -> None:
         build_table(Layout.read({"rows": ["loos"], "cells": [{"metric": "ece"}]}), sweep(THREE))
     with pytest.raises(InputError, match=re.escape("there is no 'briar' among loss; did you mean 'brier'?")):
         build_table(LAYOUT, sweep(THREE), Options(against="briar"))
+
+
+def test_a_figure_of_two_seeds_shows_the_runs() -> None:
+    """The interval of two runs is thirteen times as wide as they lie apart, and is not drawn."""
+    runs = of_losses({"brier": [0.03, 0.05], "mmce": [0.06, 0.04]})
+    low, high = draw(runs, [quantity_of("ece")], "loss").axes[0].get_ylim()
+    assert high - low < 4  # runs span 3 points
+    more = of_losses({"brier": [0.03, 0.05, 0.04], "mmce": [0.06, 0.04, 0.05]})
+    low, high = draw(more, [quantity_of("ece")], "loss").axes[0].get_ylim()
+    assert high - low > 5
 
 
 def test_figures_find_positions_and_quantities() -> None:

@@ -16,6 +16,10 @@ CACHED_ELEMENTS = 2**17
 DEVICE_ELEMENTS = 2**24
 
 _INT64_ENDS = 2**63
+_ROUNDED = 0.005  # by how much a share of two decimals may miss
+NOT_KNOWN = "; leave out rows where it is not known"
+_UNKNOWN = frozenset({"None", "nan", "<NA>", "NaT"})
+"""What Python, NumPy and pandas put where nothing is known."""
 
 ArrayLike: TypeAlias = Tensor | np.ndarray[Any, np.dtype[Any]] | Sequence[Any]
 
@@ -42,6 +46,7 @@ def as_label_tensor(values: ArrayLike, *, name: str) -> Tensor:
     if not bool(whole.all()):
         row = first_row(~whole)
         hint = _hint_on_fractions(tensor) if name == "labels" else ""
+        hint = NOT_KNOWN if bool(tensor[row].isnan().any()) else hint
         raise InputError(f"`{name}` must hold whole numbers; row {row} holds {tensor[row].tolist()}{hint}.")
     _refuse_large(tensor.abs() >= _INT64_ENDS, tensor, name)
     return tensor.to(torch.int64)
@@ -49,8 +54,10 @@ def as_label_tensor(values: ArrayLike, *, name: str) -> Tensor:
 
 def _hint_on_fractions(labels: Tensor) -> str:
     """What labels that are fractions may be: shares of votes, or probabilities."""
-    if labels.ndim == 2 and bool(((labels.double().sum(dim=1) - 1).abs() < 1e-3).all()):
-        return VOTES_AS_LABELS
+    if labels.ndim == 2 and bool((labels >= 0).all()):
+        slack = 1e-3 + _ROUNDED * labels.shape[1]
+        if bool(((labels.double().sum(dim=1) - 1).abs() < slack).all()):
+            return VOTES_AS_LABELS
     fractions = float(((labels > 0) & (labels < 1)).double().mean())
     return "; these look like probabilities" if fractions > 0.5 else ""
 
@@ -129,10 +136,14 @@ def _of_objects(array: np.ndarray[Any, np.dtype[Any]], name: str) -> np.ndarray[
     Raises:
         TypeError: If something is no number; with its row.
     """
-    for row, values in enumerate(array.tolist() if array.ndim else [array.item()]):
+    rows = array.tolist() if array.ndim else [array.item()]
+    unknown = [row for row, each in enumerate(rows) if str(each) in _UNKNOWN]
+    for row, values in enumerate(rows):
         for each in values if isinstance(values, list) else [values]:
             if not isinstance(each, SupportsFloat) or isinstance(each, np.ndarray):
-                remedy = "; leave out rows where it is not known" if each is None else ""
+                if unknown and isinstance(each, str):  # words, of which some are missing
+                    row, each = unknown[0], rows[unknown[0]]
+                remedy = NOT_KNOWN if str(each) in _UNKNOWN else ""
                 if name == "labels" and isinstance(each, str):
                     remedy = "; number the classes from 0, as `numpy.unique(labels, return_inverse=True)`"
                 raise TypeError(f"`{name}` must hold numbers; row {row} holds {str(each)[:60]!r}{remedy}.")

@@ -4,13 +4,6 @@ from calibrant._math.rosters import public_names
 from calibrant.calibrators.affine import Affine as Affine
 from calibrant.calibrators.base import Calibrator as Calibrator
 from calibrant.calibrators.calibrated_model import CalibratedModel as CalibratedModel
-from calibrant.calibrators.choice.landscape import Landscape as Landscape
-from calibrant.calibrators.choice.landscape import objective_landscape as objective_landscape
-from calibrant.calibrators.choice.ridge import TemperatureRidge as TemperatureRidge
-from calibrant.calibrators.choice.ridge import temperature_ridge as temperature_ridge
-from calibrant.calibrators.choice.select import Candidate as Candidate
-from calibrant.calibrators.choice.select import Selection as Selection
-from calibrant.calibrators.choice.select import select as select
 from calibrant.calibrators.cohorts.by_group import GroupCalibrator as GroupCalibrator
 from calibrant.calibrators.cohorts.by_group import fit_groups as fit_groups
 from calibrant.calibrators.cohorts.many_temperatures import TemperatureFits as TemperatureFits
@@ -39,6 +32,9 @@ from calibrant.calibrators.local_temperature import fit_local_temperature as fit
 from calibrant.calibrators.methods import *
 from calibrant.calibrators.roster import available as available
 from calibrant.calibrators.roster import build as build
+from calibrant.calibrators.selection import Candidate as Candidate
+from calibrant.calibrators.selection import Selection as Selection
+from calibrant.calibrators.selection import select as select
 from calibrant.calibrators.top_k import fit_top_k_temperature as fit_top_k_temperature
 
 __all__ = public_names(globals())  # pyright: ignore[reportUnsupportedDunderAll]

@@ -54,7 +54,7 @@ def once(paths: Iterable[Path]) -> list[Path]:
     """
     found: dict[Path, Path] = {}
     for path in paths:
-        found.setdefault(path.resolve(), path)
+        found.setdefault(Path(os.path.realpath(path)), path)  # which leaves links in a circle as they are
     return list(found.values())
 
 

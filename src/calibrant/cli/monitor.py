@@ -168,9 +168,10 @@ def _table(found: Monitoring) -> Table:
     from calibrant.reports.terminal_table import plain_table
     from calibrant.reports.words import count
 
-    table = plain_table(caption_justify="left")
+    table = plain_table(caption_justify="left", padding=(0, 1, 0, 0))  # times in full
     for title in (*window_titles(found), "evidence"):
-        table.add_column(title, justify="left" if title == "window" else "right", no_wrap=True)
+        first = title == "window"  # which may be long, and gives way
+        table.add_column(title, justify="left" if first else "right", no_wrap=not first, overflow="fold")
     test = deciding(found)
     windows = list(zip(found.windows, test.log10_evidence, strict=True))
     table.caption = f"Evidence of {said_times(test.log10_threshold)} or more raises an alarm."

@@ -24,8 +24,8 @@ def no_labels(predictions: Predictions) -> InputError:
     if source is None:
         found = "got none."
     else:
-        is_array = source.format == "npy"
-        place = "beside it, in labels.npy" if is_array else "under that name (in a table: `label`)"
+        place = "under that name (in a table: `label`, or --label-column says which)"
+        place = "beside it, in labels.npy" if source.format == "npy" else place
         found = f"{source.path or source.name} has none: add them {place}."
     return InputError(" ".join([f"`labels` must be given to evaluate predictions; {found}", *unused]))
 

@@ -151,8 +151,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 )
             if weights is not None and _weight_name(estimator) is None:
                 warnings.warn(
-                    f"{type(estimator).__name__} takes no `sample_weight` and is fitted without: only the "
-                    "calibrator is weighted.",
+                    f"{type(_last_step(estimator)).__name__} takes no `sample_weight` and is fitted without: "
+                    "only the calibrator is weighted.",
                     CalibrantWarning,
                     stacklevel=2,
                 )
@@ -350,11 +350,13 @@ def _weight_name(estimator: Any) -> str | None:
 
 def _innermost(estimator: Any) -> Any:
     """The classifier that a pipeline or a search ends in."""
-    if isinstance(estimator, Pipeline):
-        return _innermost(estimator.steps[-1][1])
-    if isinstance(estimator, BaseSearchCV):
-        return _innermost(estimator.best_estimator_)
-    return estimator
+    last = _last_step(estimator)
+    return _innermost(last.best_estimator_) if isinstance(last, BaseSearchCV) else last
+
+
+def _last_step(estimator: Any) -> Any:
+    """The classifier of a pipeline; anything else as it is."""
+    return _last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
 
 
 def _check_scores(name: str, given: NDArray[np.float64], estimator: Any, num_classes: int) -> None:

@@ -119,7 +119,8 @@ def load_detections(
         raise InputError(f"`iou` must be above 0 and at most 1, as in 0.5; got {iou}.")
     found, truth = parsed(Path(results)), parsed(Path(annotations))
     if not isinstance(found, list) or not found:
-        raise InputError(f"{results} must be a list of detections, as of COCO's results; it is none.")
+        got = "it is empty" if found == [] else "it is none"
+        raise InputError(f"{results} must be a list of detections, as of COCO's results; {got}.")
     if not isinstance(truth, dict) or not {"images", "annotations"} <= set(truth):
         raise InputError(
             f"{annotations} must be COCO's annotations, with `images`, `annotations` and `categories`."

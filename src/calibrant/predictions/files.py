@@ -14,7 +14,7 @@ import numpy as np
 from calibrant._math.errors import InputError, ShortOfMemoryError
 from calibrant._math.files import said_of
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.aliases import ColumnNames, as_named
 from calibrant.predictions.formats.contents import FileContents, lines_named
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.names import known_kind
@@ -234,7 +234,8 @@ def open_predictions(
         with lines_named(contents.lines):
             return make(**fields, source=source)
     except (InputError, TypeError) as error:  # TypeError: an array of texts, say, where numbers belong
-        raise InputError(f"{name or path}: {' '.join(str(error).split())}") from error
+        said = as_named(" ".join(str(error).split()), columns)
+        raise InputError(f"{name or path}: {said}") from error
     except MemoryError as error:
         remedy = "; save it as .npy or .parquet, which are read in pieces" if form.stream is None else ""
         raise ShortOfMemoryError(f"{name or path}: it needs more memory than there is{remedy}.") from error

@@ -10,7 +10,7 @@ import numpy as np
 from calibrant._math.errors import InputError
 from calibrant._math.frames import Library, frame_columns, frame_of, is_frame
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.aliases import ColumnNames, as_named
 from calibrant.predictions.formats.columns import columns_of, fields_of_cells, layout_in
 from calibrant.predictions.scale import Scale, as_shares
 from calibrant.predictions.table import Predictions
@@ -55,10 +55,11 @@ def predictions_from_frame(
             layout, names, given.__getitem__, lambda name: _texts_or_numbers(given[name])
         )
         fields = as_shares(fields, scale)
+        stated = fields.pop("kind", None)
+        return Predictions(**fields, kind=kind or stated)
     except InputError as error:  # options of the command line are of another door
-        raise InputError(_OPTION.sub("", str(error))) from error
-    stated = fields.pop("kind", None)
-    return Predictions(**fields, kind=kind or stated)
+        said = as_named(str(error), columns)
+        raise InputError(_OPTION.sub("", said)) from error
 
 
 def predictions_to_frame(predictions: Predictions, *, library: Library | None = None) -> Any:

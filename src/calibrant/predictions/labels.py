@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike, as_label_tensor
+from calibrant._math.arrays import NOT_KNOWN, ArrayLike, as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import as_texts, one_number_each, refuse_beyond_one, shown
 
@@ -21,6 +22,8 @@ YES_OR_NO = {"yes": "1", "no": "0"}
 OPPOSITES = {"yes": "no", "y": "n", "positive": "negative", "pos": "neg"}  # class 1 and class 0
 OPPOSITE_NAMES = OPPOSITES | {"true": "false"}
 """The same of names in headers; in cells, these two are numbers."""
+_NEGATED = re.compile(r"(?:no|non|not)[ _-](.+)", re.IGNORECASE)
+_CLASS_0 = re.compile(r"((?:class|label)[ _-]?)0", re.IGNORECASE)
 MISSING = frozenset({"", "<na>", "nan", "null"})
 """What stands in a cell of which nothing is known."""
 MISSING_AMONG_NUMBERS = MISSING | {"na", "n/a", "none", "?"}
@@ -98,8 +101,23 @@ def as_true_classes(values: ArrayLike, num_samples: int) -> Tensor:
     return one_number_each(values, num_samples, name="labels")
 
 
+def says_class_0(name: str) -> bool:
+    """Whether the name of a column plainly says the class that numbers call 0.
+
+    Example:
+        >>> [says_class_0(name) for name in ("no", "no_churn", "class0", "churn", "class1")]
+        [True, True, True, False, False]
+    """
+    negative = name.lower() in OPPOSITE_NAMES.values()
+    return negative or _NEGATED.fullmatch(name) is not None or _CLASS_0.fullmatch(name) is not None
+
+
 def opposite_of(word: str) -> str | None:
     """The other of two words such as yes and no, in the same capitals; None where there is none."""
+    if negated := _NEGATED.fullmatch(word):
+        return negated[1]
+    if numbered := _CLASS_0.fullmatch(word):
+        return f"{numbered[1]}1"
     pairs = OPPOSITE_NAMES | {negative: positive for positive, negative in OPPOSITE_NAMES.items()}
     return _in_the_form_of(pairs[word.lower()], word) if word.lower() in pairs else None
 
@@ -130,6 +148,8 @@ def missing_rows(texts: Sequence[str], classes: Sequence[str] = ()) -> list[int]
 
 def whole_number(text: str) -> int | None:
     """The whole number that a text says; pandas writes True for 1, and 1.0 where a column has gaps."""
+    if "_" in text:  # which Python allows within numbers
+        return None
     word = {"true": 1, "false": 0}.get(text.lower())
     if word is not None:
         return word
@@ -150,12 +170,18 @@ def whole_numbers(texts: list[str], name: str, remedy: str = "") -> list[int]:
     for row, text in enumerate(texts):
         number = whole_number(text)
         if number is None:
-            remedy = remedy if text else "; leave out rows where it is not known"
+            remedy = _remedy_for(texts, remedy) if text else NOT_KNOWN
             if name == "labels" and 2 * sum(map(is_fraction, texts)) > len(texts):
                 remedy = PROBABILITIES_AS_LABELS
             raise InputError(f"`{name}` must be whole numbers; row {row} holds {shown(text)}{remedy}.")
         numbers.append(number)
     return numbers
+
+
+def _remedy_for(texts: list[str], remedy: str) -> str:
+    """The remedy for words, unless nearly all are numbers: a word then is a total, or not known."""
+    words = sum(whole_number(text) is None for text in texts)
+    return "; if that row is no sample, leave it out" if 10 * words <= len(texts) else remedy
 
 
 def _all_numbers(class_names: tuple[str, ...]) -> bool:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import listing, shown
 from calibrant.predictions.files import found_ending, sha256_of
-from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.aliases import ColumnNames, as_named
 from calibrant.predictions.formats.columns import layout_in
 from calibrant.predictions.formats.contents import lines_named
 from calibrant.predictions.formats.json_file import fields_of_records, with_lists_spread
@@ -86,7 +86,8 @@ def load_timed(
                 predictions=Predictions(**fields, source=source), times=times, labelled=labelled
             )
     except (InputError, TypeError) as error:
-        raise InputError(f"{path}: {' '.join(str(error).split())}") from error
+        said = as_named(" ".join(str(error).split()), columns)
+        raise InputError(f"{path}: {said}") from error
 
 
 def _times(records: Sequence[Record], name: str) -> NDArray[Any]:

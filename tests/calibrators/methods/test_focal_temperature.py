@@ -35,7 +35,7 @@ def random_problem(seed: int, num_samples: int, num_classes: int, scale: float) 
     return logits, labels
 
 
-SEARCHES = ("full", "line", "fine-line", "grid")
+SEARCHES = ("full", "line", "grid")
 SIZES = [(num_samples, num_classes) for num_samples in (2, 15, 60) for num_classes in (2, 5)]
 
 
@@ -265,27 +265,6 @@ def test_line_search_walks_the_line() -> None:
     assert gamma != 0
     assert temperature == pytest.approx(start + gamma * (end - start), rel=1e-12)
     assert result.steps <= 300
-
-
-@pytest.mark.parametrize("objective", ["nll", "ece"])
-def test_fine_line_is_the_best_of_the_line_in_the_papers_steps(objective: Any) -> None:
-    """500 points through the anchors of T = 0.01, ..., 5.00: the best of them, though few are computed."""
-    logits, labels = random_problem(21, 400, 6, 4.0)
-    samples = Samples(logits, labels, None)
-    start, end = (
-        min(PAPER_TEMPERATURES, key=lambda t: objective_value(samples, objective, t, gamma))
-        for gamma in (0.0, 1.0)
-    )
-    points = [(start + gamma * (end - start), gamma) for gamma in np.linspace(-0.5, 5, 500).tolist()]
-    values = [objective_value(samples, objective, *point) for point in points if point[0] > 0]
-    values += [
-        objective_value(samples, objective, start, 0.0),
-        objective_value(samples, objective, end, 1.0),
-    ]
-    calibrator = FocalTemperatureScaling(objective=objective, search="fine-line")
-    result = calibrator.fit(logits, labels).fit_result_
-    assert result.after == pytest.approx(min(values), abs=1e-12)
-    assert result.steps < 400
 
 
 def test_grid_is_the_papers() -> None:

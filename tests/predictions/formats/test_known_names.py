@@ -110,6 +110,8 @@ def test_weights_of_another_name_are_named(tmp_path, ending) -> None:
     remedy = "say so by `columns`" if ending in {"pandas", "polars"} else r"\(--weight-column\)"
     with pytest.raises(InputError, match=rf"holds the weights, `exposure` or `w`\? .*{remedy}"):
         given_as(tmp_path, ending, columns)
+    unread = given_as(tmp_path, ending, {"y": LABELLED, "prob": PROBS, "obs_weight": WEIGHTS_GIVEN})
+    assert any("`obs_weight`; if `obs_weight` holds weights, call it" in note for note in unread.notes)
     for name in ("exposure", "n"):
         found = given_as(tmp_path, ending, columns, columns=ColumnNames(weight=name))
         assert found.weights.tolist() == columns[name]

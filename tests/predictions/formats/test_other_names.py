@@ -463,6 +463,8 @@ def test_nothing_is_no_right_prediction(tmp_path, nothing) -> None:
             "line 2 holds '1,000,000'; write it without",
         ),
         ("label,prob\n1,1_0\n0,0.5\n", "line 2 holds '1_0'"),
+        ("label,prob_0,prob_1\n1_0,1,0\n0,0.5,0.5\n", "line 2 holds '1_0'"),
+        ("correct,confidence\n0_1,1\n0,0.5\n", "line 2 holds '0_1'"),
     ],
 )
 def test_a_comma_that_may_part_thousands_is_refused(tmp_path, text, said) -> None:
@@ -528,7 +530,10 @@ def given_as(folder: Path, ending: str, rows: list[dict[str, Any]], **options: A
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "pandas"])
-@pytest.mark.parametrize("words", [("no", "yes"), ("Negative", "Positive"), ("False", "True")])
+@pytest.mark.parametrize(
+    "words",
+    [("no", "yes"), ("Negative", "Positive"), ("False", "True"), ("no_churn", "churn"), ("Not_spam", "spam")],
+)
 def test_words_with_a_plain_meaning_are_what_numbers_mean(tmp_path, ending, words) -> None:
     """``p_no`` is the probability of class 0, and of ``prob_yes, prob_no`` yes is class 1."""
     no, yes = words
@@ -543,6 +548,17 @@ def test_words_with_a_plain_meaning_are_what_numbers_mean(tmp_path, ending, word
         two = given_as(tmp_path, ending, rows)
         assert (two.class_names, two.labels.tolist()) == ((no, yes), [1, 0])
         assert two.probs.tolist() == [[0.25, 0.75], [0.75, 0.25]]
+
+
+@pytest.mark.parametrize("name", ["class0", "Class_0", "label 0"])
+def test_the_probability_of_class_0_is_that_of_the_number_0(tmp_path, name) -> None:
+    """``prob_class0`` beside 0 and 1 is no probability of 1; beside words it is that of the word."""
+    other = f"{name[:-1]}1"
+    for labels in ((1, 0), (other, name)):
+        rows = [{"y": y, f"prob_{name}": p} for y, p in zip(labels, (0.1, 0.8), strict=True)]
+        found = given_as(tmp_path, "csv", rows)
+        assert (found.class_names, found.labels.tolist()) == ((other, name), [0, 1])
+        assert found.probs.tolist() == [0.1, 0.8]
 
 
 @pytest.mark.parametrize("ending", [*TABLES, "npz", "arrays"])
@@ -597,6 +613,8 @@ def test_words_of_any_column_are_matched_by_name(kind) -> None:
         ({"labels": [0, 2.0**63, 1]}, r"row 1 holds 9.223372036854776e\+18"),
         ({"labels": [0, None, 1]}, "row 1 holds 'None'; leave out rows where it is not known"),
         ({"labels": [0, "x", 1]}, "row 1 holds 'x'"),
+        ({"labels": ["x", "y", None]}, "row 2 holds 'None'; leave out rows where it is not known"),
+        ({"labels": [0.0, np.nan, 1.0]}, "row 1 holds nan; leave out rows where it is not known"),
         ({"weights": [1, None, 1]}, "`weights` must hold numbers; row 1 holds 'None'; leave out"),
     ],
 )
@@ -706,14 +724,47 @@ def test_a_day_without_positives_is_read(tmp_path, column, word) -> None:
     assert (zeros.class_names, zeros.labels.tolist()) == (("not spam", "spam"), [0, 0])
 
 
+def test_a_word_among_numbers_is_no_class(tmp_path) -> None:
+    """A last row of totals, as spreadsheets have it, or a sign for what is not known."""
+    rows = "".join(f"{k % 2},0.25\n" for k in range(20))
+    for word in ("Total", "-", "unknown"):
+        with pytest.raises(InputError, match=f"line 22 holds '{word}'; if that row is no sample, leave it"):
+            read(tmp_path, "p.csv", f"label,prob\n{rows}{word},0.5\n")
+
+
+def test_columns_that_were_named_are_called_so_in_messages(tmp_path) -> None:
+    """Not by what they were named as: the user's table has no `group`."""
+    stated = ColumnNames(group="channel", weight="amount", cluster="who")
+    text = "churned,score,channel,amount,who\n0,0.1,a,1,x\n"
+    with pytest.raises(InputError, match="in `churned`, `score`, `channel`, `amount`, `who`; name columns"):
+        read(tmp_path, "p.csv", text, columns=stated)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "pandas"])
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"died": 7}, "`died` must be 0 or 1"), ({"risk": 7.0}, "`risk` must"), ({"n": -1.0}, "`n` must")],
+)
+def test_values_of_named_columns_are_refused_by_their_names(tmp_path, ending, wrong, said) -> None:
+    """Whose table holds `died` does not look for `labels`."""
+    rows = [{"died": k % 2, "risk": 0.25, "n": 1.0} for k in range(6)]
+    rows[3] |= wrong
+    with pytest.raises(InputError, match=said):
+        given_as(tmp_path, ending, rows, columns=ColumnNames(label="died", probs="risk", weight="n"))
+
+
 def test_a_name_alone_is_a_list_of_one() -> None:
     """``ColumnNames(probs="risk")``; and messages about frames name no options of the command line."""
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"label": [1, 0], "risk": [0.75, 0.5]})
     found = predictions_from_frame(frame, columns=ColumnNames(probs="risk"))
     assert found.probs.tolist() == [0.75, 0.5]
-    for columns in ({"a": [1, 2]}, {"y": [1, 0], "target": [1, 0], "p": [0.5, 0.5]}):
-        with pytest.raises(InputError, match="`columns`") as caught:
+    for columns in (
+        {"a": [1, 2]},
+        {"y": [1, 0], "target": [1, 0], "p": [0.5, 0.5]},
+        {"y": ["sick", "well"], "p": [0.5, 0.5]},
+    ):
+        with pytest.raises(InputError, match=r"`columns`|`positive_class`") as caught:
             predictions_from_frame(pandas.DataFrame(columns))
         assert "--" not in str(caught.value)
 

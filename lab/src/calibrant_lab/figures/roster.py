@@ -1,4 +1,4 @@
-"""The figures of the papers' theory by name, each a row or a block of panels."""
+"""The laboratory's figures by name: of the papers' theory, each a row or a block of panels, and of a file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import drawing_style
+from calibrant.reports.file_figures import DrawnFigure, FigureRequest, FileFigure
 from calibrant_lab.figures import curves, simplex
 from calibrant_lab.figures.boundaries import boundary_figure
 
@@ -56,6 +57,12 @@ class BoundaryFigure:
 
 def _by_gamma(panel: Callable[..., None], *gammas: float) -> tuple[Callable[..., None], ...]:
     return tuple(functools.partial(panel, gamma=gamma) for gamma in gammas)
+
+
+def _draw_landscape(request: FigureRequest) -> DrawnFigure:
+    from calibrant_lab.figures.landscape_heat_map import draw_landscape  # its searches take time to import
+
+    return draw_landscape(request)
 
 
 _MUKHOTI = "Mukhoti et al. 2020, figure"
@@ -149,4 +156,11 @@ FIGURES = (
         "properness is claimed for every positive weight; no curve on the right reaches the truth.",
     ),
     BoundaryFigure(),
+    FileFigure(
+        name="landscape",
+        summary="The objective of focal temperature scaling over exponent and temperature, for a FILE of "
+        "predictions.",
+        draw_files=_draw_landscape,
+        options=frozenset({"objective", "label", "every_row", "resamples", "seed"}),
+    ),
 )

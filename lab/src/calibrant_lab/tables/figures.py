@@ -21,6 +21,8 @@ from calibrant_lab.tables.frame import setting
 from calibrant_lab.tables.layout import Layout, TableQuantity, varying
 
 MOST_CURVES = 12
+_FEWEST = 3
+"""Runs whose mean has an interval that is drawn."""
 _SPAN = 20.0
 """Ratio of the largest to the smallest position from which the scale is logarithmic."""
 _MOST_TICKS = 8
@@ -39,7 +41,7 @@ def draw(
 ) -> Figure:
     """A panel for each quantity against a setting: of a table, each row as a curve.
 
-    Small marks are runs, large ones means, bars 95% intervals of the means.
+    Small marks are runs, large ones means, bars 95% intervals of the means of three runs or more.
 
     Args:
         results: Finished runs.
@@ -114,11 +116,10 @@ def _panel(ax: Axes, curves: Curves) -> None:
         for x, (_, cell) in zip(at, points, strict=True):
             values = [*cell.values.values()]
             ax.plot([x] * len(values), values, shape, color=colour, markersize=2.5, alpha=0.45)
-        averages = [cell.mean for _, cell in points if cell.mean]
-        means, halves = (
-            [mean.value for mean in averages],
-            drawing.floats(mean.half_width for mean in averages),
-        )
+        averages = [(cell.mean, len(cell.values)) for _, cell in points if cell.mean]
+        means = [mean.value for mean, _ in averages]
+        # The interval of two runs is so wide that the runs could not be told apart beside it.
+        halves = drawing.floats(mean.half_width if runs >= _FEWEST else None for mean, runs in averages)
         ax.errorbar(at, means, yerr=halves, fmt="none", ecolor=colour, elinewidth=1, capsize=2)
         (line,) = ax.plot(at, means, color=colour, marker=shape, markersize=5.5, linewidth=1.2)
         line.set(markerfacecolor="none", linestyle="none" if words else dashes, gid=_MEANS)

@@ -93,17 +93,6 @@ def fingerprint(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None)
     return CalibrationData.of(checked).weighted(checked.weights).sha256
 
 
-def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None) -> Samples:
-    """One problem, checked; several labels per sample are refused."""
-    checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-    if checked.task == "multilabel" or checked.labels is None:
-        raise InputError(
-            "`labels` must have shape (N,), one per sample; pass several labels per sample one at a time, "
-            "`logits[:, k]` with `labels[:, k]`."
-        )
-    return next(CalibrationData.of(checked).weighted(checked.weights).problems())
-
-
 def _counted(weights: Tensor, kept: Tensor) -> tuple[Tensor, tuple[str, ...]]:
     """Weights that count copies; shares, which are small or sum to one, divided by their mean."""
     mean, total = float(weights[kept].mean()), float(weights.sum())

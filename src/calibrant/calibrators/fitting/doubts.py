@@ -20,6 +20,10 @@ from calibrant.calibrators.fitting.samples import Samples
 ALL_RIGHT = "every sample is classified correctly, so nothing tells how often errors are to be expected"
 CONSTANT = "the logits of every sample are all equal"
 _CONSTANT = f"{CONSTANT}, which no temperature changes"
+OFF_ZERO = (
+    "all log-odds lie far on one side of zero, so no temperature tells samples apart; platt has the "
+    "intercept that they need"
+)
 SILENT = "the logits say nothing about the labels, or the opposite: the higher they are, the rarer the class"
 
 _ANOTHER_UNIT = (
@@ -33,6 +37,7 @@ _LEAST = 1e-28  # with which a class that is ruled out still is
 _NAMED = 5  # classes
 _LARGEST = 50.0  # temperature, or its inverse, that networks need
 _MOST, _COARSE = 4096, 0.05  # rows looked at, and steps as a share of the spread
+_ALIKE = 0.1  # log-odds that differ less say the same
 _COLLAPSED = 0.9  # share of the confidences in one bin
 
 
@@ -146,9 +151,17 @@ def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: 
 
     constant, all_right = samples.is_constant, bool(samples.correct.all())
     trouble = _trouble(solution, constant=constant, all_right=all_right, flat_slope=flat_slope)
+    if not trouble and samples.is_event and _is_off_zero(samples, solution.parameters["temperature"]):
+        trouble = (OFF_ZERO,)
     if not trouble and objective not in DIFFERENTIABLE:
         return replace(solution, warnings=(*solution.warnings, *_collapse(samples, solution)))
     return replace(solution, warnings=(*trouble, *solution.warnings))
+
+
+def _is_off_zero(samples: Samples, temperature: float) -> bool:
+    """Whether log-odds lie so far on one side of zero that the temperature has made all of them alike."""
+    low, high = (float(end) for end in torch.aminmax(samples.scores))
+    return low * high > 0 and 0 < high - low < min(abs(low), abs(high), _ALIKE * temperature)
 
 
 def _trouble(

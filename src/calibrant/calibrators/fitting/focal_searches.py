@@ -18,13 +18,11 @@ from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA, S
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import PAPER_GRID, fit_temperature
 
-FocalTemperatureSearch: TypeAlias = Literal["full", "line", "fine-line", "grid"]
+FocalTemperatureSearch: TypeAlias = Literal["full", "line", "grid"]
 
 PAPER_GAMMAS = (-0.5, -0.25, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0)
 PAPER_TEMPERATURES = tuple((np.arange(1, 501) / 100).tolist())
 LINE_GAMMAS = tuple(np.linspace(-0.5, 5.0, len(PAPER_GRID)).tolist())
-FINE_LINE_GAMMAS = tuple(np.linspace(-0.5, 5.0, len(PAPER_TEMPERATURES)).tolist())
-_LINES = {"line": (PAPER_GRID, LINE_GAMMAS, 0.1), "fine-line": (PAPER_TEMPERATURES, FINE_LINE_GAMMAS, 0.01)}
 START_GAMMAS = (-0.95, -0.5, 0.0, 1.0, 4.0, 12.0)
 _WIDE_GAMMAS = (-0.9, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0)
 _WIDE_FACTORS = np.geomspace(1 / 3, 3, 61)
@@ -41,11 +39,10 @@ def fit_focal_temperature(
         found = _full(samples, objective, simpler)
     elif search == "grid":
         best, steps = best_on_grid(samples, objective, PAPER_GAMMAS, PAPER_TEMPERATURES)
-        found = _of_place(best, steps, simpler, spacing=0.01)
+        found = of_place(best, steps, simpler, spacing=0.01)
     else:
-        temperatures, gammas, spacing = _LINES[search]
-        best, steps = _best_on_papers_line(samples, objective, None, temperatures, gammas)
-        found = _of_place(best, steps, simpler, spacing=spacing)
+        best, steps = best_on_papers_line(samples, objective, None)
+        found = of_place(best, steps, simpler, spacing=0.1)
     return simpler, better(found, simpler)
 
 
@@ -91,7 +88,7 @@ def _full_jumping(samples: Samples, objective: Objective, simpler: Solution) -> 
     """The paper's grid, the line, windows along the ridge beyond them, and finer ones around the best."""
     best = Place(0.0, simpler.parameters["temperature"], simpler.after)
     best, steps = best_on_grid(samples, objective, PAPER_GAMMAS, PAPER_TEMPERATURES, best=best)
-    best, computed = _best_on_papers_line(samples, objective, best)
+    best, computed = best_on_papers_line(samples, objective, best)
     steps += computed
     centre = fit_temperature(samples, "nll", "continuous").parameters["temperature"]
     for gamma in _WIDE_GAMMAS:
@@ -106,10 +103,10 @@ def _full_jumping(samples: Samples, objective: Objective, simpler: Solution) -> 
             window = _inside(ridge * np.exp(np.linspace(-width, width, _ZOOM_POINTS)))
             best, computed = best_on_grid(samples, objective, (gamma,), window, best=best)
             steps += computed
-    return _of_place(best, steps, simpler, spacing=_ZOOM_WIDTHS[-1][0] / (_ZOOM_POINTS // 2))
+    return of_place(best, steps, simpler, spacing=_ZOOM_WIDTHS[-1][0] / (_ZOOM_POINTS // 2))
 
 
-def _best_on_papers_line(
+def best_on_papers_line(
     samples: Samples,
     objective: Objective,
     best: Place | None,
@@ -134,7 +131,8 @@ def line_through(first: Place, second: Place, gammas: Sequence[float] = LINE_GAM
     return [point for point in points if LOWEST_TEMPERATURE <= point[0] <= HIGHEST_TEMPERATURE]
 
 
-def _of_place(best: Place, steps: int, simpler: Solution, *, spacing: float) -> Solution:
+def of_place(best: Place, steps: int, simpler: Solution, *, spacing: float) -> Solution:
+    """What a search over points found."""
     return Solution(
         converged=True,
         steps=steps,

@@ -26,7 +26,6 @@ from calibrant._math.shapes import Float, Int
 from calibrant.calibrators.fitting.focal_rows import log_odds_of_top
 from calibrant.calibrators.fitting.objectives import (
     BINNED,
-    DIFFERENTIABLE,
     JUDGED,
     NUM_BINS,
     Objective,
@@ -40,11 +39,7 @@ _SPACING, _SPACING_OF_MEANS = 0.1, 0.3
 _ERROR_OF_MEANS = 3e-3  # that interpolation may leave in the mean residual
 _ROWS_OF_MEANS, _ERRORS_OF_MEANS = 1024, 4.0  # looked at first, and how many standard errors they may miss
 _MOST_EXACT = 64
-_MANY = 200  # points of a line, more than are computed one by one
 _BATCH_ENTRIES = 2**20
-_TABLE_ENTRIES = 2**24  # of log-odds at the nodes: 64 MiB
-_SPACING_OF_TABLES = 0.2
-_SMALLEST = 1e-12  # whose logarithm is still interpolated
 
 Point: TypeAlias = tuple[float, float]  # temperature, exponent
 
@@ -88,8 +83,6 @@ def best_on_line(
     guesses = None
     if objective in JUDGED and len(points) > _DEGREE:
         guesses = _screen_line(samples, objective, points)
-    elif len(points) > _MANY and objective in DIFFERENTIABLE:
-        guesses = _screen_smooth_line(samples, objective, points)
     return _best_of(samples, objective, points, guesses, best)
 
 
@@ -180,43 +173,35 @@ def _screen_judged(
             continue
         chosen = [temperatures[place] for place in near.tolist()]
         nodes = _nodes(chosen, _SPACING)
-        table = groups.representatives(_judged_log_odds(samples, (gamma,), np.exp(nodes).tolist())[0])
+        table = groups.representatives(judged_log_odds(samples, (gamma,), np.exp(nodes).tolist())[0])
         matrix = _interpolation(nodes, chosen)
-        guesses[row, near] = _interpolated_errors(groups, objective, matrix, table)
+        guesses[row, near] = interpolated_errors(groups, objective, matrix, table)
     return guesses.reshape(-1)
 
 
 def _screen_line(samples: Samples, objective: Objective, points: Sequence[Point]) -> Vector:
     """Objective along a curve, from log-odds interpolated by the exponent."""
     temperatures, gammas = np.array(points).T
-    nodes = _line_nodes(points, _SPACING)
+    nodes = _line_nodes(points)
     log_odds = torch.cat(
-        [_judged_log_odds(samples, (gammas[node],), (temperatures[node],))[0] for node in nodes.tolist()]
+        [judged_log_odds(samples, (gammas[node],), (temperatures[node],))[0] for node in nodes.tolist()]
     )
     groups = TiedSamples.of(samples)
     matrix = _interpolation_at(gammas[nodes], gammas)
-    return _interpolated_errors(groups, objective, matrix, groups.representatives(log_odds))
+    return interpolated_errors(groups, objective, matrix, groups.representatives(log_odds))
 
 
-def _screen_smooth_line(samples: Samples, objective: Objective, points: Sequence[Point]) -> Vector:
-    """Objective along a curve, interpolated by the exponent."""
-    gammas = np.array(points)[:, 1]
-    nodes = _line_nodes(points, _SPACING_OF_MEANS)
-    values = [objective_value(samples, objective, *points[node]) for node in nodes.tolist()]
-    return _interpolation_at(gammas[nodes], gammas) @ np.array(values)
-
-
-def _line_nodes(points: Sequence[Point], spacing: float) -> NDArray[np.int64]:
-    """The points to compute at, about as far apart as the spacing, in log T and log(1 + gamma) together."""
+def _line_nodes(points: Sequence[Point]) -> NDArray[np.int64]:
+    """The points to compute at, about a spacing apart in log T and log(1 + gamma) together."""
     temperatures, gammas = np.array(points).T
     steps = np.abs(np.diff(np.log(temperatures))) + np.abs(np.diff(np.log1p(gammas)))
     travelled = np.concatenate([[0.0], np.cumsum(steps)])
-    num_nodes = max(_DEGREE + 1, math.ceil(travelled[-1] / spacing) + 1)
+    num_nodes = max(_DEGREE + 1, math.ceil(travelled[-1] / _SPACING) + 1)
     nodes = np.unique(np.searchsorted(travelled, np.linspace(0, travelled[-1], num_nodes)))
     return nodes if len(nodes) > _DEGREE else np.arange(len(points))
 
 
-def _interpolated_errors(
+def interpolated_errors(
     groups: TiedSamples, objective: Objective, matrix: Vector, table: Float[Tensor, "nodes G"]
 ) -> Vector:
     """The objective at all places, from log-odds at the nodes."""
@@ -234,7 +219,7 @@ def _least_possible(
     """
     nodes = _nodes(temperatures, _SPACING_OF_MEANS)
     some = samples if samples.is_event else samples.thinned(_ROWS_OF_MEANS)
-    confidences = _judged_log_odds(some, gammas, np.exp(nodes).tolist()).sigmoid_().to(torch.float64)
+    confidences = judged_log_odds(some, gammas, np.exp(nodes).tolist()).sigmoid_().to(torch.float64)
     shares = some.shares.cpu()
     means = confidences @ shares
     missed = _ERROR_OF_MEANS
@@ -246,7 +231,7 @@ def _least_possible(
     return residuals, np.maximum(np.abs(residuals) - missed, 0)
 
 
-def _judged_log_odds(
+def judged_log_odds(
     samples: Samples, gammas: Sequence[float], temperatures: Sequence[float]
 ) -> Float[Tensor, "gammas temperatures N"]:
     """Log-odds of what is judged, in float32 on the CPU."""
@@ -261,51 +246,6 @@ def _judged_log_odds(
     if samples.is_event:
         table *= torch.where(samples.top == 1, 1.0, -1.0).cpu()
     return table
-
-
-def table_of_values(
-    samples: Samples, objective: Objective, gammas: Sequence[float], temperatures: Sequence[float]
-) -> NDArray[np.float64]:
-    """The objective at all pairs ``(gammas, temperatures)``, for pictures.
-
-    What has derivatives is computed at some pairs and its logarithm interpolated by T and by the exponent;
-    errors of the confidences judged from log-odds interpolated by T; the classwise error at every pair.
-    """
-    if objective in JUDGED:
-        return _table_of_errors(samples, objective, gammas, temperatures)
-    if objective not in DIFFERENTIABLE:
-        return np.array([[objective_value(samples, objective, t, g) for t in temperatures] for g in gammas])
-    warmth, bend = _nodes(temperatures, _SPACING_OF_TABLES), _exponent_nodes(gammas)
-    values = [
-        [objective_value(samples, objective, temperature, gamma) for temperature in np.exp(warmth).tolist()]
-        for gamma in np.expm1(bend).tolist()
-    ]
-    by_gamma, by_temperature = (
-        _interpolation_at(bend, np.log1p(gammas)),
-        _interpolation(warmth, temperatures),
-    )
-    return np.exp(by_gamma @ np.log(np.maximum(values, _SMALLEST)) @ by_temperature.T)
-
-
-def _exponent_nodes(gammas: Sequence[float]) -> Vector:
-    """Logarithms of one plus the exponents to compute at."""
-    low, high = math.log1p(min(gammas)), math.log1p(max(gammas))
-    return np.linspace(low, high, max(_DEGREE + 1, math.ceil((high - low) / _SPACING_OF_TABLES) + 1))
-
-
-def _table_of_errors(
-    samples: Samples, objective: Objective, gammas: Sequence[float], temperatures: Sequence[float]
-) -> NDArray[np.float64]:
-    nodes = _nodes(temperatures, _SPACING)
-    matrix, groups = _interpolation(nodes, temperatures), TiedSamples.of(samples)
-    together = max(1, _TABLE_ENTRIES // (len(nodes) * samples.num_samples))
-    rows: list[Vector] = []
-    for start in range(0, len(gammas), together):
-        tables = _judged_log_odds(samples, gammas[start : start + together], np.exp(nodes).tolist())
-        rows += [
-            _interpolated_errors(groups, objective, matrix, groups.representatives(table)) for table in tables
-        ]
-    return np.stack(rows).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

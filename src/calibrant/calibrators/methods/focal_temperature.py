@@ -59,7 +59,7 @@ class FocalTemperatureScaling(Calibrator):
             windows beyond them, and finer ones around the best. ``"grid"``: that of Komisarenko and Kull, 9
             exponents by T = 0.01, ..., 5.00. ``"line"``: their proposal, the line of T over :math:`\gamma`
             through the best T at :math:`\gamma = 0` and 1, on T = 0.1, ..., 10.0 and 100 exponents from -0.5
-            to 5. ``"fine-line"``: the same in their grid's steps, T = 0.01, ..., 5.00, and 500 exponents.
+            to 5.
         selection: ``"cross_validated"`` uses :math:`\gamma` only where it pays: if over five folds, whatever
             the objective, the held-out log-loss falls by more than one standard error of its fall; else this
             is temperature scaling. ``fit_result_.held_out`` tells ``gain`` and ``gain_error``. Takes the

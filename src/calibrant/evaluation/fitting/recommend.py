@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from calibrant.calibrators import Calibrator
-from calibrant.calibrators.choice.select import AS_THEY_CAME, select, usual_candidates
+from calibrant.calibrators.selection import AS_THEY_CAME, select, usual_candidates
 from calibrant.evaluation.fitting.templates import Labelled, Template, templates
 from calibrant.evaluation.fitting.top_k import judged_on_rows
 from calibrant.evaluation.resampling.events import Indices

@@ -100,6 +100,23 @@ class ColumnNames:
         return (self.group,) if isinstance(self.group, str) else self.group or ()
 
 
+def as_named(sentence: str, columns: ColumnNames | None) -> str:
+    """A sentence that begins with what an array must be, by the name of the column that holds it.
+
+    Example:
+        >>> as_named("`labels` must be 0 or 1.", ColumnNames(label="died"))
+        '`died` must be 0 or 1.'
+    """
+    columns = columns or ColumnNames()
+    alone = {"labels": columns.label, "weights": columns.weight}
+    alone |= {"probs": columns.probs[0]} if len(columns.probs) == 1 else {}
+    alone |= {"logits": columns.logits[0]} if len(columns.logits) == 1 else {}
+    for name, column in alone.items():
+        if column is not None and sentence.startswith(f"`{name}` must "):
+            return f"`{column}`{sentence.removeprefix(f'`{name}`')}"
+    return sentence
+
+
 def space_of(name: str) -> str | None:
     """Whether a column of this name, whose cells are lists, holds the logits or probabilities of all classes.
 

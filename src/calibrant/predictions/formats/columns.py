@@ -31,10 +31,10 @@ from calibrant.predictions.formats.mark import MARK
 from calibrant.predictions.formats.names import Chosen, fields_of, nothing_in, outcome_of
 from calibrant.predictions.formats.numbers import numbers_in
 from calibrant.predictions.labels import (
-    OPPOSITE_NAMES,
     is_fraction,
     opposite_of,
     refuse_missing,
+    says_class_0,
     whole_number,
     whole_numbers,
 )
@@ -51,7 +51,6 @@ ACCEPTED = (
     "or `confidence` and `correct`; "
     "`columns` (--label-column, --prob-columns) says which they are by other names"
 )
-_PAIRS = [{positive, negative} for positive, negative in OPPOSITE_NAMES.items()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +98,7 @@ def layout_of(header: Header) -> Layout:
     try:
         layout = _layout(header.names)
     except InputError as error:  # in the file's own words
-        said = str(error)
-        if said.startswith(("it holds", "found no")):
-            for given, name in header.read.items():
-                said = said.replace(f"`{name}`, ", f"`{given}`, ", 1)
-        raise InputError(said) from error
+        raise InputError(str(error).replace(listing(header.names), listing(header.given))) from error
     if len(header.scores) > 1:  # their order is that of the classes
         suffixes = tuple(name.partition("_")[2] for name in header.scores)
         layout = replace(layout, scores=header.scores, class_names=suffixes)
@@ -332,8 +327,10 @@ def _classes(family: str, header: Sequence[str]) -> tuple[tuple[str, ...], tuple
         )
     if set(suffixes) == {str(index) for index in range(len(set(suffixes)))}:
         return tuple(sorted(suffixes, key=int)), None
-    if {each.lower() for each in suffixes} in _PAIRS:  # in the order that the words have, not the columns
-        suffixes.sort(key=lambda each: each.lower() in OPPOSITE_NAMES)
+    if len(suffixes) == 2 and says_class_0(suffixes[1]):  # in the order that words have, not the columns
+        positive, negative = suffixes
+        if (opposite_of(negative) or "").lower() == positive.lower():
+            suffixes = [negative, positive]
     words = [suffix for suffix in suffixes if not suffix.isdigit()]
     if 0 < len(words) < len(suffixes):
         raise InputError(
@@ -380,7 +377,7 @@ def _refuse_ambiguous(names: tuple[str, ...]) -> None:
 
 def _label_column(column: Column, arrays: Mapping[str, Any], layout: Layout) -> Column:
     """Labels as they stand; in words where the column of a negative word says what numbers mean."""
-    if layout.positive is not None and layout.positive.lower() in OPPOSITE_NAMES.values():  # p_no: 0 is no
+    if layout.positive is not None and says_class_0(layout.positive):  # p_no: 0 is no
         names, numbers = arrays["class_names"], [whole_number(str(each)) for each in column]
         if set(numbers) <= {0, 1}:
             return [names[1 - number] for number in numbers if number is not None]

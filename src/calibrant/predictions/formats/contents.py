@@ -50,7 +50,7 @@ MOST_SAID = 200  # characters of a library's own message
 
 def damaged(what: str, error: BaseException) -> str:
     """One sentence for bytes that cannot be read."""
-    said = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+    said = re.split(r"\n|\. ", str(error).strip())[0].rstrip(".") or type(error).__name__
     said = f"{said[:MOST_SAID]}…" if len(said) > MOST_SAID else said  # some libraries quote the bytes
     if isinstance(error, MemoryError):
         return f"it needs more memory than there is, unless it is damaged ({said})."

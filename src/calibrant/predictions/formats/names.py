@@ -204,7 +204,8 @@ def _as_written(labels: Any) -> list[str]:
 def _unused_note(chosen: Chosen, *, labelled: bool) -> tuple[str, ...]:
     if not chosen.unused:
         return ()
-    remedy = ""
+    weights = next((name for name in chosen.unused if name.lower().endswith(("weight", "weights"))), None)
+    remedy = "" if weights is None else f"; if `{weights}` holds weights, call it `weight` (--weight-column)"
     for name in () if labelled else chosen.unused:
         suffix = next((part for part in chosen.suffixes if name.endswith(part)), None)
         if suffix is not None and name.removesuffix(suffix).lower() in {"label", "labels", *LABELS}:

@@ -12,7 +12,7 @@ import torch
 
 from calibrant import InputError, metrics
 from calibrant.calibrators import TemperatureScaling, available, build, select
-from calibrant.calibrators.choice.select import usual_candidates
+from calibrant.calibrators.selection import usual_candidates
 
 MULTICLASS = (
     "temperature",

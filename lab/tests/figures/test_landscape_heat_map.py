@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant.calibrators import Landscape, Place, TemperatureRidge
-from calibrant.reports.figures.landscape import landscape_heat_map, landscape_key, landscape_sentence
+from calibrant.calibrators import Place
+from calibrant_lab.figures import Landscape, TemperatureRidge
+from calibrant_lab.figures.landscape_heat_map import landscape_heat_map, landscape_key, landscape_sentence
 from few_points import few_points
 
 _ZERO = "Exponent 0, which is temperature scaling, lies"
@@ -141,7 +142,7 @@ def test_key_explains_every_mark() -> None:
         "the ridge, the best T at each gamma",
         "at gamma = 0 and 1 (squares)",
         "then tries 12 points",
-        "as many rows drawn with replacement",
+        "the same number of rows drawn with replacement",
         "Star: what is chosen on all rows; diamond: temperature scaling; cross: the logits as they came.",
     ):
         assert words in said
@@ -160,7 +161,7 @@ def test_key_explains_every_mark() -> None:
 
 def test_drawing_real_landscapes() -> None:
     """From samples to picture, by every kind of objective."""
-    from calibrant.calibrators import objective_landscape
+    from calibrant_lab.figures import objective_landscape
 
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(80, 4, generator=generator)

@@ -148,9 +148,9 @@ def select(
         weights: Sample weights ``(N,)``.
         clusters: The patient, document or image of each sample, where samples of one are not independent:
             none is in two folds, and the standard error is that of whole clusters.
-        calibrators: Candidates as :func:`build` takes them, or calibrators, which are fitted anew; by default
-            those that suit the predictions, with at least ten samples for each number that they fit; where
-            a class does not occur, none with numbers for each class.
+        calibrators: Candidates as :func:`build` takes them, or calibrators, which are fitted anew. By default
+            those that suit the predictions, with at least ten samples for each number that they fit; if a
+            class does not occur, none with numbers for each class.
         criterion: ``"nll"`` or ``"brier"``, both proper.
         folds: How many, from 2 to half the number of samples.
         seed: For the division into folds.

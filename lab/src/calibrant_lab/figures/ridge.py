@@ -11,11 +11,11 @@ import torch
 from numpy import ndarray
 
 from calibrant._math.arrays import ArrayLike
-from calibrant._math.checks import check_choice
+from calibrant._math.checks import check_choice, check_logits
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATURE
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
-from calibrant.calibrators.fitting.data import single_problem
+from calibrant.calibrators.fitting.data import CalibrationData
 from calibrant.calibrators.fitting.descent import smooth_minimum
 from calibrant.calibrators.fitting.grid import Place, best_on_grid
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, OBJECTIVES, Objective, in_effect
@@ -60,7 +60,7 @@ def temperature_ridge(
         labels: Classes ``(N,)``.
         gammas: Exponents, from -0.999 to 50, in any order.
         weights: Sample weights ``(N,)``.
-        objective: As for :class:`FocalTemperatureScaling`.
+        objective: As for :class:`calibrant.calibrators.FocalTemperatureScaling`.
 
     Returns:
         One temperature for each exponent, in the order given.
@@ -71,7 +71,7 @@ def temperature_ridge(
 
     Note:
         The likelihood loss and the Brier score by Newton's method, each exponent from its neighbour's
-        temperature. Errors that jump: the best of 221 temperatures within a factor of 3 of the likeliest.
+        temperature. Errors that jump: the best of 221 temperatures within a factor of 3 of NLL's.
 
     References:
         Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
@@ -89,6 +89,17 @@ def temperature_ridge(
             raise InputError(f"`gammas` must lie from {LOWEST_GAMMA} to {HIGHEST_GAMMA:g}; got {gamma}.")
     samples = single_problem(logits, labels, weights)
     return ridge_of(samples, in_effect(objective, samples), chosen)
+
+
+def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None) -> Samples:
+    """One problem, checked; several labels per sample are refused."""
+    checked = check_logits(logits, labels, weights, allow_minus_inf=True)
+    if checked.task == "multilabel" or checked.labels is None:
+        raise InputError(
+            "`labels` must have shape (N,), one per sample; pass several labels per sample one at a time, "
+            "`logits[:, k]` with `labels[:, k]`."
+        )
+    return next(CalibrationData.of(checked).weighted(checked.weights).problems())
 
 
 def ridge_of(samples: Samples, objective: Objective, gammas: Sequence[float]) -> TemperatureRidge:

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from calibrant import InputError
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
-from calibrant.calibrators import TemperatureScaling, temperature_ridge
+from calibrant.calibrators import TemperatureScaling
 from calibrant.calibrators.fitting.objectives import objective_value
 from calibrant.calibrators.fitting.samples import Samples
+from calibrant_lab.figures import temperature_ridge
 
 GAMMAS = [2.0, -0.5, 0.0, 5.0, 0.7, -0.9]
 

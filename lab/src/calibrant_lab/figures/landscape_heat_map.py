@@ -2,24 +2,101 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 from numpy import ndarray
+from torch import Tensor
 
+from calibrant._math.checks import check_choice
 from calibrant._math.decimals import plural
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
-from calibrant.calibrators.choice.landscape import LEVEL, Landscape
+from calibrant._math.text_form import nearest
+from calibrant.calibrators.fitting.objectives import OBJECTIVES, Objective
+from calibrant.predictions import Predictions
+from calibrant.predictions.to_event import to_repair
 from calibrant.reports.figures.drawing import OCHRE, VERMILLION, new_axes
+from calibrant.reports.file_figures import DrawnFigure, FigureRequest
 from calibrant.reports.words import metric, percent
+from calibrant_lab.figures.landscape import LEVEL, Landscape, objective_landscape
 
-SIZE = (6.4, 5.8)
+_SIZE = (6.4, 5.8)
 _SMOOTH = {"nll", "brier"}
 _DECADES = 4.0  # of what lies above the least; all below has one colour
 _TICKS_OF_GAMMA = (-0.99, -0.9, -0.5, 0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
+_MOST_NAMED = 6  # labels
+
+
+def draw_landscape(request: FigureRequest) -> DrawnFigure:
+    """The landscape of a file, and a description of it.
+
+    Raises:
+        InputError: If the objective or the label is unknown, or the file has no labels.
+    """
+    wanted = (request.objective or "nll").replace("-", "_")
+    check_choice("--objective", wanted, OBJECTIVES)
+    (file,) = request.files.values()
+    predictions = request.load(file)
+    rows, words = _rows(predictions, request.every_row)
+    landscape = objective_landscape(
+        *_one_label(rows, file, request.label),
+        weights=rows.weights,
+        objective=cast("Objective", wanted),
+        num_resamples=request.resamples,
+        seed=request.seed,
+        progress=lambda share: request.tell("fitting on resamples", share),
+    )
+    drawn = Figure(figsize=_SIZE, layout="constrained")
+    landscape_heat_map(landscape, ax=drawn.add_subplot())
+    said = f"On {words}. {landscape_sentence(landscape)}\n{landscape_key(landscape)}"
+    return DrawnFigure(drawn, said, (*predictions.notes, *landscape.notes))
+
+
+def _rows(predictions: Predictions, every_row: bool) -> tuple[Predictions, str]:
+    """The calibration split, or else all rows; and which of the two, in words."""
+    if predictions.kind == "top_label":  # log-odds, and whether they were right
+        predictions = to_repair(predictions)
+    if every_row or not predictions.has_calibration:
+        why = "" if every_row else "; the file has no calibration split"
+        return predictions, f"all {predictions.num_samples:,} samples{why}"
+    rows = predictions.calibration
+    return rows, f"the {rows.num_samples:,} samples of the calibration split"
+
+
+def _one_label(rows: Predictions, file: Path, label: str | None) -> tuple[Tensor, Tensor]:
+    """Scores and labels; for a multilabel file those of the label given by name or number."""
+    if rows.labels is None:
+        raise InputError(f"{file} has no labels; the objective needs them.")
+    if rows.kind == "multilabel":
+        column = _column(rows, file, label)
+        return rows.scores[:, column], rows.labels[:, column]
+    if label is not None:
+        raise InputError(f"--label is for multilabel files; {file} is {rows.kind}.")
+    return rows.scores, rows.labels
+
+
+def _column(rows: Predictions, file: Path, label: str | None) -> int:
+    count, names = rows.num_classes or 0, list(rows.class_names or ())
+    if label is None:
+        known = f"{', '.join(names)}, or " if names else ""
+        raise InputError(
+            f"{file} has {count} labels per sample; choose one by --label: {known}0 to {count - 1}."
+        )
+    if label in names:
+        return names.index(label)
+    if label.isdecimal() and int(label) < count:
+        return int(label)
+    if names and not label.isdecimal():
+        raise InputError(f"{file} has no label {label!r}{nearest(label, names)}")
+    shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+    named = f" ({shown})" if names else ""
+    raise InputError(f"{file} has no label {label!r}; there are {count}, from 0 to {count - 1}{named}.")
 
 
 def landscape_heat_map(landscape: Landscape, *, ax: Axes | None = None) -> Axes:
@@ -27,10 +104,10 @@ def landscape_heat_map(landscape: Landscape, *, ax: Axes | None = None) -> Axes:
 
     The legend names what is marked, and :func:`landscape_key` says at more length what it is. Likelihood loss
     and Brier score are shown as what lies above the least, calibration errors as they are; both on a
-    logarithmic scale. Where the samples do not fix exponent and temperature the title says so.
+    logarithmic scale. If the samples do not fix exponent and temperature, the title adds a line.
 
     Args:
-        landscape: From :func:`calibrant.calibrators.objective_landscape`.
+        landscape: From :func:`calibrant_lab.figures.objective_landscape`.
         ax: Where to draw; a new figure if ``None``.
 
     Returns:
@@ -38,14 +115,14 @@ def landscape_heat_map(landscape: Landscape, *, ax: Axes | None = None) -> Axes:
 
     Example:
         >>> import torch
-        >>> from calibrant.calibrators import objective_landscape
+        >>> from calibrant_lab.figures import objective_landscape
         >>> logits = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
         >>> labels = (3 * logits).softmax(1).multinomial(1, generator=torch.Generator().manual_seed(1))[:, 0]
         >>> landscape_heat_map(objective_landscape(logits, labels, num_resamples=5)).get_ylabel()
         'temperature T'
     """
-    ax = new_axes(ax, width=SIZE[0], height=SIZE[1])
-    title = objective_title(landscape)
+    ax = new_axes(ax, width=_SIZE[0], height=_SIZE[1])
+    title = _title(landscape)
     heights, norm = _heights(landscape)
     mesh = ax.pcolormesh(
         landscape.gammas,
@@ -77,22 +154,22 @@ def landscape_sentence(landscape: Landscape) -> str:
     """The landscape in a few sentences.
 
     Args:
-        landscape: From :func:`calibrant.calibrators.objective_landscape`.
+        landscape: From :func:`calibrant_lab.figures.objective_landscape`.
 
     Returns:
-        Which point is best, what temperature scaling and the search along the line have instead, how far the
-        choices of resamples spread, and what follows: whether they leave out exponent 0, or that these
-        samples do not fix the two parameters, and why.
+        Which point is best, what temperature scaling and the search along the line have instead, and how far
+        the choices of resamples spread. Then whether they leave out exponent 0, or why these samples do not
+        fix the two parameters.
 
     Example:
         >>> import torch
-        >>> from calibrant.calibrators import objective_landscape
+        >>> from calibrant_lab.figures import objective_landscape
         >>> logits = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
         >>> labels = (3 * logits).softmax(1).multinomial(1, generator=torch.Generator().manual_seed(1))[:, 0]
         >>> landscape_sentence(objective_landscape(logits, labels, num_resamples=5))[:15]
         'Least log loss '
     """
-    title = objective_title(landscape)
+    title = _title(landscape)
     chosen, plain, line = landscape.chosen, landscape.plain, landscape.best_on_line
     low, high = landscape.gamma_interval
     cold, warm = landscape.temperature_interval
@@ -129,31 +206,31 @@ def landscape_key(landscape: Landscape) -> str:
     """How to read the picture, for whoever sees one for the first time.
 
     Args:
-        landscape: From :func:`calibrant.calibrators.objective_landscape`.
+        landscape: From :func:`calibrant_lab.figures.objective_landscape`.
 
     Returns:
         What the colours, lines and marks are.
 
     Example:
         >>> import torch
-        >>> from calibrant.calibrators import objective_landscape
+        >>> from calibrant_lab.figures import objective_landscape
         >>> logits = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
         >>> labels = (3 * logits).softmax(1).multinomial(1, generator=torch.Generator().manual_seed(1))[:, 0]
         >>> landscape_key(objective_landscape(logits, labels, num_resamples=5)).startswith("How to read it: ")
         True
     """
-    title = objective_title(landscape)
+    title = _title(landscape)
     return (
         f"How to read it: the darker, the lower the {title}. White line: the ridge, the best T at each "
-        "gamma. Orange: the search along a line, which looks for the best of T = 0.1, 0.2, ..., 10 at gamma "
-        f"= 0 and 1 (squares) and then tries {len(landscape.line)} points of the line through the two "
-        "(dashed). Pale dots: what is chosen on resamples, as many rows drawn with replacement; the farther "
+        "gamma. Orange: the search along a line. It finds the best of T = 0.1, 0.2, ..., 10 at gamma = 0 "
+        f"and 1 (squares), then tries {len(landscape.line)} points of the line through the two (dashed). "
+        "Pale dots: what is chosen on resamples, the same number of rows drawn with replacement; the farther "
         "they spread, the less the samples tell. Star: what is chosen on all rows; diamond: temperature "
         "scaling; cross: the logits as they came."
     )
 
 
-def objective_title(landscape: Landscape) -> str:
+def _title(landscape: Landscape) -> str:
     """The objective as people call it."""
     key = "classwise_ece" if landscape.objective == "classwise" else landscape.objective
     title = metric(key, "multiclass").title

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy import ndarray
 from numpy.typing import NDArray
+from scipy.interpolate import make_interp_spline
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_choice
@@ -17,17 +18,30 @@ from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATU
 from calibrant._math.drawing import resampled_counts
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.shapes import Float
-from calibrant.calibrators.choice.ridge import TemperatureRidge, ridge_of
-from calibrant.calibrators.fitting.data import single_problem
 from calibrant.calibrators.fitting.descent import smooth_minimum
 from calibrant.calibrators.fitting.doubts import CONSTANT, absent_classes, degenerate
 from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS, line_through
-from calibrant.calibrators.fitting.grid import Place, best_on_grid, best_on_line, table_of_values
-from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, JUDGED, OBJECTIVES, Objective, in_effect
+from calibrant.calibrators.fitting.grid import (
+    Place,
+    TiedSamples,
+    best_on_grid,
+    best_on_line,
+    interpolated_errors,
+    judged_log_odds,
+)
+from calibrant.calibrators.fitting.objectives import (
+    DIFFERENTIABLE,
+    JUDGED,
+    OBJECTIVES,
+    Objective,
+    in_effect,
+    objective_value,
+)
 from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import PAPER_GRID, fit_temperature
 from calibrant.calibrators.methods.focal_temperature import FocalTemperatureScaling
+from calibrant_lab.figures.ridge import TemperatureRidge, ridge_of, single_problem
 
 LEVEL = 0.95
 LINEAR_UP_TO = 12.0, 50.0  # beyond this exponent, or this temperature, the axes are logarithmic
@@ -35,6 +49,10 @@ _RIDGE_POINTS = 21
 _RATIO = 16.0  # of likelihoods, twice its logarithm: four standard errors
 _PIXELS, _FEWER_PIXELS, _FEWEST_PIXELS = (111, 121), (61, 81), (41, 51)  # exponents and temperatures
 _RESAMPLES = {True: 100, False: 20}
+_DEGREE = 5  # of the spline that interpolates the table
+_SPACING, _SPACING_OF_ERRORS = 0.2, 0.1  # of what is computed, in log T and log(1 + gamma)
+_SMALLEST = 1e-12  # whose logarithm is still interpolated
+_TABLE_ENTRIES = 2**24  # of log-odds: 64 MiB
 _WIDE = 10.0  # ratio of 1 + gamma; of two classes that is about a ratio of temperatures
 
 
@@ -90,9 +108,9 @@ class Landscape:
     def doubts(self) -> tuple[str, ...]:
         """Why the samples do not fix exponent and temperature; empty where nothing speaks against it.
 
-        They determine little by themselves; or the chosen point or some of the resamples (more than lie
-        outside the interval on one side) are at an end of the range searched; or 1 + gamma is more than ten
-        times as large at one end of its interval as at the other.
+        They determine little by themselves. Or the chosen point is at an end of the range searched, or more
+        resamples are than lie outside the interval on one side. Or 1 + gamma is more than ten times as large
+        at one end of its interval as at the other.
         """
         count, ended = len(self.cloud), int(_at_end(self.cloud).sum())
         there = ["the best point"] if _at_end(np.array([self.chosen[:2]])).any() else []
@@ -123,15 +141,15 @@ def objective_landscape(
 
     .. math:: (\gamma, T) \mapsto L(\rho_\gamma(\mathrm{softmax}(z / T)))
 
-    With it the ridge (the best T of each exponent), the points of the search along a line, the point that
-    :class:`FocalTemperatureScaling` chooses, temperature scaling at exponent 0, and the points chosen in
-    bootstrap resamples of the rows. At least the exponents from -0.5 to 5 are covered.
+    With it the ridge (the best T of each exponent), the points of the search along a line, and temperature
+    scaling at exponent 0. Also the point that :class:`calibrant.calibrators.FocalTemperatureScaling` chooses,
+    on the rows and in bootstrap resamples of them. At least the exponents from -0.5 to 5 are covered.
 
     Args:
         logits: Logits ``(N, C)``, or log-odds ``(N,)`` of class 1.
         labels: Classes ``(N,)``.
         weights: Sample weights ``(N,)``.
-        objective: As for :class:`FocalTemperatureScaling`.
+        objective: As for :class:`calibrant.calibrators.FocalTemperatureScaling`.
         num_resamples: How many refits; by default 100 for the likelihood loss and the Brier score, and 20 for
             calibration errors.
         seed: For the resamples.
@@ -142,11 +160,11 @@ def objective_landscape(
 
     Raises:
         InputError: If shapes disagree, a label is out of range, a value is NaN, there are several labels per
-            sample, or fewer than two resamples are asked for.
+            sample, or `num_resamples` is below two.
 
     Note:
-        Refits of the likelihood loss and the Brier score descend from the chosen point, from every other
-        local minimum of the ridge, and from exponent 0 unless that is out of the question; those of
+        Refits of the likelihood loss and the Brier score descend from the chosen point and from every other
+        local minimum of the ridge, and from exponent 0 unless that is out of the question. Refits of
         calibration errors are full searches, which take as long as the fit itself.
 
     References:
@@ -192,7 +210,7 @@ def objective_landscape(
     temperatures = shown_temperatures(
         marked, ridge.temperatures, num_temperatures, logarithmic=gammas[-1] > LINEAR_UP_TO[0]
     )
-    values = table_of_values(samples, wanted, gammas, temperatures)
+    values = _table(samples, wanted, gammas, temperatures)
     tell(1.0)
     return Landscape(
         objective=wanted,
@@ -294,6 +312,49 @@ def _pixels(objective: Objective) -> tuple[int, int]:
     if objective in DIFFERENTIABLE:
         return _PIXELS
     return _FEWER_PIXELS if objective in JUDGED else _FEWEST_PIXELS
+
+
+def _table(
+    samples: Samples, objective: Objective, gammas: Sequence[float], temperatures: Sequence[float]
+) -> NDArray[np.float64]:
+    """The objective at all pairs.
+
+    What has derivatives is computed at some pairs and its logarithm interpolated by T and by the exponent;
+    errors of the confidences judged from log-odds interpolated by T; the classwise error at every pair.
+    """
+    if objective in JUDGED:
+        return _table_of_errors(samples, objective, gammas, temperatures)
+    if objective not in DIFFERENTIABLE:
+        return np.array([[objective_value(samples, objective, t, g) for t in temperatures] for g in gammas])
+    warmth, by_temperature = _spline(np.log(temperatures), _SPACING)
+    bend, by_gamma = _spline(np.log1p(gammas), _SPACING)
+    values = [
+        [objective_value(samples, objective, temperature, gamma) for temperature in np.exp(warmth).tolist()]
+        for gamma in np.expm1(bend).tolist()
+    ]
+    return np.exp(by_gamma @ np.log(np.maximum(values, _SMALLEST)) @ by_temperature.T)
+
+
+def _table_of_errors(
+    samples: Samples, objective: Objective, gammas: Sequence[float], temperatures: Sequence[float]
+) -> NDArray[np.float64]:
+    nodes, matrix = _spline(np.log(temperatures), _SPACING_OF_ERRORS)
+    groups = TiedSamples.of(samples)
+    together = max(1, _TABLE_ENTRIES // (len(nodes) * samples.num_samples))
+    rows: list[NDArray[np.float64]] = []
+    for start in range(0, len(gammas), together):
+        tables = judged_log_odds(samples, gammas[start : start + together], np.exp(nodes).tolist())
+        rows += [
+            interpolated_errors(groups, objective, matrix, groups.representatives(table)) for table in tables
+        ]
+    return np.stack(rows).astype(np.float64)
+
+
+def _spline(places: NDArray[np.float64], spacing: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Where to compute, and the matrix that takes values there to values at the places."""
+    low, high = float(places.min()), float(places.max())
+    nodes = np.linspace(low, high, max(_DEGREE + 1, math.ceil((high - low) / spacing) + 1))
+    return nodes, make_interp_spline(nodes, np.eye(len(nodes)), k=_DEGREE)(places)
 
 
 def middle(values: Float[ndarray, " R"]) -> tuple[float, float]:

@@ -15,17 +15,12 @@ from torch import Tensor
 from calibrant import CalibrantWarning, InputError
 from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
-from calibrant.calibrators import (
-    FocalTemperatureScaling,
-    Landscape,
-    Place,
-    TemperatureScaling,
-    objective_landscape,
-)
-from calibrant.calibrators.choice.landscape import middle, shown_gammas
+from calibrant.calibrators import FocalTemperatureScaling, Place, TemperatureScaling
 from calibrant.calibrators.fitting.objectives import objective_value
 from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.samples import Samples
+from calibrant_lab.figures import Landscape, objective_landscape
+from calibrant_lab.figures.landscape import middle, shown_gammas
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning"),

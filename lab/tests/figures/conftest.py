@@ -1,0 +1,16 @@
+"""Quicker searches for the tests of the landscape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from few_points import few_points
+
+
+@pytest.fixture(name="few_points")
+def _few_points() -> Iterator[None]:
+    """Search jumping objectives at fewer points."""
+    with few_points():
+        yield

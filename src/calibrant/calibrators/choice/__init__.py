@@ -1,1 +1,0 @@
-"""Which calibrator to use, and how well the data determine its parameters."""
