@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -58,16 +57,13 @@ def test_the_start_of_a_process_does_not_count() -> None:
 
         ready = False
 
-        def ask(self, _: object, say: Callable[[Any], Any]) -> None:
-            """Answer from a thread."""
-            Thread(target=self.answer, args=(say,)).start()
-
-        def answer(self, say: Callable[[Any], Any]) -> None:
-            """All words."""
+        def answer(self, task: object) -> Any:
+            """First that it is ready."""
+            if task is None:
+                return Done(3)
             time.sleep(1.5)
             self.ready = True
-            say(Ready())
-            say(Done(3))
+            return Ready()
 
     async def answered() -> list[Any]:
         by: Any = Workers(Limits(compute=1))

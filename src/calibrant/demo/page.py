@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.svg import to_svg
 
 TITLE = "Demo: a small network on handwritten digits"
+TITLES = ("Ten losses: little data, much training", "Ten losses: more data, little training")
 
 
 def _said(macro: str, *of: object) -> tuple[str, ...]:
@@ -39,14 +39,12 @@ def _said(macro: str, *of: object) -> tuple[str, ...]:
 
 def sections(few: Half, everything: Half) -> tuple[Section, ...]:
     """Both halves, and what to make of them."""
+    points = _said("conclusions", few, everything)
     with drawing_style():
         return (
-            _half(few, title="Ten losses: little data, much training", name="few"),
-            _half(everything, title="Ten losses: more data, little training", name="all"),
-            Section(
-                title="What the ten losses show",
-                points=_said("conclusions", few, everything),
-            ),
+            _half(few, title=TITLES[0], name="few"),
+            _half(everything, title=TITLES[1], name="all"),
+            Section(title="What the ten losses show", points=points),
         )
 
 
@@ -57,16 +55,11 @@ def direction(gap: Mean) -> str:
     return "underconfident" if gap.high < 0 else "neither"
 
 
-def findings(half: Half) -> tuple[str, ...]:
-    """What the numbers of a half say."""
-    return _said("findings", half)
-
-
 def _half(half: Half, *, title: str, name: str) -> Section:
     return Section(
         title=title,
         text=_said(name, half.setting, half.num_seeds),
-        points=findings(half),
+        points=_said("findings", half),
         pictures=(_gaps(half, name), _errors(half, name)),
         table=_table(half),
         note="".join(_said("note", half)),
@@ -115,8 +108,8 @@ def _gaps(half: Half, name: str) -> Picture:
     ax.axvline(0, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     for row, loss in enumerate(LOSSES):
         gap = half.mean(loss, "gap", "trained")
-        colour = {"overconfident": VERMILLION, "underconfident": BLUE, "neither": GREY}[direction(gap)]
-        shape = {"overconfident": ">", "underconfident": "<", "neither": "o"}[direction(gap)]
+        marks = {"overconfident": (VERMILLION, ">"), "underconfident": (BLUE, "<"), "neither": (GREY, "o")}
+        colour, shape = marks[direction(gap)]
         ax.plot([gap.low, gap.high], [row, row], color=colour, linewidth=1.4)
         ax.plot([gap.value], [row], color=colour, marker=shape, markersize=6, linestyle="none")
     ax.locator_params(axis="x", nbins=5)
@@ -163,8 +156,9 @@ def _figure() -> tuple[Figure, Axes]:
     return figure, ax
 
 
-def summary(halves: Sequence[tuple[str, Half]]) -> str:
+def summary(*halves: Half) -> str:
     """The findings as text for a terminal."""
     return "\n\n".join(
-        "\n".join((title, *(f"  {each}" for each in findings(half)))) for title, half in halves
+        "\n".join((title, *(f"  {each}" for each in _said("findings", half))))
+        for title, half in zip(TITLES, halves, strict=True)
     )

@@ -91,12 +91,7 @@ def run_demo(
     return DemoResult(
         repair=repair_sentences(evaluation.arm("uncalibrated"), repaired, evaluation.num_test),
         evaluation=evaluation,
-        losses=page.summary(
-            (
-                ("Ten losses: little data, much training", few),
-                ("Ten losses: more data, little training", everything),
-            )
-        ),
+        losses=page.summary(few, everything),
         few=few,
         everything=everything,
         **result,

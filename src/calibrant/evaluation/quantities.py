@@ -105,8 +105,8 @@ ECE = _error(
     meaning="Expected calibration error: how far the stated probability is from how often it comes true, "
     "on average over bins of equal width. 0 is perfect.",
     computed=EventError(binned("width", "l1"), kernel="width l1", null=True),
-    shown=Shown(terminal=True, comparison=2, tile=True, drawn=True),
-    event=Shown(terminal=True, comparison=1, tile=True, drawn=True),
+    shown=Shown(terminal=True, comparison=2, drawn=True),
+    event=Shown(terminal=True, comparison=1, drawn=True),
     gate=Gate("calibration error (ECE)", help="Largest ECE allowed, e.g. 0.03."),
 )
 
@@ -263,7 +263,7 @@ NLL = Quantity(
     better="lower",
     bounds=(0.0, inf),
     computed=Ratio(lambda samples: (samples.nll, samples.each), column=8),
-    shown=Shown(terminal=True, comparison=3, tile=True),
+    shown=Shown(terminal=True, comparison=3),
     gate=Gate("log loss", help="Largest log loss allowed."),
 )
 
@@ -302,7 +302,7 @@ ACCURACY = Quantity(
     better="higher",
     share=True,
     computed=Ratio(lambda samples: (samples.correct, samples.every), column=0),
-    shown=Shown(terminal=True, comparison=4, tile=True),
+    shown=Shown(terminal=True, comparison=4),
     gate=Gate("accuracy", help="Smallest accuracy allowed."),
 )
 

@@ -141,7 +141,6 @@ class Shown:
 
     terminal: bool = False
     comparison: int | None = None  # its place in the terminal's table of models, which shows as many as fit
-    tile: bool = False  # whether it is among the main numbers at the top of a report
     drawn: bool = False  # whether a report draws it against chance
 
 

@@ -13,12 +13,15 @@ from calibrant._math.errors import InputError
 from calibrant._math.extensions import extensions
 from calibrant._math.text_form import named
 from calibrant.predictions import Predictions, load_predictions
+from calibrant.reports import figures
+from calibrant.reports.figures.drawing import legend_above
+from calibrant.reports.words import misses, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from calibrant.evaluation.result import Arm, Curve
-    from calibrant.metrics import RiskCoverageCurve
+    from calibrant.metrics import RiskCoverageCurve, RocCurve
 
 
 def _silent(_stage: str, _share: float) -> None:
@@ -74,10 +77,6 @@ LEAST_TICKED = 1.5  # inches; below, six ticks would touch
 
 def draw_reliability(request: FigureRequest) -> DrawnFigure:
     """Diagram with intervals and the noise band, and below it the histogram."""
-    from calibrant.reports import confidence_histogram, reliability_comparison, reliability_diagram
-    from calibrant.reports.figures.drawing import legend_above
-    from calibrant.reports.figures.reliability import confidence_comparison
-
     found = _judged(request)
     curves = _curves(found, request)
     width = request.width or WIDTH
@@ -86,11 +85,11 @@ def draw_reliability(request: FigureRequest) -> DrawnFigure:
     lower = figure.add_subplot(2, 1, 2, sharex=upper)
     if len(curves) == 1:
         (curve,) = curves.values()
-        reliability_diagram(curve, ax=upper)
-        confidence_histogram(curve, ax=lower)
+        figures.reliability_diagram(curve, ax=upper)
+        figures.confidence_histogram(curve, ax=lower)
     else:
-        reliability_comparison(curves, ax=upper, bands=True)
-        confidence_comparison(curves, ax=lower, legend=False)
+        figures.reliability_comparison(curves, ax=upper, bands=True)
+        figures.confidence_comparison(curves, ax=lower, legend=False)
     upper.set_xlabel("")
     upper.tick_params(axis="x", labelbottom=False)
     _place(figure, width, legend_above(upper, width))
@@ -114,65 +113,54 @@ def _place(figure: Figure, width: float, legend: float) -> None:
 
 def draw_confidence(request: FigureRequest) -> DrawnFigure:
     """How sure the model was; of one file where it was right and where it was wrong."""
-    from calibrant.reports import confidence_histogram
-    from calibrant.reports.figures.reliability import confidence_comparison
-
     found = _judged(request)
     curves = _curves(found, request)
-    single = next(iter(curves.values())) if len(curves) == 1 else None
-    ax = confidence_comparison(curves) if single is None else confidence_histogram(single)
-    return _drawn(ax, found)
+    if len(curves) > 1:
+        return _drawn(figures.confidence_comparison(curves), found)
+    return _drawn(figures.confidence_histogram(*curves.values()), found)
 
 
 def draw_roc(request: FigureRequest) -> DrawnFigure:
     """ROC curves of an event: the positive class, or all labels together."""
     from calibrant.evaluation.quantities import AUROC
-    from calibrant.reports import roc_diagram
-    from calibrant.reports.words import number
 
     found = _judged(request)
-    curves = {
-        name: next((each.roc for each in judged.arm.shapes if each.roc is not None), None)
-        for name, judged in found.items()
-    }
-    known = {name: curve for name, curve in curves.items() if curve is not None}
-    for name in curves.keys() - known.keys():
-        raise InputError(
-            f"the figure roc needs an event, as of two classes or several labels; {name} is "
-            f"{found[name].kind}."
-        )
-    areas = {name: each.arm.metrics[AUROC.key].value for name, each in found.items()}
-    named = {f"{name} (AUROC {number(areas[name])})": curve for name, curve in known.items()}
-    return _drawn(roc_diagram(named), found)
+    curves: dict[str, RocCurve] = {}
+    for name, judged in found.items():
+        curve = next((each.roc for each in judged.arm.shapes if each.roc is not None), None)
+        if curve is None:
+            raise InputError(
+                f"the figure roc needs an event, as of two classes or several labels; {name} is "
+                f"{judged.kind}."
+            )
+        curves[f"{name} (AUROC {number(judged.arm.metrics[AUROC.key].value)})"] = curve
+    return _drawn(figures.roc_diagram(curves), found)
 
 
 def draw_risk_coverage(request: FigureRequest) -> DrawnFigure:
     """The error rate among the samples that are answered, the surest first."""
-    from calibrant.reports import risk_coverage_diagram
-
     found = _judged(request)
     curves: dict[str, RiskCoverageCurve] = {}
     for name, judged in found.items():
-        selections = [each.selection for each in judged.arm.shapes if each.selection is not None]
-        if not selections:
+        selection = next((each.selection for each in judged.arm.shapes if each.selection is not None), None)
+        if selection is None:
             raise InputError(
                 f"the figure risk-coverage needs one decision per sample; {name} is {judged.kind}."
             )
-        curves[name] = selections[0].curve
-    single = next(iter(curves.values())) if len(curves) == 1 else curves
-    return _drawn(risk_coverage_diagram(single), found)
+        curves[name] = selection.curve
+    return _drawn(
+        figures.risk_coverage_diagram(curves if len(curves) > 1 else next(iter(curves.values()))), found
+    )
 
 
 def draw_classes(request: FigureRequest) -> DrawnFigure:
     """The classes with the largest calibration errors."""
-    from calibrant.reports import class_errors
-
     found = _judged(request)
     ((name, judged),) = found.items()
     rows = judged.arm.classes
     if not rows:
         raise InputError(f"the figure classes needs the scores of all classes; {name} holds confidences.")
-    return _drawn(class_errors(rows), found)
+    return _drawn(figures.class_errors(rows), found)
 
 
 @dataclass(frozen=True)
@@ -225,12 +213,9 @@ def _curves(found: dict[str, _Judged], request: FigureRequest) -> dict[str, Curv
 
 def _said(found: dict[str, _Judged], curves: dict[str, Curve]) -> str:
     """How many samples each curve stands for, and how many bins lie outside the noise band."""
-    from calibrant.reports.figures import place
-    from calibrant.reports.words import misses
-
     lines: list[str] = []
     for name, curve in curves.items():
-        above, below, within = place(curve)
+        above, below, within = figures.place(curve)
         too_much, too_little = misses(curve.name)
         lines.append(
             f"{name}: {found[name].num_samples:,} samples, {curve.name}; of {above + below + within} bins "

@@ -6,8 +6,7 @@ import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -24,29 +23,18 @@ from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.phrases import number as short_number
 from calibrant.evaluation.phrases import p_number, part_p_value
 from calibrant.evaluation.quantities import (
-    ACCURACY,
-    AUROC,
-    BRIER,
     CLASSWISE_ECE,
-    ECE,
-    GAP,
-    MEAN_CONFIDENCE,
-    NLL,
     display_order,
 )
 from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.result import (
-    Arm,
     Comparison,
-    Estimate,
     Evaluation,
     NullError,
-    Repair,
-    Verdict,
 )
 from calibrant.evaluation.verdict.finding import is_shifted
 from calibrant.evaluation.verdict.finding import title as title_of
-from calibrant.reports import monitoring, pictures, shapes, tables, words
+from calibrant.reports import monitoring, pictures, tables, words
 from calibrant.reports.commands import mark_of_files, with_commands
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.sections import Section
@@ -57,7 +45,6 @@ MONTHS = (
 )
 MOST_CLASSES = 10  # of one table; where there are more, the worst stand first
 WORST_CLASSES = 6
-NUMBERS = 3  # at the top
 MOST_PANELS = 8  # before the others are folded
 
 
@@ -119,20 +106,18 @@ def report_text(
         "before": before,
         "after": after,
     }
-    if isinstance(found, Evaluation):
-        with drawing_style():
-            context = _evaluation_context(with_commands(to_share(found)), by_group)
-            return templates().get_template("evaluation.html").render(context | given)
-    if isinstance(found, Comparison):
-        with drawing_style():
-            context = _comparison_context(to_share(found))
-            return templates().get_template("comparison.html").render(context | given)
-    if isinstance(found, Monitoring):
-        with drawing_style():
-            context = monitoring.context(to_share(found))
-            return templates().get_template("monitoring.html").render(context | given)
-    msg = f"`found` must be an Evaluation, a Comparison or a Monitoring; got {type(found).__name__}."
-    raise TypeError(msg)
+    if not isinstance(found, Evaluation | Comparison | Monitoring):
+        msg = f"`found` must be an Evaluation, a Comparison or a Monitoring; got {type(found).__name__}."
+        raise TypeError(msg)
+    with drawing_style():
+        match to_share(found):
+            case Evaluation() as shown:
+                page, context = "evaluation.html", _evaluation_context(with_commands(shown), by_group)
+            case Comparison() as shown:
+                page, context = "comparison.html", _comparison_context(shown)
+            case shown:
+                page, context = "monitoring.html", monitoring.context(shown)
+        return templates().get_template(page).render(context | given)
 
 
 @cache
@@ -147,24 +132,13 @@ def templates() -> Environment:
         keep_trailing_newline=True,
     )
     filters: dict[str, Any] = environment.filters
+    of_words = (words.number, words.interval, words.brief, words.count, words.plural, words.percent)
+    of_words += (words.parameter, words.parameter_name, words.misses, p_number, part_p_value)
+    filters |= {each.__name__: each for each in of_words}
     filters |= {
-        "number": words.number,
-        "interval": words.interval,
-        "signed": partial(words.number, signed=True),
-        "signed_interval": partial(words.interval, signed=True),
-        "count": words.count,
-        "plural": words.plural,
-        "percent": words.percent,
-        "parameter": words.parameter,
-        "parameter_name": words.parameter_name,
-        "brief": words.brief,
-        "short_number": short_number,
-        "sentence": _sentence,
-        "misses": words.misses,
-        "breakable": _breakable,
-        "day": _day,
-        "part_p_value": part_p_value,
+        f"signed_{each.__name__}": partial(each, signed=True) for each in (words.number, words.interval)
     }
+    filters |= {"short_number": short_number, "sentence": _sentence, "breakable": _breakable, "day": _day}
     return environment
 
 
@@ -187,56 +161,46 @@ def _day(date: date) -> str:
     return f"{date.day} {MONTHS[date.month - 1]} {date.year}"
 
 
-@dataclass(frozen=True)
-class NullRow:
-    """Chance against what was found, for one metric of one arm or model."""
-
-    metric: str
-    observed: float
-    mean: float
-    upper: float
-    p_value: str
-
-
 def _evaluation_context(evaluation: Evaluation, repairs: ByGroup | None) -> dict[str, object]:
-    after = tables.recommended(evaluation)
+    after, first = tables.recommended(evaluation), evaluation.arms[0]
     pairs = tables.class_pairs(evaluation)
     shown = pairs if len(pairs) <= MOST_CLASSES else pairs[:WORST_CLASSES]
-    after_panel = tables.shown_second(evaluation)
-    panel_names = [arm.title for arm in (evaluation.arms[0], after_panel) if arm is not None]
     panels = pictures.label_panels(evaluation) if evaluation.kind == "multilabel" else []
     groups = list(pictures.diagrams(evaluation))
     main, by_group = _main_diagrams(groups, evaluation), tables.group_pairs(evaluation)
     shifts, finding = pictures.class_shifts(evaluation), ()
     if shifts is not None and _is_about_classes(evaluation):
         main, shifts, finding = None, None, (shifts, pictures.confidence_overlay(evaluation))
-    further = [each for each in groups if each is not main]
-    table, detection = tables.metric_table(evaluation), shapes.detection_picture(evaluation)
-    shape_groups, choice = shapes.shape_groups(evaluation), tables.choice_rows(evaluation)
+    why_title = "no repair" if after is None else title_of(after)
+    table, detection = tables.metric_table(evaluation), pictures.detection_picture(evaluation)
+    shape_groups, choice = pictures.shape_groups(evaluation), tables.choice_rows(evaluation)
     return {
         "evaluation": evaluation,
         "recommended": after,
         "mark": words.MARK_OF[evaluation.verdict.direction],
-        "numbers": three_numbers(evaluation, after),
-        "advice": _advice(evaluation),
-        "why_title": _why_title(evaluation),
-        "contents": list(
-            _contents(
-                evaluation,
-                choice=choice,
-                diagrams=groups,
-                foreign=detection,
-                labels=panels,
-                classes=pairs,
-                groups=by_group or repairs,
-            )
+        "numbers": table.numbers(evaluation),
+        "floors": lambda key: tables.nulls_of(tables.before_and_after(evaluation), key),
+        "why_title": why_title,
+        "contents": _contents(
+            evaluation,
+            why_title,
+            choice=choice,
+            diagrams=groups,
+            foreign=detection,
+            labels=panels,
+            classes=pairs,
+            groups=by_group or repairs,
         ),
         "table": table,
         "main_rows": table.main(evaluation.verdict.about),
         "choice": choice,
         "coverage": tables.coverage_sentence(evaluation),
         "outside": tables.outside_sentence(evaluation.arms),
-        "shared_warnings": tables.shared_warnings(evaluation.arms),
+        "shared_warnings": {
+            warning: titles
+            for warning, titles in tables.titles_by_warning(evaluation.arms).items()
+            if len(titles) > 1
+        },
         "null_sentences": _null_sentences(evaluation),
         "null_groups": _null_groups(evaluation),
         "null_pictures": pictures.error_pictures(tables.ordered_arms(evaluation), evaluation),
@@ -244,14 +208,14 @@ def _evaluation_context(evaluation: Evaluation, repairs: ByGroup | None) -> dict
         "shifts": shifts,
         "finding_legend": pictures.legend(("Before", "After")[: 1 + (after is not None)], of="overlay-key"),
         "finding": [each for each in finding if each is not None],
-        "diagrams": further,
+        "diagrams": [each for each in groups if each is not main],
         "shape_groups": shape_groups,
         "detection": detection,
-        "detection_rows": shapes.detection_rows(evaluation),
+        "detection_rows": pictures.detection_rows(evaluation),
         "panels": panels,
         "most_panels": MOST_PANELS,
-        "panel_legend": pictures.legend(panel_names),
-        "num_labels": len(evaluation.arms[0].classes),
+        "panel_legend": pictures.legend([arm.title for arm in tables.ordered_arms(evaluation)[:2]]),
+        "num_labels": len(first.classes),
         "groups": by_group,
         "repairs": repairs,
         "repair_arms": ARMS,
@@ -275,15 +239,16 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
         for curve in tables.label_curves(first, comparison.kind)
         if all(curve.name in {other.name for other in model.curves} for model in comparison.models)
     ]
-    table, (moved_titles, moved) = tables.metric_table(comparison), _moved(comparison)
+    table = tables.metric_table(comparison)
+    numbers = table.numbers(comparison)
     return {
         "comparison": comparison,
         "beyond_chance": tables.tests_sentence(comparison),
         "failing": sum(not all(part.holds for part in model.parts) for model in comparison.models)
         if all(model.parts for model in comparison.models)
         else None,
-        "moved_titles": moved_titles,
-        "moved": moved,
+        "numbers": numbers,
+        "moves": _moves(table, numbers),
         "main_rows": table.main(),
         "most_panels": MOST_PANELS,
         "first": first,
@@ -306,47 +271,6 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
     }
 
 
-@dataclass(frozen=True)
-class Number:
-    """A metric before and after the recommended repair."""
-
-    key: str
-    title: str
-    meaning: str
-    before: Estimate
-    after: Estimate | None
-    mark: str | None
-    """Whether the change is clearly better or worse."""
-    null: NullError | None
-    """The noise floor before the repair."""
-    null_after: NullError | None
-
-
-def three_numbers(evaluation: Evaluation, after: Arm | None) -> list[Number]:
-    """What the verdict is about, then the usual ones that are known."""
-    first, about, trivial = evaluation.arms[0], evaluation.verdict.about, tables.trivial_accuracy(evaluation)
-    errors = (ECE.event_key, ECE.key) if evaluation.kind == "binary" else (ECE.key,)
-    error = about if about in first.metrics else next((key for key in errors if key in first.metrics), None)
-    rare = (AUROC.key,) if tables.is_rare(evaluation) else ()
-    wanted = (error, NLL.key, *rare, ACCURACY.key, BRIER.key, GAP.key, MEAN_CONFIDENCE.key)
-    known = [key for key in wanted if key and key in first.metrics and first.metrics[key].value is not None]
-
-    def shown(key: str) -> Number:
-        described = words.metric(key, evaluation.kind)
-        later = None if after is None else after.metrics.get(key)
-        mark = None
-        if after is not None and later is not None:
-            mark = words.mark_of_change(key, evaluation.kind, later, after.change.get(key))
-            mark = tables.mark_above_trivial(key, mark, later.value, trivial)
-        before, later_null = (
-            next(iter(tables.nulls_of([] if arm is None else [arm], key)), None) for arm in (first, after)
-        )
-        title, meaning = described.title, described.meaning
-        return Number(key, title, meaning, first.metrics[key], later, mark, before, later_null)
-
-    return [shown(key) for key in known[:NUMBERS]]
-
-
 def _main_diagrams(groups: list[pictures.Diagrams], evaluation: Evaluation) -> pictures.Diagrams | None:
     """The diagrams of what the verdict is about: of a binary model the positive class or the top label."""
     about = evaluation.verdict.about or ""
@@ -360,73 +284,34 @@ def _is_about_classes(evaluation: Evaluation) -> bool:
     return evaluation.kind == "multilabel" or evaluation.verdict.about == CLASSWISE_ECE.key
 
 
-@dataclass(frozen=True)
-class Moved:
-    """A model against the first one: what is better and what worse, beyond noise."""
+def _moves(table: tables.MetricTable, numbers: Sequence[tables.MetricRow]) -> list[tuple[str, str, str]]:
+    """Every model but the first, and what is better and what worse than that one's, beyond noise."""
 
-    name: str
-    numbers: tuple[tuple[str, Estimate, str | None], ...]
-    """The key, value and mark of each of the numbers that everybody looks for."""
-    better: tuple[str, ...]
-    worse: tuple[str, ...]
+    def titles(place: int, mark: str) -> str:
+        return ", ".join(row.words.title for row in numbers if row.cells[place].mark == mark)
 
-
-def _moved(comparison: Comparison) -> tuple[tuple[str, ...], list[Moved]]:
-    """The titles of the three numbers, and how every model did."""
-    kind, first = comparison.kind, comparison.models[0]
-    error = ECE.event_key if ECE.event_key in first.metrics else ECE.key
-    keys = [
-        key
-        for key in (error, NLL.key, ACCURACY.key, BRIER.key)
-        if any(model.metrics[key].value is not None for model in comparison.models if key in model.metrics)
-    ][:NUMBERS]
-    rows: list[Moved] = []
-    for model in comparison.models:
-        marks = {
-            key: words.mark_of_change(key, kind, model.metrics[key], model.difference.get(key))
-            for key in keys
-        }
-        rows.append(
-            Moved(
-                model.name,
-                tuple((key, model.metrics[key], marks[key]) for key in keys),
-                tuple(words.metric(key, kind).title for key in keys if marks[key] == "better"),
-                tuple(words.metric(key, kind).title for key in keys if marks[key] == "worse"),
-            )
-        )
-    return tuple(words.metric(key, kind).title for key in keys), rows
+    return [
+        (column.title, titles(place, "better"), titles(place, "worse"))
+        for place, column in enumerate(table.columns)
+    ][1:]
 
 
-def _advice(evaluation: Evaluation) -> str:
-    """What to do if there is no command: the last sentence of the verdict."""
-    return evaluation.verdict.sentences[-1] if evaluation.verdict.sentences else ""
-
-
-def _why_title(evaluation: Evaluation) -> str:
-    after = tables.recommended(evaluation)
-    return "no repair" if after is None else title_of(after)
-
-
-def _contents(evaluation: Evaluation, **there: object) -> Iterator[tuple[str, str]]:
+def _contents(evaluation: Evaluation, why_title: str, **there: object) -> list[tuple[str, str]]:
     """The sections of the page, by identifier; ``there``: what the optional ones would show."""
-    noun = "Labels" if evaluation.kind == "multilabel" else "Classes"
+    several = evaluation.kind == "multilabel"
     titles = {
         "numbers": "Metrics",
+        **({"classes": "Labels", "labels": "Label diagrams"} if several else {}),
         "verdict": "Explanation",
-        "choice": f"Why {_why_title(evaluation)}",
+        "choice": f"Why {why_title}",
         "chance": "Noise",
         "diagrams": "Diagrams",
         "foreign": "Out-of-distribution",
-        "labels": "Label diagrams",
-        "classes": noun,
+        **({} if several else {"classes": "Classes"}),
         "groups": "Groups",
         "made": "Method",
     }
-    first = ("numbers", "classes", "labels") if evaluation.kind == "multilabel" else ()
-    for key in (*first, *(each for each in titles if each not in first)):
-        title = titles[key]
-        if there.get(key, True):
-            yield key, title
+    return [(key, title) for key, title in titles.items() if there.get(key, True)]
 
 
 def _null_sentences(evaluation: Evaluation) -> list[str]:
@@ -440,30 +325,26 @@ def _null_sentences(evaluation: Evaluation) -> list[str]:
     ]
 
 
-def _null_groups(found: Evaluation | Comparison) -> list[tuple[str, list[NullRow]]]:
-    """Every error that chance was drawn for, by arm or model."""
-    groups: list[tuple[str, list[NullRow]]] = []
-    for part in tables.columns(found):
-        rows = [
-            NullRow(
-                words.metric(null.metric, found.kind).title, observed, null.mean, null.upper, p_number(null)
-            )
-            for null in sorted(part.null, key=lambda null: display_order(null.metric))
-            if (observed := part.metrics[null.metric].value) is not None
-        ]
-        if rows:
-            groups.append((part.title, rows))
-    return groups
+def _null_groups(found: Evaluation | Comparison) -> list[tuple[str, list[tuple[str, float, NullError]]]]:
+    """Every error that chance was drawn for, by arm or model: its title, what was found, and chance."""
+    groups = [
+        (
+            part.title,
+            [
+                (words.metric(null.metric, found.kind).title, observed, null)
+                for null in sorted(part.null, key=lambda null: display_order(null.metric))
+                if (observed := part.metrics[null.metric].value) is not None
+            ],
+        )
+        for part in tables.columns(found)
+    ]
+    return [(title, rows) for title, rows in groups if rows]
 
 
-Found = TypeVar("Found", Evaluation, Comparison, Monitoring)
+Found = TypeVar("Found", bound=Evaluation | Comparison | Monitoring)
 
-# Where paths may stand, beside the command. Arms and models have numbers by the thousand and no paths.
-_TEXTS = {
-    Evaluation: ("verdict", "notes", "settings"),
-    Monitoring: ("notes", "source", "baseline"),
-    Comparison: ("verdict", "short", "warnings", "notes"),
-}
+# Where paths may stand. Arms and models have numbers by the thousand and no paths.
+_TEXTS = ("verdict", "short", "warnings", "notes", "settings", "source", "baseline", "command")
 
 # From a root (/, C:\, \\host) up to the last separator before the name.
 _FOLDERS = re.compile(r"(?<![\w.~/\\-])(?:[A-Za-z]:[\\/]|\\\\|/)(?:[^\s/\\'\"`]+[\\/])+(?=[^\s/\\'\"`])")
@@ -496,34 +377,32 @@ def command_to_share(command: str) -> str:
     return shlex.join(_PATH.sub(r"\1", word) for word in words)
 
 
+_HOW = {
+    "command": command_to_share,
+    "commands": command_to_share,
+    "file": lambda path: _PATH.sub("", path),
+}
+"""How texts of some fields are cut; all others as sentences."""
+
+
 def to_share(found: Found) -> Found:
     """The same evaluation or comparison, with names of files in place of absolute paths."""
-    return _cut(found)
+    changes = {name: _cut(getattr(found, name), name) for name in _TEXTS if hasattr(found, name)}
+    if isinstance(found, Comparison):
+        changes["models"] = tuple(dataclasses.replace(each, name=_cut(each.name)) for each in found.models)
+    return dataclasses.replace(found, **changes)
 
 
-def _cut(value: Any) -> Any:
+def _cut(value: Any, field: str = "") -> Any:
     """The same without folders in its texts."""
     if isinstance(value, str):
-        return without_folders(value)
-    for kind, texts in _TEXTS.items():
-        if isinstance(value, kind):
-            changes = {name: _cut(getattr(value, name)) for name in texts}
-            if isinstance(value, Comparison):
-                changes["models"] = tuple(
-                    dataclasses.replace(each, name=_cut(each.name)) for each in value.models
-                )
-            command = None if value.command is None else command_to_share(value.command)
-            return dataclasses.replace(value, command=command, **changes)
-    if isinstance(value, Verdict) and value.commands:
-        commands = tuple(command_to_share(each) for each in value.commands)
-        return dataclasses.replace(_cut(dataclasses.replace(value, commands=())), commands=commands)
-    if isinstance(value, Repair):
-        return dataclasses.replace(value, file=None if value.file is None else _PATH.sub("", value.file))
+        return _HOW.get(field, without_folders)(value)
     if isinstance(value, tuple):
-        return tuple(_cut(each) for each in value)  # pyright: ignore[reportUnknownVariableType]
+        return tuple(_cut(each, field) for each in value)  # pyright: ignore[reportUnknownVariableType]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.replace(
-            value, **{each.name: _cut(getattr(value, each.name)) for each in dataclasses.fields(value)}
+            value,
+            **{each.name: _cut(getattr(value, each.name), each.name) for each in dataclasses.fields(value)},
         )
     return value
 

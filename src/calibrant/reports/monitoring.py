@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from calibrant.evaluation.monitoring.clusters import CLUSTERS_NOTE
 from calibrant.evaluation.monitoring.questions import said_times
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.quantities import ECE
-from calibrant.evaluation.result import Estimate
 from calibrant.reports.figures import drawing
-from calibrant.reports.pictures import Picture
+from calibrant.reports.pictures import drawn
 from calibrant.reports.sections import Section, SectionTable
-from calibrant.reports.svg import to_svg
 from calibrant.reports.tables import deciding, means_of, window_cells, window_titles
 from calibrant.reports.words import count
 
@@ -51,35 +48,32 @@ def _sections(found: Monitoring) -> Iterator[Section]:
             for test in sorted(found.tests, key=lambda test: not test.decides)
         ),
         pictures=(
-            _picture(
-                "evidence",
+            drawn(
+                SIZE,
+                lambda ax: evidence_diagram(found, ax),
                 "Evidence at the end of each window (dashed: alarm level)",
-                deciding(found).sentence,
-                lambda ax: evidence_diagram(found, ax=ax),
+                label=deciding(found).sentence,
+                name="monitor-evidence",
             ),
-            _picture(
-                "error",
+            drawn(
+                SIZE,
+                lambda ax: window_diagram(found, [(ECE.key, "ECE")], ax).set_ylabel("ECE"),
                 "Calibration error of each window, with its interval",
-                _spoken(found),
-                lambda ax: window_diagram(found, [(ECE.key, "ECE")], ax=ax).set_ylabel("ECE"),
+                label=_spoken(found),
+                name="monitor-error",
             ),
-            _picture(
-                "means",
+            drawn(
+                SIZE,
+                lambda ax: window_diagram(found, means_of(found), ax).set_ylabel("mean"),
                 "Predicted and actual rates",
-                _spoken(found),
-                lambda ax: window_diagram(found, means_of(found), ax=ax).set_ylabel("mean"),
+                label=_spoken(found),
+                name="monitor-means",
             ),
         ),
         note="The evidence stays valid however often you check. Each interval is for one window only: a "
         "calibrated model falls outside it in about 5 of 100 windows.",
     )
     yield Section(title="Windows", table=_table(found))
-
-
-def _picture(name: str, caption: str, label: str, draw: Callable[[Axes], object]) -> Picture:
-    figure = Figure(figsize=SIZE, layout="constrained")
-    draw(figure.add_subplot())
-    return Picture(to_svg(figure, label=label, name=f"monitor-{name}"), caption)
 
 
 def _spoken(found: Monitoring) -> str:
@@ -109,9 +103,9 @@ def _table(found: Monitoring) -> SectionTable:
 MOST_MARKED = 6  # windows named below the axis
 
 
-def evidence_diagram(found: Monitoring, *, ax: Axes) -> Axes:
+def evidence_diagram(found: Monitoring, ax: Axes) -> Axes:
     """Evidence of the test that decides at the end of each window, and from where on it is an alarm."""
-    test = next(each for each in found.tests if each.decides)
+    test = deciding(found)
     ax.plot(np.arange(len(test.log10_evidence)), test.log10_evidence, color=drawing.BLUE, marker=".", lw=1)
     ax.axhline(test.log10_threshold, color=drawing.GREY, linestyle=drawing.DASHED, lw=0.8)
     if test.alarm is not None:
@@ -120,37 +114,21 @@ def evidence_diagram(found: Monitoring, *, ax: Axes) -> Axes:
     return _named(found, ax)
 
 
-def window_diagram(found: Monitoring, keys: Sequence[tuple[str, str]], *, ax: Axes) -> Axes:
-    """Numbers of each window, with intervals of the window alone.
-
-    Args:
-        found: The stream.
-        keys: Keys of metrics, and what they are called.
-        ax: Where to draw.
-    """
+def window_diagram(found: Monitoring, keys: Sequence[tuple[str, str]], ax: Axes) -> Axes:
+    """Numbers of each window by key and title, with intervals of the window alone."""
     for position, (key, name) in enumerate(keys):
         color, shape, dashes = drawing.series(position)
         rows = [
-            (place, estimate)
+            (place, each.value, *(each.value if end is None else end for end in (each.low, each.high)))
             for place, window in enumerate(found.windows)
-            if (estimate := window.metrics.get(key)) is not None and estimate.value is not None
+            if (each := window.metrics.get(key)) is not None and each.value is not None
         ]
-        places = np.array([place for place, _ in rows])
-        values = np.array([estimate.value for _, estimate in rows], dtype=np.float64)
+        places, values, low, high = np.array(rows, dtype=np.float64).reshape(-1, 4).T
         ax.plot(places, values, color=color, marker=shape, ms=3, linestyle=dashes, lw=1, label=name)
-        ends = np.array([_ends(estimate) for _, estimate in rows]).reshape(-1, 2)
-        ax.vlines(places, ends[:, 0], ends[:, 1], color=color, lw=0.8, alpha=0.7)
+        ax.vlines(places, low, high, color=color, lw=0.8, alpha=0.7)
     if len(keys) > 1:
         ax.legend(frameon=False)
     return _named(found, ax)
-
-
-def _ends(estimate: Estimate) -> tuple[float, float]:
-    value = estimate.value or 0.0
-    return (
-        value if estimate.low is None else estimate.low,
-        value if estimate.high is None else estimate.high,
-    )
 
 
 def _named(found: Monitoring, ax: Axes) -> Axes:

@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from markupsafe import Markup
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibrant.evaluation import quantities
-from calibrant.evaluation.result import Arm, ComparedModel, Comparison, Curve, Evaluation
+from calibrant.evaluation.result import (
+    Arm,
+    Band,
+    ClassRow,
+    ComparedModel,
+    Comparison,
+    Curve,
+    Detection,
+    Estimate,
+    Evaluation,
+    NullError,
+    Shapes,
+)
+from calibrant.metrics import CorpReliabilityCurve, RocCurve
 from calibrant.reports import figures, tables, words
-from calibrant.reports.figure_data import classes_csv, curves_csv, errors_csv
 from calibrant.reports.svg import to_svg
 
 MOST_PANELS = 24  # small diagrams of a multilabel report; each adds about 15 kB
 MOST_OVERLAID = 8  # curves in one picture
 MOST_SHIFTS = 14  # classes in one picture
 WIDTH, HEIGHT = 2.55, 3.25  # inches of a diagram: two stand side by side on a phone, their letters legible
+
+DETECTION = {
+    "auroc": "AUROC",
+    "aupr": "AUPR, out-of-distribution samples positive",
+    "aupr_in": "AUPR, test samples positive",
+    "fpr_at_95": "Test samples flagged at a threshold that flags 95% of the others",
+    "fpr_at_95_in": "Out-of-distribution samples passed at a threshold that passes 95% of the test samples",
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +66,22 @@ class Diagrams:
     further: tuple[Picture, ...]
 
 
+def drawn(
+    size: tuple[float, float],
+    draw: Callable[..., object],
+    caption: str,
+    *,
+    label: str,
+    name: str,
+    note: str = "",
+    csv: str = "",
+) -> Picture:
+    """A picture of one diagram, ``size`` inches wide and high; ``draw`` gets its axes as ``ax``."""
+    figure = Figure(figsize=size, layout="constrained")
+    draw(ax=figure.add_subplot())
+    return Picture(to_svg(figure, label=label, name=name), caption, note=note, csv=csv)
+
+
 def error_pictures(parts: Sequence[Arm | ComparedModel], found: Evaluation | Comparison) -> list[Picture]:
     """Calibration errors against chance, one picture for each error of equal-width bins."""
     made: list[Picture] = []
@@ -49,42 +89,40 @@ def error_pictures(parts: Sequence[Arm | ComparedModel], found: Evaluation | Com
         described = words.metric(key, found.kind)
         if not described.drawn:
             continue
-        title = described.title
-        figure = Figure(figsize=(4.2, 0.5 + 0.36 * len(parts)), layout="constrained")
-        figures.error_intervals(parts, metric=key, ax=figure.add_subplot()).set_xlabel(title)
-        spoken = "; ".join(
-            f"{part.title}: {words.number(part.metrics[key].value)}" for part in tables.columns(found)
+
+        def draw(ax: Axes, key: str = key, title: str = described.title) -> None:
+            figures.error_intervals(parts, metric=key, ax=ax).set_xlabel(title)
+
+        rows = [
+            (part.title, part.metrics[key], next((n for n in part.null if n.metric == key), None))
+            for part in tables.columns(found)
+        ]
+        spoken = "; ".join(f"{title}: {words.number(estimate.value)}" for title, estimate, _ in rows)
+        made.append(
+            drawn(
+                (4.2, 0.5 + 0.36 * len(parts)),
+                draw,
+                described.title,
+                label=f"{described.title} against chance. {spoken}.",
+                name=f"null-{key}",
+                csv=errors_csv(rows),
+            )
         )
-        label = f"{title} against chance. {spoken}."
-        data = errors_csv(
-            [
-                (column.title, part.metrics[key], next((n for n in part.null if n.metric == key), None))
-                for column, part in zip(tables.columns(found), parts, strict=True)
-            ]
-        )
-        made.append(Picture(to_svg(figure, label=label, name=f"null-{key}"), title, csv=data))
     return made
-
-
-def shown_arms(evaluation: Evaluation) -> list[Arm]:
-    """The predictions as they came and, if there is one, the arm that is shown next to them."""
-    return [arm for arm in (evaluation.arms[0], tables.shown_second(evaluation)) if arm is not None]
 
 
 def diagrams(evaluation: Evaluation) -> Iterator[Diagrams]:
     """For each curve of the whole: before, next to it after, and below them what else was tried."""
-    shown = shown_arms(evaluation)
-    others = [arm for arm in tables.ordered_arms(evaluation) if arm not in shown]
-    for position, curve in enumerate(tables.whole_curves(shown[0], evaluation.kind)):
+    arms = tables.ordered_arms(evaluation)
+    for position, curve in enumerate(tables.whole_curves(arms[0], evaluation.kind)):
         yield Diagrams(
             curve.name,
-            tuple(
-                _picture(arm.title, arm.curves[position], f"arm{number}-{position}")
-                for number, arm in enumerate(shown)
-            ),
-            tuple(
-                _picture(arm.title, arm.curves[position], f"other{number}-{position}")
-                for number, arm in enumerate(others)
+            *(
+                tuple(
+                    _picture(arm.title, arm.curves[position], f"{name}{number}-{position}")
+                    for number, arm in enumerate(some)
+                )
+                for name, some in (("arm", arms[:2]), ("other", arms[2:]))
             ),
         )
 
@@ -136,8 +174,6 @@ def class_shifts(evaluation: Evaluation) -> Picture | None:
     arms = {"before": [pair.before for pair in shown]}
     if after is not None:
         arms["after"] = [pair.after for pair in shown if pair.after is not None]
-    figure = Figure(figsize=(4.2, 0.55 + 0.2 * len(shown)), layout="constrained")
-    figures.class_shifts(*arms.values(), ax=figure.add_subplot())
     spoken = [
         f"{name}: {row.name} {words.percent(row.mean_probability)} predicted, "
         f"{words.percent(row.prevalence)} actual"
@@ -147,8 +183,14 @@ def class_shifts(evaluation: Evaluation) -> Picture | None:
     noun = "label" if evaluation.kind == "multilabel" else "class"
     nouns = words.plural(len(shown), noun, f"{noun}s" if noun == "label" else "classes")
     caption = nouns if len(shown) == len(pairs) else f"{len(shown)} of {len(pairs)} {nouns.split()[1]}"
-    label = f"Predicted minus actual rate of {caption}. {'; '.join(spoken)}."
-    return Picture(to_svg(figure, label=label, name="shifts"), caption, csv=classes_csv(arms))
+    return drawn(
+        (4.2, 0.55 + 0.2 * len(shown)),
+        partial(figures.class_shifts, *arms.values()),
+        caption,
+        label=f"Predicted minus actual rate of {caption}. {'; '.join(spoken)}.",
+        name="shifts",
+        csv=classes_csv(arms),
+    )
 
 
 def confidence_overlay(evaluation: Evaluation) -> Picture | None:
@@ -160,32 +202,21 @@ def confidence_overlay(evaluation: Evaluation) -> Picture | None:
     if not all(curves.values()):
         return None
     first = {name: each[0] for name, each in curves.items()}
-    figure = Figure(figsize=(WIDTH, WIDTH), layout="constrained")
-    figures.reliability_comparison(first, ax=figure.add_subplot(), legend=False)
-    spoken = " ".join(_spoken(name, curve) for name, curve in first.items())
-    return Picture(to_svg(figure, label=spoken, name="overlay"), "Confidence", csv=curves_csv(first))
+    return _overlaid(first, "Confidence", name="overlay", size=WIDTH)
 
 
 def label_panels(evaluation: Evaluation) -> list[Picture]:
     """Small diagrams of the labels, before and after in one, the largest error first."""
-    arms = shown_arms(evaluation)
+    arms = tables.ordered_arms(evaluation)[:2]
     labels = [list(zip(tables.label_curves(arm, evaluation.kind), arm.classes, strict=True)) for arm in arms]
     by_label = sorted(zip(*labels, strict=True), key=lambda arms_of_label: -arms_of_label[0][1].ece)
     panels: list[Picture] = []
     for position, label in enumerate(by_label[:MOST_PANELS]):
         curves = {arm.title: curve for arm, (curve, _) in zip(arms, label, strict=True)}
-        spoken = " ".join(_spoken(title, curve) for title, curve in curves.items())
         caption = " → ".join(words.number(row.ece) for _, row in label)
-        svg = to_svg(_panel(curves), label=spoken, name=f"label{position}")
-        panels.append(Picture(svg, caption, label[0][0], csv=curves_csv(curves)))
+        panel = _overlaid(curves, caption, name=f"label{position}", size=1.9, small=True)
+        panels.append(replace(panel, curve=label[0][0]))
     return panels
-
-
-def _panel(curves: dict[str, Curve]) -> Figure:
-    figure = Figure(figsize=(1.9, 1.9), layout="constrained")
-    ax = figures.reliability_comparison(curves, ax=figure.add_subplot(), legend=False)
-    ax.set(xlabel="", ylabel="", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
-    return figure
 
 
 def overlay(comparison: Comparison, curve_name: str, name: str, *, small: bool) -> Picture:
@@ -194,13 +225,19 @@ def overlay(comparison: Comparison, curve_name: str, name: str, *, small: bool) 
         model.name: next(curve for curve in model.curves if curve.name == curve_name)
         for model in comparison.models[:MOST_OVERLAID]
     }
-    if small:
-        figure = _panel(curves)
-    else:
-        figure = Figure(figsize=(3.2, 3.2), layout="constrained")
-        figures.reliability_comparison(curves, ax=figure.add_subplot(), legend=False)
-    spoken = " ".join(_spoken(model, curve) for model, curve in curves.items())
-    return Picture(to_svg(figure, label=spoken, name=name), curve_name, csv=curves_csv(curves))
+    return _overlaid(curves, curve_name, name=name, size=1.9 if small else 3.2, small=small)
+
+
+def _overlaid(
+    curves: dict[str, Curve], caption: str, *, name: str, size: float, small: bool = False
+) -> Picture:
+    def draw(ax: Axes) -> None:
+        figures.reliability_comparison(curves, ax=ax, legend=False)
+        if small:
+            ax.set(xlabel="", ylabel="", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+
+    spoken = " ".join(_spoken(title, curve) for title, curve in curves.items())
+    return drawn((size, size), draw, caption, label=spoken, name=name, csv=curves_csv(curves))
 
 
 def legend(names: Sequence[str], *, of: str = "swatch") -> list[tuple[str, Markup]]:
@@ -215,3 +252,190 @@ def _swatch(position: int, identifier: str) -> Markup:
     ax.set_axis_off()
     ax.plot([0, 1, 2], [0, 0, 0], color=colour, marker=shape, markersize=4.5, linestyle=dashes, markevery=[1])
     return to_svg(figure, label="", name=identifier)
+
+
+def shape_groups(evaluation: Evaluation) -> list[tuple[str, list[Picture]]]:
+    """Pictures without bins by kind of event: of the predictions as they came and the arm next to them."""
+    arms = tables.ordered_arms(evaluation)[:2]
+    groups: list[tuple[str, list[Picture]]] = []
+    for place, shapes in enumerate(evaluation.arms[0].shapes):
+        of = {arm.title: arm.shapes[place] for arm in arms if len(arm.shapes) > place}
+        apart = [
+            picture
+            for number, (title, each) in enumerate(of.items())
+            for picture in (
+                _corp(title, each, f"corp{place}-{number}"),
+                _witness(title, each, f"witness{place}-{number}"),
+            )
+        ]
+        together = (_risk(of, f"risk{place}"), _roc(of, f"roc{place}"))
+        groups.append((shapes.name, [*apart, *(each for each in together if each is not None)]))
+    return groups
+
+
+def _corp(title: str, shapes: Shapes, name: str) -> Picture:
+    values = shapes.corp.values
+    return drawn(
+        (3.5, 3.4),
+        partial(figures.corp_diagram, shapes.corp, band=shapes.band, legend=False),
+        f"{title}: CORP",
+        label=f"CORP reliability diagram, {shapes.name}, {title}: an isotonic curve of {len(values)} steps "
+        f"from {words.number(values[0])} to {words.number(values[-1])}, the band of a calibrated model, and "
+        "grey bars for the samples in each step.",
+        name=name,
+        csv=corp_csv(shapes.corp, shapes.band),
+    )
+
+
+def _witness(title: str, shapes: Shapes, name: str) -> Picture:
+    witness, (too_much, too_little) = shapes.witness, words.misses(shapes.name)
+    return drawn(
+        (3.5, 3.4),
+        partial(figures.witness_diagram, witness, legend=False),
+        f"{title}: local errors",
+        label=f"Witness of the smooth calibration error, {shapes.name}, {title}: the error is "
+        f"{words.number(witness.value)}; above zero the model is {too_little}, below {too_much}.",
+        name=name,
+        csv=lines_csv("stated", "witness", {title: (witness.points, witness.values)}),
+    )
+
+
+def _risk(of: dict[str, Shapes], name: str) -> Picture | None:
+    found = {title: each.selection for title, each in of.items() if each.selection is not None}
+    if not found:
+        return None
+    curves = {title: each.curve for title, each in found.items()}
+    spoken = "; ".join(
+        f"{title}: area {words.with_interval(each.area)}, {words.with_interval(each.excess_area)} beyond the "
+        "best order"
+        for title, each in found.items()
+    )
+    lines = {title: (each.coverage, each.risk) for title, each in curves.items()}
+    return drawn(
+        (3.5, 3.0),
+        partial(figures.risk_coverage_diagram, curves if len(curves) > 1 else next(iter(curves.values()))),
+        "Risk against coverage",
+        label=f"Risk against coverage. {spoken}.",
+        name=name,
+        note=f"{spoken}.",
+        csv=lines_csv("coverage", "risk", lines),
+    )
+
+
+def _roc(of: dict[str, Shapes], name: str) -> Picture | None:
+    curves = {title: each.roc for title, each in of.items() if each.roc is not None}
+    if not curves:
+        return None
+    draw = partial(figures.roc_diagram, curves)
+    return drawn((3.5, 3.5), draw, "ROC", label="ROC curves.", name=name, csv=_roc_csv(curves))
+
+
+def _roc_csv(curves: dict[str, RocCurve]) -> str:
+    points = {title: (each.false_positive_rate, each.true_positive_rate) for title, each in curves.items()}
+    return lines_csv("false_positive_rate", "true_positive_rate", points)
+
+
+def detection_picture(evaluation: Evaluation) -> Picture | None:
+    """ROC curves of out-of-distribution detection, for every arm."""
+    found = evaluation.out_of_distribution
+    if found is None:
+        return None
+    curves = {arm.title: arm.roc for arm in found.arms[:MOST_OVERLAID]}
+
+    def draw(ax: Axes) -> None:
+        figures.roc_diagram(curves, ax=ax)
+        ax.set(xlabel="test samples flagged", ylabel="out-of-distribution samples flagged")
+
+    caption = "Out-of-distribution against test samples"
+    return drawn((3.5, 3.5), draw, caption, label=found.sentence, name="detection", csv=_roc_csv(curves))
+
+
+def detection_rows(
+    evaluation: Evaluation,
+) -> list[tuple[str, list[tuple[Detection, Estimate, Estimate | None]]]]:
+    """The title of each number, and its value for every arm."""
+    found = evaluation.out_of_distribution
+    if found is None:
+        return []
+    return [
+        (title, [(arm, arm.metrics[key], arm.change.get(key)) for arm in found.arms])
+        for key, title in DETECTION.items()
+    ]
+
+
+# The numbers behind a picture as CSV, for whoever draws it anew.
+
+Cell = str | float | None
+
+
+def csv_text(head: str, rows: Sequence[Sequence[Cell]]) -> str:
+    r"""A header and rows; six significant digits, nothing where there is no value.
+
+    Example:
+        >>> csv_text("bin,share", [["0 to 1", 0.12345678], ["empty", None]])
+        'bin,share\n0 to 1,0.123457\nempty,\n'
+    """
+    text = io.StringIO()
+    text.write(f"{head}\n")
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        writer.writerow(f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row)
+    return text.getvalue()
+
+
+_OF_BINS = ("counts", "confidence", "accuracy", "low", "high", "expected_low", "expected_high")
+
+
+def curves_csv(curves: Mapping[str, Curve]) -> str:
+    """Reliability diagrams: one row for each bin of each curve."""
+    rows = [
+        (name, *values)
+        for name, curve in curves.items()
+        for values in zip(
+            curve.edges[:-1], curve.edges[1:], *(getattr(curve, each) for each in _OF_BINS), strict=True
+        )
+    ]
+    return csv_text(
+        "curve,bin_low,bin_high,samples,stated,found,interval_low,interval_high,calibrated_low,"
+        "calibrated_high",
+        rows,
+    )
+
+
+def classes_csv(arms: Mapping[str, Sequence[ClassRow]]) -> str:
+    """Average probabilities and rates: one row for each class of each arm."""
+    rows = [
+        (name, row.name, row.count, row.mean_probability, row.prevalence, row.noise_floor)
+        for name, classes in arms.items()
+        for row in classes
+    ]
+    return csv_text("predictions,class,samples,predicted,actual,noise_floor", rows)
+
+
+def corp_csv(curve: CorpReliabilityCurve, band: Band) -> str:
+    """A CORP diagram: its steps, and then its band."""
+    steps = [
+        ("step", low, high, value, None, None, count)
+        for low, high, value, count in zip(curve.lower, curve.upper, curve.values, curve.counts, strict=True)
+    ]
+    chance = [
+        ("band", at, at, None, low, high, None)
+        for at, low, high in zip(band.positions, band.low, band.high, strict=True)
+    ]
+    head = "part,stated_low,stated_high,found,calibrated_low,calibrated_high,samples"
+    return csv_text(head, [*steps, *chance])
+
+
+def lines_csv(across: str, up: str, lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
+    """Lines by name, point by point."""
+    rows = [(name, x, y) for name, (xs, ys) in lines.items() for x, y in zip(xs, ys, strict=True)]
+    return csv_text(f"curve,{across},{up}", rows)
+
+
+def errors_csv(rows: Sequence[tuple[str, Estimate, NullError | None]]) -> str:
+    """Errors by name, each with its interval and noise."""
+    cells = [
+        (name, found.value, found.low, found.high, null and null.mean, null and null.upper)
+        for name, found, null in rows
+    ]
+    return csv_text("name,value,low,high,chance_mean,chance_upper", cells)

@@ -12,10 +12,13 @@ from calibrant.evaluation.phrases import p_value
 from calibrant.evaluation.quantities import (
     ACCURACY,
     AUROC,
+    BRIER,
     BRIER_SKILL,
     ECE,
+    GAP,
     MEAN_CONFIDENCE,
     MEAN_PROBABILITY,
+    NLL,
     PREVALENCE,
     display_order,
 )
@@ -25,6 +28,7 @@ from calibrant.evaluation.verdict.checks import PHRASES
 from calibrant.reports.words import (
     MISSING,
     SECTIONS,
+    Metric,
     brief,
     goodness,
     mark_of_change,
@@ -34,6 +38,7 @@ from calibrant.reports.words import (
 )
 
 MAIN_ROWS = 6
+NUMBERS = 3  # at the top
 POOLED = "all labels"  # the first curve of multilabel predictions
 
 
@@ -62,12 +67,9 @@ class MetricRow:
     """A metric across the columns."""
 
     key: str
-    title: str
-    meaning: str
+    words: Metric
     in_short: bool
-    """Whether the terminal shows it."""
-    rank: int | None
-    """Its place in the terminal's table of models."""
+    """Whether the terminal shows it, here if not always."""
     cells: tuple[Cell, ...]
 
 
@@ -89,11 +91,23 @@ class MetricTable:
     def main(self, about: str | None = None, *, most: int | None = MAIN_ROWS) -> tuple[MetricRow, ...]:
         """The rows that matter most: what the verdict is about, then what the terminal shows first."""
         order = sorted(
-            (row.key != about, row.rank is None, row.rank or 0, place)
+            (row.key != about, row.words.rank is None, row.words.rank or 0, place)
             for place, row in enumerate(self.rows)
             if row.in_short
         )
         return tuple(self.rows[place] for *_, place in order[:most])
+
+    def numbers(self, found: result.Evaluation | result.Comparison) -> list[MetricRow]:
+        """The rows of the first screen: what the verdict is about, then the usual ones that are known."""
+        first, usual = self.columns[0].metrics, [NLL.key, ACCURACY.key, BRIER.key]
+        error = ECE.event_key if ECE.event_key in first else ECE.key
+        rows = {row.key: row for row in self.rows}
+        if isinstance(found, result.Evaluation):
+            error = found.verdict.about if found.verdict.about in first else error
+            usual[1:1] = [AUROC.key] if is_rare(found) else []
+            usual += [GAP.key, MEAN_CONFIDENCE.key]
+            rows = {key: row for key, row in rows.items() if row.cells[0].estimate.value is not None}
+        return [rows[key] for key in (error, *usual) if key in rows][:NUMBERS]
 
 
 @dataclass(frozen=True)
@@ -132,19 +146,20 @@ def named(found: result.Evaluation | result.Comparison) -> frozenset[str]:
 
 def is_rare(found: result.Evaluation | result.Comparison) -> bool:
     """Whether one of two classes is rare."""
+    rate = _event_rate(found)
+    return rate is not None and min(rate, 1 - rate) < RARE
+
+
+def _event_rate(found: result.Evaluation | result.Comparison) -> float | None:
     rate = columns(found)[0].metrics.get(PREVALENCE.key)
-    if found.kind != "binary" or rate is None or rate.value is None:
-        return False
-    return min(rate.value, 1 - rate.value) < RARE
+    return None if found.kind != "binary" or rate is None else rate.value
 
 
 def trivial_accuracy(found: result.Evaluation | result.Comparison) -> float | None:
     """The accuracy of always answering the commonest class, if that is known."""
     if isinstance(found, result.Comparison):
-        rate = columns(found)[0].metrics.get(PREVALENCE.key)
-        if found.kind != "binary" or rate is None or rate.value is None:
-            return None
-        return max(rate.value, 1 - rate.value)
+        rate = _event_rate(found)
+        return None if rate is None else max(rate, 1 - rate)
     if found.kind not in {"binary", "multiclass"}:
         return None
     return max((row.prevalence for row in found.arms[0].classes), default=None)
@@ -193,8 +208,7 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
             )
             for column, (part, estimate) in enumerate(zip(parts, estimates, strict=True))
         )
-        row = MetricRow(key, words.title, words.meaning, shown, words.rank, cells)
-        groups[words.section].append(row)
+        groups[words.section].append(MetricRow(key, words, shown, cells))
     return MetricTable(
         parts,
         {group: tuple(rows) for group, rows in groups.items() if rows},
@@ -240,13 +254,13 @@ def _covered(measured: Mapping[str, result.Coverage], kind: result.Kind) -> str:
     return ", ".join(f"{title} {share}" for title, share in shares.items())
 
 
-def shared_warnings(arms: Sequence[result.Arm]) -> dict[str, list[str]]:
-    """What the fits of two calibrators or more warned of alike, and the titles of these."""
+def titles_by_warning(arms: Sequence[result.Arm], *, most: int | None = None) -> dict[str, list[str]]:
+    """What the fits of calibrators warned of (``most`` of each), and the titles of those that did."""
     titles: dict[str, list[str]] = {}
     for arm in arms:
-        for warning in dict.fromkeys(() if arm.fit is None else arm.fit.warnings):
+        for warning in dict.fromkeys(() if arm.fit is None else arm.fit.warnings[:most]):
             titles.setdefault(warning, []).append(arm.title)
-    return {warning: names for warning, names in titles.items() if len(names) > 1}
+    return titles
 
 
 def _best(key: str, kind: result.Kind, estimates: Sequence[result.Estimate]) -> set[int]:
@@ -290,18 +304,12 @@ def recommended(evaluation: result.Evaluation) -> result.Arm | None:
 
 def before_and_after(evaluation: result.Evaluation) -> tuple[result.Arm, ...]:
     """The predictions before any repair, and after the recommended one if there is one."""
-    after = recommended(evaluation)
-    return evaluation.arms[:1] if after is None else (evaluation.arms[0], after)
+    return ordered_arms(evaluation)[: 1 if recommended(evaluation) is None else 2]
 
 
 def nulls_of(arms: Sequence[result.Arm], key: str) -> list[result.NullError]:
     """The noise floor of an error in each arm."""
     return [null for arm in arms for null in arm.null if null.metric == key]
-
-
-def shown_second(evaluation: result.Evaluation) -> result.Arm | None:
-    """The arm shown next to the uncalibrated one: the recommended, else the first."""
-    return recommended(evaluation) or next(iter(evaluation.arms[1:]), None)
 
 
 def tests_sentence(comparison: result.Comparison) -> str:
@@ -366,8 +374,7 @@ class GroupPair:
 
 def group_pairs(evaluation: result.Evaluation) -> list[GroupPair]:
     """Every group of the predictions as they came, the clearest findings first, then the largest gaps."""
-    name = evaluation.verdict.recommended
-    chosen = None if name == evaluation.arms[0].name else evaluation.arm(name)
+    chosen = recommended(evaluation)
     after = {} if chosen is None else {row.name: row for row in chosen.groups}
     level = evaluation.settings.level
     pairs = [
@@ -402,7 +409,4 @@ def window_cells(window: Window, found: Monitoring) -> tuple[str, ...]:
     metrics = window.metrics
     means = [brief(metrics[key], key)[0] if key in metrics else MISSING for key, _ in means_of(found)]
     error = metrics.get(ECE.key)
-    return (
-        *means,
-        *((MISSING, "") if error is None else brief(error)),
-    )
+    return (*means, *((MISSING, "") if error is None else brief(error)))

@@ -96,18 +96,15 @@ def render(
         *_warned(verdict.warnings),
         Text(),
         *_metrics_down(evaluation, console.width, verbose=verbose),
-        *(Text(said, style="dim") for said in _missing(evaluation, len(arms))),
-        *(Text(said, style="dim") for said in _warnings(evaluation.arms if verbose else arms)),
+        *_dim(_missing(evaluation, len(arms))),
+        *_dim(_warnings(evaluation.arms if verbose else arms)),
+        *_detection(evaluation.out_of_distribution),
+        *_labels_down(evaluation),
+        *_groups_down(evaluation, by_group),
+        *(_at_length(evaluation) if verbose else ()),
+        *_commands(evaluation, console.width),
+        *_notes(evaluation.notes),
     ]
-    if evaluation.out_of_distribution is not None:
-        parts += _detection(evaluation.out_of_distribution)
-    parts += _labels_down(evaluation)
-    parts += _groups_down(evaluation, by_group)
-    if verbose:
-        parts += _candidates(evaluation)
-        parts += [Text(), *(Text(said, style="dim") for said in _method(evaluation))]
-    parts += _commands(evaluation, console.width)
-    parts += _notes(evaluation.notes)
     _print(console, parts)
 
 
@@ -133,20 +130,23 @@ def render_comparison(comparison: Comparison, console: Console, *, verbose: bool
             *_warned(comparison.warnings),
             Text(),
             *_models_down(comparison, console.width),
-            Text(paired, style="dim"),
-            *(
-                Text(sentence, style="dim")
-                for sentence in _holes(tables.metric_table(comparison), range(len(comparison.models)))
+            *_dim([paired, *_holes(tables.metric_table(comparison), range(len(comparison.models)))]),
+            *_dim(
+                (
+                    comparison.verdict,
+                    tables.outside_sentence(comparison.models),
+                    tables.coverage_sentence(comparison),
+                )
+                if verbose
+                else ()
             ),
-            *(Text(said, style="dim") for said in _comparison_method(comparison) if verbose and said),
             *_notes(comparison.notes),
         ],
     )
 
 
-def _comparison_method(comparison: Comparison) -> Iterable[str]:
-    yield comparison.verdict
-    yield from (tables.outside_sentence(comparison.models), tables.coverage_sentence(comparison))
+def _dim(sentences: Iterable[str]) -> list[Text]:
+    return [Text(said, style="dim") for said in sentences if said]
 
 
 def _checks(checks: Sequence[Check]) -> Iterable[RenderableType]:
@@ -173,7 +173,7 @@ def _metrics_down(evaluation: Evaluation, width: int, *, verbose: bool) -> Itera
     between = " " if width >= ONE_LINE else "\n"
     rows = found.rows if verbose else found.main(evaluation.verdict.about, most=None)
     for row in rows:
-        title = row.title if verbose else row.title.removesuffix(", positive class")
+        title = row.words.title if verbose else row.words.title.removesuffix(", positive class")
         floors = [brief(Estimate(value=null.upper))[0] for null in tables.nulls_of(arms, row.key)]
         floor = f"{between}→ ".join(dict.fromkeys(floors))
         cells = (_cell(row.cells[place], row.key, between) for place in range(len(arms)))
@@ -194,10 +194,8 @@ def _labels_down(evaluation: Evaluation) -> list[Table | Text]:
         return []
     pairs, level = class_pairs(evaluation), evaluation.settings.level
     repaired = any(pair.after for pair in pairs)
-    grid = plain_table()
-    grid.add_column("Worst labels" if len(pairs) > MOST_LABELS else "Label", overflow="fold")
-    for title in ("Positive", "Predicted", "Actual", "ECE", *(["ECE after"] if repaired else [])):
-        grid.add_column(title, justify="right")
+    titles = ("Positive", "Predicted", "Actual", "ECE", *(["ECE after"] if repaired else []))
+    grid = plain_table("Worst labels" if len(pairs) > MOST_LABELS else "Label", titles)
     for pair in pairs[:MOST_LABELS]:
         row, off = pair.before, is_shifted(pair.before, level)
         cells = [
@@ -211,7 +209,7 @@ def _labels_down(evaluation: Evaluation) -> list[Table | Text]:
     said = "*: significant after correcting for the number of labels."
     left = len(pairs) - MOST_LABELS
     said += f" The report shows the other {left}." if left > 0 else ""
-    return [Text(), grid, Text(said, style="dim")]
+    return [Text(), grid, *_dim([said])]
 
 
 def _groups_down(evaluation: Evaluation, repairs: ByGroup | None = None) -> list[Table | Text]:
@@ -220,10 +218,7 @@ def _groups_down(evaluation: Evaluation, repairs: ByGroup | None = None) -> list
     repaired = [] if repairs is None else [Text(), *_repairs_down(repairs, evaluation)]
     if not pairs:
         return repaired
-    grid = plain_table()
-    grid.add_column("Group", overflow="fold")
-    for title in ("Samples", "Predicted", "Actual", "ECE"):
-        grid.add_column(title, justify="right")
+    grid = plain_table("Group", ("Samples", "Predicted", "Actual", "ECE"))
     for pair in pairs[:MOST_GROUPS]:
         row = pair.before
         grid.add_row(
@@ -243,10 +238,7 @@ def _groups_down(evaluation: Evaluation, repairs: ByGroup | None = None) -> list
 
 def _repairs_down(repairs: ByGroup, evaluation: Evaluation) -> list[Table | Text]:
     """What one repair for all, one for each group and multicalibration make of each group."""
-    grid = plain_table()
-    grid.add_column("Group", overflow="fold")
-    for arm in ARMS:
-        grid.add_column(arm.capitalize(), justify="right")
+    grid = plain_table("Group", [arm.capitalize() for arm in ARMS])
     for row in repairs.rows[: MOST_GROUPS + 1]:
         cells = [
             Text(number(gap.value, signed=True))
@@ -256,7 +248,7 @@ def _repairs_down(repairs: ByGroup, evaluation: Evaluation) -> list[Table | Text
         ]
         name = Text(shortened(row.name or "all", most=20)).append(f"\n{count(row.count)}", style="dim")
         grid.add_row(name, *cells)
-    return [Text(title_of(repairs)), grid, Text(said_of(repairs, evaluation), style="dim")]
+    return [Text(title_of(repairs)), grid, *_dim([said_of(repairs, evaluation)])]
 
 
 def _below(pairs: Sequence[GroupPair]) -> list[Text]:
@@ -269,45 +261,42 @@ def _below(pairs: Sequence[GroupPair]) -> list[Text]:
         said.append("?: too few samples to show an error of 5 points")
     if len(pairs) > MOST_GROUPS:
         said.append(f"{len(pairs) - MOST_GROUPS} more groups are in the report")
-    return [Text(f"{'; '.join(said)}.", style="dim")] if said else []
+    return _dim([f"{'; '.join(said)}."] if said else [])
 
 
-def _candidates(evaluation: Evaluation) -> Iterable[RenderableType]:
-    if len(evaluation.arms) < 2:
-        return
+def _at_length(evaluation: Evaluation) -> Iterable[RenderableType]:
+    """Every candidate, and how the numbers were computed."""
+    if len(evaluation.arms) > 1:
+        yield from (Text(), _candidates(evaluation))
+    yield Text()
+    yield from _dim(each for each in evaluation.verdict.sentences if not each.startswith("Next"))
+    yield from _dim((tables.outside_sentence(evaluation.arms), tables.coverage_sentence(evaluation)))
+
+
+def _candidates(evaluation: Evaluation) -> Table:
     about, kind = evaluation.verdict.about or ECE.key, evaluation.kind
     keys = [key for key in (about, NLL.key, ACCURACY.key) if key in evaluation.arms[0].metrics]
     validated = {each.name: each.nll for each, _ in tables.choice_rows(evaluation)}
-    grid = plain_table()
-    grid.add_column("Candidate", overflow="fold")
-    for key in keys:
-        grid.add_column(metric(key, kind).title.partition(", ")[0], justify="right")
-    grid.add_column("Tests", justify="right")
-    grid.add_column("Cross-validated log loss", justify="right")
+    titles = [metric(key, kind).title.partition(", ")[0] for key in keys]
+    grid = plain_table("Candidate", (*titles, "Tests", "Cross-validated log loss"))
     for arm in tables.ordered_arms(evaluation):
         passed = f"{sum(part.holds for part in arm.parts)} of {len(arm.parts)}" if arm.parts else ""
         score = brief(Estimate(value=validated.get(arm.name)))[0]
         grid.add_row(arm.title, *(brief(arm.metrics[key], key)[0] for key in keys), passed, score)
-    yield from (Text(), grid)
-
-
-def _method(evaluation: Evaluation) -> Iterable[str]:
-    yield from (each for each in evaluation.verdict.sentences if not each.startswith("Next"))
-    yield from filter(None, (tables.outside_sentence(evaluation.arms), tables.coverage_sentence(evaluation)))
+    return grid
 
 
 def _models_down(comparison: Comparison, width: int) -> Iterable[RenderableType]:
     """Models as rows, as many metrics as columns as fit, and the noise floor of the first."""
     found, level = tables.metric_table(comparison), percent(comparison.settings.level)
-    ranked = sorted((row.rank, k) for k, row in enumerate(found.rows) if row.rank is not None)
+    ranked = sorted((row.words.rank, k) for k, row in enumerate(found.rows) if row.words.rank is not None)
     first = found.rows[ranked[0][1]]
     floors = [next((n.upper for n in each.null if n.metric == first.key), None) for each in found.columns]
     room = FLOOR if any(floors) and width >= NAME + 3 * CELL + FLOOR else 0
     rows = [found.rows[k] for _, k in ranked][: max(1, (width - NAME - room) // CELL)]
-    grid = plain_table()
-    grid.add_column(Text(f"{level} intervals", style="dim"), overflow="fold")
+    grid = plain_table(Text(f"{level} intervals", style="dim"))
     for row in rows:
-        grid.add_column(Text(row.title), justify="right", width=CELL - 3)
+        grid.add_column(Text(row.words.title), justify="right", width=CELL - 3)
     if room:
         grid.add_column("noise floor", justify="right", width=FLOOR - 3)
     for place, column in enumerate(found.columns):
@@ -317,7 +306,7 @@ def _models_down(comparison: Comparison, width: int) -> Iterable[RenderableType]
     yield grid
     if room:
         yield Text(
-            f"Noise floor: a perfectly calibrated model's {first.title} stays below it in {level} of "
+            f"Noise floor: a perfectly calibrated model's {first.words.title} stays below it in {level} of "
             "samples of this size.",
             style="dim",
         )
@@ -334,7 +323,9 @@ def _cell(cell: tables.Cell, key: str, between: str) -> Text:
     return text + (shown + judged if between == " " else judged + shown)
 
 
-def _detection(found: OutOfDistribution) -> Iterable[RenderableType]:
+def _detection(found: OutOfDistribution | None) -> Iterable[RenderableType]:
+    if found is None:
+        return
     first = found.arms[0].metrics
     yield Text()
     yield Text(found.sentence)
@@ -358,21 +349,17 @@ def _holes(found: tables.MetricTable, shown: Sequence[int]) -> Iterable[str]:
         for place in shown:
             estimate = row.cells[place].estimate
             if estimate.value is None:
-                yield f"{row.title}, {found.columns[place].title}: {estimate.reason or 'not computed'}."
+                yield f"{row.words.title}, {found.columns[place].title}: {estimate.reason or 'not computed'}."
 
 
 def _warnings(arms: Sequence[Arm]) -> Iterable[str]:
     """What the fits warned of, once for all that say the same; of many labels, the first few."""
-    titles: dict[str, list[str]] = {}
-    left_out: list[str] = []
+    for warning, names in tables.titles_by_warning(arms, most=MOST_WARNINGS).items():
+        yield f"{', '.join(names)}: {warning}"
     for arm in arms:
-        warnings = () if arm.fit is None else arm.fit.warnings
-        for warning in warnings[:MOST_WARNINGS]:
-            titles.setdefault(warning, []).append(arm.title)
-        if len(warnings) > MOST_WARNINGS:
-            left_out.append(f"{arm.title}: {len(warnings) - MOST_WARNINGS} more warnings in the report.")
-    yield from (f"{', '.join(names)}: {warning}" for warning, names in titles.items())
-    yield from left_out
+        left = 0 if arm.fit is None else len(arm.fit.warnings) - MOST_WARNINGS
+        if left > 0:
+            yield f"{arm.title}: {left} more warnings in the report."
 
 
 def _commands(evaluation: Evaluation, width: int) -> Iterable[RenderableType]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich import box
@@ -13,9 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 
-def plain_table(**options: Any) -> Table:
-    """A table with a line under its head and none around it."""
-    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, **options)
+def plain_table(name: str | Text | None = None, numbers: Iterable[str] = (), **options: Any) -> Table:
+    """A table with a line under its head and none around it: a column of names, and columns of numbers."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, **options)
+    if name is not None:
+        table.add_column(name, overflow="fold")
+    for title in numbers:
+        table.add_column(title, justify="right")
+    return table
 
 
 _PART = re.compile(r"[^-_/,(\s]*(?:[-_/,(\s]+|$)")

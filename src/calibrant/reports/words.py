@@ -41,8 +41,6 @@ class Metric:
     """Whether the terminal shows it."""
     rank: int | None = None
     """Its place in the terminal's table of models."""
-    main: bool = False
-    """Whether it is among the main numbers at the top of a report."""
     drawn: bool = False
     """Whether a report draws it against chance."""
 
@@ -68,7 +66,6 @@ def metric(key: str, kind: Kind) -> Metric:
         meaning=known.meaning,
         in_short=shown.terminal or not known.default,
         rank=asked if shown.comparison is None else shown.comparison,
-        main=shown.tile,
         drawn=shown.drawn,
     )
 

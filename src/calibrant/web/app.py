@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
+from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
@@ -28,7 +29,6 @@ from calibrant.web.forms import (
 )
 from calibrant.web.guard import LOOPBACK, Counts, Guard
 from calibrant.web.limits import Limits, Refusal
-from calibrant.web.page import PAGES, content_of
 from calibrant.web.predicting import Model, add_predictions
 from calibrant.web.uploads import Form, Receiver, while_there
 from calibrant.web.work import Answer, Repaired, applied, compared, evaluated
@@ -79,8 +79,9 @@ def create_app(
 
     add_predictions(app, model, receiver, limits)  # first what is asked for most, as paths are tried in turn
     add_evaluations(app, workers, limits, Depends(received))
-    for path, page in PAGES.items():
-        app.add_api_route(path, _shows(*page), include_in_schema=False)
+    for name, kind in PAGE.items():
+        path = "/" if name == "page.html" else f"/{name}"
+        app.add_api_route(path, _shows(name, kind), include_in_schema=False)
 
     @app.get("/health", openapi_extra=shown({"status": "ok"}))
     async def health() -> dict[str, Any]:
@@ -104,9 +105,21 @@ def create_app(
     return app
 
 
+PAGE = {
+    "page.html": "text/html",
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "common.js": "text/javascript",
+    "image.js": "text/javascript",
+}
+"""The files of the page, which need no network."""
+
+
 def _shows(name: str, kind: str) -> Any:
+    content = files("calibrant.web").joinpath("page", name).read_bytes()
+
     async def answer() -> Response:
-        return Response(content_of(name), media_type=kind)
+        return Response(content, media_type=kind)
 
     return answer
 

@@ -15,7 +15,8 @@ from calibrant.web.limits import Limits, Refusal
 from calibrant.web.uploads import Upload, check_packed, path_of
 
 if TYPE_CHECKING:
-    from calibrant.evaluation import Evaluation
+    from calibrant.evaluation import Comparison, Evaluation
+    from calibrant.evaluation.result import Repair
     from calibrant.predictions import Kind, Predictions
 
 Tell = Callable[[str, float], None]
@@ -85,18 +86,12 @@ def evaluated(
         reading=wanted.words("group_column", "cluster"),
         applying=wanted.words("label_column", "group_column", "cluster"),
     )
-    if not wanted.report:
-        return Answer(json=found.to_json())
+    if not wanted.report or found.verdict.repair is None:
+        return _answered(found, file, wanted, tell)
     tell("fitting the calibrator", 0.8)
-    calibrator = _calibrator(found, other or predictions)
-    tell("drawing the report", 0.85)
-    return Answer(
-        json=found.to_json(),
-        report=_report(found),
-        calibrator=calibrator,
-        calibrator_name=None if calibrator is None else f"{found.verdict.recommended}.safetensors",
-        columns=columns_of(file, wanted),
-    )
+    calibrator = _calibrator(found.verdict.repair, other or predictions)
+    named = {"calibrator_name": f"{found.verdict.recommended}.safetensors"}
+    return _answered(found, file, wanted, tell, calibrator=calibrator, **named)
 
 
 def compared(files: Sequence[Upload], wanted: EvaluateForm, limits: Limits, tell: Tell) -> Answer:
@@ -109,10 +104,19 @@ def compared(files: Sequence[Upload], wanted: EvaluateForm, limits: Limits, tell
             tell(f"reading {file.name}", 0.0)
             models.append((name, predictions_of(file, limits, wanted)))
         found = compare(models, progress=lambda words, share: tell(words, 0.8 * share), **wanted.judging)
+    return _answered(found, files[0], wanted, tell)
+
+
+def _answered(
+    found: Evaluation | Comparison, file: Upload, wanted: EvaluateForm, tell: Tell, **calibrator: Any
+) -> Answer:
     if not wanted.report:
         return Answer(json=found.to_json())
+    from calibrant.reports.html import report_text
+
     tell("drawing the report", 0.85)
-    return Answer(json=found.to_json(), report=_report(found), columns=columns_of(files[0], wanted))
+    report, columns = report_text(found), columns_of(file, wanted)
+    return Answer(json=found.to_json(), report=report, columns=columns, **calibrator)
 
 
 def applied(calibrator: Upload, file: Upload, wanted: EvaluateForm, limits: Limits, tell: Tell) -> Repaired:
@@ -211,25 +215,16 @@ def in_fields(said: str) -> str:
     return _OPTION.sub(lambda found: f"`{found[1].replace('-', '_')}`", _BESIDE.sub("", said))
 
 
-def _calibrator(found: Evaluation, predictions: Predictions) -> bytes | None:
+def _calibrator(repair: Repair, predictions: Predictions) -> bytes:
     """The file of the calibrator that is recommended, fitted as the recommended command does."""
     from calibrant.calibrators import Calibrator
     from calibrant.calibrators.file_format import SINGLE_KEY, file_bytes
     from calibrant.repair.fitting import fit
 
-    repair = found.verdict.repair
-    if repair is None:
-        return None
     fitted = fit(predictions, method=repair.method, every_row=repair.all_rows, force=True)
     if not isinstance(fitted, Calibrator):
         raise InputError(f"{repair.method} must be a calibrator for all samples.")
     return file_bytes(SINGLE_KEY, asdict(fitted.header()), dict(fitted.named_buffers()))
-
-
-def _report(found: Any) -> str:
-    from calibrant.reports.html import report_text
-
-    return report_text(found)
 
 
 def _names(files: Sequence[Upload]) -> list[str]:

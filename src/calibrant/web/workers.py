@@ -10,12 +10,11 @@ import sys
 import time
 import traceback
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any, TypeAlias
 
 from calibrant._math.errors import InputError
@@ -47,7 +46,6 @@ class Ready:
 
 Messages: TypeAlias = AsyncGenerator[Progress | Done]
 _Task: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
-_Say: TypeAlias = Callable[[Any], Any]
 
 
 async def value_of(messages: Messages) -> Any:
@@ -70,6 +68,7 @@ class Workers:
 
     def __init__(self, limits: Limits, *, number: int = 1, setup: Callable[[], Any] | None = None) -> None:
         self._limits, self._number, self._waiting, self._setup = limits, number, 0, setup
+        self._threads = ThreadPoolExecutor(number)  # each waits for what one process says
         self._free: asyncio.Queue[_Process] = asyncio.Queue()
         self._all: set[_Process] = set()
         self.replaced = 0
@@ -87,10 +86,10 @@ class Workers:
             InputError: If it, or what is set up before it, cannot be computed.
         """
         self.start()
-        said: SimpleQueue[Any] = SimpleQueue()
-        next(iter(self._all)).ask((function, args), said.put)
-        while isinstance(message := said.get(), Progress | Ready):
-            pass
+        process = next(iter(self._all))
+        message = process.answer((function, args))
+        while isinstance(message, Progress | Ready):
+            message = process.answer()
         match message:
             case Done(value):
                 return value
@@ -120,15 +119,14 @@ class Workers:
             process = await self._free.get()
         finally:
             self._waiting -= 1
-        said, loop, end = asyncio.Queue[Any](), asyncio.get_running_loop(), None
-        say = partial(loop.call_soon_threadsafe, said.put_nowait)
+        task: _Task | None = (function, args)
+        loop, end = asyncio.get_running_loop(), None
         whole = False  # whether the process is still of use
         try:
-            process.ask((function, args), say)
-            while True:
+            while not whole:
                 if end is None and process.ready:  # its start does not count
                     end = loop.time() + self._limits.compute
-                message = await self._before(end, said)
+                message, task = await self._before(end, partial(process.answer, task)), None
                 whole = not isinstance(message, Progress | Ready | None)
                 match message:
                     case Ready():
@@ -141,8 +139,6 @@ class Workers:
                         raise Refusal(422, "the file brought the process that read it to an end.")
                     case _:
                         raise RuntimeError(f"a fault in a worker:\n{message}")
-                if whole:
-                    return
         finally:
             if not whole:
                 process.end()
@@ -151,10 +147,10 @@ class Workers:
                 self.replaced += 1
             self._free.put_nowait(process)
 
-    async def _before(self, end: float | None, said: asyncio.Queue[Any]) -> Any:
+    async def _before(self, end: float | None, answer: Callable[[], Any]) -> Any:
         try:
             async with asyncio.timeout_at(end):
-                return await said.get()
+                return await asyncio.get_running_loop().run_in_executor(self._threads, answer)
         except TimeoutError as error:
             most = f"{self._limits.compute:g} s"
             raise Refusal(
@@ -175,27 +171,19 @@ class _Process:
         self._process.start()
         theirs.close()
         self.ready = False
-        self._asked: SimpleQueue[tuple[_Task, _Say]] = SimpleQueue()
-        Thread(target=self._listen, daemon=True).start()
 
-    def ask(self, task: _Task, say: _Say) -> None:
-        """Have all that the process says passed on, until it is done; in the end None if it has ended."""
-        self._asked.put((task, say))
-
-    def _listen(self) -> None:
-        message = Ready()
-        while message is not None:
-            task, say = self._asked.get()
-            try:
+    def answer(self, task: _Task | None = None) -> Any:
+        """Send a task, if there is one, and wait for what the process says next: None if it has ended."""
+        try:
+            if task is not None:
                 self._connection.send(task)
-                while isinstance(message := self._connection.recv(), Progress | Ready):
-                    self.ready = True  # else it says nothing
-                    say(message)
-            except (EOFError, OSError):
-                message = None
-            except Exception:
-                message = traceback.format_exc()
-            say(message)
+            message = self._connection.recv()
+        except (EOFError, OSError):
+            return None
+        except Exception:
+            return traceback.format_exc()
+        self.ready = True  # else it says nothing
+        return message
 
     def end(self) -> None:
         self._process.kill()  # whoever asks it then reads an end, and nobody closes what is being read

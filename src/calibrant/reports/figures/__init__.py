@@ -4,38 +4,31 @@ Without ``ax`` a figure of its own is made, outside pyplot's registry; ``axes.fi
 Colours are chosen for colour-blind readers, and whatever a colour says a shape or a word says too.
 """
 
-from calibrant.reports.figures.curves import corp_diagram, smooth_diagram, witness_diagram
-from calibrant.reports.figures.drawing import BLUE, GREEN, GREY, OCHRE, PINK, SKY, VERMILLION, series
-from calibrant.reports.figures.errors import class_errors, class_shifts, error_intervals
-from calibrant.reports.figures.ranking import risk_coverage_diagram, roc_diagram
-from calibrant.reports.figures.reliability import (
-    confidence_comparison,
-    confidence_histogram,
-    place,
-    reliability_comparison,
-    reliability_diagram,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "BLUE",
-    "GREEN",
-    "GREY",
-    "OCHRE",
-    "PINK",
-    "SKY",
-    "VERMILLION",
-    "class_errors",
-    "class_shifts",
-    "confidence_comparison",
-    "confidence_histogram",
-    "corp_diagram",
-    "error_intervals",
-    "place",
-    "reliability_comparison",
-    "reliability_diagram",
-    "risk_coverage_diagram",
-    "roc_diagram",
-    "series",
-    "smooth_diagram",
-    "witness_diagram",
-]
+from calibrant._math.lazy import declared_exports
+
+if TYPE_CHECKING:
+    from calibrant.reports.figures.curves import corp_diagram as corp_diagram
+    from calibrant.reports.figures.curves import smooth_diagram as smooth_diagram
+    from calibrant.reports.figures.curves import witness_diagram as witness_diagram
+    from calibrant.reports.figures.drawing import BLUE as BLUE
+    from calibrant.reports.figures.drawing import GREEN as GREEN
+    from calibrant.reports.figures.drawing import GREY as GREY
+    from calibrant.reports.figures.drawing import OCHRE as OCHRE
+    from calibrant.reports.figures.drawing import PINK as PINK
+    from calibrant.reports.figures.drawing import SKY as SKY
+    from calibrant.reports.figures.drawing import VERMILLION as VERMILLION
+    from calibrant.reports.figures.drawing import series as series
+    from calibrant.reports.figures.errors import class_errors as class_errors
+    from calibrant.reports.figures.errors import class_shifts as class_shifts
+    from calibrant.reports.figures.errors import error_intervals as error_intervals
+    from calibrant.reports.figures.ranking import risk_coverage_diagram as risk_coverage_diagram
+    from calibrant.reports.figures.ranking import roc_diagram as roc_diagram
+    from calibrant.reports.figures.reliability import confidence_comparison as confidence_comparison
+    from calibrant.reports.figures.reliability import confidence_histogram as confidence_histogram
+    from calibrant.reports.figures.reliability import place as place
+    from calibrant.reports.figures.reliability import reliability_comparison as reliability_comparison
+    from calibrant.reports.figures.reliability import reliability_diagram as reliability_diagram
+
+__getattr__, __dir__, __all__ = declared_exports(__name__, __file__)  # pyright: ignore[reportUnsupportedDunderAll]

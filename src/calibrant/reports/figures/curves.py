@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from calibrant._math.errors import InputError
@@ -148,8 +147,7 @@ def witness_diagram(
         entries.append((label, Patch(color=colour, alpha=0.35, linewidth=0)))
     ax.plot(points, values, color=ax.xaxis.label.get_color(), linewidth=1.2)
     ax.set(xlim=(0, 1), ylim=(-1.05, 1.05), xticks=np.linspace(0, 1, 6), yticks=[-1, 0, 1])
-    ax.set_xlabel("predicted probability")
-    ax.set_ylabel("witness")
+    ax.set(xlabel="predicted probability", ylabel="witness")
     ax.set_title(f"smCE {number(witness.value)}", fontsize="medium")
     drawing.open_frame(ax)
     return drawing.add_legend(ax, entries, shown=legend)
@@ -163,13 +161,10 @@ def _square(
         raise InputError(f"`band` belongs to one curve; got {len(curves)} curves.")
     ax = drawing.new_axes(ax, width=4.2, height=4.2)
     drawing.unit_square(ax, across, up)
-    drawing.diagonal(ax)
-    entries: list[tuple[str, Artist]] = [
-        ("calibrated", Line2D([], [], color=drawing.GREY, linestyle=drawing.DASHED, linewidth=1))
-    ]
+    entries: list[tuple[str, Artist]] = [("calibrated", drawing.diagonal(ax))]
     if band is not None:
         ax.fill_between(band.positions, band.low, band.high, color=drawing.GREY, alpha=0.3, linewidth=0)
-        entries.append(("band: noise", Patch(color=drawing.GREY, alpha=0.3, linewidth=0)))
+        entries.append(drawing.noise_key())
     return ax, entries
 
 

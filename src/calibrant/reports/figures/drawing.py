@@ -12,7 +12,9 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from numpy import ndarray
 
 from calibrant._math.errors import InputError
@@ -125,9 +127,7 @@ def open_frame(ax: Axes) -> None:
 def unit_square(ax: Axes, across: str, up: str) -> None:
     """Both axes from 0 to 1 with the same ticks, and what they mean."""
     ticks = np.linspace(0, 1, 6)
-    ax.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks, aspect="equal")
-    ax.set_xlabel(across)
-    ax.set_ylabel(up)
+    ax.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks, aspect="equal", xlabel=across, ylabel=up)
     open_frame(ax)
 
 
@@ -136,6 +136,11 @@ def diagonal(ax: Axes, label: str | None = None) -> Line2D:
     ends = ax.get_xlim()
     (line,) = ax.plot(ends, ends, color=GREY, linestyle=DASHED, linewidth=1, label=label)
     return line
+
+
+def noise_key(name: str = "band: noise") -> tuple[str, Artist]:
+    """What a legend says of grey bands."""
+    return name, Patch(color=GREY, alpha=0.3, linewidth=0)
 
 
 def add_curve(ax: Axes, position: int, x: Any, y: Any, label: str | None = None, **style: Any) -> Line2D:
@@ -151,16 +156,20 @@ def floats(values: Iterable[float | None]) -> Float[ndarray, " B"]:
 
 
 def add_legend(ax: Axes, entries: Sequence[tuple[str, Artist]], *, shown: bool) -> Axes:
+    """A legend within the diagram, if it is to be shown."""
+    if shown:
+        _named_legend(ax, entries, loc="best")
+    return ax
+
+
+def _named_legend(where: Axes | Figure, entries: Sequence[tuple[str, Artist]], **style: Any) -> Legend:
     """A legend whose names are shown as they are: no mathematics, and none left out for its underscore."""
-    if not shown:
-        return ax
-    box = ax.legend(
-        [artist for _, artist in entries], ["-"] * len(entries), frameon=False, fontsize="small", loc="best"
-    )
+    artists: Any = [artist for _, artist in entries]
+    box = where.legend(artists, ["-"] * len(entries), frameon=False, fontsize="small", **style)
     for text, (name, _) in zip(box.get_texts(), entries, strict=True):
         text.set_parse_math(False)
         text.set_text(name)
-    return ax
+    return box
 
 
 def legend_above(ax: Axes, width: float) -> float:
@@ -168,22 +177,13 @@ def legend_above(ax: Axes, width: float) -> float:
     old, figure = ax.get_legend(), cast("Figure", ax.get_figure(root=True))
     if old is None:
         return 0.0
-    handles, texts = list(old.legend_handles), old.get_texts()
+    names = [text.get_text() for text in old.get_texts()]
+    entries = list(zip(names, cast("list[Artist]", old.legend_handles), strict=True))
     old.remove()
-    for columns in range(min(len(handles), 4), 0, -1):
-        box = figure.legend(
-            cast("Any", handles),
-            ["-"] * len(handles),
-            frameon=False,
-            fontsize="small",
-            ncols=columns,
-            loc="upper left",
-            borderaxespad=0.2,
-            columnspacing=1.2,
+    for columns in range(min(len(entries), 4), 0, -1):
+        box = _named_legend(
+            figure, entries, ncols=columns, loc="upper left", borderaxespad=0.2, columnspacing=1.2
         )
-        for new, text in zip(box.get_texts(), texts, strict=True):
-            new.set_parse_math(False)
-            new.set_text(text.get_text())
         extent = box.get_window_extent()
         if columns == 1 or extent.width / figure.dpi <= width - 0.1:
             return extent.height / figure.dpi

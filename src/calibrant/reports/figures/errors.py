@@ -118,7 +118,6 @@ def class_shifts(
 
 
 def _error_row(ax: Axes, row: int, estimate: Estimate | None, null: NullError | None) -> None:
-    ink = ax.xaxis.label.get_color()
     if null is not None:
         ax.barh(row, null.upper, height=0.62, color=GREY, alpha=0.3, linewidth=0)
         ax.vlines(null.mean, row - 0.31, row + 0.31, color=GREY, linewidth=1.5)
@@ -126,16 +125,10 @@ def _error_row(ax: Axes, row: int, estimate: Estimate | None, null: NullError | 
         ax.text(0, row, " not known", verticalalignment="center")
         return
     clear = null is not None and estimate.value > null.upper
+    colour, shape = (VERMILLION, "D") if clear else (ax.xaxis.label.get_color(), "o")
     if estimate.low is not None and estimate.high is not None:
-        ax.hlines(row, estimate.low, estimate.high, color=VERMILLION if clear else ink, linewidth=2)
-    ax.plot(
-        [estimate.value],
-        [row],
-        color=VERMILLION if clear else ink,
-        marker="D" if clear else "o",
-        markersize=6,
-        linestyle="none",
-    )
+        ax.hlines(row, estimate.low, estimate.high, color=colour, linewidth=2)
+    ax.plot([estimate.value], [row], color=colour, marker=shape, markersize=6, linestyle="none")
 
 
 def _named_rows(ax: Axes, names: Sequence[str]) -> None:

@@ -61,8 +61,7 @@ def risk_coverage_diagram(
             entries.append((f"best order (area {number(curve.area - curve.excess_area)})", line))
     highest = max(max(curve.risk) for curve in several.values())
     ax.set(xlim=(0, 1), ylim=(0, 1.08 * highest or 1), xticks=np.linspace(0, 1, 6))
-    ax.set_xlabel("share of samples answered")
-    ax.set_ylabel("error rate among them")
+    ax.set(xlabel="share of samples answered", ylabel="error rate among them")
     drawing.open_frame(ax)
     return drawing.add_legend(ax, entries, shown=legend)
 

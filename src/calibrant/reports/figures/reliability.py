@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, NullFormatter
 from numpy import ndarray
 
@@ -58,13 +57,8 @@ def reliability_diagram(curve: Curve, *, ax: Axes | None = None, legend: bool = 
     _square(ax, [curve])
     found = drawing.floats(curve.accuracy)
     low, high = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
-    ax.stairs(high, curve.edges, baseline=low, fill=True, color=drawing.GREY, alpha=0.3, linewidth=0)
-    drawing.diagonal(ax)
-
-    entries: list[tuple[str, Artist]] = [
-        ("calibrated", Line2D([], [], color=drawing.GREY, linestyle=drawing.DASHED, linewidth=1)),
-        ("band: noise", Patch(color=drawing.GREY, alpha=0.3, linewidth=0)),
-    ]
+    _band(ax, curve, drawing.GREY, alpha=0.3)
+    entries: list[tuple[str, Artist]] = [("calibrated", drawing.diagonal(ax)), drawing.noise_key()]
     area = _areas(curve.counts)
     too_much, too_little = misses(curve.name)
     for label, chosen, colour, shape in (
@@ -120,8 +114,7 @@ def reliability_comparison(
         colour, shape, dashes = drawing.series(position)
         stated, found = drawing.floats(curve.confidence), drawing.floats(curve.accuracy)
         if bands:
-            low, high = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
-            ax.stairs(high, curve.edges, baseline=low, fill=True, color=colour, alpha=0.13, linewidth=0)
+            _band(ax, curve, colour, alpha=0.13)
         known = _known(curve) & ~np.isnan(found)
         _intervals(ax, curve, known, colour, alpha=0.5)
         ax.plot(stated[known], found[known], color=colour, linewidth=1, linestyle=dashes, alpha=0.6)
@@ -133,7 +126,7 @@ def reliability_comparison(
         line = Line2D([], [], color=colour, linewidth=1, linestyle=dashes, marker=shape, markersize=4)
         entries.append((name, line))
     if bands:
-        entries.append((BANDS, Patch(color=drawing.GREY, alpha=0.3, linewidth=0)))
+        entries.append(drawing.noise_key(BANDS))
     if any_few:
         mark = Line2D(
             [], [], linestyle="none", marker="o", markersize=4, color=drawing.GREY, fillstyle="none"
@@ -262,18 +255,14 @@ def _stated(curve: Curve) -> str:
 def _square(ax: Axes, curves: Sequence[Curve]) -> None:
     found = "accuracy" if _is_top_label(curves[0]) else "actual rate"
     drawing.unit_square(ax, _stated(curves[0]), found)
-    low, high, log = _shown(curves)
-    ax.set(xlim=(low, high), ylim=(low, high))
-    _tick_along(ax, "x", low, high, log=log)
-    _tick_along(ax, "y", low, high, log=log)
+    _tick_along(ax, "x", curves)
+    _tick_along(ax, "y", curves)
 
 
 def _across(ax: Axes, curves: Sequence[Curve]) -> None:
     """What was stated, along the same axis as in the diagram."""
     ax.set_xlabel(_stated(curves[0]))
-    low, high, log = _shown(curves)
-    ax.set_xlim(low, high)
-    _tick_along(ax, "x", low, high, log=log)
+    _tick_along(ax, "x", curves)
 
 
 def _shown(curves: Sequence[Curve]) -> tuple[float, float, bool]:
@@ -289,9 +278,11 @@ def _shown(curves: Sequence[Curve]) -> tuple[float, float, bool]:
     )
 
 
-def _tick_along(ax: Axes, which: Literal["x", "y"], low: float, high: float, *, log: bool) -> None:
-    """Six ticks from 0 to 1, or a few round numbers."""
+def _tick_along(ax: Axes, which: Literal["x", "y"], curves: Sequence[Curve]) -> None:
+    """The ends of an axis, and six ticks from 0 to 1, or a few round numbers."""
+    low, high, log = _shown(curves)
     axis = ax.xaxis if which == "x" else ax.yaxis
+    ax.set(**{f"{which}lim": (low, high)})
     if (low, high) == (0.0, 1.0):
         axis.set_ticks(np.linspace(0, 1, 6))
         return
@@ -317,6 +308,12 @@ def _known(curve: Curve) -> Bool[ndarray, " B"]:
 def _areas(counts: Sequence[int]) -> Float[ndarray, " B"]:
     shares = np.array(counts, dtype=np.float64) / max(*counts, 1)
     return 14 + 76 * shares
+
+
+def _band(ax: Axes, curve: Curve, colour: str, *, alpha: float) -> None:
+    """Where the points of a calibrated model would lie."""
+    low, high = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
+    ax.stairs(high, curve.edges, baseline=low, fill=True, color=colour, alpha=alpha, linewidth=0)
 
 
 def _points(
