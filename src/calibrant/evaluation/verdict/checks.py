@@ -224,4 +224,7 @@ def left_over(case: Case) -> str | None:
     if not found:
         found += [range_of(part.where) for part in arm.parts if part.where and not part.holds]
     said = f" ({'; '.join(found)})" if found else ""
-    return f"Not fully repaired: {listed(remaining)} still {verb(remaining, 'fails')} the test{said}."
+    return (
+        f"Not fully repaired: {listed(remaining)} still {verb(remaining, 'fails')} the test{said}. "
+        "If errors of this size don't matter to you, apply the fix."
+    )

@@ -394,7 +394,7 @@ def _lines(case: Case, finding: Finding, about: str, unrepaired: str) -> Iterato
     shown = (NLL.key, about) if _caution(case) else (NLL.key, about, ACCURACY.key)
     yield effect(case, shown, first="Best fix" if finding.real else "Lower log loss")
     if left := left_over(case):
-        yield f"{left} If errors of this size don't matter to you, apply the fix."
+        yield left
 
 
 def effect(case: Case, metrics: Sequence[str], *, first: str) -> str:
