@@ -19,6 +19,7 @@ import calibrant
 from calibrant._math.errors import InputError
 from calibrant.cli.main import app
 from calibrant.cli.terminal import is_our_json
+from calibrant.evaluation.group_repairs import title_of
 from calibrant.reports.commands import mark_of_files
 from command_line import one_line
 
@@ -44,8 +45,9 @@ def asked(monkeypatch, found) -> list[dict[str, Any]]:
             found, num_test=predictions.num_samples, source=predictions.source, command=options["command"]
         )
 
-    def page(_: calibrant.Evaluation, path: Path, *, files: list[Path], **__: object) -> None:
-        path.write_text(f'<meta name="generator" content="calibrant {mark_of_files(files)}">')
+    def page(_: calibrant.Evaluation, path: Path, *, files: list[Path], **more: Any) -> None:
+        repairs = "" if more["by_group"] is None else title_of(more["by_group"])
+        path.write_text(f'<meta name="generator" content="calibrant {mark_of_files(files)}">{repairs}')
 
     monkeypatch.setattr("calibrant.evaluation.evaluate", answer)
     monkeypatch.setattr("calibrant.reports.write_report", page)  # a second of drawing
@@ -86,12 +88,14 @@ def test_repairs_by_group_are_shown(run, asked, tmp_path) -> None:
     rng = np.random.default_rng(0)
     groups = np.array(["a; c", "b; c"])[np.arange(200) % 2]
     np.savez(tmp_path / "g.npz", logits=rng.normal(size=200), labels=rng.integers(0, 2, 200), groups=groups)
-    done = run("evaluate", "g.npz", "--by-group")
+    done = run("evaluate", "g.npz", "--by-group", "--report", "g.html")
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.partition("Predicted minus actual rate and log loss by group")[2].splitlines()
+    lines = done.stdout.partition("Repairs by group")[2].splitlines()
     firsts = [line.partition(" ")[0] for line in lines]  # the name, and the count below it
     assert [firsts[firsts.index(name) + 1] for name in ("all", "c")] == ["100", "100"]
-    assert "Groups whose average probability is off, of 3" in done.stdout
+    told = "Groups whose average probability is off on these 100 samples, of 3"
+    assert told in one_line(done.stdout)
+    assert "Repairs by group: Platt scaling" in (tmp_path / "g.html").read_text()
 
 
 def test_the_next_commands_read_the_file_in_the_same_way(found) -> None:

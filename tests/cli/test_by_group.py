@@ -48,7 +48,10 @@ def test_calibrators_by_group(run: Any, tmp_path: Path) -> None:
     assert pooled.returncode == 0, pooled.stderr
     by_all = load_group_calibrator(tmp_path / "c.safetensors").pooled.predict_proba(stated[1:2])
     np.testing.assert_array_equal(np.load(tmp_path / "r.npz")["probs"][1:], by_all.numpy())
-    assert run("fit", "p.npz", "--method", "platt", "--by-group", "-o", "d.safetensors").returncode == 0
+    usual = run("fit", "p.npz", "--by-group", "-o", "d.safetensors")
+    assert usual.returncode == 0, usual.stderr
+    assert usual.stdout.startswith("note: Platt scaling is the default for groups of two classes")
+    assert "platt, fitted on 300 samples of 2 groups" in usual.stdout
 
 
 def test_multicalibration_over_groups_that_overlap(run: Any, tmp_path: Path) -> None:

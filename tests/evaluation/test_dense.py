@@ -390,9 +390,7 @@ def test_the_command_judges_a_folder_and_writes_a_row_for_each_image(tmp_path, m
     assert float(load_calibrator(tmp_path / "c.safetensors").temperature) == pytest.approx(
         float(expected.temperature), rel=1e-9
     )
-    monkeypatch.setattr(
-        "calibrant.evaluation.dense.source.MOST_FITTED", 8 * 3 * 5
-    )  # of each image 5 positions
+    monkeypatch.setattr("calibrant.repair.fitting.MOST_FITTED", 8 * 3 * 5)  # of each image 5 positions
     for method, number in (("temperature", pixels.num_samples), ("vector", 40)):
         done = call("fit", "streets", "--ignore-index", "255", "--method", method, "--engine", "serial",
                     "-o", f"{method}.safetensors", "--all", folder=tmp_path)  # fmt: skip

@@ -7,12 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calibrant import evaluate
+from calibrant import evaluate, fit
 from calibrant._math.errors import InputError
-from calibrant.evaluation.group_repairs import ARMS, group_repairs, said_of, with_repairs_by_group
+from calibrant.evaluation.group_repairs import (
+    ARMS,
+    group_repairs,
+    said_of,
+    title_of,
+    with_repairs_by_group,
+)
 from calibrant.evaluation.result import Repair
+from calibrant.evaluation.verdict.case import bad_groups
 from calibrant.predictions import Predictions
 from calibrant.reports.commands import repair_commands
+from calibrant.reports.html import report_text
 
 
 def biased(count: int = 3000, *, columns: int = 1) -> Predictions:
@@ -41,9 +49,77 @@ def test_only_repairs_by_group_mend_groups_that_differ(columns) -> None:
 
 def test_the_sentence_counts_groups_that_are_clearly_off() -> None:
     """By intervals: both differing groups before, none after multicalibration."""
-    text = said_of(group_repairs(biased(), method="platt"))
-    assert text.startswith("Groups whose average probability is off, of 3: uncalibrated 2, one for all 2")
-    assert text.endswith(f", {ARMS[-1]} 0.")
+    predictions = biased()
+    found = evaluate(predictions, calibrators=["platt"], bootstrap=50)
+    _, repairs = with_repairs_by_group(found, predictions, level=0.95, seed=0)
+    start = (
+        "Groups whose average probability is off on these 1,500 samples, of 3: uncalibrated 2, one for all 2"
+    )
+    text = said_of(repairs, found)
+    assert text.startswith(start)
+    assert f", {ARMS[-1]} 0." in text
+    assert ("The verdict finds" in text) is (len(bad_groups(found.arms[0].groups, 0.95)) != 2)
+    said = "Repairs by group: Platt scaling, fitted on 1,500 samples and tested on 1,500 others."
+    assert title_of(repairs).startswith(said)
+
+
+def two_channels() -> Predictions:
+    """3000 customers of one channel, calibrated, and 450 of another whose scores are a third too high."""
+    rng = np.random.default_rng(7)
+    direct = rng.beta(2, 6, 3000)
+    gone = rng.random(3000) < direct
+    reseller = rng.beta(2, 6, 450)
+    gone_too = rng.random(450) < reseller
+    return Predictions(
+        probs=np.concatenate([direct, np.minimum(1.33 * reseller, 0.999)]),
+        labels=np.concatenate([gone, gone_too]).astype(int),
+        groups=np.repeat(["direct", "reseller"], [3000, 450]),
+    )
+
+
+def test_a_group_that_is_off_is_told_what_is_known() -> None:
+    """Before a test by group, that it is the next step; after one that doesn't help, that nothing does."""
+    predictions = two_channels()
+    found = evaluate(predictions, bootstrap=50)
+    assert [row.name for row in bad_groups(found.arms[0].groups, 0.95)] == ["reseller"]
+    untried = "One calibrator for all samples doesn't fix group reseller: test one per group with --by-group."
+    assert found.verdict.line.splitlines()[-1] == found.verdict.sentences[-1] == untried
+    answer, repairs = with_repairs_by_group(found, predictions, level=0.95, seed=0)
+    assert repairs.rows[0].behind[0].low < 0  # no clear gain
+    unfixed = (
+        "Group reseller is off, but no repair tested clearly fixes it: none lowers the log loss beyond noise."
+    )
+    assert answer.verdict.line.splitlines()[-1] == answer.verdict.sentences[-1] == unfixed
+    *others, last = repairs.rows
+    within = replace(last, gaps=(replace(last.gaps[0], low=-1.0), *last.gaps[1:]))
+    said = said_of(replace(repairs, rows=(*others, within)), found)
+    assert "uncalibrated 0" in said
+    assert "The verdict finds 1 off before any repair: it tests all 3,450 samples, not only these." in said
+    assert found.verdict.repair is answer.verdict.repair is None
+
+
+def test_fit_takes_the_method_that_was_tested() -> None:
+    """Of two classes Platt scaling for each group, as a temperature cannot move base rates."""
+    predictions = two_channels()
+    found = evaluate(predictions, calibrators=["temperature"], bootstrap=50)
+    _, repairs = with_repairs_by_group(found, predictions, level=0.95, seed=0)
+    fitted = fit(predictions, every_row=True, by_group=True)
+    assert fitted.pooled.name == repairs.method == "platt"
+    assert {part.name for part in fitted.by_group.values()} == {"platt"}
+
+
+def test_the_report_shows_repairs_by_group() -> None:
+    """In its section of groups: the samples, a row for each group and the count."""
+    predictions = biased()
+    found = evaluate(predictions, calibrators=["platt"], bootstrap=50)
+    answer, repairs = with_repairs_by_group(found, predictions, level=0.95, seed=0)
+    assert answer.verdict.line.startswith("Best fix: Platt scaling per group. Log loss falls from")
+    page = report_text(answer, by_group=repairs)
+    section = page.partition('<h2 id="groups">')[2].partition("</section>")[0]
+    table = section.partition(title_of(repairs))[2]
+    assert table.count('<th scope="row"') == len(repairs.rows) == 4
+    assert said_of(repairs, answer) in table
+    assert "Repairs by group" not in report_text(answer)
 
 
 def test_a_calibrator_for_each_group_is_recommended_where_it_clearly_helps() -> None:

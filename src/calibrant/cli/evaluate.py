@@ -46,6 +46,7 @@ from calibrant.evaluation.quantities import check_added
 
 if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
+    from calibrant.evaluation.group_repairs import ByGroup
     from calibrant.evaluation.samples import Judgeable
     from calibrant.predictions import DensePredictions
 
@@ -189,7 +190,7 @@ def evaluate(
             page = page_of.get(file)
             if page is not None:
                 tell("writing the report", 0.99)
-                _write_page(found, file, page, title=title, force=force)
+                _write_page(found, file, page, title=title, force=force, by_group=repaired)
         if shown:
             if several:
                 Console().rule(escape(str(file)), align="left", style="bold")
@@ -239,12 +240,14 @@ def _with_commands(answer: Evaluation, reading: Reading, ignore_index: int | Non
     return with_commands(answer, reading=fitting, applying=reading.of_new(groups=groups).words())
 
 
-def _write_page(found: Evaluation, file: Path, page: Path, *, title: str | None, force: bool) -> None:
+def _write_page(
+    found: Evaluation, file: Path, page: Path, *, title: str | None, force: bool, by_group: ByGroup | None
+) -> None:
     from calibrant.reports import write_report  # with matplotlib, half a second
 
     page.parent.mkdir(exist_ok=True)
     refuse_to_replace_report(page, [file], force=force)
-    write_report(found, page, title=title, files=[file])
+    write_report(found, page, title=title, files=[file], by_group=by_group)
 
 
 def _pages(report: Path | None, files: list[Path], *, pages: bool) -> dict[Path, Path]:

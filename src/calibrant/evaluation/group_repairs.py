@@ -16,7 +16,9 @@ from calibrant.calibrators import build, fit_groups, multicalibrate
 from calibrant.calibrators.cohorts.multicalibration import EVERYONE, memberships
 from calibrant.evaluation.fitting.split import halves, has_both_parts
 from calibrant.evaluation.phrases import clearly, number, with_interval
-from calibrant.evaluation.result import Estimate, Evaluation, Repair
+from calibrant.evaluation.result import Estimate, Evaluation, Kind, Repair
+from calibrant.evaluation.verdict.case import bad_groups, no_fix, not_for_all
+from calibrant.evaluation.verdict.finding import title_within
 from calibrant.predictions import Predictions
 from calibrant.predictions.to_event import to_repair
 
@@ -41,11 +43,27 @@ class ByGroup:
     """The repairs of all groups by one method."""
 
     method: str
+    for_all: str
+    num_fitted: int  # samples
     rows: tuple[GroupRepair, ...]
 
 
+def usual_by_group(kind: Kind) -> str | None:
+    """The calibrator of each group, where none is named: of an event Platt scaling, else the best for all.
+
+    Groups differ in their base rates, which a temperature cannot move, and such errors can cancel out over
+    all samples.
+    """
+    return "platt" if kind == "binary" else None
+
+
 def group_repairs(
-    predictions: Predictions, *, method: str = "temperature", level: float = 0.95, seed: int = 0
+    predictions: Predictions,
+    *,
+    method: str = "temperature",
+    for_all: str | None = None,
+    level: float = 0.95,
+    seed: int = 0,
 ) -> tuple[GroupRepair, ...]:
     """Fit repairs on the calibration samples, and test each group on the test samples.
 
@@ -55,7 +73,8 @@ def group_repairs(
 
     Args:
         predictions: With labels and groups; without a split, halves are drawn.
-        method: The calibrator.
+        method: The calibrator of each group.
+        for_all: The calibrator of all samples; by default ``method``.
         level: Level of the intervals, without correction for the number of groups.
         seed: Random seed of the halves.
 
@@ -73,7 +92,7 @@ def group_repairs(
     own, names = fit.groups or (), test.groups or ()
     if fit.labels is None or test.labels is None:
         raise InputError("`labels` must be given to evaluate predictions; got none.")
-    calibrator = build(method)
+    calibrator = build(for_all or method)
     with without_warnings():
         pooled = calibrator.fit(fit.scores, fit.labels, weights=fit.weights)
         by_group = fit_groups(
@@ -151,33 +170,51 @@ def _mean(residuals: NDArray[np.float64], weights: NDArray[np.float64], level: f
     return Estimate(value=mean, low=mean - width, high=mean + width)
 
 
-def said_of(rows: Sequence[GroupRepair]) -> str:
-    """The number of groups that are off under each repair, in a sentence."""
-    groups = [row for row in rows if row.name != EVERYONE]
+def title_of(repairs: ByGroup) -> str:
+    """What was fitted and tested, on which samples."""
+    fitted, tested = f"{repairs.num_fitted:,} samples", f"{repairs.rows[0].count:,}"
+    methods = _title(repairs.method)
+    if repairs.for_all != repairs.method:
+        methods = f"{methods} per group, {_title(repairs.for_all)} for all"
+    return (
+        f"Repairs by group: {methods}, fitted on {fitted} and tested on {tested} others. "
+        "Shown: predicted minus actual rate, and log loss."
+    )
+
+
+def _title(method: str) -> str:
+    return title_within(method, build(method).title)
+
+
+def said_of(repairs: ByGroup, evaluation: Evaluation) -> str:
+    """The number of groups that are off under each repair, and why it differs from that of the verdict."""
+    groups = [row for row in repairs.rows if row.name != EVERYONE]
     off = [sum(_clear(row.gaps[k]) for row in groups) for k in range(len(ARMS))]
-    told = ", ".join(f"{arm} {count}" for count, arm in zip(off, ARMS, strict=True))
-    return f"Groups whose average probability is off, of {len(groups)}: {told}."
+    counts = ", ".join(f"{arm} {count}" for count, arm in zip(off, ARMS, strict=True))
+    tested = repairs.rows[0].count
+    told = f"Groups whose average probability is off on these {tested:,} samples, of {len(groups)}: {counts}."
+    judged = len(bad_groups(evaluation.arms[0].groups, evaluation.settings.level))
+    if judged == off[0]:
+        return told
+    if tested < evaluation.num_test:
+        why = f"it tests all {evaluation.num_test:,} samples, not only these"
+    else:
+        why = "it tests the whole scale of each group, and corrects for the number of groups"
+    return f"{told} The verdict finds {judged or 'none'} off before any repair: {why}."
 
 
 def with_repairs_by_group(
     evaluation: Evaluation, predictions: Predictions, *, level: float, seed: int
 ) -> tuple[Evaluation, ByGroup]:
-    """The evaluation with the best repair by group, and that repair.
-
-    For an event, Platt scaling is tried as well as the calibrator that is best for all samples. Groups differ
-    in their base rates, which a temperature cannot move, and such errors can cancel out over all samples.
-    """
+    """The evaluation with what repairs by group do, and these repairs."""
     chosen = evaluation.verdict.repair
-    event = to_repair(predictions).kind == "binary"
-    usual = "platt" if event else "temperature"
-    first = usual if chosen is None else chosen.method
-    methods = [first, "platt"] if event and first != "platt" else [first]
-    found = [
-        ByGroup(method, group_repairs(predictions, method=method, level=level, seed=seed))
-        for method in methods
-    ]
-    best = min(found, key=lambda each: (not _helps(each.rows), _of_each(each.rows)))
-    return _recommending(evaluation, best.rows, best.method, predictions), best
+    for_all = None if chosen is None else chosen.method
+    method = usual_by_group(to_repair(predictions).kind) or for_all or "temperature"
+    rows = group_repairs(predictions, method=method, for_all=for_all, level=level, seed=seed)
+    repairs = ByGroup(method, for_all or method, predictions.num_samples - rows[0].count, rows)
+    if _helps(rows):
+        return _recommending(evaluation, rows, method, predictions), repairs
+    return _without_fix(evaluation), repairs
 
 
 def _others() -> list[int]:
@@ -196,14 +233,12 @@ def _helps(rows: Sequence[GroupRepair]) -> bool:
 def _recommending(
     evaluation: Evaluation, rows: Sequence[GroupRepair], method: str, predictions: Predictions
 ) -> Evaluation:
-    """Recommend one calibrator per group if that lowers the log loss of all test samples.
+    """Recommend one calibrator per group, which lowers the log loss of all test samples.
 
-    It must be lower beyond noise than with one calibrator for all, and than without any.
+    It is lower beyond noise than with one calibrator for all, and than without any.
     """
     everyone = rows[0]
     lowest = min(_others(), key=lambda place: everyone.losses[place].value or 0.0)
-    if not _helps(rows):
-        return evaluation
     source, verdict = evaluation.source, evaluation.verdict
     repair = verdict.repair or Repair(
         method=method,
@@ -224,8 +259,8 @@ def _recommending(
             "but there errors in opposite directions cancel out."
         )
     line = (
-        f"Best fix: {method} per group. Log loss falls from {number(everyone.losses[0].value or 0.0)} to "
-        f"{number(_of_each(rows))}."
+        f"Best fix: {_title(method)} per group. Log loss falls from "
+        f"{number(everyone.losses[0].value or 0.0)} to {number(_of_each(rows))}."
     )
     sentences = verdict.sentences if verdict.repair else verdict.sentences[:-1]
     changed = replace(
@@ -235,6 +270,17 @@ def _recommending(
         reason=said,
         sentences=(*sentences, said),
     )
+    return replace(evaluation, verdict=changed)
+
+
+def _without_fix(evaluation: Evaluation) -> Evaluation:
+    """The evaluation that no longer names the test of one calibrator per group as what to do next."""
+    verdict, bad = evaluation.verdict, bad_groups(evaluation.arms[0].groups, evaluation.settings.level)
+    if not bad:
+        return evaluation
+    untried, said = not_for_all(bad), no_fix(bad)
+    sentences = tuple(said if each == untried else each for each in verdict.sentences)
+    changed = replace(verdict, line=verdict.line.replace(untried, said), sentences=sentences)
     return replace(evaluation, verdict=changed)
 
 

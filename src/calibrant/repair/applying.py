@@ -429,7 +429,8 @@ def _of_boxes(
         raise InputError(f"{calibrator} is for detections; {name} is not a COCO results file (.json).")
     if annotations is None:
         raise InputError(
-            f"{calibrator} asks where boxes lie: `annotations` must name the images and their sizes."
+            f"{calibrator} needs the places of boxes: "
+            "`annotations` (--annotations) must name the images and their sizes."
         )
     if out is not None and out.suffix != ".json":
         raise InputError(f"--out must end in .json, as {name} does; got {out}.")

@@ -31,6 +31,7 @@ from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE
 from calibrant.evaluation.fitting.split import is_wide
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.evaluation.fitting.top_k import held_out
+from calibrant.evaluation.group_repairs import usual_by_group
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.tasks import rows_to_fit
 from calibrant.evaluation.parts.temperature import Positions, fit_in_passes, fits_in_passes
@@ -100,7 +101,8 @@ def fit(
         method: A name with its settings, as :func:`calibrant.calibrators.build` takes it;
             ``"multicalibration"`` for groups that overlap; ``"detection-logistic"``,
             ``"detection-dependent-logistic"`` or ``"detection-beta"`` for boxes. By default the one that is
-            chosen by cross-validation, or temperature scaling where none is clearly better.
+            chosen by cross-validation, or temperature scaling where none is clearly better; for groups of
+            two classes Platt scaling.
         every_row: Fit on all samples, not only on the calibration split.
         by_group: Fit a calibrator for each of the ``groups``.
         force: Also fit on predictions that are calibrated already.
@@ -253,7 +255,13 @@ def _of_samples(
         tell("correcting group by group", 0.3)
         return FitReport(calibrator=_multicalibrated(rows), counts=Counter(rows.groups), notes=notes)
     choice: tuple[str, ...] = ()
-    if calibrator is None:
+    usual = usual_by_group(rows.kind) if by_group else None
+    if calibrator is None and usual is not None:
+        calibrator = build(usual)
+        choice = (
+            f"note: {calibrator.title} is the default for groups of two classes; --method takes another.",
+        )
+    elif calibrator is None:
         tell(f"choosing a calibrator by {rows.num_samples} samples", 0.2)
         calibrator, choice = _chosen(rows)
     elif not by_group:

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +17,8 @@ from markupsafe import Markup
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
+from calibrant.evaluation.group_repairs import ARMS, ByGroup, said_of
+from calibrant.evaluation.group_repairs import title_of as title_of_repairs
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.phrases import number as short_number
 from calibrant.evaluation.phrases import p_number, part_p_value
@@ -54,6 +56,7 @@ def write_report(
     before: Sequence[Section] = (),
     after: Sequence[Section] = (),
     files: Sequence[str | os.PathLike[str]] = (),
+    by_group: ByGroup | None = None,
 ) -> None:
     """Write a report as one HTML file without links to anything outside it.
 
@@ -69,6 +72,7 @@ def write_report(
         before: Further sections before those of the evaluation or comparison.
         after: Further sections after them.
         files: What it is made from; the page then carries a mark (no path) by which commands know it again.
+        by_group: What repairs do to each group, for an evaluation.
 
     Raises:
         InputError: If the name ends otherwise.
@@ -77,7 +81,7 @@ def write_report(
     if Path(path).suffix.lower() != ".html":
         msg = f"`path` must end in .html; got {Path(path).name!r}."
         raise InputError(msg)
-    text = report_text(found, title=title, before=before, after=after, files=files)
+    text = report_text(found, title=title, before=before, after=after, files=files, by_group=by_group)
     write_text(path, text)
 
 
@@ -88,6 +92,7 @@ def report_text(
     before: Sequence[Section] = (),
     after: Sequence[Section] = (),
     files: Sequence[str | os.PathLike[str]] = (),
+    by_group: ByGroup | None = None,
 ) -> str:
     """The report as HTML text.
 
@@ -107,7 +112,7 @@ def report_text(
     with drawing_style():
         match to_share(found):
             case Evaluation() as shown:
-                page, context = "evaluation.html", _evaluation_context(with_commands(shown))
+                page, context = "evaluation.html", _evaluation_context(with_commands(shown), by_group)
             case Comparison() as shown:
                 page, context = "comparison.html", _comparison_context(shown)
             case shown:
@@ -130,6 +135,9 @@ def templates() -> Environment:
     of_words = (words.number, words.interval, words.brief, words.count, words.plural, words.percent)
     of_words += (words.parameter, words.parameter_name, words.misses, p_number, part_p_value)
     filters |= {each.__name__: each for each in of_words}
+    filters |= {
+        f"signed_{each.__name__}": partial(each, signed=True) for each in (words.number, words.interval)
+    }
     filters |= {"short_number": short_number, "sentence": _sentence, "breakable": _breakable, "day": _day}
     return environment
 
@@ -153,7 +161,7 @@ def _day(date: date) -> str:
     return f"{date.day} {MONTHS[date.month - 1]} {date.year}"
 
 
-def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
+def _evaluation_context(evaluation: Evaluation, repairs: ByGroup | None) -> dict[str, object]:
     after, first = tables.recommended(evaluation), evaluation.arms[0]
     pairs = tables.class_pairs(evaluation)
     shown = pairs if len(pairs) <= MOST_CLASSES else pairs[:WORST_CLASSES]
@@ -181,7 +189,7 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
             foreign=detection,
             labels=panels,
             classes=pairs,
-            groups=by_group,
+            groups=by_group or repairs,
         ),
         "table": table,
         "main_rows": table.main(evaluation.verdict.about),
@@ -209,6 +217,10 @@ def _evaluation_context(evaluation: Evaluation) -> dict[str, object]:
         "panel_legend": pictures.legend([arm.title for arm in tables.ordered_arms(evaluation)[:2]]),
         "num_labels": len(first.classes),
         "groups": by_group,
+        "repairs": repairs,
+        "repair_arms": ARMS,
+        "repairs_title": None if repairs is None else title_of_repairs(repairs),
+        "repairs_said": None if repairs is None else said_of(repairs, evaluation),
         "pairs": shown,
         "shifted": lambda row: is_shifted(row, evaluation.settings.level),
         "further_pairs": pairs[len(shown) :],

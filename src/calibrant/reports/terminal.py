@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from calibrant.evaluation.group_repairs import ARMS, ByGroup, said_of
+from calibrant.evaluation.group_repairs import ARMS, ByGroup, said_of, title_of
 from calibrant.evaluation.phrases import number as short_number
 from calibrant.evaluation.phrases import percent as share
 from calibrant.evaluation.quantities import ACCURACY, ECE, NLL
@@ -220,7 +220,7 @@ def _labels_down(evaluation: Evaluation) -> list[Table | Text]:
 def _groups_down(evaluation: Evaluation, repairs: ByGroup | None = None) -> list[Table | Text]:
     """The table in short, and what repairs make of each group; nothing where there are no groups."""
     pairs = group_pairs(evaluation)
-    repaired = [] if repairs is None else [Text(), *_repairs_down(repairs)]
+    repaired = [] if repairs is None else [Text(), *_repairs_down(repairs, evaluation)]
     if not pairs:
         return repaired
     grid = plain_table("Group", ("Samples", "Predicted", "Actual", "ECE"))
@@ -236,11 +236,12 @@ def _groups_down(evaluation: Evaluation, repairs: ByGroup | None = None) -> list
             ),
         )
     hint = "Groups differ: --by-group tests whether one calibrator per group helps."
-    told = [Text(hint)] if repairs is None and len(pairs) > 1 and any(pair.real for pair in pairs) else []
+    untold = repairs is None and "--by-group" not in evaluation.verdict.line
+    told = [Text(hint)] if untold and len(pairs) > 1 and any(pair.real for pair in pairs) else []
     return [Text(), grid, *_below(pairs), *told, *repaired]
 
 
-def _repairs_down(repairs: ByGroup) -> list[Table | Text]:
+def _repairs_down(repairs: ByGroup, evaluation: Evaluation) -> list[Table | Text]:
     """What one repair for all, one for each group and multicalibration make of each group."""
     grid = plain_table("Group", [arm.capitalize() for arm in ARMS])
     for row in repairs.rows[: MOST_GROUPS + 1]:
@@ -252,8 +253,7 @@ def _repairs_down(repairs: ByGroup) -> list[Table | Text]:
         ]
         name = Text(shortened(row.name or "all", most=20)).append(f"\n{count(row.count)}", style="dim")
         grid.add_row(name, *cells)
-    title = f"Predicted minus actual rate and log loss by group; repairs: {repairs.method}, fitted on others"
-    return [Text(title), grid, *_dim([said_of(repairs.rows)])]
+    return [Text(title_of(repairs)), grid, *_dim([said_of(repairs, evaluation)])]
 
 
 def _below(pairs: Sequence[GroupPair]) -> list[Text]:

@@ -7,6 +7,7 @@ import pytest
 
 from calibrant import Predictions, evaluate
 from calibrant._math.errors import InputError
+from calibrant.repair import apply, fit
 
 FEW = {"bootstrap": 20, "null_draws": 200, "calibrators": []}
 
@@ -39,6 +40,28 @@ def test_the_cost_of_a_small_error_is_said() -> None:
     said = next(each for each in found.verdict.sentences if "below 3.0%" in each)
     cost = said.partition("; no repair lowers log loss by more than ")[2]
     assert 0.0002 < float(cost.removesuffix(".")) < 0.0012
+
+
+def test_the_tolerance_holds_after_a_repair_as_well() -> None:
+    """A temperature leaves a small real error, of which both the evaluation and that of its result say so."""
+    rng = np.random.default_rng(3)
+    log_odds = rng.normal(0, 1, 100_000)
+    labels = rng.random(100_000) < 1 / (1 + np.exp(-log_odds))
+    given = Predictions(logits=3 * (log_odds + 0.1), labels=labels, split=np.arange(100_000) % 2)
+
+    def judged(predictions: Predictions, **options: object) -> str:
+        found = evaluate(predictions, bootstrap=20, null_draws=200, **options)
+        return found.verdict.line if found.verdict.repair else found.verdict.short
+
+    calibrator = fit(given, method="temperature")
+    fixed = apply(calibrator, given.test)
+    for tolerance, left in (
+        (0.05, "Nearly calibrated after it: the remaining error is real, but below 5"),
+        (0.005, "Not fully repaired"),
+    ):
+        assert left in judged(given, calibrators=["temperature"], tolerance=tolerance)
+        alone = judged(fixed, calibrators=[], tolerance=tolerance)
+        assert alone.startswith("Nearly calibrated") is left.startswith("Nearly calibrated")
 
 
 def test_the_tolerance_of_a_rare_event_is_a_tenth_of_its_rate() -> None:

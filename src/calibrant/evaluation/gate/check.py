@@ -96,6 +96,7 @@ def check(
 
     Example:
         >>> import numpy as np
+        >>> from calibrant import Predictions
         >>> rng = np.random.default_rng(0)
         >>> log_odds = rng.normal(size=2000)
         >>> labels = rng.random(2000) < 1 / (1 + np.exp(-log_odds))

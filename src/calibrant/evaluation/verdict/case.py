@@ -13,6 +13,8 @@ from calibrant.evaluation.result import Arm, GroupRow, Kind, Verdict
 from calibrant.evaluation.thresholds import FEW_SAMPLES, TOLERABLE_GAP, beyond_chance
 
 HALF_A_POINT, TENTH = 0.005, 0.1
+ERRORS: dict[str, str] = {"classes": CLASSWISE_ECE.key, "positive class": ECE.event_key}
+"""The size of a part's error; that of the others is the ECE."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,17 @@ class Case:
             rate = 1 / max(1, len(self.first.classes))
         return min(HALF_A_POINT, TENTH * rate)
 
+    def within(self, arm: Arm) -> float | None:
+        """The tolerated error, if every error of an arm above noise is below it with its whole interval."""
+        failing = [part.name for part in arm.parts if not part.holds]
+        keys = [ERRORS.get(name, ECE.key) for name in failing]
+        ends = [arm.metrics[key].high for key in keys if key in arm.metrics]
+        if not failing or "groups" in failing or len(ends) < len(failing):
+            return None
+        limits = [self.tolerated(key) for key in keys]
+        small = all(end is not None and end < limit for end, limit in zip(ends, limits, strict=True))
+        return min(limits) if small else None
+
     @property
     def too_few(self) -> bool:
         """True if calibrators were tried, but on too few samples to choose among them."""
@@ -125,6 +138,28 @@ def named(bad: Sequence[GroupRow]) -> str:
     ]
     more = len(bad) - MOST_NAMED
     return "; ".join(told) + (f"; and {more} more" if more > 0 else "")
+
+
+def not_for_all(bad: Sequence[GroupRow]) -> str:
+    """What is known where no calibrator for all samples is recommended, and groups are off."""
+    one = "One calibrator for all samples doesn't fix"
+    return f"{one} {_names(bad)}: test one per group with --by-group."
+
+
+def no_fix(bad: Sequence[GroupRow]) -> str:
+    """What is known where one calibrator per group was tested as well, and does not help."""
+    names, are, them = _names(bad), *(("is", "it") if len(bad) == 1 else ("are", "them"))
+    said = f"{names[:1].upper()}{names[1:]} {are} off, but no repair tested clearly fixes {them}"
+    return f"{said}: none lowers the log loss beyond noise."
+
+
+def _names(bad: Sequence[GroupRow]) -> str:
+    """``group reseller``; of many groups the first."""
+    names, more = [row.name for row in bad[:MOST_NAMED]], len(bad) - MOST_NAMED
+    if len(bad) == 1:
+        return f"group {names[0]}"
+    *first, last = [*names, f"{more} more"] if more > 0 else names
+    return f"groups {', '.join(first)} and {last}"
 
 
 def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> str:

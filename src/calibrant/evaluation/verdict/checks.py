@@ -205,6 +205,8 @@ def left_over(case: Case) -> str | None:
     remaining = [PHRASES[part.name] for part in arm.parts if not part.holds]
     if not case.repaired or not remaining:
         return None
+    if within := case.within(arm):
+        return f"Nearly calibrated after it: the remaining error is real, but below {points(within)}."
     found = [
         f"{error_name(metric)} {number(value)}, noise floor {number(null.upper)}"
         for metric in spoken_of(case.kind)
@@ -222,4 +224,7 @@ def left_over(case: Case) -> str | None:
     if not found:
         found += [range_of(part.where) for part in arm.parts if part.where and not part.holds]
     said = f" ({'; '.join(found)})" if found else ""
-    return f"Not fully repaired: {listed(remaining)} still {verb(remaining, 'fails')} the test{said}."
+    return (
+        f"Not fully repaired: {listed(remaining)} still {verb(remaining, 'fails')} the test{said}. "
+        "If errors of this size don't matter to you, apply the fix."
+    )

@@ -157,10 +157,15 @@ def error_name(metric: str) -> str:
 
 def title(arm: Arm) -> str:
     """Within a sentence; people keep their capitals."""
-    method = CALIBRATORS.get(arm.name.partition("(")[0])
+    return title_within(arm.name, arm.title)
+
+
+def title_within(name: str, title: str) -> str:
+    """The title of a calibrator within a sentence."""
+    method = CALIBRATORS.get(name.partition("(")[0])
     if method is not None and method.named_after_person:
-        return arm.title
-    return arm.title[:1].lower() + arm.title[1:]
+        return title
+    return title[:1].lower() + title[1:]
 
 
 def null_of(arm: Arm, metric: str) -> NullError | None:

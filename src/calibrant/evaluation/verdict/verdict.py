@@ -19,10 +19,10 @@ from calibrant.evaluation.phrases import (
     settings,
     with_interval,
 )
-from calibrant.evaluation.quantities import ACCURACY, BRIER, CLASSWISE_ECE, ECE, NLL, SLOPE
-from calibrant.evaluation.result import Arm, Direction, Kind, Part, PartName, Verdict
+from calibrant.evaluation.quantities import ACCURACY, BRIER, CLASSWISE_ECE, NLL, SLOPE
+from calibrant.evaluation.result import Arm, Direction, Kind, Part, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
-from calibrant.evaluation.verdict.case import Case, bad_groups
+from calibrant.evaluation.verdict.case import Case, bad_groups, not_for_all
 from calibrant.evaluation.verdict.checks import (
     PHRASES,
     averages,
@@ -78,17 +78,9 @@ def reach_verdict(case: Case) -> Verdict:
 
 
 def _tolerated(case: Case, finding: Finding) -> Finding:
-    """Calibrated, if every error above noise is smaller than what matters, to the end of its interval."""
-    errors: dict[PartName, str] = {"classes": CLASSWISE_ECE.key, "positive class": ECE.event_key}
-    failing = finding.failing
-    keys = [errors.get(name, ECE.key) for name in failing]
-    ends = [case.first.metrics[key].high for key in keys if key in case.first.metrics]
-    if not failing or "groups" in failing or len(ends) < len(failing):
-        return finding
-    limits = [case.tolerated(key) for key in keys]
-    if all(end is not None and end < limit for end, limit in zip(ends, limits, strict=True)):
-        return replace(finding, direction="calibrated", doubt=None, within=min(limits))
-    return finding
+    """Calibrated, if every error above noise is smaller than what matters."""
+    within = case.within(case.first)
+    return finding if within is None else replace(finding, direction="calibrated", doubt=None, within=within)
 
 
 def _sentences(case: Case, finding: Finding, about: str) -> Iterator[str]:
@@ -261,6 +253,8 @@ def _unrepaired(case: Case, finding: Finding) -> str:
         return _too_few(case)
     if case.refuted:
         return "Leave the probabilities as they are, or fit on samples that resemble the test samples."
+    if "groups" in finding.failing and len(case.first.groups) > 1 and case.kind != "multilabel":
+        return not_for_all(bad_groups(case.first.groups, case.level))
     if finding.direction == "undecided":
         return "Test on more samples to decide."
     if finding.real:
@@ -400,7 +394,7 @@ def _lines(case: Case, finding: Finding, about: str, unrepaired: str) -> Iterato
     shown = (NLL.key, about) if _caution(case) else (NLL.key, about, ACCURACY.key)
     yield effect(case, shown, first="Best fix" if finding.real else "Lower log loss")
     if left := left_over(case):
-        yield f"{left} If errors of this size don't matter to you, apply the fix."
+        yield left
 
 
 def effect(case: Case, metrics: Sequence[str], *, first: str) -> str:
