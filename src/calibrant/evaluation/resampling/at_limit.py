@@ -24,13 +24,12 @@ STEPS = 60  # of the bisection
 
 
 class ErrorModels(ABC):
-    """Models that state the same probabilities as one that is checked, with any true error."""
+    """Models that state the checked model's probabilities, with any true error."""
 
     observed: float
-    """The error found."""
     num_draws: int
     plenty: bool = False
-    """Whether the samples are enough that noise hides no error worth mentioning."""
+    """True if noise hides no error worth mentioning."""
 
     @property
     @abstractmethod
@@ -39,11 +38,11 @@ class ErrorModels(ABC):
 
     @abstractmethod
     def as_found(self, error: float, number: int) -> Vector:
-        """Errors ``(number,)`` of samples; the gaps found are grown or shrunk to this true error."""
+        """Errors ``(number,)`` of samples; the gaps found are scaled to this true error."""
 
     @abstractmethod
     def furthest(self, error: float, number: int) -> Vector:
-        """Errors ``(number,)`` of samples; outcomes move to this true error on the way to the greatest."""
+        """Errors ``(number,)`` of samples; outcomes move towards the greatest error up to this true error."""
 
 
 class ClusteredError(ErrorModels):
@@ -59,7 +58,6 @@ class ClusteredError(ErrorModels):
     def of_events(
         cls, kernel: Kernel, events: Sequence[Events], *, num_bins: int, num_draws: int, seed: int
     ) -> ClusteredError:
-        """The error of events, averaged over them."""
         places = [BinnedEvents(event, num_bins) for event in events]
         seeds = [stream_seed(seed, Stream.NULL, part) for part in range(len(events))]
         drawn = [
@@ -90,7 +88,7 @@ class ClusteredError(ErrorModels):
         return float(self._cells.error(self._cells.sums(gaps)[None])[0])
 
     def _draws(self, direction: Vector, error: float, number: int) -> Vector:
-        """Errors of samples with gaps in a direction that have this error, as far as there are any."""
+        """Errors of samples with gaps in this direction, scaled to this error or as near as possible."""
         noise = self._noise[:number]
 
         def shifted(t: float) -> Vector:
@@ -105,7 +103,7 @@ AtLimitKernel: TypeAlias = Literal["width l1", "mass l1", "smooth"]
 
 @dataclass(frozen=True)
 class AtLimit:
-    """The errors of samples drawn from a model at the limit, against the one found."""
+    """Errors of samples drawn from a model at the limit, compared with the measured one."""
 
     mean: float
     upper: float
@@ -138,7 +136,6 @@ def draw_at_limit(
 
 
 def at_limit(models: ErrorModels, limit: float, *, num_draws: int, confidence: float) -> AtLimit:
-    """The measured error among those of samples drawn from the model at the limit."""
     drawn = models.as_found(limit, num_draws)
     return AtLimit(
         mean=float(drawn.mean()),
@@ -157,7 +154,6 @@ def error_models(
     num_draws: int,
     seed: int,
 ) -> ErrorModels:
-    """The models of an error of events, averaged over them, with the error found."""
     if events[0].clusters is not None:
         return ClusteredError.of_events(error, events, num_bins=num_bins, num_draws=num_draws, seed=seed)
     return OutcomeErrors(error, events, found, num_bins=num_bins, num_draws=num_draws, seed=seed)
@@ -197,7 +193,7 @@ class OutcomeErrors(ErrorModels):
 
     @cached_property
     def _furthest(self) -> tuple[float, list[Vector]]:
-        """The greatest error, and the way to it: always or never, in each bin or throughout."""
+        """The greatest error and its outcomes: always or never, in each bin or throughout."""
         opposite = [measure.opposite() for measure in self._measures]
         never = [np.zeros_like(measure.stated) for measure in self._measures]
         always = [np.ones_like(measure.stated) for measure in self._measures]
@@ -231,7 +227,7 @@ def draw_errors(
 
 
 class OutcomeError:
-    """The error of one kind of event when its outcomes, or their probabilities, are these."""
+    """The error of one kind of event, as a function of its outcomes or their probabilities."""
 
     def __init__(self, event: Events, error: AtLimitKernel, num_bins: int) -> None:
         self.stated = event.confidences
@@ -247,11 +243,11 @@ class OutcomeError:
         return self._sums(outcomes - self.stated[:, None]) / float(self._mass.sum())
 
     def gaps(self) -> Vector:
-        """For each sample, the mean of what happened minus what was stated in its bin."""
+        """For each sample, the share minus the mean probability of its bin."""
         return self._of_bins(self._outcomes - self.stated)
 
     def opposite(self) -> Vector:
-        """Outcomes furthest from the predictions: in each bin always, or never."""
+        """Outcomes furthest from the predictions: in each bin all 1, or all 0."""
         return (self._of_bins(self.stated) <= 0.5).astype(np.float64)
 
     def _of_bins(self, values: Vector) -> Vector:
@@ -288,7 +284,7 @@ def probabilities_at(measures: Sequence[OutcomeError], gaps: Sequence[Vector], l
 
 
 def _reaching(error: Callable[[float], float], wanted: float, steps: int) -> float:
-    """How far to go for an error that rises from 0, by bisection; as far as ``MOST_GAPS``."""
+    """Root of a rising error by bisection; at most ``MOST_GAPS``."""
     low, high = 0.0, 1.0
     while error(high) < wanted and high < MOST_GAPS:
         high *= 2

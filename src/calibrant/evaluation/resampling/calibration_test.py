@@ -62,7 +62,7 @@ class CalibrationTest:
 
     @property
     def p_value(self) -> float:
-        """The share of draws, with what was found among them, that are at least as far off."""
+        """Share of draws, the measured one included, that are at least as far off."""
         return float((self.evidence >= self.evidence[0] - SAME * max(self.evidence[0], 1.0)).mean())
 
 
@@ -88,15 +88,12 @@ def calibration_test(events: Events, num_draws: int, seed: tuple[int, ...]) -> C
 
 
 def furthest_of(tests: Sequence[CalibrationTest]) -> CalibrationTest:
-    """The test of several events that are drawn each for itself: the one furthest from calibration."""
+    """The test furthest from calibration, of several events that are drawn separately."""
     return CalibrationTest(np.max([each.evidence for each in tests], axis=0))
 
 
 def furthest_range(events: Events) -> Range | None:
-    """The range of probabilities in which the sum of residuals stands out most from chance.
-
-    It holds at least a twentieth of the weight; ``None`` if nothing is uncertain.
-    """
+    """Range of at least 1/20 of the weight whose residuals stand out most; ``None`` if all is certain."""
     neighbours = _Neighbours.of(events)
     found, spread = neighbours.found, neighbours.variance
     if not spread.any():
@@ -188,7 +185,7 @@ class _Neighbours:
 
     @classmethod
     def of(cls, events: Events) -> _Neighbours:
-        """Groups of about equal weight; equal probabilities are never apart."""
+        """Groups of about equal weight; equal probabilities share one."""
         order = np.argsort(events.places, kind="stable")
         mass = events.mass[order]
         order, mass = order[mass > 0], mass[mass > 0]
@@ -208,7 +205,7 @@ class _Neighbours:
         return self.events.confidences[self.order]
 
     def total(self, values: Matrix) -> Matrix:
-        """Sums over the groups of what samples have, in order."""
+        """Sums over the groups of values in this order."""
         return np.add.reduceat(values, self.starts, axis=0)
 
     @cached_property
@@ -221,7 +218,7 @@ class _Neighbours:
         return self.total(self.events.squared_mass[self.order] * self.stated * (1 - self.stated))
 
     def bases(self) -> tuple[Matrix, Matrix, Matrix, Matrix]:
-        """What each group's residual counts in the sums of the statistics ``(G, m)``."""
+        """Weights ``(G, m)`` of the groups' residuals in the sums of each statistic."""
         mass = self.total(self.mass)
         mean = self.total(self.mass * self.stated) / mass
         clipped = np.clip(mean, MOST_EXTREME, 1 - MOST_EXTREME)
@@ -242,7 +239,7 @@ class _Neighbours:
         return line, np.polynomial.legendre.legvander(rank, order), 1 - 2 * mean[:, None], cells
 
     def draw(self, num_draws: int, seed: tuple[int, ...]) -> Matrix:
-        """Residuals of the groups ``(G, R)`` if what is stated is true."""
+        """Residuals of the groups ``(G, R)`` under calibration."""
         rng = np.random.Generator(np.random.SFC64(seed))
         if self.events.counted:
             spread = np.sqrt(self.variance)[:, None]

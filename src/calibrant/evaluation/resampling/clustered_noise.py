@@ -14,13 +14,7 @@ from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 
 
 class SignedSums:
-    """Sums over entries with a sign for each cluster, filled up to the noise of independent samples.
-
-    Args:
-        residuals: Residual sums of each cluster in each entry, sparse ``(M, G)``.
-        variance: Variance of the sums of independent samples ``(M,)``.
-        seed: Random seed of the signs.
-    """
+    """Sparse residuals ``(M, G)`` with a sign per cluster, filled up to independent ``variance`` ``(M,)``."""
 
     def __init__(self, residuals: Any, variance: Vector, seed: tuple[int, ...]) -> None:
         self._residuals = residuals
@@ -29,13 +23,13 @@ class SignedSums:
         self._rng = np.random.default_rng((*seed[:2], 7))  # the same signs for all labels of a sample
 
     def draw(self, independent: Matrix) -> tuple[Matrix, Matrix]:
-        """Residual sums ``(M, r)`` from those of independent draws, and the signs ``(G, r)``."""
+        """Residual sums ``(M, r)``, given those of independent draws, and the signs ``(G, r)``."""
         drawn = signs(self._rng, self._residuals.shape[1], independent.shape[1])
         return self._residuals @ drawn + self._lacking[:, None] * independent, drawn
 
 
 class EventSigns:
-    """The same for the bins and cells of events, with what an interval needs of the first draws."""
+    """`SignedSums` of the bins and cells of events, with what an interval needs of the first draws."""
 
     def __init__(self, cells: BinnedEvents, codes: Indices, seed: tuple[int, ...], num_kept: int) -> None:
         events = cells.events
@@ -49,7 +43,7 @@ class EventSigns:
         self._kept, self._num_kept = 0, num_kept
 
     def draw(self, independent: Matrix) -> Matrix:
-        """Residual sums ``(2B + K, r)`` from those of independent draws."""
+        """Residual sums ``(2B + K, r)``, given those of independent draws."""
         sums, drawn = self._signed.draw(independent)
         stop = min(self._kept + drawn.shape[1], self._num_kept)
         for place, masses in self._masses.items():
@@ -59,7 +53,6 @@ class EventSigns:
         return sums
 
     def clustered(self) -> Mapping[BinKind, Clustered]:
-        """Cluster noise of each kind of sums."""
         total = self._cells.total
         bins: dict[BinKind, BinKind] = {
             "width": "width",

@@ -34,11 +34,7 @@ FEW_CLUSTERS = 20
 
 
 def cluster_codes(names: Sequence[str]) -> Indices:
-    """The number of each sample's cluster ``(N,)``, from 0 without gaps.
-
-    Raises:
-        InputError: If there are fewer than two clusters.
-    """
+    """The number of each sample's cluster ``(N,)``, from 0 without gaps; an error if there is only one."""
     _, codes = np.unique(np.asarray(names), return_inverse=True)
     if codes.max(initial=0) < 1:
         raise InputError(
@@ -49,7 +45,7 @@ def cluster_codes(names: Sequence[str]) -> Indices:
 
 
 def indicator(codes: Indices, values: Vector | None = None) -> Any:
-    """Sparse ``(N, G)``: which cluster each sample is of, times a value of its own."""
+    """Sparse ``(N, G)`` membership of clusters, times the values."""
     from scipy.sparse import csr_array
 
     entries = np.ones(len(codes)) if values is None else values
@@ -57,19 +53,17 @@ def indicator(codes: Indices, values: Vector | None = None) -> Any:
 
 
 def signs(rng: np.random.Generator, num_clusters: int, num_draws: int) -> Matrix:
-    """A sign for each cluster in each draw ``(G, r)``."""
     drawn = rng.integers(0, 2, (num_clusters, num_draws), dtype=np.int8)
     return (2 * drawn - 1).astype(np.float64)
 
 
 def cluster_totals(values: Vector, codes: Indices) -> Vector:
-    """Sums ``(G,)`` over the samples of each cluster."""
     return np.bincount(codes, values).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Clustered:
-    """What the clusters say of the noise in entries and bins of `ResidualSums`; divided by the total weight.
+    """Cluster noise in the entries and bins of `ResidualSums`, divided by the total weight.
 
     ``masses`` ``(R', E)`` are the entries' masses, summed over the clusters with the signs of each draw. The
     others ``(F,)`` are sums over the clusters, in each bin: of squared residual sums, of those times the
@@ -96,7 +90,7 @@ class Clustered:
         )
 
     def taken(self, gaps: Vector, bin_mass: Vector) -> Vector:
-        """What of the gaps ``(F,)`` is taken from the residuals: with one cluster nothing, with many all.
+        """The part of the gaps ``(F,)`` to take from the residuals: nothing with one cluster, all with many.
 
         A cluster that is alone in its bin fits the gap by itself, and nothing would be left of its noise.
         """
@@ -104,7 +98,7 @@ class Clustered:
         return gaps * np.clip(1 - shared, 0.0, 1.0)
 
     def bin_errors(self, gaps: Vector, bin_mass: Vector) -> Vector:
-        """Standard error of the gap of each bin ``(F,)``, as the clusters differ."""
+        """Cluster-robust standard error of the gap of each bin ``(F,)``."""
         inside, taken = bin_mass > 0, self.taken(gaps, bin_mass)
         squares = self.residual_squares - 2 * taken * self.products + taken**2 * self.mass_squares
         roots = np.sqrt(np.maximum(squares, 0.0))
@@ -112,7 +106,6 @@ class Clustered:
 
 
 def joined_clusters(parts: Sequence[Clustered]) -> Clustered:
-    """Several events joined: their entries stand one after the other."""
     return Clustered(
         np.concatenate([part.masses for part in parts], axis=1),
         np.concatenate([part.residual_squares for part in parts]),

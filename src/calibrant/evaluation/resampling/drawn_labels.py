@@ -59,10 +59,7 @@ class ClassNull:
     """The residual sums ``(R', M)`` of the first draws over these bins."""
 
     def adjusted_p_values(self) -> Vector:
-        """For each class, the share of draws in which any class is as far off.
-
-        Without draws by the normal distribution, times the number of classes.
-        """
+        """Share of draws with any class as far off; without draws, Bonferroni's normal p-values."""
         if self.farthest is None:
             tails = [2 * NormalDist().cdf(-abs(score)) for score in self.scores.tolist()]
             return np.minimum(np.array(tails) * len(tails), 1.0)

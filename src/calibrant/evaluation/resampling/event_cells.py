@@ -39,7 +39,6 @@ class ScoreCells:
 
     @classmethod
     def of(cls, scores: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> ScoreCells:
-        """From scores ``(N,)`` in [0, 1] and weights."""
         points, index = np.unique(scores, return_inverse=True)
         if len(points) > MOST_POINTS:
             cell = np.minimum((points * NUM_CELLS).astype(np.int64), NUM_CELLS - 1)
@@ -117,7 +116,7 @@ class ResidualSums:
     largest: bool = False
     """Whether the error is the largest gap of any bin."""
     clustered: Clustered | None = None
-    """What clusters say of the noise; ``None`` where the samples are independent."""
+    """Cluster noise; ``None`` where the samples are independent."""
 
     @cached_property
     def bins_alone(self) -> bool:
@@ -148,42 +147,39 @@ class ResidualSums:
 
     @cached_property
     def bin_mass(self) -> Vector:
-        """Share of each bin ``(F,)``."""
         return np.bincount(self.bin, self.mass, self.num_bins).astype(np.float64)
 
     @cached_property
     def stated(self) -> Vector:
-        """Average probability in each bin ``(F,)``; one half if it is empty."""
+        """Mean probability of each bin ``(F,)``; one half if it is empty."""
         squares = np.bincount(self.bin, self.squares, self.num_bins)
         tilt = np.bincount(self.bin, self.tilt, self.num_bins)
         mean = np.divide(tilt, squares, out=np.zeros_like(squares), where=squares > 0)
         return np.clip((1 - mean) / 2, 0.0, 1.0)
 
     def sums(self, gaps: Vector) -> Vector:
-        """The residual sums ``(M,)`` that gaps ``(F,)`` would give."""
         return self._by_cell(self.mass * gaps[self.bin])
 
     def variances(self, gaps: Vector) -> Vector:
-        """Variance of the residual sum of each cell ``(M,)`` where the gaps ``(F,)`` are these."""
+        """Variance of the residual sum of each cell ``(M,)`` under these gaps ``(F,)``."""
         spread = self._by_cell(self._spread(gaps))
         return np.maximum(spread - self.total_squares * self.sums(gaps) ** 2, 0.0)
 
     def bin_errors(self, gaps: Vector) -> Vector:
-        """Standard error of the gap of each bin ``(F,)`` where the gaps are these; 0 where a bin is empty."""
+        """Standard error of the gap of each bin ``(F,)`` under these gaps; 0 where a bin is empty."""
         independent = self.independent_errors(gaps)
         if self.clustered is None:
             return independent
         return np.maximum(independent, self.clustered.bin_errors(gaps, self.bin_mass))
 
     def independent_errors(self, gaps: Vector) -> Vector:
-        """Errors if each sample is its own cluster."""
         spread = np.bincount(self.bin, self._spread(gaps), self.num_bins)
         spread = np.maximum(spread - self.total_squares * (self.bin_mass * gaps) ** 2, 0.0)
         mass = self.bin_mass
         return np.divide(np.sqrt(spread), mass, out=np.zeros_like(mass), where=mass > 0)
 
     def _spread(self, gaps: Vector) -> Vector:
-        """Squared weights times the expected squared residual, of each entry; not below the squared gap's."""
+        """Squared weights times expected squared residual of each entry, at least the squared gap's."""
         gap = gaps[self.bin]
         return np.maximum(self.variance + gap * self.tilt, gap**2 * self.squares)
 
@@ -222,7 +218,7 @@ def joined(parts: Sequence[ResidualSums]) -> ResidualSums:
 
 
 class BinnedEvents:
-    """The bins and cells of some events, and how samples are added up in them."""
+    """The bins and cells of some events, and the matrix that sums samples in them."""
 
     def __init__(self, events: Events, num_bins: int) -> None:
         from scipy.sparse import vstack
@@ -243,13 +239,12 @@ class BinnedEvents:
         return slice(starts[place], stops[place])
 
     def squares(self, matrix: Any) -> Any:
-        """The squared weights of the samples, of which a row stands for many where they are counted."""
+        """Squared weights of the samples; a row may stand for many."""
         if self.events.squares is None:
             return matrix.power(2)
         return matrix.multiply(self.events.squares / np.where(self.weights > 0, self.weights, 1.0)).tocsr()
 
     def cells(self, kernel: Kernel) -> ResidualSums:
-        """The sums that an error is a function of."""
         cells = self._cells[BIN_KINDS[kernel]]
         per_size = 1.0 if _ERRORS[kernel] is _absolute else None
         return replace(
@@ -283,7 +278,7 @@ class BinnedEvents:
 
     @cached_property
     def _pairs(self) -> tuple[Indices, Indices]:
-        """The pairs of a cell of score and a bin that hold samples, and that of each sample."""
+        """The non-empty pairs of score cell and bin, and the pair of each sample."""
         width = width_bins(self.events.confidences, self.num_bins)
         pair = self.scores.index.astype(np.int64) * self.num_bins + width
         pairs, entry = np.unique(pair, return_inverse=True)
@@ -352,7 +347,6 @@ def _cumulative(_: BinnedEvents) -> Callable[[Matrix], Vector]:
 
 
 def smooth_errors(points: Vector) -> Callable[[Matrix], Vector]:
-    """The smooth errors of residual sums at these points."""
     from calibrant._math.lipschitz_values import lipschitz_values  # compiled
 
     return lambda sums: lipschitz_values(points, np.ascontiguousarray(sums))
@@ -408,7 +402,7 @@ def bin_matrix(events: Events, num_bins: int) -> Any:
 
 
 def _shared_out(cells: Vector, weights: Vector, num_bins: int, *, whole: bool) -> Any:
-    """Sparse ``(num_bins, N)``: sums over bins of equal mass, maybe of whole samples; ties as cells say."""
+    """Sums ``(num_bins, N)`` over bins of equal mass, at whole samples if ``whole``; equal cells tie."""
     from scipy.sparse import csr_array
 
     points, tie = np.unique(cells, return_inverse=True)

@@ -28,9 +28,9 @@ class Events:
     clusters: Indices | None = None
     """The number of each sample's cluster; ``None`` where the samples are independent."""
     squares: Vector | None = None
-    """Of rows that stand for many samples of a cluster, as of pixels: their squared weights, summed."""
+    """Summed squared weights of rows that stand for many samples of a cluster, such as pixels."""
     numbers: Vector | None = None
-    """Of such rows: how many samples."""
+    """Number of samples of each such row."""
     cells: Vector | None = None
     """Of such rows: the mean confidence of the cell, where rows hold several samples, else their own. Bins of
     equal mass take equal ones for ties: hits and misses of a cell differ in means, but not in their place."""
@@ -65,7 +65,7 @@ class Events:
         return self.squares is not None
 
     def part(self, rows: Any) -> Events:
-        """Some of the samples; clusters are numbered anew, from 0 without gaps."""
+        """Some of the samples; clusters are renumbered from 0 without gaps."""
         clusters = None
         if self.clusters is not None:
             clusters = np.unique(self.clusters[rows], return_inverse=True)[1].astype(np.int64)
@@ -77,12 +77,10 @@ class Events:
 
 
 def width_bins(confidences: Vector, num_bins: int) -> Indices:
-    """Bin of equal width of each confidence."""
     return width_bin_index(torch.from_numpy(confidences), num_bins).numpy()
 
 
 def pool(events: tuple[Events, ...]) -> Events:
-    """The events of all labels as one."""
     weights, squares, numbers, cells = (
         [each for event in events if (each := getattr(event, name)) is not None]
         for name in ("weights", "squares", "numbers", "cells")
@@ -108,7 +106,6 @@ def binned_error(
     binning: Literal["width", "mass"],
     norm: Literal["l1", "l2", "max"],
 ) -> float:
-    """Calibration error over bins."""
     mass = None if weights is None else torch.from_numpy(weights)
     stated, happened = torch.from_numpy(confidences), torch.from_numpy(outcomes)
     sums = binned(stated, happened, num_bins=num_bins, binning=binning, weights=mass)

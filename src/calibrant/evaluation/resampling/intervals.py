@@ -44,7 +44,7 @@ def centred_interval(value: float, replicates: Vector, level: float, bounds: Bou
 
 
 def percentile_interval(_: float, replicates: Vector, level: float, bounds: Bounds) -> Bounds | None:
-    """Percentiles of the replicates where they are; ``None`` where fewer than two are defined."""
+    """Percentiles of the replicates, not moved; ``None`` where fewer than two are defined."""
     defined = replicates[~np.isnan(replicates)]
     if len(defined) < 2:
         return None
@@ -99,7 +99,6 @@ def _acceleration(deleted: Vector | None) -> float:
 
 
 def normal_interval(value: float, standard_error: float, level: float, bounds: Bounds) -> Bounds:
-    """Value plus and minus the normal quantile times the standard error."""
     reach = normal_quantile(level) * standard_error
     return max(bounds[0], value - reach), min(bounds[1], value + reach)
 

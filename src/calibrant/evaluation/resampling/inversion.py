@@ -56,7 +56,7 @@ from calibrant.evaluation.thresholds import beyond_chance
 STEPS = 8  # of each search, once the place lies between two
 FIRST_STEP, NARROW = 1.0, 0.02  # standard errors
 CLOSE, CLOSE_TO_MEDIAN = 0.15, 0.05
-"""Normal quantiles: from so near a straight line leads to the place. Of 400 draws the 97.5 % quantile itself
+"""In normal quantiles: from so near, a straight line finds the root. Of 400 draws the 97.5 % quantile itself
 is known to about 0.13, the median to 0.06."""
 STRAIGHT = 1.0  # normal quantiles: over more than these a line may bend, or end where no draw is left
 FURTHER = 1.2  # than a straight line would lead, to get beyond
@@ -84,7 +84,6 @@ class Inverted:
     """The p-value of an error that no draw reaches."""
 
     def estimate(self, value: float, bounds: tuple[float, float]) -> Estimate:
-        """The interval around a value, cut off at its bounds."""
         low, high = bounds
         return Estimate(
             value=value,
@@ -97,10 +96,7 @@ class Inverted:
 def invert(
     cells: ResidualSums, noise: Matrix, level: float, *, real: bool | None = None, seed: int = 0
 ) -> Inverted:
-    """The interval of an error from the noise ``(R, M)`` of its residual sums under calibration.
-
-    ``real`` says whether the error lies beyond chance, where that is known from more draws.
-    """
+    """Interval of an error from calibrated noise ``(R, M)``; ``real``: is it known to lie beyond chance?"""
     return _Search(cells, noise, level, seed).result(real)
 
 
@@ -134,7 +130,7 @@ class _Search:
         return Inverted(low, high, max(low, middle), self._p_value, self._none)
 
     def _middle(self) -> float:
-        """Median-unbiased error, of gaps grown or shrunk together."""
+        """Median-unbiased error along scaled gaps."""
 
         def excess(at: float) -> float:
             return _z(self._above(self._soft(at))[0])
@@ -163,7 +159,7 @@ class _Search:
         return low
 
     def _low_of(self, family: Family, bound: float) -> float:
-        """The smallest error of a family, from no gaps on, if it is less than a bound."""
+        """Smallest accepted error of a family, or ``bound`` if that is less."""
 
         def surprise(at: float) -> float:
             return self._surprise_below(family(at))
@@ -193,7 +189,7 @@ class _Search:
         return high
 
     def _high_of(self, family: Family, bound: float) -> float:
-        """The largest error of a family, if it is more than a bound."""
+        """Largest accepted error of a family, or ``bound`` if that is more."""
         start = self._place_of(family, bound)
         if start == FARTHEST:
             return bound
@@ -261,10 +257,7 @@ class _Search:
         )
 
     def _drawn(self, gaps: Vector) -> Vector:
-        """Noisy errors with these gaps: draws under calibration, shrunk or with more noise added.
-
-        Where few events are expected, their numbers are drawn instead.
-        """
+        """Noisy errors with these gaps: rescaled draws, or drawn counts where few events are expected."""
         if self._cells.clustered is not None:
             return self._cells.error(clustered_sums(self._cells, self._noise, gaps, self._more_noise))
         wanted, given = self._cells.variances(gaps), self._under_chance
@@ -276,7 +269,6 @@ class _Search:
 
     @cached_property
     def _more_noise(self) -> NDArray[np.float32]:
-        """Normal numbers of the shape of the noise."""
         return np.random.default_rng(self._seed).standard_normal(self._noise.shape, dtype=np.float32)
 
 
@@ -286,12 +278,12 @@ def _share(which: NDArray[np.bool_]) -> float:
 
 
 def _z(share: float) -> float:
-    """The normal quantile of a share, in which noisy errors hardly curve."""
+    """Normal quantile of a share: nearly linear in the noisy errors."""
     return _NORMAL.inv_cdf(min(max(share, LEAST_SHARE), 1 - LEAST_SHARE))
 
 
 def _first(true: Callable[[float], bool], low: float, high: float) -> float:
-    """First place where a monotone condition holds, else the second."""
+    """The first place where a monotone condition holds, else ``high``."""
     if true(low):
         return low
     for _ in range(HALVINGS):

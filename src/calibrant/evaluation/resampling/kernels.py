@@ -61,7 +61,7 @@ def _fill_tables(probs: NDArray[np.float64], starts: NDArray[np.int64], tables: 
 
 @njit(inner=True)
 def set_guide(table: NDArray[np.float64], guide: NDArray[np.int64]) -> None:
-    """Where to begin in an ascending table, by the first bits of a uniform number."""
+    """Start indices in an ascending table, by the first bits of a uniform number."""
     k = 0
     for place in range(GUIDE):
         while table[k] <= place / GUIDE:
@@ -188,7 +188,7 @@ def _sum_blocks(
     residuals: NDArray[np.float64],
     sums: NDArray[np.float64],
 ) -> None:
-    """Mass and residual before each block and after the last one, into ``sums``."""
+    """Write the mass and residual before each block, and after the last, into ``sums``."""
     whole = len(order) // BLOCK
     for block in range(len(sums) - 1):
         total, residual = 0.0, 0.0
@@ -216,7 +216,7 @@ def _reaching(
     mass: NDArray[np.float64],
     sums: NDArray[np.float64],
 ) -> tuple[float, int]:
-    """The mass before the sample of a block that reaches the target, and where that is."""
+    """The mass before the sample of a block that reaches the target, and that sample's place."""
     within, before, place = 0.0, sums[block, 0], block * BLOCK
     for i in range(block * BLOCK, min((block + 1) * BLOCK, len(order))):
         before, place = sums[block, 0] + within, i

@@ -41,12 +41,7 @@ def group_starts(first_of_group: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 class DrawnCounts:
-    """Draws how many events of each group occur.
-
-    Args:
-        probs: Probabilities of the events ``(N,)``, the groups one after the other.
-        starts: Where the groups begin, and the end ``(G + 1,)``.
-    """
+    """Draws the number of events in each group of ``probs`` ``(N,)``; ``starts`` ``(G + 1,)`` has the end."""
 
     def __init__(self, probs: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
         from calibrant.evaluation.resampling.kernels import count_tables  # compiled
@@ -64,13 +59,7 @@ class DrawnCounts:
 
 
 class DrawnSums:
-    """Draws the weighted sums of independent outcomes over groups of neighbours.
-
-    Args:
-        probs: Probabilities of the outcomes ``(N,)``, group by group.
-        mass: Their weights ``(N,)``.
-        starts: Where the groups begin ``(G,)``.
-    """
+    """Draws weighted sums of independent outcomes ``(N,)`` over groups that begin at ``starts`` ``(G,)``."""
 
     def __init__(self, probs: Vector, mass: Vector, starts: Indices) -> None:
         alike = np.append(True, np.diff(mass) != 0)  # within a group only equal weights are counted together
@@ -100,7 +89,7 @@ class NullDraws:
         Matrix  # residual sums ``(R', 2B + K)`` of the first draws, over the bins and cells of `BinnedEvents`
     )
     clustered: Mapping[BinKind, Clustered] | None = None
-    """What the clusters say of the noise; ``None`` where the samples are independent."""
+    """Cluster noise; ``None`` where the samples are independent."""
 
 
 def fewest_draws(level: float) -> int:
@@ -109,7 +98,6 @@ def fewest_draws(level: float) -> int:
 
 
 def num_noise(num_cells: int, num_draws: int, level: float) -> int:
-    """Number of noise draws that the search uses."""
     return min(num_draws, max(fewest_draws(level), MOST_SUMS // max(1, num_cells)))
 
 
@@ -150,7 +138,7 @@ def draw_null(
 
 
 class _OneByOne:
-    """Residual sums ``(M, r)`` of outcomes that are drawn one by one."""
+    """Residual sums ``(M, r)`` of outcomes drawn one by one."""
 
     def __init__(self, cells: BinnedEvents) -> None:
         order, starts = _alike(cells.events, cells.matrix)
@@ -165,7 +153,7 @@ class _OneByOne:
 
 
 class _Counted:
-    """Draws for rows that stand for many samples: normal, with the variance of independent ones."""
+    """Normal draws for rows that stand for many samples, with the variance of independent ones."""
 
     def __init__(self, cells: BinnedEvents) -> None:
         stated = cells.events.confidences
@@ -221,7 +209,7 @@ def _alike(events: Events, matrix: Any) -> tuple[Indices, Indices]:
 def noise_of(
     places: Sequence[BinnedEvents], drawn: Sequence[NullDraws], kernel: Kernel
 ) -> tuple[ResidualSums, Matrix]:
-    """The residual sums of an error of these events, and their draws ``(R', M)`` that were kept."""
+    """Residual sums of an error of these events, and the draws ``(R', M)`` that were kept."""
     parts = [draws.sums[:, each.rows(BIN_KINDS[kernel])] for each, draws in zip(places, drawn, strict=True)]
     cells = joined([cells_of(each, draws, kernel) for each, draws in zip(places, drawn, strict=True)])
     return cells, np.ascontiguousarray(np.concatenate(parts, axis=1))

@@ -44,10 +44,7 @@ LARGE_BLOCK = 1 << 26  # elements of counts held at once: 64 MiB
 
 @dataclass(frozen=True)
 class Resamples:
-    """Which rows the resamples draw; every walk over ``blocks`` gives the same, so arms are paired.
-
-    With ``clusters``, the number of each row's cluster, whole clusters are drawn.
-    """
+    """Rows, or whole ``clusters``, to draw; every walk over ``blocks`` is the same, so arms are paired."""
 
     num_samples: int
     num_resamples: int

@@ -42,7 +42,7 @@ class SparseNoise:
         into_uniform(counts, self._uniform, binomial_tables(self._trials, self._rare))
 
     def counted(self, gaps: Vector) -> NDArray[np.bool_]:
-        """Where few events are expected with these gaps too ``(M,)``."""
+        """Mask ``(M,)`` of cells where few events are expected with these gaps too."""
         counted = np.zeros(self._cells.num_cells, bool)
         counted[self._places] = self._rates(gaps) * self._trials <= MOST_EXPECTED
         return counted
@@ -66,7 +66,7 @@ class SparseNoise:
         return sums
 
     def _sizes(self, gaps: Vector, shrink: Vector, extra: NDArray[np.float32], more: Vector) -> Vector:
-        """The sizes of these sums, added up ``(R,)``: in a seventh of the time, since none is kept."""
+        """Summed absolute values ``(R,)`` of `sums`: seven times as fast, since none is kept."""
         noise, uniform, place = self._by_cell
         if len(extra) and self._extra_by_cell.shape != noise.shape:
             self._extra_by_cell = np.ascontiguousarray(extra.T)
@@ -191,7 +191,7 @@ def set_counts(
     expected: NDArray[np.float64],
     few: NDArray[np.bool_],
 ) -> None:
-    """Into the ``places`` of ``sums`` ``(R, M)``: drawn counts times units, less what is expected."""
+    """Set ``sums`` ``(R, M)`` at ``places`` to drawn counts times units, less the expected number."""
     for r in range(len(sums)):
         for j in range(len(places)):
             if few[j]:
@@ -206,7 +206,7 @@ def set_counts(
 def into_uniform(
     counts: NDArray[np.float64], uniform: NDArray[np.float32], tables: NDArray[np.float32]
 ) -> None:
-    """Uniform numbers ``(R, M)`` made into those from which the tables give the counts."""
+    """Overwrite ``uniform`` ``(R, M)`` with numbers from which the tables give the counts."""
     _into_uniform(np.ascontiguousarray(counts), uniform, tables)
 
 

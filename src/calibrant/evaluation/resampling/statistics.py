@@ -50,7 +50,6 @@ class EventErrors:
             self._unranked = events.weights * self._unranked
 
     def __call__(self, counts: Counts) -> dict[Kernel, Vector]:
-        """Errors of each resample, for counts ``(r, N)``."""
         from calibrant._math.lipschitz_values import lipschitz_values  # compiled, as are those:
         from calibrant.evaluation.resampling import kernels
 
@@ -95,8 +94,6 @@ class ClasswiseErrors:
         cells: Its class * num_bins + bin.
         residuals: Its outcome minus the probability, weighted.
         mass: Weight of each sample ``(N,)``.
-        num_classes: C.
-        num_bins: Bins of equal width.
         sums: Turns counts ``(r, N)`` into residuals ``(r, C)`` summed over all rows.
     """
 
@@ -124,7 +121,6 @@ class ClasswiseErrors:
         )
 
     def __call__(self, counts: Counts) -> Vector:
-        """Error of each resample, for counts ``(r, N)``."""
         sums = self._sums(counts).T  # (C, r)
         errors = np.empty(len(counts))
         for start, stop in block_bounds(len(counts), SMALL_BLOCK // counts.shape[1]):
@@ -137,11 +133,7 @@ class ClasswiseErrors:
 
 
 class Means:
-    """Ratios of weighted sums of per-sample columns, in every resample.
-
-    Args:
-        ratios: By name, numerators and denominators ``(N,)``, both already multiplied by the weights.
-    """
+    """Resampled ratios: ``ratios`` holds, by name, weighted numerators and denominators ``(N,)``."""
 
     def __init__(self, ratios: Mapping[str, tuple[Vector, Vector]]) -> None:
         distinct: dict[bytes, int] = {}  # most ratios share their denominator
