@@ -53,7 +53,7 @@ class ClassTable:
         return self.table.num_classes
 
     def rows(self, num_bins: int, truth: Truth | None = None) -> Iterator[ClassRowsBlock]:
-        """The rows block by block; labels are drawn from the ``truth``, or as is stated."""
+        """Rows block by block; labels are drawn from ``truth``, or else the stated probabilities."""
         table = self.table
         for rows in table.row_blocks():
             probs = table.probs_of(rows)
@@ -66,10 +66,7 @@ class ClassTable:
             )
 
     def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClassNull:
-        """The classes under calibration: labels are drawn from whole rows.
-
-        Where the rows are gone through once nothing is drawn, which would take further walks through them.
-        """
+        """The null of the classes, from drawn labels of whole rows; of rows read once, nothing is drawn."""
         stated, variance = self.sums.confidences.numpy(), self.variance.numpy()
         expected = stated.sum(axis=1)
         occurs = self.sums.outcomes.sum(1).numpy()
@@ -125,7 +122,6 @@ class ClassTable:
         )
 
     def error_models(self, found: float, *, num_draws: int, confidence: float, seed: int) -> ErrorModels:
-        """The models of the class-wise error, with the error found; with clusters those of their noise."""
         null = None
         if self.clusters is not None:
             null = self.null(num_draws, stream_seed(seed, Stream.NULL), confidence)
@@ -168,11 +164,10 @@ class ClassTable:
         )
 
     def draw_errors(self, truth: Truth, num_draws: int, seed: tuple[int, ...]) -> Vector:
-        """Class-wise errors ``(R,)`` where labels are drawn from the truth."""
         return np.concatenate([self._errors(drawn) for drawn in self._draw(truth, num_draws, seed)])
 
     def error_of(self, truth: Truth) -> float:
-        """The class-wise error of what is stated, if this is the truth."""
+        """The class-wise error of the stated probabilities under this truth."""
         num_bins = self.sums.confidences.shape[1]
         residuals = np.zeros(self.num_classes * num_bins)
         for block in self.rows(num_bins, truth):
@@ -182,7 +177,7 @@ class ClassTable:
         return float(np.abs(residuals).sum()) / (self.num_classes * self.sums.total)
 
     def as_observed(self, t: float) -> Truth:
-        """``t`` times the gap found in each class and bin is added to what is stated there."""
+        """The stated probabilities plus ``t`` times the gap of each class and bin."""
         counts = self.sums.counts
         gaps = torch.where(counts > 0, (self.sums.outcomes - self.sums.confidences) / counts, 0.0).numpy()
         classes = np.arange(self.num_classes)
@@ -195,7 +190,7 @@ class ClassTable:
         return truth
 
     def furthest_away(self, t: float) -> Truth:
-        """The share ``t`` of what happens is in each row the class that is stated least."""
+        """Move the share ``t`` of each row to its least likely class."""
 
         def truth(stated: Matrix, _: Indices) -> Matrix:
             moved = (1 - t) * stated
@@ -205,10 +200,7 @@ class ClassTable:
         return truth
 
     def at(self, error: float, family: Callable[[float], Truth], *, most: float = 1.0) -> Truth:
-        """The truth of a family, which moves away from what is stated, under which this is the error.
-
-        Where ``most`` is not far enough for that, the truth there.
-        """
+        """The truth of a family with this class-wise error, or the one at ``most`` if none is as far."""
         if error <= 0:
             return family(0.0)
         low, below, high = 0.0, -error, 1.0
@@ -237,13 +229,13 @@ class ClassTable:
         return draw_labels(lambda: self.rows(num_bins, truth), self._filled, num_draws=num_draws, seed=seed)
 
     def _errors(self, drawn: Matrix) -> Vector:
-        """Class-wise errors of what was drawn ``(M, r)``, of which the residuals are left."""
+        """Class-wise errors of drawn counts ``(M, r)``, which become residuals in place."""
         drawn -= self.sums.confidences.numpy()[self._filled][:, None]
         return np.abs(drawn).sum(axis=0) / (self.num_classes * self.sums.total)
 
 
 class ClasswiseModels(ErrorModels):
-    """Models of the class-wise error, of which labels are drawn from whole rows."""
+    """Models of the class-wise error whose labels are drawn from whole rows."""
 
     def __init__(self, classes: ClassTable, found: float, num_draws: int, seed: int) -> None:
         self.observed, self.num_draws = found, num_draws
@@ -254,18 +246,18 @@ class ClasswiseModels(ErrorModels):
         return self._classes.error_of(self._classes.furthest_away(1.0))
 
     def as_found(self, error: float, number: int) -> Vector:
-        """The gaps found in the bins of all classes are moved, and rows sum to one again."""
+        """The gaps in the bins of all classes are scaled, and rows normalised."""
         truth = self._classes.at(error, self._classes.as_observed, most=MOST_GAPS)
         return self._classes.draw_errors(truth, number, self._seed)
 
     def furthest(self, error: float, number: int) -> Vector:
-        """More and more often, the class that is stated least occurs."""
+        """The least likely class occurs more and more often."""
         truth = self._classes.at(error, self._classes.furthest_away)
         return self._classes.draw_errors(truth, number, self._seed)
 
 
 def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> ClassNull:
-    """The null of the event of a binary model, or of labels that are drawn each for itself."""
+    """The null of a binary model's event, or of labels that are drawn separately."""
     expected = np.array([each.mass @ each.confidences for each in events])
     happened = np.array([each.mass @ each.outcomes for each in events])
     variance = np.array([_variance(each) for each in events])
@@ -278,7 +270,7 @@ def null_of_events(events: Sequence[Events], drawn: Sequence[NullDraws]) -> Clas
 
 
 def _variance(event: Events) -> float:
-    """The variance of how often an event occurs, of samples or of their clusters, whichever is larger."""
+    """Variance of an event's frequency over samples or clusters, whichever is larger."""
     independent = float(event.squared_mass @ (event.confidences * (1 - event.confidences)))
     if event.clusters is None:
         return independent
@@ -287,13 +279,7 @@ def _variance(event: Events) -> float:
 
 
 class ClassClusters:
-    """Sums of each cluster over the bins of all classes that hold anything.
-
-    Args:
-        table: Probabilities of classes that exclude each other.
-        codes: The number of each row's cluster ``(N,)``.
-        filled: Which bins of which classes ``(C, B)`` are not empty; there are M of them.
-    """
+    """Sums of each cluster over the M bins of classes ``(C, B)`` that are ``filled``."""
 
     def __init__(self, table: LabelledProbs, codes: Indices, filled: NDArray[np.bool_]) -> None:
         from scipy.sparse import csr_array
@@ -316,7 +302,7 @@ class ClassClusters:
         self._residuals, self._masses = residuals.tocsr(), masses.tocsr()
 
     def class_variance(self, starts: Indices) -> Vector:
-        """The variance ``(C,)`` of how often each class occurs; ``starts`` are the classes' first bins."""
+        """Variance of each class's frequency ``(C,)``; ``starts`` are the classes' first bins."""
         of_classes = np.zeros(self._residuals.shape[0], np.int64)
         of_classes[starts[1:]] = 1
         totals = _sum_rows(self._residuals, np.cumsum(of_classes), len(starts))
@@ -331,12 +317,12 @@ class ClassClusters:
         return (self._masses @ drawn).T
 
     def clustered(self, masses: Matrix, total: float) -> Clustered:
-        """What an interval needs; ``masses`` are those of the draws that are kept."""
+        """Cluster noise for an interval; ``masses`` are those of the draws that are kept."""
         return Clustered.of(self._residuals / total, self._masses / total, masses / total)
 
 
 def variance_by_cluster(table: LabelledProbs, codes: Indices) -> Vector:
-    """The variance of how often each class occurs ``(C,)``, cluster by cluster in the memory of some rows."""
+    """Variance of each class's frequency ``(C,)``, cluster by cluster to bound memory."""
     total = torch.zeros(table.num_classes, dtype=torch.float64)
     current, number = torch.zeros_like(total), -1
     order = np.argsort(codes, kind="stable")

@@ -65,7 +65,7 @@ def group_rows(
 
 
 def with_groups(arm: Arm, rows: tuple[GroupRow, ...], level: float) -> Arm:
-    """The arm with the rows of its groups, which are one more part of its verdict if there are several."""
+    """The arm with group rows; several groups are one more part of its verdict."""
     if len(rows) < 2:
         return replace(arm, groups=rows)
     p = min(row.adjusted_p for row in rows)
@@ -75,7 +75,7 @@ def with_groups(arm: Arm, rows: tuple[GroupRow, ...], level: float) -> Arm:
 
 @dataclass(frozen=True)
 class Group:
-    """The reduced part of one group, with its number of samples."""
+    """The statistics of one group, with its number of samples."""
 
     name: str
     reduced: ArmStatistics
@@ -118,14 +118,14 @@ def _part_of(reduced: ArmStatistics, rows: Indices) -> ArmStatistics:
 
 
 def ratios_of_event(event: Events) -> Ratios:
-    """The means of an event: how often it occurs as accuracy, its probability as mean confidence."""
+    """The event's frequency as accuracy, its probability as mean confidence."""
     mass = event.mass
     above = (event.outcomes, event.confidences, event.confidences - event.outcomes)
     return {each.key: (mass * values, mass) for each, values in zip(MEANS, above, strict=True)}
 
 
 def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> GroupRow:
-    """The row of one group; ``adjusted_p`` is not adjusted yet."""
+    """The row of one group, whose ``adjusted_p`` is not adjusted yet."""
     part = group.reduced
     events, level = part.events[""], procedure.level
     values, estimates = part.values, _intervals(part, procedure, place)
@@ -182,7 +182,6 @@ def _intervals(part: ArmStatistics, procedure: Procedure, place: int) -> dict[st
 def _error_and_null(
     events: tuple[Events, ...], observed: float, procedure: Procedure, num_draws: int, place: int
 ) -> tuple[NullError, Estimate]:
-    """The noise floor of the group's error, and the error with its interval."""
     places = [BinnedEvents(event, procedure.num_bins) for event in events]
     num_kept = fewest_draws(procedure.level)
     drawn: list[NullDraws] = []
@@ -220,7 +219,7 @@ def pooled_names(groups: np.ndarray[Any, Any], clusters: Iterable[object] | None
 
 
 def large_groups(sizes: Mapping[str, int]) -> tuple[set[str], str]:
-    """The groups that are judged by themselves, and what the others are called together."""
+    """The groups that are judged separately, and the name of all others together."""
     ranked = sorted(sizes, key=lambda name: (-sizes[name], name))[:MOST]
     large = {name for name in ranked if sizes[name] >= FEWEST}
     rest = set(sizes) - large

@@ -64,7 +64,7 @@ class LabelledProbs:
         return (slice(a, b) for a, b in block_bounds(self.num_samples, size // self.num_classes))
 
     def in_order(self, order: Indices) -> Iterator[tuple[Indices, Float[Tensor, "n C"]]]:
-        """Probabilities of all rows in another order, block by block, with the numbers of the rows."""
+        """Probabilities of all rows in this order, block by block, with the rows' numbers."""
         size = max(2, WIDE_BLOCK // self.num_classes)
         starts = range(0, max(1, len(order) - 1), size)  # a last row alone goes with those before it
         for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
@@ -115,7 +115,7 @@ class LabelledProbs:
             yield from block.numpy()
 
     def residual_sums(self, counts: Counts) -> Matrix:
-        """Outcome minus probability ``(r, C)``, summed over the samples that ``counts`` ``(r, N)`` drew."""
+        """Outcome minus probability ``(r, C)``, summed over resampled ``counts`` ``(r, N)``."""
         total = torch.zeros((len(counts), self.num_classes), dtype=torch.float64)
         for rows in self.row_blocks():
             residuals = -self.probs_of(rows)

@@ -244,7 +244,7 @@ def _apart(one: float, other: float, correlation: float) -> float:
 
 
 def _correlation(one: Vector, other: Vector) -> float:
-    """The correlation of resampled values; 0 where one of them does not vary."""
+    """The correlation of resampled values; 0 where one is constant."""
     both = ~(np.isnan(one) | np.isnan(other))
     if both.sum() < 2 or min(np.ptp(one[both]), np.ptp(other[both])) < ROUNDING:
         return 0.0
@@ -298,7 +298,7 @@ def _error_of_change(name: str, after: ArmStatistics, before: ArmStatistics, *, 
 
 
 def _deleted_of_change(name: str, after: Measured, before: Measured, *, paired: bool) -> Vector | None:
-    """The difference without single samples; without those of one model, then of the other if unpaired."""
+    """Differences without each sample; if unpaired, first of one model, then of the other."""
     if not after.deleted:
         return None
     mine, theirs = after.deleted[name], before.deleted[name]
@@ -316,7 +316,6 @@ class Chance:
 
 
 def against_chance(noise: Noise, label_names: tuple[str, ...]) -> Chance:
-    """Noise floors of errors, diagrams, classes and the parts of the verdict."""
     reduced, procedure = noise.reduced, noise.procedure
     curves: list[Curve] = []
     of_classes = noise.classes
@@ -417,7 +416,6 @@ class _Engine:
         self._num_bins = num_bins
 
     def __call__(self, counts: Counts) -> dict[str, Vector]:
-        """The quantities of some resamples, from their counts ``(r, N)``."""
         found = {} if self._means is None else self._means(counts)
         kernels = {
             prefix: [

@@ -80,7 +80,7 @@ class Noise:
         return cells.error(sums)
 
     def _values(self, computed: EventError, prefix: str) -> Vector:
-        """Errors that no kernel computes from sums, from drawn outcomes."""
+        """Drawn errors that no kernel computes from sums."""
         procedure, events = self.procedure, self.reduced.events[prefix]
         seeds = [(*stream_seed(procedure.seed, Stream.NULL, part), 1) for part in range(len(events))]
         draws = [
@@ -90,7 +90,6 @@ class Noise:
         return np.mean(draws, axis=0)
 
     def null(self, quantity: Quantity) -> NullError | None:
-        """Position of the error among those of calibrated models."""
         errors = self.errors(quantity)
         if errors is None or quantity.key not in self.reduced.values:
             return None
@@ -142,7 +141,6 @@ class Noise:
 
 
 def draw_noise(reduced: ArmStatistics, procedure: Procedure) -> Noise:
-    """Draw outcomes of all events, and labels of classes, from the predicted probabilities."""
     pairs = [(event, part) for events in reduced.events.values() for part, event in enumerate(events)]
     least, room = fewest_draws(procedure.level), MOST_KEPT // (SUMS_OF_AN_EVENT * max(1, len(pairs)))
     num_kept = min(procedure.num_draws, max(least, room))

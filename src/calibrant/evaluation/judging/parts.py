@@ -19,7 +19,7 @@ from calibrant.evaluation.result import ClassRow, Kind, Part, PartName
 from calibrant.evaluation.thresholds import beyond_chance, holm
 
 MAIN_PART: dict[Kind, PartName] = {"binary": "positive class", "multilabel": "labels"}
-"""What is judged first; of other kinds the top label."""
+"""The part judged first; for other kinds the top label."""
 
 
 def main_events(reduced: ArmStatistics) -> tuple[Events, ...]:
@@ -70,7 +70,6 @@ def parts_of(
 
 
 def in_holm(parts: Sequence[Part], level: float) -> tuple[Part, ...]:
-    """The parts, adjusted for their number."""
     adjusted = holm([part.p_value for part in parts])
     return tuple(
         replace(part, adjusted_p=p, holds=not beyond_chance(p, level))

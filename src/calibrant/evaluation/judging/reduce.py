@@ -48,7 +48,7 @@ class ArmStatistics:
     """Reduced predictions of one arm: about one number per decision."""
 
     quantities: tuple[Quantity, ...]
-    """What is measured, in the order of the tables; the keys of the following are theirs."""
+    """Quantities measured, in table order; their keys are those of the mappings below."""
     weights: Vector | None
     ratios: Ratios
     """Quantities that are one weighted sum over the samples divided by another."""
@@ -63,7 +63,7 @@ class ArmStatistics:
     class_table: ClassTable | None = None
     """Classes that exclude each other, to draw labels of."""
     class_null: Callable[[int, tuple[int, ...], float], ClassNull] | None = None
-    """What gives their errors under calibration, from number of draws, seed and level; without a table."""
+    """Null of the classes from number of draws, seed and level, where there is no table."""
     agreement: Agreement | None = None
     """How predicted classes and labels agree, where classes exclude each other."""
     classes: tuple[ClassRow, ...] = ()
@@ -216,7 +216,7 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
 
 
 def ratios_of(wanted: Sequence[Quantity], samples: Samples, weights: Vector | None) -> Ratios:
-    """Numerators and denominators ``(N,)`` of the quantities that are ratios, times the weights."""
+    """Weighted numerators and denominators ``(N,)`` of the quantities that are ratios."""
     ratios = [(each.computed, each.key) for each in wanted if isinstance(each.computed, Ratio)]
     ratios.sort(key=lambda pair: pair[0].column)
     parts = {key: ratio.parts(samples) for ratio, key in ratios}
@@ -254,10 +254,7 @@ def values_of(
     num_bins: int,
     denied: Callable[[Mask], str],
 ) -> tuple[dict[str, float], dict[str, str], dict[str, Vector]]:
-    """Values of the quantities, reasons for missing ones, and influences of the samples.
-
-    ``denied`` says of the rows whose score is infinite why it is.
-    """
+    """Values, reasons for missing ones, influences; ``denied`` says why given rows have infinite scores."""
     values: dict[str, float] = {}
     reasons: dict[str, str] = {}
     influences: dict[str, Vector] = {}

@@ -27,7 +27,7 @@ EMPTY = (None,) * 6
 
 
 def is_uneven(events: Events, num_bins: int) -> bool:
-    """True if bins of equal width show little, because one of them holds nearly everything."""
+    """True if one bin of equal width holds nearly everything."""
     mass = np.bincount(width_bins(events.confidences, num_bins), events.weights, num_bins)
     return bool(mass.max() > MOST_IN_ONE * mass.sum())
 

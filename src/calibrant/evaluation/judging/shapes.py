@@ -55,10 +55,7 @@ def shapes_of_arm(reduced: ArmStatistics, procedure: Procedure) -> tuple[Shapes,
 def shapes_of(
     name: str, event: Events, decision: Events | None, *, level: float, seed: int, draws: int = BAND_DRAWS
 ) -> Shapes:
-    """The diagrams of one event, and of the decisions that are made of it, if any.
-
-    ``event`` is judged as it stands. ``decision`` holds confidences of answers and whether they were right.
-    """
+    """Diagrams of one event and, if given, of decisions: confidences and whether answers were right."""
     probs, outcomes = event.confidences, event.outcomes
     witness = smooth_calibration_witness(probs, outcomes, weights=event.weights)
     points, values = _bends(witness.points.numpy(), witness.values.numpy())
@@ -112,7 +109,7 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
 
 
 def _signed(event: Events, rows: NDArray[np.int64], starts: NDArray[np.int64], seed: int) -> SignedSums:
-    """The noise of clusters in the sums over neighbours, which begin at these places of the ordered rows."""
+    """Cluster noise of sums over neighbours, which begin at ``starts`` in the ordered rows."""
     part = event.part(rows)
     residuals = indicator(part.codes, part.mass * (part.outcomes - part.confidences))
     point = np.zeros(len(rows), np.int64)
@@ -165,7 +162,6 @@ def area_influences(confidences: Vector, losses: Vector, curve: RiskCoverageCurv
 
 
 def thinned_roc(found: Detection) -> RocCurve:
-    """Some hundred points of the curve."""
     along = (found.false / found.false[-1] + found.true / found.true[-1]) / 2
     return found.curve(_spread(along))
 
@@ -185,7 +181,7 @@ def _estimate(value: float, influence: Vector, decision: Events, level: float) -
 
 
 def _spread(along: Vector) -> NDArray[np.int64]:
-    """Places of at most ``MOST_POINTS`` values, spread evenly over a rising quantity; the last is kept."""
+    """Indices of at most ``MOST_POINTS`` values, evenly spread over a rising quantity; keeps the last."""
     if len(along) <= MOST_POINTS:
         return np.arange(len(along))
     targets = np.linspace(along[0], along[-1], MOST_POINTS)
@@ -193,7 +189,7 @@ def _spread(along: Vector) -> NDArray[np.int64]:
 
 
 def _bends(points: Vector, values: Vector) -> tuple[Vector, Vector]:
-    """A piecewise linear function without the points where it goes straight on; the ends stay."""
+    """A piecewise linear function without inner points on a straight line."""
     if len(points) < 3:
         return points, values
     slopes = np.diff(values) / np.diff(points)
