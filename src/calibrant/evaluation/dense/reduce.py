@@ -56,7 +56,7 @@ def num_even(num_bins: int) -> int:
 
 @cache
 def edges_of_cells(num_bins: int) -> Vector:
-    """Edges of these; the edges of bins and the least high confidence have cells to themselves."""
+    """Edges of confidence cells; bin edges and the least high confidence have cells of their own."""
     bins = np.arange(1, num_bins) / num_bins
     sure = round(1 - HIGH_CONFIDENCE, 9), HIGH_CONFIDENCE  # of an event, cells mirror each other
     return cell_edges(num_even(num_bins), np.append(bins, sure))
@@ -133,7 +133,6 @@ class Sums(ArmSamples):
 
 
 def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> ArmStatistics:
-    """:func:`~calibrant.evaluation.judging.reduce.reduce_predictions`, from the sums of positions."""
     kind = sums.kind
     wanted = quantities(kind, metrics)
     known = [each for each in wanted if kind != "top_label" or not each.needs_all_classes]
@@ -213,7 +212,7 @@ def _cell_means(places: Indices, stated: Vector, weights: Vector, numbers: Vecto
 
 
 def _without_chance(event: Events, estimated: Kernel, num_bins: int) -> float:
-    """The debiased error; noise depends on the squared weights of positions, and not of rows."""
+    """The debiased error; noise depends on the squared weights of positions, not of rows."""
     bins, gaps = width_bins(event.confidences, num_bins), event.confidences - event.outcomes
     sums = (event.mass, event.mass * gaps, event.squared_mass, event.squared_mass * gaps**2)
     pairs = PairSums(*(torch.from_numpy(np.bincount(bins, each, num_bins)) for each in sums))
@@ -280,7 +279,7 @@ class _Classes:
         return divide(gaps, self.sums.num_classes * per_class)
 
     def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClassNull:
-        """The classes under calibration, by signs for whole images."""
+        """The classes under calibration, by random signs of whole images."""
         from scipy.sparse import csr_array
 
         bins, total = self._bins, self.total

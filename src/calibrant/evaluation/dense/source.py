@@ -34,11 +34,6 @@ class ImageSource(Source):
     reads: ClassVar[str] = "images"
 
     def split(self) -> Split:
-        """Positions to fit on, and a few of the test images.
-
-        Raises:
-            InputError: If there are fewer than two images to test on.
-        """
         fit, test = self._halves()
         if len(test) < 2:
             raise InputError(
@@ -68,7 +63,7 @@ class ImageSource(Source):
         split: Split | None = None,  # noqa: ARG002
         tell: Callable[[float], None] = lambda _: None,
     ) -> tuple[Sequence[ImageSums], tuple[str, ...]]:
-        """The sums of the test images for each calibrator, and a note; each image is read once."""
+        """The sums of the test images for each calibrator; each image is read once."""
         test = self._halves()[1].tolist()
         arms = tuple(None if each is None else each.calibrator for each in calibrators)
         sums = summed_images(self.given, test, self.num_bins, arms, spread=self.spread, tell=tell)

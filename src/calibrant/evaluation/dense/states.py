@@ -46,7 +46,7 @@ class ImageSums(Sums):
     kind: Kind = field(init=False)
     names: list[str] = field(default_factory=list[str])
     labels: list[int] = field(default_factory=list[int])
-    """A checksum of those of each image."""
+    """Checksums of the labels of each image."""
     _cells: list[Matrix] = field(default_factory=list[Matrix])
     _places: list[Indices] = field(default_factory=list[Indices])
     _masses: list[Matrix] = field(default_factory=list[Matrix])
