@@ -64,7 +64,7 @@ class Deal:
 
     @classmethod
     def of(cls, table: PartitionedPredictions, num_bins: int, *, fits: bool) -> Deal:
-        """As many batches as there is room for."""
+        """A deal with as many batches as memory allows."""
         several = table.kind == "multilabel"
         room = ROOM // (table.num_classes * (bytes_of_a_label(num_bins) if several else num_bins * 24))
         number = min(MOST_BATCHES, max(LEAST_BATCHES, room), table.num_samples)

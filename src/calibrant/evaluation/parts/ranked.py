@@ -156,11 +156,11 @@ class BinnedClassScores:
     num_columns: int
     num_batches: int
     clusters: bool
-    """Whether batches are of clusters: of these all are looked at, as there may be few."""
+    """Whether batches hold clusters; all of these are used, as there may be few."""
     of_event: int = EVENT_BITS
     """Bits of a single column."""
     every: int = field(init=False)
-    """One of so many batches is looked at."""
+    """One batch in this many is used."""
     bits: int = field(init=False)
     cells: Matrix = field(init=False)
     of_groups: Matrix = field(init=False)
@@ -226,7 +226,7 @@ class BinnedClassScores:
 
 
 def _within(held: Indices, happened: Vector, others: Vector) -> float:
-    """What is missed where both of a cell count as tied, if densities are straight lines within it.
+    """AUROC missed by counting a cell's samples as tied, if densities are linear within it.
 
     With slopes a and b, as shares of the cell's mass, the first lies above the second with the chance
     1/2 + (a - b) / 12; slopes are half the differences of the neighbours, and all but two terms cancel.
@@ -309,7 +309,6 @@ def with_rank_statistics(
 
 
 def _with_areas(reduced: ArmStatistics, ranks: ClassScores, filled: Indices) -> ArmStatistics:
-    """Add the AUROC of each class and of all."""
     areas, totals = ranks.areas(filled)
     known = [area for area in areas if area is not None]
     if not known:

@@ -31,7 +31,7 @@ from calibrant.evaluation.samples import ArmSamples
 from calibrant.predictions.pieces import Piece
 
 BITS = 10
-"""Of the fine cells of a label, as there may be many."""
+"""Bits of a label's fine cells, few because there may be many labels."""
 
 
 @dataclass(kw_only=True)
@@ -91,10 +91,7 @@ class LabelSums(ArmSamples):
             mine.merge(theirs)
 
     def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
-        """What an evaluation keeps of these samples; a row is a batch.
-
-        The events of each label have rows of their own, each of a batch.
-        """
+        """Statistics of all labels, with batches as rows; the events of each label have rows of their own."""
         metrics = tuple(metrics)
         labels = [each.reduced(("", ""), metrics) for each in self.labels]
         batches, _, cells = self.labels[0].rows()
@@ -130,7 +127,7 @@ def _calibrated(piece: Piece, calibrator: Calibrator, *, logits: bool) -> Matrix
 
 
 def _ratios(labels: Sequence[ArmStatistics]) -> Ratios:
-    """Sums above and below of each batch, over all labels."""
+    """Numerators and denominators of each batch, summed over the labels."""
     totals: Ratios = {}
     for each in labels:
         for key, parts in each.ratios.items():
@@ -145,7 +142,7 @@ def _ratios(labels: Sequence[ArmStatistics]) -> Ratios:
 def _add_value(
     found: ArmStatistics, quantity: Quantity, labels: Sequence[ArmStatistics], num_bins: int, denied: int
 ) -> None:
-    """Add a quantity, or the reason why it is undefined; errors, slopes and areas are means over labels."""
+    """Add a quantity or why it is undefined; errors, slopes and areas are means over labels."""
     key, computed = quantity.key, quantity.computed
     if isinstance(computed, Ratio):
         above, below = found.ratios[key]

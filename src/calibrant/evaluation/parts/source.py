@@ -46,7 +46,6 @@ class TableSource(Source):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes of the file, and on its groups."""
         table = self.given
         return (*table.notes, *groups_note(table.has_groups, clusters=table.has_clusters))
 
@@ -55,11 +54,6 @@ class TableSource(Source):
         return Deal.of(self.given, self.num_bins, fits=self.fits and self.calibration is None)
 
     def split(self) -> Split:
-        """Rows to fit on, and a few of the test rows.
-
-        Raises:
-            InputError: If there are fewer than two rows to test on.
-        """
         table, fits = self.given, self.fits and self.calibration is None
         split = split_in_memory(self._rows(fits=fits), self.calibration, self.seed, fits=self.fits)
         notes = self.notes
@@ -99,18 +93,13 @@ class TableSource(Source):
         split: Split | None = None,  # noqa: ARG002
         tell: Callable[[float], None] = lambda _: None,
     ) -> tuple[Sequence[AnySums], tuple[str, ...]]:
-        """The sums of the test rows for each calibrator, in one pass, and notes on them."""
         arms = tuple(None if each is None else each.calibrator for each in calibrators)
         found = summed(self.given, self._deal, self.num_bins, arms, spread=self.spread, tell=tell)
         too_many = (TOO_MANY,) if found.arms[0].groups is None else ()
         return found.arms, (self._note(found.arms[0]), *too_many, *found.repairs)
 
     def _note(self, sums: AnySums) -> str:
-        """A note on batches, which bound memory, and on their effect on the intervals.
-
-        Raises:
-            InputError: If all test samples are in one batch.
-        """
+        """A note on batches, which bound memory, and on their effect on the intervals."""
         table, deal, number = self.given, self._deal, sums.num_clusters
         if not number and table.has_weights:
             raise weightless(table, deal, "test")
@@ -133,11 +122,6 @@ class TableSource(Source):
         return note + few_note(number)
 
     def familiar(self, split: Split) -> tuple[Predictions, Predictions, tuple[str, ...]]:  # noqa: ARG002
-        """Random test rows, with a note if these are not all.
-
-        Raises:
-            InputError: If there are none.
-        """
         table = self.given
         some = self._sample("test", min(MOST_FAMILIAR, MOST_FITTED // table.width))
         if some is None:
@@ -147,11 +131,6 @@ class TableSource(Source):
         return some, as_judged(some), notes if some.num_samples < self._held else ()
 
     def with_groups(self) -> tuple[Predictions, tuple[str, ...]]:
-        """Random test rows with their groups, and a note if these are not all.
-
-        Raises:
-            InputError: If there are none.
-        """
         table = self.given
         some = self._sample("test", MOST_FITTED // table.width, groups=True)
         if some is None:
@@ -166,11 +145,7 @@ class TableSource(Source):
 
 
 def sampled_to_fit(table: PartitionedPredictions, judged: File | None, seed: int, *, spread: Spread) -> Drawn:
-    """Random rows of the calibration split, or of all if there is no split.
-
-    Raises:
-        InputError: If there are fewer than two, or the table is the one that is evaluated.
-    """
+    """Random rows of the calibration split, or of all if there is no split."""
     if judged is not None and _is_same(table.source, judged):
         raise InputError(
             "`calibration` must be other predictions than those evaluated; without it, the "
@@ -200,11 +175,7 @@ def _is_same(one: File, other: File) -> bool:
 def sampled_by_group(
     table: PartitionedPredictions, seed: int, *, spread: Spread
 ) -> tuple[Predictions, tuple[str, ...]]:
-    """Random rows of both halves with their groups, and what to say if these are not all.
-
-    Raises:
-        InputError: If there are fewer than two rows to fit on, or to test on.
-    """
+    """Random rows of both halves with their groups, with a note if these are not all."""
     deal, most = Deal.of(table, 1, fits=True), MOST_FITTED // table.width
     fit, test = (
         sample(table, deal, half, most, seed=seed, spread=spread, groups=True) for half in ("fit", "test")

@@ -131,7 +131,7 @@ class BatchSums(Sums):
         self._add_groups(dict(zip(names, found, strict=True)))
 
     def _groups_of(self, piece: Piece, rows: Indices) -> tuple[list[str], Indices]:
-        """The names of groups, and which of them each row is of; nothing where none are kept."""
+        """Names of groups, and the group of each row; empty where none are kept."""
         if piece.groups is None or self.groups is None:
             return [], np.empty(0, np.int64)
         places: dict[str, int] = {}
@@ -187,12 +187,10 @@ class BatchSums(Sums):
         return np.nonzero(counts.reshape(len(counts), -1))[1] // 2
 
     def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
-        """What an evaluation keeps of these samples, with what their order adds."""
         reduced = super().reduced(class_names, metrics)
         return with_rank_statistics(reduced, self.top, self.ranks, self.filled, self.num_bins)
 
     def group_rows(self, reduced: ArmStatistics, procedure: Procedure) -> tuple[GroupRow, ...]:  # noqa: ARG002
-        """A row for each group, and one for all that are too small."""
         given = {name: each for name, each in (self.groups or {}).items() if each[..., 0].any()}
         large, other = large_groups({name: int(each[..., 2].sum()) for name, each in given.items()})
         small = [each for name, each in given.items() if name not in large]

@@ -134,7 +134,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Rows]) -> Rows:
-        """The rows of all parts, of which there is one at least."""
+        """The rows of all parts, of which there must be one."""
         scores, labels, weights, *names = zip(*parts, strict=True)
         known = [each for each in weights if each is not None]
         return cls(
@@ -156,7 +156,6 @@ class SamplePart:
     groups: bool = False
 
     def __call__(self, item: tuple[Part, float]) -> Rows:
-        """A random share of the rows of this half."""
         part, share = item
         rng = generator(self.seed, Stream.SAMPLE, 2 * part.number + (self.half == "fit"))
         drawn: list[Rows] = []
@@ -178,13 +177,7 @@ def sample(
     spread: Spread = here,
     groups: bool = False,
 ) -> Predictions | None:
-    """About so many random rows of a half, of parts that are spread over it; all, if it has no more.
-
-    Their ``groups`` come with them where they are asked for.
-
-    Raises:
-        InputError: If all these rows have weight zero.
-    """
+    """About ``number`` random rows of a half, from parts spread over it; all if it has no more."""
     shares = shares_to_draw(np.array([deal.expected(part, half) for part in table.parts]), number)
     items = [(table.parts[k], float(shares[k])) for k in np.flatnonzero(shares)]
     found = list(spread(SamplePart(table, deal, half, seed, groups), items))
@@ -206,11 +199,6 @@ def sample(
 def rows_to_fit(
     table: PartitionedPredictions, deal: Deal, *, seed: int, spread: Spread = here
 ) -> Predictions:
-    """Random rows to fit on.
-
-    Raises:
-        InputError: If there are fewer than two, or all have weight zero.
-    """
     some = sample(table, deal, "fit", MOST_FITTED // table.width, seed=seed, spread=spread)
     if some is None or some.num_samples < 2:
         raise InputError(f"{table.address} has no two samples to fit on.")
@@ -218,7 +206,6 @@ def rows_to_fit(
 
 
 def weightless(table: PartitionedPredictions, deal: Deal, half: Half) -> InputError:
-    """The error for a half whose rows all have weight zero."""
     said = "`weights` must not all be zero; give at least one sample a positive weight."
     if deal.rule == "split":
         called = "calibration" if half == "fit" else "test"

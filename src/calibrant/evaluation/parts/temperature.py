@@ -29,13 +29,11 @@ class ToFit(Protocol[Item]):
     """Source of rows to fit on, part by part: a table, or images."""
 
     @property
-    def parts(self) -> Sequence[Item]:
-        """Parts to distribute."""
-        ...
+    def parts(self) -> Sequence[Item]: ...
 
     @property
     def space(self) -> str:
-        """Which numbers are given."""
+        """Kind of scores: logits, or probs."""
         ...
 
     @property
@@ -70,7 +68,7 @@ class SumsOfPart(Generic[Item]):
 
 
 def fits_in_passes(calibrator: Calibrator, kind: str, num_classes: int) -> bool:
-    """True if a calibrator is fitted to all rows by sums; an exponent is, if there are several classes."""
+    """True if a calibrator is fitted to all rows by sums; an exponent only if there are several classes."""
     several = num_classes > 2 or isinstance(calibrator, TemperatureScaling)
     return calibrator.fits_in_pieces and several and kind != "multilabel"
 
@@ -78,17 +76,9 @@ def fits_in_passes(calibrator: Calibrator, kind: str, num_classes: int) -> bool:
 def fit_in_passes(
     calibrator: Calibrator, table: ToFit[Item], sample: Predictions, deal: Deal, *, spread: Spread
 ) -> Calibrator:
-    """Fit to all rows to fit on, in a few passes: the search begins at the optimum of a ``sample``.
+    """Fit to all rows in a few passes: the search begins at the optimum of a ``sample``.
 
-    Args:
-        calibrator: What is fitted; see :func:`fits_in_passes`.
-        table: What to fit on.
-        sample: Some of its rows to fit on.
-        deal: Which rows those are.
-        spread: What shares out the parts.
-
-    Returns:
-        The calibrator. Parameters and certificate are those of all rows, its profile of the sample.
+    Parameters and certificate are those of all rows; the profile is that of the sample.
     """
     form = to_repair(sample)
     if form.labels is None:
@@ -153,7 +143,6 @@ class Positions:
         return self.dense.source or Source(name="images", sha256="", format="dense", path=None)
 
     def pieces(self, part: int) -> Iterator[Piece]:
-        """The positions of an image that count."""
         for image in self.dense.images([part]):
             if len(image.labels):
                 yield Piece(
