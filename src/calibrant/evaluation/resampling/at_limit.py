@@ -193,7 +193,7 @@ class OutcomeErrors(ErrorModels):
 
     @cached_property
     def _furthest(self) -> tuple[float, list[Vector]]:
-        """The greatest error and its outcomes: always or never, in each bin or throughout."""
+        """The greatest error and its gaps: outcomes always or never, in each bin or throughout."""
         opposite = [measure.opposite() for measure in self._measures]
         never = [np.zeros_like(measure.stated) for measure in self._measures]
         always = [np.ones_like(measure.stated) for measure in self._measures]

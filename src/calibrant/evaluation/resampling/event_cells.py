@@ -402,7 +402,7 @@ def bin_matrix(events: Events, num_bins: int) -> Any:
 
 
 def _shared_out(cells: Vector, weights: Vector, num_bins: int, *, whole: bool) -> Any:
-    """Sums ``(num_bins, N)`` over bins of equal mass, at whole samples if ``whole``; equal cells tie."""
+    """Sparse sums ``(num_bins, N)``: bins of equal mass, at whole samples if ``whole``; equal cells tie."""
     from scipy.sparse import csr_array
 
     points, tie = np.unique(cells, return_inverse=True)

@@ -61,7 +61,7 @@ def _fill_tables(probs: NDArray[np.float64], starts: NDArray[np.int64], tables: 
 
 @njit(inner=True)
 def set_guide(table: NDArray[np.float64], guide: NDArray[np.int64]) -> None:
-    """Start indices in an ascending table, by the first bits of a uniform number."""
+    """Fill ``guide`` with start indices in an ascending table, by the first bits of a uniform number."""
     k = 0
     for place in range(GUIDE):
         while table[k] <= place / GUIDE:
