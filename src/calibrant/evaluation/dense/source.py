@@ -63,7 +63,6 @@ class ImageSource(Source):
         split: Split | None = None,  # noqa: ARG002
         tell: Callable[[float], None] = lambda _: None,
     ) -> tuple[Sequence[ImageSums], tuple[str, ...]]:
-        """The sums of the test images for each calibrator; each image is read once."""
         test = self._halves()[1].tolist()
         arms = tuple(None if each is None else each.calibrator for each in calibrators)
         sums = summed_images(self.given, test, self.num_bins, arms, spread=self.spread, tell=tell)
