@@ -139,7 +139,7 @@ def _runs(names: list[str], files: list[Path]) -> dict[str, Any]:
 
 
 def _sections(runs: dict[str, Any]) -> tuple[Section, ...]:
-    """What can be said of runs, where there are two or more."""
+    """Sections on two or more training runs; none for fewer."""
     if len(runs) < 2:
         return ()
     return extension("comparison_sections", what="a comparison of runs")(runs)

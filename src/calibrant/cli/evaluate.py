@@ -229,7 +229,6 @@ def _write_images(dense: DensePredictions, path: Path, *, num_bins: int) -> None
 
 
 def _with_commands(answer: Evaluation, reading: Reading, ignore_index: int | None) -> Evaluation:
-    """With the commands of the repair, each with the options that it needs."""
     from calibrant.reports.commands import with_commands
 
     repair = answer.verdict.repair
@@ -284,7 +283,7 @@ def _check_images(images: Path | None, inputs: list[Path], *, several: bool, for
 def _one_after_another(
     files: list[Path], judge: Callable[[Path], Evaluation]
 ) -> tuple[dict[str, Evaluation], bool]:
-    """What was found of each file; of several, one that is wrong does not keep the others."""
+    """Evaluation of each file, and whether any failed; of several, one failure does not stop the others."""
     if len(files) == 1:
         return {str(files[0]): judge(files[0])}, False
     found: dict[str, Evaluation] = {}
@@ -304,7 +303,7 @@ def _write_json(json: Path, texts: list[str], *, several: bool, shown: bool) -> 
 
 
 def _table_of(answers: dict[str, Evaluation]) -> None:
-    """A row for each file: what was found, and the repair."""
+    """Print a row for each file: the finding and the repair."""
     from rich.console import Console
 
     from calibrant.evaluation.quantities import ECE

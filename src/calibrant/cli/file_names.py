@@ -61,11 +61,7 @@ def once(paths: Iterable[Path]) -> list[Path]:
 
 
 def called(paths: list[Path], names: str | None) -> list[str]:
-    """The name of each file: the one given by --names, or its own.
-
-    Raises:
-        InputError: If there are not as many names as files, or two are alike.
-    """
+    """The name of each file: the one given by --names, or its own."""
     if names is None:
         if len(once(paths)) < len(paths):
             raise InputError("a file is given twice; name each model once.")

@@ -125,7 +125,6 @@ def refuse_to_replace_another_file(out: Path, *, force: bool) -> None:
 
 
 def _lines(found: FitReport, method: str | None, out: Path) -> list[str]:
-    """What was fitted and how well, notes, and where it is."""
     from calibrant.calibrators import DetectionCalibration, GroupCalibrator, Multicalibrator
 
     calibrator, samples = found.calibrator, found.counts.total()

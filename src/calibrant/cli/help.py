@@ -239,7 +239,6 @@ def _wrapped(text: str) -> str:
 
 
 def _table(title: str, rows: list[tuple[str, str]], *, column: int = 0) -> str:
-    """Names and what they do, in two columns."""
     if not rows:
         return ""
     wide = max(column, *(len(name) for name, _ in rows if len(name) <= 28), 0) + 2

@@ -43,7 +43,7 @@ class _Hold:
         _thread.start_new_thread(self._wait, (held,))  # `threading` would take a lock that an import may hold
 
     def is_taken(self) -> bool:
-        """Whether a Ctrl-C waited; it does no longer."""
+        """Whether a Ctrl-C waited; forgets it."""
         try:
             self._held.pop()
         except IndexError:

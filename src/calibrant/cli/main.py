@@ -142,11 +142,7 @@ def run(program: typer.Typer = app, name: str = "calibrant") -> None:
 
 
 def _defaults_from(folder: Path, group: Callable[[], Any]) -> dict[str, Any]:
-    """The defaults of every command, by the names of its parameters, for the group's ``default_map``.
-
-    Raises:
-        InputError: If the file is not TOML, or names an option that there is not; one sentence.
-    """
+    """The defaults of every command, by the names of its parameters, for the group's ``default_map``."""
     file, table = _settings(folder)
     if file is None:
         return {}
@@ -211,7 +207,7 @@ def _unknown(file: Path, table: str, key: str, known: set[str]) -> str:
 
 
 def _report_fault(error: Exception) -> int:
-    """Show the traceback and ask for a report; gives the exit code."""
+    """Show the traceback and ask for a report; return the exit code."""
     said = traceback.format_exception_only(error)[-1].strip()
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if PACKAGE in Path(frame.filename).parents]

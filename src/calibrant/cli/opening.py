@@ -41,7 +41,7 @@ _HEEDED = frozenset(
         *("cluster", "bands", "positive_class", "score_columns"),
     }
 )
-"""What parts heed of how files are read; with any other option samples are read whole, or it is refused."""
+"""Options that reading in parts takes; with any other, samples are read whole or the option is refused."""
 _OTHERWISE = "samples in memory beside it"
 
 
@@ -89,11 +89,7 @@ def opened_parts(
 
 
 def _needs_whole(path: Path, reading: Reading) -> str:
-    """The option that only samples in memory can be read by, if there is one: any that parts do not heed.
-
-    Raises:
-        InputError: If an option is for files of another format.
-    """
+    """The first option given that needs all samples in memory, as parts do not heed it; else empty."""
     if reading.format is not None and reading.format.lower().removeprefix(".") != "parquet":
         raise InputError(f"{path} holds Parquet; leave out --format {reading.format}.")
     if reading.lm_score != Reading.lm_score:
@@ -107,11 +103,7 @@ def _needs_whole(path: Path, reading: Reading) -> str:
 
 
 def _say_read_whole(path: Path, reason: str) -> None:
-    """Say that no engine shares out a table that must be in memory; refuse one that is large.
-
-    Raises:
-        InputError: If it has more rows than are read whole where an engine was asked for.
-    """
+    """Say that no engine shares out a table that must be in memory; refuse one that is large."""
     from calibrant.predictions.formats.parquet_files import Files, restored
     from calibrant.repair import opening
 
@@ -160,15 +152,8 @@ def opened_large(
 ) -> DensePredictions | PartitionedPredictions | None:
     """A table to be read part by part, or images; None where all is held.
 
-    Args:
-        path: The file, folder or address.
-        reading: How it is read.
-        engine: What shares out its parts.
-        labels: Labels in a file of their own.
-        ignore_index: The label of positions of images that are left out.
-        images: Where a table of the images shall go.
-        others: Whether the options for images may be for other files.
-        whole: What needs all samples in memory.
+    A table of the images goes to ``images``; ``others`` allows options for images with other files, and
+    ``whole`` names what needs all samples in memory.
     """
     from calibrant.predictions import load_dense
     from calibrant.predictions.dense import is_dense

@@ -196,17 +196,11 @@ class Reading(ReadOptions):
         return replace(super().columns or ColumnNames(), bands=bands) or None
 
     def load(self, path: Path) -> Predictions:
-        """The same, read whole."""
+        """Predictions of a file, read whole."""
         return self.open(path, stream=False)
 
     def of_new(self, *, groups: bool) -> Reading:
-        """The options for new predictions, which a calibrator is applied to.
-
-        What is true is not known there: annotations only name classes.
-
-        Args:
-            groups: Whether the calibrator needs groups.
-        """
+        """The options for new predictions, whose annotations only name classes."""
         found = replace(self.of_fit(groups=groups), iou=0.5, label_column=None, weight_column=None)
         return found if groups else replace(found, annotations=None)
 
@@ -222,7 +216,7 @@ class Reading(ReadOptions):
         return found if groups else replace(found, group_column=(), bands=())
 
     def load_other(self, path: Path) -> Predictions:
-        """The same, of a file whose columns may have calibrant's own names, as ``apply`` writes them."""
+        """Predictions read whole, from a file that may have the column names that ``apply`` writes."""
         if not self.columns:
             return self.load(path)
         try:
@@ -280,11 +274,7 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def check_inputs(*paths: Path | None) -> None:
-    """Refuse a file that is not there, before the seconds that imports take.
-
-    Raises:
-        FileNotFoundError: One sentence.
-    """
+    """Refuse a file that is not there, before the seconds that imports take."""
     missing: dict[Path, None] = {}  # each once, however often it is named
     for path in paths:
         if path is None or is_pipe(path) or _ADDRESS.match(str(path)):

@@ -139,7 +139,7 @@ def serve(
 
 
 def _loaded(settings: ModelSettings, limits: Limits) -> Model:
-    """The network in a process of its own, which has said what it is."""
+    """The network, loaded in a process of its own and described."""
     from calibrant.web.predicting import Model, call
     from calibrant.web.workers import Workers
 

@@ -44,7 +44,7 @@ class _Outlet:
             self._stream.flush()
 
     def _close(self) -> None:
-        """Point the file descriptor to where everything is taken."""
+        """Redirect the file descriptor to the null device."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)

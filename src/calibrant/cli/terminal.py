@@ -85,12 +85,7 @@ def command_line() -> str:
 def check_output(
     path: Path | None, *, option: str, endings: tuple[str, ...] | None = None, inputs: Iterable[Path] = ()
 ) -> None:
-    """Refuse an output path that cannot be written or would overwrite an input, before any work is done.
-
-    Raises:
-        InputError: If the ending is not one of ``endings``, the folder does not exist, or the file is one of
-            ``inputs``.
-    """
+    """Refuse an output path that cannot be written or would overwrite an input, before any work is done."""
     if path is None:
         return
     for each in inputs:
@@ -113,11 +108,7 @@ def to_stdout(path: Path | None) -> bool:
 
 
 def check_json(path: Path | None, inputs: Iterable[Path], *, force: bool) -> None:
-    """Refuse a place for numbers that cannot be written, unless they are to be printed.
-
-    Raises:
-        InputError: As of :func:`check_output` and :func:`refuse_to_replace`.
-    """
+    """Refuse a place for numbers that cannot be written, unless they are to be printed."""
     if not to_stdout(path):
         check_output(path, endings=(".json",), option="--json", inputs=inputs)
         refuse_to_replace(path, option="--json", force=force, may=is_our_json)
@@ -141,22 +132,14 @@ def refuse_to_replace(
     may: Callable[[Path], bool],
     what: str = "by another command",
 ) -> None:
-    """Refuse to write over a file, unless it is forced or ``may`` says that nothing is lost by it.
-
-    Raises:
-        InputError: If the file is there.
-    """
+    """Refuse to write over a file, unless it is forced or ``may`` says that nothing is lost by it."""
     if path is None or force or not path.is_file() or may(path):
         return
     raise InputError(f"{option} {path} already exists {what}; use --force to overwrite it.")
 
 
 def refuse_to_replace_report(path: Path | None, files: Sequence[Path], *, force: bool) -> None:
-    """Refuse to write a report over anything but an earlier one of the same files, whatever its options.
-
-    Raises:
-        InputError: If something else is there.
-    """
+    """Refuse to write a report over anything but an earlier one of the same files, whatever its options."""
 
     def made_from_them(page: Path) -> bool:
         from calibrant.reports.commands import mark_of_files  # a second, of no use where nothing is replaced
@@ -208,9 +191,6 @@ def refuse_folder_of_others(folder: Path, mark: str, *, option: str, what: str, 
     """Refuse to write into a folder that has files, but not the one by which such folders are known.
 
     ``force`` lets the folder pass, but no file of its name.
-
-    Raises:
-        InputError: If it is such a folder, or a file.
     """
     if folder.is_file():
         raise InputError(f"{option} {folder} is a file; name a folder.")
@@ -249,7 +229,7 @@ def progress(title: str, *, quiet: bool = False) -> Generator[Report]:
 
 
 def _told(title: str) -> Report:
-    """Stages as lines with the seconds since the beginning."""
+    """A reporter that prints stages as lines with the seconds since the beginning."""
     began, last = perf_counter(), [""]
 
     def report(stage: str, fraction: float) -> None:

@@ -32,7 +32,7 @@ LOSSES: Mapping[str, str] = {
     "label-smoothing": "Label smoothing",
     "brier": "Brier",
 }
-"""As :func:`calibrant.losses.build` takes them, and as the papers call them."""
+"""Losses as :func:`calibrant.losses.build` takes them, and their names in papers."""
 
 State: TypeAlias = Literal["trained", "temperature", "focal-temperature"]
 STATES: Mapping[State, str] = {

@@ -76,13 +76,6 @@ def train_together(
     Networks of one seed see the same samples in the same order and start from the same weights, whatever the
     loss. AdaFocal looks at the calibration samples after each epoch, as its authors have it.
 
-    Args:
-        setting: How to train.
-        data: The images, cut for each seed.
-        texts: The losses, as :func:`calibrant.losses.build` takes them.
-        seeds: As many as ``data`` was cut for.
-        progress: Told the share that is done.
-
     Returns:
         Logits, first on the calibration and then on the test samples.
     """

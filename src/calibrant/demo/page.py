@@ -103,7 +103,6 @@ def _marked(gap: Mean) -> Markup:
 
 
 def _gaps(half: Half, name: str) -> Picture:
-    """Over- or underconfidence of every loss before repair."""
     figure, ax = _figure()
     ax.axvline(0, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     for row, loss in enumerate(LOSSES):

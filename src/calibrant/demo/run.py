@@ -51,15 +51,7 @@ def run_demo(
     command: str | None = None,
     progress: Callable[[str, float], None] | None = None,
 ) -> DemoResult:
-    """Train, evaluate, repair; write predictions, calibrator, numbers and report into ``folder``.
-
-    Args:
-        folder: Where to; made if need be.
-        seed: The first of the seeds.
-        num_seeds: How many networks each loss gets.
-        command: The command line to record, if there was one.
-        progress: Called with a few words and the share that is done.
-    """
+    """Train, evaluate, repair; write predictions, calibrator, numbers and report into ``folder``."""
     tell = progress or (lambda _stage, _fraction: None)
     folder.mkdir(parents=True, exist_ok=True)
     result = {

@@ -39,11 +39,7 @@ Cluster: TypeAlias = ArrayLike | Literal["groups"] | None
 
 
 def in_clusters(predictions: Predictions, cluster: Cluster) -> Predictions:
-    """The predictions with these clusters; without any, with their own.
-
-    Raises:
-        InputError: If there are no groups where these are to be the clusters, or not one name per sample.
-    """
+    """The predictions with these clusters; without any, with their own."""
     if cluster is None:
         return predictions
     if not isinstance(cluster, str):
@@ -109,11 +105,7 @@ def check_predictions(value: object, name: str) -> None:
 
 
 def refuse_with_sums(predictions: object, given: Mapping[str, bool]) -> None:
-    """Refuse arguments that need all samples in memory, for images and for tables in parts.
-
-    Raises:
-        InputError: If there are any.
-    """
+    """Refuse arguments that need all samples in memory, for images and for tables in parts."""
     images = isinstance(predictions, DensePredictions)
     if not images and not isinstance(predictions, PartitionedPredictions):
         return
@@ -132,11 +124,7 @@ def refuse_with_sums(predictions: object, given: Mapping[str, bool]) -> None:
 
 
 def as_judged(predictions: Predictions, positive_class: int | str | None = None) -> Predictions:
-    """Predictions as every evaluation judges them: two classes as one event, all others as they are.
-
-    Raises:
-        InputError: If a positive class is named, and there are not two classes or it is none of them.
-    """
+    """Predictions as every evaluation judges them: two classes as one event, all others as they are."""
     two_columns = predictions.kind == "multiclass" and predictions.num_classes == 2
     return predictions.as_binary(positive_class) if two_columns or positive_class is not None else predictions
 

@@ -215,7 +215,7 @@ def _notes(names: list[str], subjects: list[ModelSamples]) -> tuple[str, ...]:
 
 
 def _same_repaired(models: Sequence[tuple[str, ModelSamples]]) -> list[str]:
-    """Which models are the same predictions, as they were or after a calibrator."""
+    """Sentences that name models with the same predictions, before or after a calibrator."""
     files: dict[str, list[str]] = {each.mark.file: [] for _, each in models if each.mark and each.mark.file}
     for name, each in models:
         sha256 = "" if each.source is None else each.source.sha256
@@ -292,7 +292,6 @@ def _accuracies(
 
 
 def _less_accurate(found: list[ComparedModel], best: int, lower: list[int]) -> list[str]:
-    """A sentence on models that are less accurate than the best, beyond noise."""
     if not lower:
         return []
     shown = [f"{found[k].name}, {with_interval(found[k].metrics[ACCURACY.key])}" for k in (best, *lower)]

@@ -233,10 +233,7 @@ def _helps(rows: Sequence[GroupRepair]) -> bool:
 def _recommending(
     evaluation: Evaluation, rows: Sequence[GroupRepair], method: str, predictions: Predictions
 ) -> Evaluation:
-    """Recommend one calibrator per group, which lowers the log loss of all test samples.
-
-    It is lower beyond noise than with one calibrator for all, and than without any.
-    """
+    """Recommend one calibrator per group: log loss is lower beyond noise than with one for all or none."""
     everyone = rows[0]
     lowest = min(_others(), key=lambda place: everyone.losses[place].value or 0.0)
     source, verdict = evaluation.source, evaluation.verdict
@@ -274,7 +271,7 @@ def _recommending(
 
 
 def _without_fix(evaluation: Evaluation) -> Evaluation:
-    """The evaluation that no longer names the test of one calibrator per group as what to do next."""
+    """The evaluation without the advice to test one calibrator per group."""
     verdict, bad = evaluation.verdict, bad_groups(evaluation.arms[0].groups, evaluation.settings.level)
     if not bad:
         return evaluation

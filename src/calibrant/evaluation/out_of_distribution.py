@@ -54,9 +54,6 @@ def detect(
     The AUROC has DeLong's interval, the other numbers bootstrap intervals from resamples of each kind apart;
     all arms are resampled alike, so changes are paired. A kind that has clusters is resampled by them, and
     influences on the AUROC are summed over them.
-
-    Raises:
-        InputError: If the kinds or the classes differ, or the score needs what the files do not hold.
     """
     foreign = foreign.test if has_both_parts(foreign) else foreign
     _check_same_problem(test, foreign)
@@ -108,7 +105,6 @@ def _check_same_problem(test: Predictions, foreign: Predictions) -> None:
 def _scores(
     predictions: Predictions, score: OutOfDistributionScore, calibrator: Calibrator | None = None
 ) -> Vector:
-    """Out-of-distribution score of each sample, optionally after a calibrator."""
     if predictions.kind == "top_label":
         if score != "max_probability":
             raise InputError(
@@ -177,7 +173,6 @@ class _Detected:
     def of(
         cls, inside: Vector, outside: Vector, masses: Masses, clusters: Clusters, procedure: Procedure
     ) -> _Detected:
-        """Judge the scores of both kinds."""
         scores, weights = np.concatenate([inside, outside]), np.concatenate(masses)
         is_foreign = np.repeat([False, True], [len(inside), len(outside)])
         area = auroc_influence(scores, is_foreign, weights)
@@ -197,7 +192,6 @@ class _Detected:
         )
 
     def metrics(self, level: float) -> dict[str, Estimate]:
-        """The values with their intervals."""
         return {name: self._estimate(name, value, level) for name, value in self.values.items()}
 
     def change(self, first: _Detected, level: float) -> dict[str, Estimate]:
@@ -248,7 +242,7 @@ def _together(clusters: Clusters, masses: Masses) -> Indices | None:
 
 
 def _padded(inside: Vector, outside: Vector) -> Masses:
-    """Both, with zeros in place of the other kind."""
+    """Both, with zeros for the samples of the other kind."""
     return (
         np.concatenate([inside, np.zeros(len(outside))]),
         np.concatenate([np.zeros(len(inside)), outside]),

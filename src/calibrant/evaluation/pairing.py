@@ -47,9 +47,6 @@ def refuse_other_classes(models: Sequence[tuple[str, tuple[str, ...] | None]]) -
 
     They are not put into one order here: which column is which class is for the files to say, and where they
     disagree one of them may be wrong.
-
-    Raises:
-        InputError: With the first class that differs, and what to do.
     """
     known = [(name, classes) for name, classes in models if classes is not None]
     for name, classes in known[1:]:

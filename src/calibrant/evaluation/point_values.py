@@ -115,7 +115,6 @@ def point_values(
 
 
 def _of_labels(test: Predictions, probs: Tensor, num_bins: int) -> dict[str, dict[str, float | None]]:
-    """Values of each label by itself."""
     outcomes, probs = test.labels, probs.double()
     assert outcomes is not None  # noqa: S101 - point_values asked
     found: dict[str, Sequence[Tensor | None]] = {

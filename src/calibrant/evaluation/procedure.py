@@ -110,7 +110,7 @@ class Steps:
         self._tell(self._stage, min(1.0, (self._done + fraction) / self._total))
 
     def watching(self, test: Predictions) -> Callable[[float], None]:
-        """Told how far a step is; where scores are read from a file, that is the first half of it."""
+        """A reporter of the share done of a step; reading streamed scores is its first half."""
         if not test.streamed:
             return self.within
         test.watch(lambda fraction: self.within(fraction / 2))

@@ -432,22 +432,14 @@ def with_gate() -> dict[str, Quantity]:
 
 
 def check_metrics(metrics: Iterable[str]) -> tuple[str, ...]:
-    """Keys of quantities, each once and in the order of the tables.
-
-    Raises:
-        InputError: If there is no such quantity.
-    """
+    """Keys of quantities, each once and in the order of the tables."""
     known, asked = [each.key for each in QUANTITIES], list(metrics)
     _check_among(asked, known, "`metrics`", "")
     return tuple(key for key in known if key in asked)
 
 
 def check_added(metrics: Iterable[str]) -> tuple[str, ...]:
-    """Metrics named by ``--metric``, each of which must add something to the default.
-
-    Raises:
-        InputError: If there is no such quantity, or it is always shown.
-    """
+    """Metrics named by ``--metric``, each of which must add something to the default."""
     asked = list(metrics)
     shown = [each.key for each in QUANTITIES if each.default and each.key in asked]
     _check_among(asked, optional_keys(), "--metric", f" {shown[0]} is always shown;" if shown else "")

@@ -23,7 +23,7 @@ Error: TypeAlias = "Callable[[Vector, Vector, Vector | None, int], float]"
 
 ANYTHING = (-inf, inf)
 EVENT: Literal["event_"] = "event_"
-"""Before the key of what is measured of the positive class of a binary model."""
+"""Prefix of the keys of quantities of a binary model's positive class."""
 HIGH_CONFIDENCE = 0.99
 
 
@@ -118,7 +118,7 @@ class EventInfluence(Computed):
 
 @dataclass(frozen=True)
 class OneEventInfluence(EventInfluence):
-    """The same of the positive class alone: of the top label it says nothing."""
+    """Like :class:`EventInfluence`, for the positive class only; undefined for the top label."""
 
     of_events: ClassVar[bool] = False
 

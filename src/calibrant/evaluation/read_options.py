@@ -72,4 +72,3 @@ class ReadOptions:
 
 
 HELP = {each.name: each.metadata["help"] for each in fields(ReadOptions)}
-"""What is said of each of these options."""

@@ -54,13 +54,7 @@ class AsRows:
 
 
 def rows_of(parts: Iterable[Any], *, part: str = "arm", change: str = "change") -> list[dict[str, Any]]:
-    """One flat dictionary per part and metric.
-
-    Args:
-        parts: As in ``Evaluation.arms`` or ``Comparison.models``, which lie above.
-        part: What a part is called.
-        change: The name of its paired change; it is also the attribute that holds them.
-    """
+    """One flat dictionary per part and metric; ``change`` names the attribute with its paired changes."""
     rows: list[dict[str, Any]] = []
     for each in parts:
         changes = getattr(each, change)

@@ -126,12 +126,7 @@ def source_of(
     fits: bool = False,
     spread: Spread = here,
 ) -> Source:
-    """The source of predictions; ``name`` is what they are called in errors.
-
-    Raises:
-        TypeError: If it is no predictions.
-        InputError: If images or a table in parts are given with what only samples in memory heed.
-    """
+    """The source of predictions; ``name`` is what they are called in errors."""
     if cluster is not None and isinstance(given, DensePredictions | PartitionedPredictions):
         raise InputError("`cluster` must not be given for images, or for tables that are read part by part.")
     if isinstance(given, DensePredictions):
@@ -192,7 +187,6 @@ class ModelSamples:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of classes or labels."""
         return tuple(str(label) for label in self.class_names or range(self.num_classes or 0))
 
     @property
@@ -210,20 +204,18 @@ class ModelSamples:
         return alarms(self.test, reduced)
 
     def same_as(self, other: ModelSamples) -> bool:
-        """True if both have the same samples."""
         if self.test is not None and other.test is not None:
             return same_samples(self.test, other.test)
         return self.samples.telling and self.samples.fingerprint == other.samples.fingerprint
 
     def same_rows_other_batches(self, other: ModelSamples) -> bool:
-        """True if both are the same rows of tables read part by part, but in other batches."""
         mine, theirs = self.samples.fingerprint, other.samples.fingerprint
         if mine is None or theirs is None:
             return False
         return mine[0] == theirs[0] and mine[1] != theirs[1]
 
     def of(self, predictions: Predictions, num_bins: int) -> ModelSamples:
-        """The same with some of its samples, which are in memory."""
+        """This model with other predictions, which are in memory."""
         return replace(self, samples=SamplesInMemory(predictions=predictions, num_bins=num_bins))
 
 
@@ -237,12 +229,7 @@ def samples_of(
     seed: int = 0,
     spread: Spread = here,
 ) -> ModelSamples:
-    """The test samples, or all if there is no test split; images and tables in parts are read here.
-
-    Raises:
-        TypeError: If it is no predictions.
-        InputError: If there is nothing to test on.
-    """
+    """The test samples, or all if there is no test split; images and tables in parts are read here."""
     source = source_of(
         given,
         num_bins,
@@ -268,7 +255,7 @@ def samples_of(
 
 
 def in_same_clusters(models: Sequence[ModelSamples], num_bins: int) -> list[ModelSamples]:
-    """The same samples are in the same clusters; one of the files may say which for all."""
+    """Models of the same samples, all with the clusters that some of them name."""
     tests = [each.test for each in models if each.test is not None]
     known = {test.clusters for test in tests if test.clusters is not None}
     if len(known) > 1:

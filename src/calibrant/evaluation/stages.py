@@ -108,12 +108,7 @@ class Prepared:
 
 
 def prepare(request: Request, source: Source) -> Prepared:
-    """Check the request, and choose the samples to fit and to judge on and the calibrators to try.
-
-    Raises:
-        TypeError: If something else than predictions is given.
-        InputError: If a value is out of range, or the predictions do not fit together.
-    """
+    """Check the request, and choose the samples to fit and to judge on and the calibrators to try."""
     if request.calibration is not None:
         check_predictions(request.calibration, "calibration")
     if request.ood is not None:

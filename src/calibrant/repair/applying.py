@@ -200,11 +200,7 @@ def _opened(
 
 
 def refuse_calibrated(name: str | Path, notes: Sequence[str], *, force: bool) -> None:
-    """Refuse predictions that are calibrated already, as a calibrator is for those of the model itself.
-
-    Raises:
-        InputError: If the notes on them say so, unless forced.
-    """
+    """Refuse predictions that are calibrated already, as a calibrator is for those of the model itself."""
     if (mark := mark_in(notes)) is not None and not force:
         raise InputError(
             f"{name} is calibrated already (by {mark.method}); use the predictions before that, or calibrate "
@@ -217,15 +213,7 @@ def apply_to_samples(
 ) -> tuple[Predictions, tuple[str, ...]]:
     """Calibrate predictions, which need no labels, and mark them so; with notes.
 
-    Args:
-        loaded: A fitted calibrator, for all samples or by groups.
-        given: The predictions.
-        calibrator: What the calibrator is called in errors.
-        file: What the predictions are called.
-        change: What is done to the probabilities then, with notes on it.
-
-    Raises:
-        InputError: If they are of another form, or of other classes, than those of the fit.
+    ``calibrator`` and ``file`` are names for errors; ``change`` alters the new probabilities, with notes.
     """
     fitted = pooled(loaded, calibrator)
     predictions = to_repair(given) if fitted.kind_ == "binary" else given
@@ -365,7 +353,6 @@ def _for_other_frequencies(
 def _apply_to_images(
     fitted: Calibrator | None, folder: Path, out: Path | None, *, force: bool, say: Callable[[str], None]
 ) -> None:
-    """Write a folder of images anew, with repaired probabilities."""
     if fitted is None:
         raise InputError(
             f"{folder} holds images, to which one calibrator for all is applied, without --label-shift and "
@@ -418,7 +405,6 @@ def _of_boxes(
     annotations: str | os.PathLike[str] | None,
     out: Path | None,
 ) -> Predictions:
-    """The scores of COCO's results."""
     if len(loaded.covariates) != loaded.num_covariates or not set(loaded.covariates) <= set(COVARIATES):
         names = ", ".join(loaded.covariates) or "no names"
         raise InputError(

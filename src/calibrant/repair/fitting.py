@@ -138,11 +138,7 @@ def fit(
 
 
 def check_method(method: str | None) -> None:
-    """Refuse a method that there is not.
-
-    Raises:
-        InputError: If it is unknown.
-    """
+    """Refuse an unknown method."""
     if method is None or method == MULTICALIBRATION:
         return
     if not method.startswith(DETECTION):
@@ -277,7 +273,6 @@ def _of_samples(
 
 
 def _in_form_of(calibrator: Calibrator | None, rows: Predictions, name: str) -> Predictions:
-    """The rows as the calibrator takes them."""
     if calibrator is None or "binary" in calibrator.kinds:
         return to_repair(rows)
     if rows.kind == "top_label":
@@ -359,7 +354,7 @@ def _of_boxes(found: Detections, method: str, name: str, *, every_row: bool, for
 
 
 def _warned(work: Callable[[], Made]) -> tuple[Made, tuple[str, ...]]:
-    """What is made, and of what was warned."""
+    """What ``work`` returns, and the warnings it gave."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrantWarning)
         made = work()

@@ -94,11 +94,7 @@ def report_text(
     files: Sequence[str | os.PathLike[str]] = (),
     by_group: ByGroup | None = None,
 ) -> str:
-    """The report as HTML text.
-
-    Raises:
-        TypeError: If ``found`` is neither an evaluation nor a comparison nor a monitoring.
-    """
+    """The report as HTML text."""
     given: dict[str, object] = {
         "title": title,
         "date": report_date(),
@@ -394,7 +390,7 @@ def to_share(found: Found) -> Found:
 
 
 def _cut(value: Any, field: str = "") -> Any:
-    """The same without folders in its texts."""
+    """The value without folders in its texts."""
     if isinstance(value, str):
         return _HOW.get(field, without_folders)(value)
     if isinstance(value, tuple):
@@ -408,11 +404,7 @@ def _cut(value: Any, field: str = "") -> Any:
 
 
 def report_date() -> date:
-    """Today, or the day of ``SOURCE_DATE_EPOCH``, which makes reports reproducible to the byte.
-
-    Raises:
-        InputError: If the variable is set to anything but a number of seconds.
-    """
+    """Today, or the day of ``SOURCE_DATE_EPOCH``, which makes reports reproducible to the byte."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if not epoch:
         return datetime.now(tz=UTC).astimezone().date()

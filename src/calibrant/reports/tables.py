@@ -85,7 +85,7 @@ class MetricTable:
 
     @property
     def rows(self) -> tuple[MetricRow, ...]:
-        """Those of all groups."""
+        """The rows of all groups."""
         return tuple(row for rows in self.groups.values() for row in rows)
 
     def main(self, about: str | None = None, *, most: int | None = MAIN_ROWS) -> tuple[MetricRow, ...]:

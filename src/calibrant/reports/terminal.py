@@ -318,7 +318,6 @@ def _models_down(comparison: Comparison, width: int) -> Iterable[RenderableType]
 
 
 def _cell(cell: tables.Cell, key: str, between: str) -> Text:
-    """The value, its interval and whether it is better or worse beyond noise."""
     value, span = brief(cell.estimate, key)
     text = Text(value, style="bold" if cell.best else "")
     before = (cell.estimate.value or 0.0) - ((cell.change and cell.change.value) or 0.0)

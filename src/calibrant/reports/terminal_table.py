@@ -33,7 +33,6 @@ class Name:
         self._parts = [each for each in _PART.findall(text) if each]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The lines."""
         yield Text("\n".join(self._lines(options.max_width)), overflow="fold")
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:

@@ -42,14 +42,7 @@ def create_app(
     limits: Limits | None = None,
     hosts: Collection[str] | None = LOOPBACK,
 ) -> FastAPI:
-    """The application.
-
-    Args:
-        workers: Compute evaluations and comparisons.
-        model: The network that images are shown to, if there is one.
-        limits: On every request.
-        hosts: Names that it may be called by; None: any.
-    """
+    """The application; ``hosts`` are the names that it may be called by, None for any."""
     limits = limits or Limits()
     receiver, counts = Receiver(limits), Counts()
 
@@ -143,14 +136,7 @@ LINES = "application/x-ndjson"
 
 
 def add_evaluations(app: FastAPI, workers: Workers, limits: Limits, received: Any) -> None:
-    """Judge and repair predictions that are sent.
-
-    Args:
-        app: What answers.
-        workers: Compute.
-        limits: On every request.
-        received: Depends on the form of a request.
-    """
+    """Add the paths that judge and repair predictions."""
 
     @app.post("/evaluate", openapi_extra=EVALUATE)
     async def evaluate(request: Request, form: Form = received) -> Response:
@@ -212,7 +198,6 @@ class _Lines(StreamingResponse):
         return cls(found, messages)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
         try:
             await super().__call__(scope, receive, send)
         finally:

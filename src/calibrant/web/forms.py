@@ -63,11 +63,7 @@ _WITH_COMMAS = {each.name for each in fields(ReadOptions) if each.default == ()}
 
 
 def evaluate_form(form: Form, *, report: bool, known: Collection[str] = tuple(OPTIONS)) -> EvaluateForm:
-    """The options of an evaluation.
-
-    Raises:
-        Refusal: If a field is unknown, no number, or out of range.
-    """
+    """The options of an evaluation."""
     unknown = sorted(set(form.fields) - set(known))
     if unknown:
         raise Refusal(422, f"there is no field {unknown[0][:50]!r}; there are {', '.join(known)}.")

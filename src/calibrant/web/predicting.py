@@ -81,11 +81,7 @@ class Batches:
         self._task: asyncio.Task[None] | None = None
 
     def answers(self, files: Sequence[Upload]) -> asyncio.Future[list[Answer]]:
-        """What the network says of each, or why it says nothing.
-
-        Raises:
-            Refusal: If too many wait already.
-        """
+        """The network's answer on each image, or why it has none."""
         if len(self._waiting) + len(files) > MOST_WAITING:
             raise Refusal(503, "too many images are waiting; try again in a few seconds.")
         loop = asyncio.get_running_loop()

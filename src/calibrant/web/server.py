@@ -12,11 +12,7 @@ from calibrant._math.errors import InputError
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket bound to an address, so that a wrong address is an error before anything else.
-
-    Raises:
-        InputError: If there is no such address here, or the port is taken.
-    """
+    """A socket bound to an address, so that a wrong address is an error before anything else."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind)

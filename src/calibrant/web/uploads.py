@@ -55,11 +55,7 @@ class Form:
     """Texts that are not blank."""
 
     def only(self, name: str) -> Upload:
-        """The one file of this field.
-
-        Raises:
-            Refusal: If there is none, or several.
-        """
+        """The one file of this field."""
         found = self.files.get(name, [])
         if len(found) != 1:
             raise Refusal(422, f"the field `{name}` must hold one file; got {len(found) or 'none'}.")
@@ -67,11 +63,7 @@ class Form:
 
 
 async def while_there(request: Request, work: Awaitable[T]) -> T:
-    """What is worked out, unless the client leaves: the work then ends, and its bytes are freed.
-
-    Raises:
-        Refusal: If the client left.
-    """
+    """The result of ``work``; if the client leaves, the work ends and its bytes are freed."""
     task = asyncio.ensure_future(work)
     try:
         while not (await asyncio.wait({task}, timeout=_LOOK))[0]:
@@ -104,11 +96,7 @@ class Receiver:
 
     @asynccontextmanager
     async def form(self, request: Request) -> AsyncGenerator[Form]:
-        """The form of a request, whose bytes count as held until it is answered.
-
-        Raises:
-            Refusal: If it is not a form, too large, or comes too slowly.
-        """
+        """The form of a request, whose bytes count as held until it is answered."""
         limits, held = self._limits, 0
         _check_headers(request, limits)
 
@@ -191,13 +179,7 @@ _PIECE = 1 << 20
 
 
 def check_packed(content: bytes, name: str, limits: Limits) -> None:
-    """Refuse an archive with too many members, and a file that would be too large when unpacked.
-
-    The first bytes tell what the file is, not its name.
-
-    Raises:
-        Refusal: One sentence.
-    """
+    """Refuse archives with too many members and files too large when unpacked, by their first bytes."""
     if content.startswith((_ZIP, _END)):
         _check_zip(content, name, limits)
     elif content.startswith(_GZIP):

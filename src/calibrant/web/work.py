@@ -50,11 +50,7 @@ class Repaired:
 
 @contextmanager
 def said_in_fields(files: Sequence[Upload], wanted: EvaluateForm) -> Generator[None]:
-    """What is wrong with a file, in the names of the fields, with the columns that there are.
-
-    Raises:
-        Refusal: In place of an error of a reader or of an evaluation.
-    """
+    """Errors of readers and evaluations as refusals that name the fields and the columns there are."""
     try:
         yield
     except InputError as error:
@@ -153,12 +149,7 @@ def applied(calibrator: Upload, file: Upload, wanted: EvaluateForm, limits: Limi
 def predictions_of(
     file: Upload, limits: Limits, wanted: EvaluateForm = _AS_IT_COMES, *, kind: Kind | None = None
 ) -> Predictions:
-    """The predictions in a file that was sent.
-
-    Raises:
-        Refusal: If it is too large when unpacked.
-        InputError: If it holds none.
-    """
+    """The predictions in a file that was sent."""
     from calibrant.predictions import load_predictions
 
     ending = ending_of(file, wanted)
@@ -182,11 +173,7 @@ def predictions_of(
 
 
 def ending_of(file: Upload, wanted: EvaluateForm) -> str:
-    """The format of a file that was sent.
-
-    Raises:
-        InputError: If it is unknown.
-    """
+    """The format of a file that was sent."""
     from calibrant.predictions.formats.roster import FORMATS, known_ending
 
     name = file.name if wanted.format is None else f"it.{wanted.format.removeprefix('.')}"

@@ -58,13 +58,7 @@ async def value_of(messages: Messages) -> Any:
 
 
 class Workers:
-    """Some processes, which take what is to be computed in turn.
-
-    Args:
-        limits: On time and memory.
-        number: How many processes.
-        setup: Called in each of them before the first task; what it gives is then the first argument of all.
-    """
+    """Processes that compute in turn; the value of ``setup`` is the first argument of every task."""
 
     def __init__(self, limits: Limits, *, number: int = 1, setup: Callable[[], Any] | None = None) -> None:
         self._limits, self._number, self._waiting, self._setup = limits, number, 0, setup
@@ -72,7 +66,6 @@ class Workers:
         self._free: asyncio.Queue[_Process] = asyncio.Queue()
         self._all: set[_Process] = set()
         self.replaced = 0
-        """Processes that had to be replaced."""
 
     def start(self) -> None:
         """Start the processes; they are ready when their imports are done."""
@@ -80,11 +73,7 @@ class Workers:
             self._free.put_nowait(self._new())
 
     def first(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Compute something before the server listens, so that what is wrong is said at once.
-
-        Raises:
-            InputError: If it, or what is set up before it, cannot be computed.
-        """
+        """Compute something before the server listens, so that what is wrong is said at once."""
         self.start()
         process = next(iter(self._all))
         message = process.answer((function, args))
@@ -107,11 +96,7 @@ class Workers:
         self._all.clear()
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Messages:
-        """Compute ``function(*args, tell)``: progress, and in the end the value.
-
-        Raises:
-            Refusal: If the input is wrong, it takes too long, or too many wait already.
-        """
+        """Compute ``function(*args, tell)``: progress, and in the end the value."""
         if self._waiting >= self._limits.waiting:
             raise Refusal(503, "too many evaluations are waiting; try again in a minute.")
         self._waiting += 1

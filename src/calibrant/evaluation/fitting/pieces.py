@@ -32,7 +32,6 @@ WIDE_NOTE = (
 def split_in_memory(
     predictions: Predictions, calibration: Predictions | None, seed: int, *, fits: bool
 ) -> Split:
-    """The split, as :func:`choose_split` makes it, with calibration samples in memory."""
     return with_calibration_in_memory(choose_split(predictions, calibration, seed, fits=fits), seed)
 
 
@@ -55,7 +54,7 @@ def with_calibration_in_memory(split: Split, seed: int) -> Split:
 
 
 def _wide(split: Split, given: Predictions, seed: int) -> Split:
-    """Some rows to choose by, and more for those that read them in pieces."""
+    """Some rows in memory to choose by, and more for calibrators that read scores in pieces."""
     width = given.num_classes or 1
     held, read = (max(fewest, most // width) for fewest, most in ((FEWEST_HELD, MOST_FITTED), (2, MOST_READ)))
     order = generator(seed, Stream.SAMPLE).permutation(given.num_samples)

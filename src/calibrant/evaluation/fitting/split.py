@@ -162,7 +162,6 @@ def is_wide(predictions: Predictions) -> bool:
 
 
 def has_both_parts(predictions: Predictions) -> bool:
-    """True if some samples are marked to be fitted on and others to be judged on."""
     return predictions.split is not None and len(predictions.split.unique()) == 2
 
 

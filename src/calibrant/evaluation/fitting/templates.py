@@ -124,10 +124,7 @@ def wants_calibrators(calibrators: Sequence[str | Calibrator] | None) -> bool:
 def cross_fit(
     template: Template, data: Labelled, folds: Indices, tell: Callable[[float], None] = lambda _: None
 ) -> Tensor:
-    """Probabilities of every sample from a calibrator fitted on the other folds; float64.
-
-    ``tell`` is told which share is done.
-    """
+    """Probabilities of every sample from a calibrator fitted on the other folds; float64."""
     done, total = 0, len(np.unique(folds))
 
     def calibrated(inside: Tensor) -> Tensor:

@@ -21,11 +21,7 @@ FLOOR = 1e-12  # of what is stated of the outcome, so that one sample does not d
 
 
 def fit_to_rows(template: Template, split: Split) -> FittedCalibrator:
-    """The temperature of whole rows, and the test samples as it repairs them.
-
-    Raises:
-        InputError: If the largest logits of the samples are not known.
-    """
+    """The temperature of whole rows, and the test samples as it repairs them."""
     given = None if split.calibration is None else split.calibration
     if given is None or given.top_k is None or split.test.top_k is None:
         raise InputError("the largest logits of each sample must be known.")
@@ -44,7 +40,7 @@ def fit_to_rows(template: Template, split: Split) -> FittedCalibrator:
 def judged_on_rows(
     wanted: Sequence[Template], calibration: Predictions, seed: int
 ) -> dict[str, tuple[Calibrator, Tensor]]:
-    """Those of the calibrators that act on rows, with their held-out losses of being right or wrong."""
+    """Calibrators that act on rows, fitted, with their held-out losses of being right or wrong."""
     found: dict[str, tuple[Calibrator, Tensor]] = {}
     for each in wanted:
         if has_row_temperature(each.calibrator.text, calibration):
@@ -54,11 +50,7 @@ def judged_on_rows(
 
 
 def held_out(calibration: Predictions, seed: int) -> tuple[Calibrator, Tensor]:
-    """The temperature of whole rows, and the losses under those of the other folds.
-
-    Raises:
-        InputError: If the largest logits of the samples are not known.
-    """
+    """The temperature of whole rows, and the losses under those of the other folds."""
     if calibration.top_k is None or calibration.labels is None:
         raise InputError("the largest logits of each sample must be known, and labels.")
     top_k, weights = calibration.top_k, calibration.weights

@@ -37,17 +37,6 @@ def check_groups(
 
     Bonferroni's correction for the number of groups lets a model at the limit in all of them fail with
     probability about one minus ``confidence``, as it may with all samples.
-
-    Args:
-        subject: What is checked; its samples name their groups.
-        limits: The largest value of each metric.
-        groups: Those to check, or all.
-        procedure: That of all samples.
-        confidence: That of all samples.
-        strict: As for all samples.
-
-    Raises:
-        InputError: If there are no groups, or no such group, it holds one sample, or no limit is for groups.
     """
     grouped = subject.origin.has_groups
     if groups is not None and not grouped:

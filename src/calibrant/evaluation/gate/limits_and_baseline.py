@@ -130,7 +130,7 @@ class CheckedSamples:
         )
 
     def _missed(self, asked: GatedQuantity, limit: float) -> UndetectedError | None:
-        """A model that is much worse than the limit allows, and would pass all the same."""
+        """A model much worse than the limit that would still pass."""
         samples, procedure = self._reduced.effective_samples, self._procedure
         models = self._models(asked)
         if models is not None:

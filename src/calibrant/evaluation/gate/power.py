@@ -66,10 +66,7 @@ def undetected(
 
 
 def missed_accuracy(least: float, num_samples: float, *, confidence: float) -> UndetectedError | None:
-    """The lowest accuracy that a binomial test would not tell from the least that is allowed.
-
-    As :func:`undetected`, of the share that is wrong.
-    """
+    """The lowest accuracy that a binomial test would not tell from the least that is allowed."""
     from scipy.special import bdtr
 
     trials = math.floor(num_samples + ROUNDING)

@@ -22,11 +22,7 @@ class GatedQuantity:
 
     @classmethod
     def of(cls, metric: str, kind: Kind) -> GatedQuantity:
-        """One of :func:`with_gate`, as these predictions have it.
-
-        Raises:
-            InputError: If there is no such quantity for the kind.
-        """
+        """The quantity of :func:`with_gate`, in its form for the kind."""
         quantity = with_gate()[metric]
         forms = quantity.forms(kind)
         if not forms or quantity.gate is None:
@@ -35,11 +31,7 @@ class GatedQuantity:
 
     @classmethod
     def with_limit(cls, metric: str, kind: Kind, limit: float) -> GatedQuantity:
-        """The same, if it can have this limit.
-
-        Raises:
-            InputError: If there is no such quantity for the kind, or the limit is out of range.
-        """
+        """The quantity for a gate, if it can have this limit."""
         asked = cls.of(metric, kind)
         if asked.gate.help is None:
             raise InputError(f"there is no limit for {metric}; compare it with a baseline.")
@@ -54,7 +46,6 @@ class GatedQuantity:
 
     @property
     def is_error(self) -> bool:
-        """True if it is an error of events or classes."""
         return self.form.computed.is_error
 
     @property
@@ -79,7 +70,6 @@ class GatedQuantity:
 
     @property
     def kernel(self) -> AtLimitKernel | None:
-        """Kernel that draws it for the events of a model at a limit."""
         by_events = self._classwise and not self.of_classes  # which stand for the classes
         kernel = (ECE if by_events else self.form).computed.kernel
         return next((known for known in get_args(AtLimitKernel) if known == kernel), None)

@@ -99,7 +99,6 @@ class Sentences:
         return f"{judgement}: {what} is at {side} {number(found.threshold)} with {confidence} confidence"
 
     def _caveat(self, found: Decision, missed: UndetectedError) -> str:
-        """Why the check is weak evidence, and a model that it would not fail."""
         asked, limit = found.asked, found.against or 0.0
         told = f"{self.num_samples:,} samples are too few"
         if found.drawn:

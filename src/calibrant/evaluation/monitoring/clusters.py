@@ -47,7 +47,6 @@ def one_per_cluster(watched: Watched, seed: int) -> Watched:
 
 
 def sample_per_cluster(predictions: Predictions, seed: int) -> Predictions:
-    """The predictions with one sample of each cluster, if they have clusters."""
     if predictions.clusters is None:
         return predictions
     at_once = np.zeros(predictions.num_samples, dtype=np.int64)

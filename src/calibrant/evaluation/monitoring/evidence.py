@@ -46,7 +46,7 @@ GAMBLERS = np.array([each for each in itertools.product(SLOPES, SHIFTS) if each 
 SHIFTERS = np.array([(1.0, shift) for shift in SHIFTS if shift])
 """For the classes, of which there may be many: more or less frequent than stated."""
 WAVES = np.array([np.eye(5)[k] * size for k in range(5) for size in (-0.5, -0.2, 0.2, 0.5)])
-"""Of one event: errors of both signs along the scale, by the polynomials of the orders 2 to 6."""
+"""Errors of both signs along the scale of one event, by polynomials of the orders 2 to 6."""
 BENDERS = np.block([[GAMBLERS, np.zeros((len(GAMBLERS), 5))], [np.tile([1.0, 0.0], (len(WAVES), 1)), WAVES]])
 
 CERTAIN = 1e-6
@@ -162,7 +162,7 @@ def log_change(counts: Matrix, baseline: Vector) -> Matrix:
 
 
 def log_tilted(counts: Tensor3, baseline: Matrix) -> Matrix:
-    """The same for many bins at once, of samples that did not occur and did: ``log E[begun, ended]``.
+    """Like :func:`log_change`, for many bins of samples that did not occur and did: ``log E[begun, ended]``.
 
     Gamblers bet that in every bin the log-odds are ``a`` times those of the baseline, plus ``b``.
 
@@ -202,7 +202,7 @@ def _log_mean(counts: Matrix, prior: Vector) -> Vector:
 
 
 def mean_of(evidence: list[Matrix], weights: list[float]) -> Matrix:
-    """Weighted mean of several ``log E[begun, ended]``; itself one."""
+    """Weighted mean of several ``log E[begun, ended]``, which is such evidence too."""
     shares = np.log(weights)[:, None, None]
     return np.asarray(logsumexp(np.stack(evidence) + shares, axis=0))
 
@@ -221,5 +221,5 @@ def over_starts(evidence: Matrix) -> Vector:
 
 
 def likeliest_start(evidence: Matrix, ended: int) -> int:
-    """The window from which what happened until ``ended`` speaks loudest."""
+    """The window from which the evidence until ``ended`` is strongest."""
     return int(np.argmax(evidence[: ended + 1, ended]))

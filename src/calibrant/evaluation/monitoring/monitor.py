@@ -226,7 +226,6 @@ def _check_against(against: Against, baseline: Predictions | None, *, are_known:
 
 
 def _missing_note(windows: Windows, known: NDArray[np.bool_], awaited: NDArray[np.bool_]) -> tuple[str, ...]:
-    """A note on windows in which only some samples have a label."""
     some = set(windows.index[known].tolist()) & set(windows.index[awaited & ~known].tolist())
     if not some:
         return ()
@@ -294,7 +293,6 @@ def _windows(
 
 
 def _mean_stated(part: Predictions) -> dict[str, Estimate]:
-    """What is stated on average, which needs no labels."""
     quantity = MEAN_PROBABILITY if part.kind in MEAN_PROBABILITY.kinds else MEAN_CONFIDENCE
     stated = [np.average(probs, weights=part.weights) for _, probs in stated_probs(part)]
     return {quantity.key: Estimate(value=float(np.mean(stated)), reason="no interval without labels")}

@@ -126,11 +126,7 @@ def windows_of(times: NDArray[np.generic], window: str | float) -> Windows:
 
 
 def ripe(times: NDArray[np.generic], windows: Windows, delay: str | float) -> NDArray[np.bool_]:
-    """The samples ``(N,)`` of windows that were over ``delay`` before the latest sample.
-
-    Raises:
-        InputError: If the delay does not go with the times.
-    """
+    """The samples ``(N,)`` of windows that were over ``delay`` before the latest sample."""
     if np.issubdtype(times.dtype, np.datetime64):
         numbers, length = times.astype("datetime64[s]").astype(np.int64), _seconds(delay, "label_delay")
     elif isinstance(delay, str) or not 0 <= delay < math.inf:

@@ -72,7 +72,6 @@ class Case:
         return self.first if self.refuted else self.picked
 
     def tolerated(self, metric: str) -> float:
-        """The largest error of a metric that does not matter."""
         if self.tolerance is not None:
             return self.tolerance
         rate = 1.0
@@ -141,13 +140,13 @@ def named(bad: Sequence[GroupRow]) -> str:
 
 
 def not_for_all(bad: Sequence[GroupRow]) -> str:
-    """What is known where no calibrator for all samples is recommended, and groups are off."""
+    """Sentence on groups that are off where no calibrator for all samples fixes them."""
     one = "One calibrator for all samples doesn't fix"
     return f"{one} {_names(bad)}: test one per group with --by-group."
 
 
 def no_fix(bad: Sequence[GroupRow]) -> str:
-    """What is known where one calibrator per group was tested as well, and does not help."""
+    """Sentence on groups that are off where one calibrator per group did not help."""
     names, are, them = _names(bad), *(("is", "it") if len(bad) == 1 else ("are", "them"))
     said = f"{names[:1].upper()}{names[1:]} {are} off, but no repair tested clearly fixes {them}"
     return f"{said}: none lowers the log loss beyond noise."
@@ -163,7 +162,6 @@ def _names(bad: Sequence[GroupRow]) -> str:
 
 
 def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> str:
-    """The table of groups in a sentence."""
     bad, vague = bad_groups(rows, level), sum(row.vague for row in rows)
     are = "is" if len(bad) == 1 else "are"
     said = f"{len(bad) or 'None'} of {len(rows)} groups {are} miscalibrated beyond noise"

@@ -142,7 +142,6 @@ def slope_off(case: Case, arm: Arm) -> float | None:
 
 
 def slope_key(case: Case) -> str:
-    """The slope of what is tested."""
     return SLOPE.event_key if case.kind == "binary" else SLOPE.key
 
 

@@ -144,24 +144,23 @@ def _reach(judged: Measured, gaps: list[Estimate], level: float) -> float:
 
 
 def spoken_of(kind: Kind) -> tuple[str, ...]:
-    """The errors that sentences are about."""
+    """Keys of the errors that sentences are about."""
     if kind == "multiclass":
         return (ECE.key, CLASSWISE_ECE.key)
     return (ECE.event_key,) if kind == "binary" else (ECE.key,)
 
 
 def error_name(metric: str) -> str:
-    """As in the table."""
+    """The error's name as in the table."""
     return "classwise ECE" if metric == CLASSWISE_ECE.key else "ECE"
 
 
 def title(arm: Arm) -> str:
-    """Within a sentence; people keep their capitals."""
+    """The arm's title within a sentence; people keep their capitals."""
     return title_within(arm.name, arm.title)
 
 
 def title_within(name: str, title: str) -> str:
-    """The title of a calibrator within a sentence."""
     method = CALIBRATORS.get(name.partition("(")[0])
     if method is not None and method.named_after_person:
         return title
@@ -169,7 +168,6 @@ def title_within(name: str, title: str) -> str:
 
 
 def null_of(arm: Arm, metric: str) -> NullError | None:
-    """The noise floor, if it is known."""
     return next((null for null in arm.null if null.metric == metric), None)
 
 

@@ -57,7 +57,6 @@ PARTLY = "Partly miscalibrated"
 
 
 def reach_verdict(case: Case) -> Verdict:
-    """Direction, headline and the sentences after it."""
     finding = _tolerated(case, find(case.uncalibrated, case.first.parts, case.level))
     about = error_of(case, finding)
     headline = short_of(case, finding)
@@ -100,7 +99,6 @@ def _sentences(case: Case, finding: Finding, about: str) -> Iterator[str]:
 
 
 def _evidence(case: Case, finding: Finding, about: str) -> Iterator[str]:
-    """Measured error next to the noise floor."""
     for metric in dict.fromkeys((about, *spoken_of(case.kind))):
         if metric == about or null_of(case.first, metric) is not None:
             yield _is_it_real(case, metric)
@@ -151,7 +149,6 @@ def _is_it_real(case: Case, metric: str) -> str:
 
 
 def _part(arm: Arm, kind: Kind, metric: str) -> Part:
-    """The part of the verdict that a calibration error belongs to."""
     name = "classes" if metric == CLASSWISE_ECE.key else MAIN_PART.get(kind, "top label")
     return next(part for part in arm.parts if part.name == name)
 
@@ -181,7 +178,6 @@ def _classes(case: Case) -> str:
 
 
 def _refutation(case: Case) -> str:
-    """Why the arm that was chosen is not recommended."""
     why = "" if case.cross_fitted else "; the two splits differ"
     worse = "clearly worse" if case.clearly_worse else "no better"
     return (
@@ -272,7 +268,6 @@ def _condition(case: Case, finding: Finding) -> str | None:
 
 
 def _reason(case: Case) -> str | None:
-    """Why that arm is recommended, or why none is."""
     if case.refuted:
         return _refutation(case)
     if case.too_few:
@@ -350,7 +345,6 @@ def short_of(case: Case, finding: Finding) -> str:
 
 
 def _partly(case: Case, finding: Finding) -> str:
-    """The headline of a model that passes some tests and fails others."""
     failing = [PHRASES[name] for name in finding.failing if name not in MAIN]
     if MAIN.isdisjoint(finding.failing):
         off = f"{listed(failing)} {verb(failing, 'is')} off"
@@ -398,7 +392,6 @@ def _lines(case: Case, finding: Finding, about: str, unrepaired: str) -> Iterato
 
 
 def effect(case: Case, metrics: Sequence[str], *, first: str) -> str:
-    """Effect of the recommended calibrator on each metric."""
     arm = case.chosen
     changes = ", ".join(course(case, metric, arm) for metric in metrics)
     said = f"{first}: {' '.join(filter(None, (title(arm), settings(arm.parameters))))}."

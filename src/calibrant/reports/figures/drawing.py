@@ -51,12 +51,9 @@ def drawing_style() -> Generator[None]:
 
 
 def save_figure(figure: Figure, path: Path, *, width: float | None = None) -> None:
-    """Write a figure, whole or not at all; the ending says how, and the same figure gives the same bytes.
+    """Write a figure, whole or not at all; the same figure gives the same bytes.
 
-    Args:
-        figure: What is drawn.
-        path: Where it goes.
-        width: In inches; the height goes with it, and letters keep their size.
+    ``width`` is in inches; the height goes with it, and letters keep their size.
     """
     ending = path.suffix.lower()
     if width is not None:
@@ -90,11 +87,7 @@ def _keeping_margins(
 
 
 def by_name(curves: Mapping[str, T] | T, kind: type[T]) -> dict[str, T]:
-    """Curves by name; one that was given alone has the empty name.
-
-    Raises:
-        InputError: If there is no curve.
-    """
+    """Curves by name; one that was given alone has the empty name."""
     named: Mapping[str, T] = {"": curves} if isinstance(curves, kind) else cast("Mapping[str, T]", curves)
     if not named:
         raise InputError("`curves` must hold at least one curve; got none.")

@@ -260,7 +260,6 @@ def _square(ax: Axes, curves: Sequence[Curve]) -> None:
 
 
 def _across(ax: Axes, curves: Sequence[Curve]) -> None:
-    """What was stated, along the same axis as in the diagram."""
     ax.set_xlabel(_stated(curves[0]))
     _tick_along(ax, "x", curves)
 
@@ -311,7 +310,6 @@ def _areas(counts: Sequence[int]) -> Float[ndarray, " B"]:
 
 
 def _band(ax: Axes, curve: Curve, colour: str, *, alpha: float) -> None:
-    """Where the points of a calibrated model would lie."""
     low, high = drawing.floats(curve.expected_low), drawing.floats(curve.expected_high)
     ax.stairs(high, curve.edges, baseline=low, fill=True, color=colour, alpha=alpha, linewidth=0)
 
@@ -342,7 +340,6 @@ def _points(
 def _intervals(
     ax: Axes, curve: Curve, chosen: Bool[ndarray, " B"], colour: Any, *, alpha: float = 1.0
 ) -> None:
-    """A vertical bar from low to high in every chosen bin that has an interval."""
     low, high = drawing.floats(curve.low), drawing.floats(curve.high)
     drawn = chosen & ~np.isnan(low) & ~np.isnan(high)
     ax.vlines(
