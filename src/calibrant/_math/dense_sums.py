@@ -157,7 +157,6 @@ def _from_logits(
 
 @njit(inner=True)
 def _from_probs(row: NDArray[np.float64], label: int, probs: NDArray[np.float64]) -> tuple[int, float, float]:
-    """The same where probabilities are given."""
     top, entropy, total = 0, 0.0, 0.0
     for c in range(len(row)):
         if not 0.0 <= row[c] <= 1.001:

@@ -81,7 +81,6 @@ class Lanczos:
 
     @property
     def result(self) -> Tridiagonal:
-        """What the steps so far have found."""
         used = len(self._diagonal)
         return Tridiagonal(
             basis=self._rows[:used],

@@ -56,8 +56,6 @@ class Expansion(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Minimum:
-    """A local minimum in a box."""
-
     point: Vector
     value: float
     slope: float  # largest derivative by a parameter that no bound holds

@@ -140,7 +140,7 @@ def width_sums_of_columns(
     weights: NDArray[np.float64],
     num_bins: int,
 ) -> NDArray[np.float64]:
-    """The same of every column ``(3, C, B)``: classes ``(N, 1)`` of the true ones, or labels ``(N, C)``."""
+    """:func:`width_sums` of every column ``(3, C, B)``; labels are classes ``(N, 1)`` or events ``(N, C)``."""
     num_samples, num_classes = probs.shape
     sums = np.zeros((3, num_classes, num_bins))
     alike, classes = len(weights) == 1, labels.shape[1] == 1

@@ -319,7 +319,6 @@ class _FileColumns:
 
     @classmethod
     def of(cls, name: str, file: Any, columns: ColumnNames | None, keys: Keys) -> _FileColumns:
-        """Those of an open file of that name."""
         schema = file.schema_arrow
         try:
             if holds_top_k(schema.names):
@@ -335,7 +334,7 @@ class _FileColumns:
 
     @property
     def read(self) -> set[str]:
-        """Those that are read, as the file calls them."""
+        """The columns that are read, as the file calls them."""
         return {self.given[each] for each in (*self.layout.scores, *self.layout.labels, *self.layout.singles)}
 
     def refuse_bands(self, name: str, file: Any) -> None:

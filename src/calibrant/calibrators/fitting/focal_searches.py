@@ -65,7 +65,6 @@ def _full(samples: Samples, objective: Objective, simpler: Solution) -> Solution
 def _descended(
     samples: Samples, objective: Objective, simpler: Solution, starts: Sequence[tuple[float, float]]
 ) -> Solution:
-    """Where Newton's method ends."""
     found = smooth_minimum(samples, objective, starts, lowest_gamma=LOWEST_GAMMA, highest_gamma=HIGHEST_GAMMA)
     return of_descent(found, simpler.before)
 

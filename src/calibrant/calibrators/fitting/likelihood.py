@@ -29,7 +29,7 @@ def likelihood_slopes(samples: Samples, inverse_temperature: float) -> Slopes:
 
 
 def likelihood(samples: Samples, inverse_temperature: float) -> float:
-    """The same without the derivatives."""
+    """Mean negative log-likelihood without focal map."""
     odds = [
         (block.second * inverse_temperature).exp_()
         * ratios_below(block, inverse_temperature, samples.room).sum(1, keepdim=True)

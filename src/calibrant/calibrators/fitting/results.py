@@ -55,11 +55,7 @@ class FitResult:
 
 
 def fitted_number(result: FitResult, name: str) -> float:
-    """A parameter that is one number.
-
-    Raises:
-        TypeError: If it is one number per column.
-    """
+    """A parameter that is one number; a ``TypeError`` if it is one number per column."""
     value = result.parameters[name]
     if not isinstance(value, float):
         raise TypeError(f"`{name}` must be one number; got {value}.")

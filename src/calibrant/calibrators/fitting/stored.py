@@ -65,13 +65,7 @@ class StoredScores:
         return (slice(at, min(at + step, len(self.index))) for at in range(0, len(self.index), step))
 
     def read(self, rows: slice | Tensor) -> tuple[Float[Tensor, "n C"], int]:
-        """Some rows, with probabilities of exactly zero replaced, and how many there were.
-
-        Rows that follow one another are read together.
-
-        Raises:
-            InputError: If a score is NaN or infinite.
-        """
+        """Finite scores with zero probabilities replaced, and how many; neighbours are read together."""
         ranked, order = self.index[rows].sort()
         found: Tensor | None = None
         zeros, done = 0, 0

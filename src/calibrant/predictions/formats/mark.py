@@ -46,7 +46,7 @@ class Mark:
 
     @property
     def note(self) -> str:
-        """The same as a note on predictions."""
+        """The mark as a note on predictions."""
         return f"{_NOTE}{self.text.removeprefix(_START)}."
 
     @property
