@@ -52,7 +52,6 @@ class BinSums:
 
 
 def width_edges(num_bins: int, *, device: torch.device | None = None) -> Float[Tensor, " {num_bins}+1"]:
-    """Edges i / num_bins."""
     return torch.arange(num_bins + 1, dtype=torch.float64, device=device) / num_bins
 
 

@@ -37,11 +37,6 @@ class Lanczos:
 
     Where the Krylov space closes (the starting vector lies in an invariant subspace) it goes on with a fresh
     random direction, so that repeated eigenvalues are found as often as they occur; ``below`` is 0 there.
-
-    Args:
-        product: The matrix times a vector ``(P,)``.
-        start: Starting vector ``(P,)``.
-        generator: Source of fresh directions.
     """
 
     def __init__(

@@ -47,8 +47,6 @@ def halved(
 
 
 class Expansion(NamedTuple):
-    """A function of a few parameters around a point: value, gradient, second derivatives."""
-
     value: float
     gradient: Vector
     hessian: Matrix

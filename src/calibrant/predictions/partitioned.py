@@ -43,7 +43,7 @@ from calibrant.predictions.table import Predictions, Source
 from calibrant.predictions.two_classes import positive_number
 
 MOST_LABELS = 200
-"""Of a sample; the sums of more would not fit into memory."""
+"""Most labels of a sample; the sums of more would not fit into memory."""
 PART = 1 << 25
 """Scores of a part, at least; whole row groups of one file."""
 

@@ -42,7 +42,7 @@ _COLLAPSED = 0.9  # share of the confidences in one bin
 
 
 def few(num_samples: int) -> tuple[str, ...]:
-    """What to say of a handful of samples."""
+    """A warning of a handful of samples."""
     return (f"{num_samples} samples tell little",) if num_samples < _FEW else ()
 
 

@@ -70,7 +70,7 @@ def _descended(
 
 
 def of_descent(found: SmoothMinimum, before: float) -> Solution:
-    """What a descent reached."""
+    """The solution that a descent reached."""
     return Solution(
         converged=found.slope < 1e-8,
         steps=found.steps,
@@ -131,7 +131,7 @@ def line_through(first: Place, second: Place, gammas: Sequence[float] = LINE_GAM
 
 
 def of_place(best: Place, steps: int, simpler: Solution, *, spacing: float) -> Solution:
-    """What a search over points found."""
+    """The solution that a search over points found."""
     return Solution(
         converged=True,
         steps=steps,

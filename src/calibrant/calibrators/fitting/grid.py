@@ -259,7 +259,7 @@ class TiedSamples:
 
     @staticmethod
     def of(samples: Samples) -> TiedSamples:
-        """Grouped by their log-odds at T = 1."""
+        """Samples grouped by their log-odds at T = 1."""
         log_odds = torch.cat([log_odds_of_top(block, 1.0, (0.0,))[0] for block in samples.blocks()])
         values, group = torch.unique(samples.judged(log_odds).cpu(), return_inverse=True)
         outcomes = samples.outcomes.cpu()

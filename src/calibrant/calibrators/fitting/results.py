@@ -140,7 +140,7 @@ def _means(tables: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def on_bounds(temperature: float, gamma: float = 0.0) -> tuple[str, ...]:
-    """What to say of parameters that lie on a bound."""
+    """Warnings of parameters that lie on a bound."""
     said: list[str] = []
     if temperature in {LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE}:
         said.append("the best temperature is a bound of the search")

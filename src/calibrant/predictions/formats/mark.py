@@ -35,7 +35,7 @@ class Mark:
 
     @property
     def text(self) -> str:
-        """As it is in files.
+        """The mark as files hold it.
 
         Example:
             >>> Mark.of("platt", "5e884898da280471", seen=True).text

@@ -224,12 +224,7 @@ def is_partitioned(path: str | Path) -> bool:
 
 
 def files_of(address: str) -> list[str]:
-    """All files, in the order of their names.
-
-    Raises:
-        InputError: If there is none, or the address cannot be opened.
-        FileNotFoundError: If there is no such path.
-    """
+    """All files, in the order of their names; refuses an address with none, or that cannot be opened."""
     if not is_address(address):
         path = Path(address)
         if not path.exists():

@@ -62,7 +62,7 @@ def fields_of_top_k(
 
 
 def piece_of_top_k(found: Sequence[str], read: Callable[[str], Any], columns: ColumnNames) -> dict[str, Any]:
-    """The same of some rows of a table: ``notes`` are on all of it, ``repairs`` on what these lack.
+    """:func:`fields_of_top_k` for some rows of a table; ``notes`` are on all, ``repairs`` on what these lack.
 
     ``truth`` is the column of true classes as it stands.
     """
