@@ -64,7 +64,6 @@ def _hint_on_fractions(labels: Tensor) -> str:
 
 
 def first_row(bad: Tensor) -> int:
-    """Index of the first row with a True in it."""
     return int(bad.reshape(bad.shape[0], -1).any(dim=1).to(torch.uint8).argmax())
 
 
@@ -132,11 +131,7 @@ def _as_native_array(values: Any, *, name: str) -> np.ndarray[Any, np.dtype[Any]
 
 
 def _of_objects(array: np.ndarray[Any, np.dtype[Any]], name: str) -> np.ndarray[Any, np.dtype[Any]]:
-    """Python's own numbers as an array of numbers.
-
-    Raises:
-        TypeError: If something is no number; with its row.
-    """
+    """Python's own numbers as an array; a ``TypeError`` names the row of what is no number."""
     rows = array.tolist() if array.ndim else [array.item()]
     unknown = [row for row, each in enumerate(rows) if str(each) in _UNKNOWN]
     for row, values in enumerate(rows):

@@ -52,7 +52,6 @@ class BinSums:
 
 
 def width_edges(num_bins: int, *, device: torch.device | None = None) -> Float[Tensor, " {num_bins}+1"]:
-    """Edges i / num_bins."""
     return torch.arange(num_bins + 1, dtype=torch.float64, device=device) / num_bins
 
 
@@ -101,7 +100,6 @@ def binned(
     binning: Binning,
     weights: Float[Tensor, " N"] | None = None,
 ) -> BinSums:
-    """Sort confidences and outcomes into bins."""
     if binning == "mass":
         return mass_bin_sums(confidences, outcomes, num_bins, weights)
     if binning == "mukhoti":
@@ -190,7 +188,7 @@ def mass_bin_sums(
 def _mass_sums_by_sorting(
     confidences: Float[Tensor, " N"], outcomes: Shaped[Tensor, " N"], num_bins: int, share: float
 ) -> BinSums:
-    """The same for equal weights: values are sorted several times faster than places are found in order."""
+    """:func:`mass_bin_sums` for equal weights, several times faster: values are sorted, not their places."""
     values = confidences.detach().to(torch.float64).numpy()
     ranked, happened = np.sort(values), np.sort(values[outcomes.numpy() == 1])
     boundaries = mass_boundaries(len(ranked), num_bins).numpy()
@@ -300,7 +298,6 @@ class SparseColumnSums:
     def add(
         self, probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"], weights: Float[Tensor, " n"] | None
     ) -> None:
-        """Count some rows."""
         num_bins = self._counts.shape[1]
         mass = torch.ones(len(probs), dtype=torch.float64) if weights is None else weights
         above = probs > self._edges[1]
@@ -317,7 +314,6 @@ class SparseColumnSums:
         self._outcomes.view(-1).index_add_(0, own, mass)
 
     def sums(self) -> BinSums:
-        """The sums over all rows so far."""
         counts = self._counts.clone()
         lowest = (self._total - counts[:, 1:].sum(dim=1)).clamp(min=0.0)
         counts[:, 0] = torch.where(self._above < self._rows, lowest, 0.0)  # no rounding where none is there

@@ -52,12 +52,11 @@ class Checked:
 
     @property
     def num_samples(self) -> int:
-        """How many rows there are."""
         return self.scores.shape[0]
 
     @property
     def target(self) -> Int[Tensor, " N"] | Int[Tensor, "N C"]:
-        """The labels, where there is no going on without them."""
+        """The labels; refuses where none are given."""
         if self.labels is None:
             raise InputError("`labels` must be given.")
         return self.labels
@@ -139,7 +138,6 @@ def check_weights(weights: ArrayLike, num_samples: int, *, device: torch.device 
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Refuse a value of the argument ``name`` that is none of ``choices``."""
     choices = tuple(choices)
     if value not in choices:
         known = ", ".join(f'"{choice}"' for choice in choices)
@@ -147,31 +145,26 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
 
 
 def check_at_least(name: str, value: float, least: float) -> None:
-    """Refuse a value of the argument ``name`` below ``least``."""
     if not value >= least:
         raise InputError(f"`{name}` must be at least {least}; got {value}.")
 
 
 def check_level(level: float) -> None:
-    """Refuse what is not a level of an interval."""
     if not 0 < level < 1:
         raise InputError(f"`level` must lie between 0 and 1, as in 0.95; got {level}.")
 
 
 def check_is_number(name: str, value: object) -> None:
-    """Refuse a text, a list or anything else that is not a number."""
     if isinstance(value, bool) or not isinstance(value, float | int | Real):  # the common ones first
         raise TypeError(f"`{name}` must be a number; got {value!r}.")
 
 
 def check_share(name: str, value: float) -> None:
-    """Refuse what does not lie between 0 and 1."""
     if not 0 <= value <= 1:
         raise InputError(f"`{name}` must lie in [0, 1]; got {value}.")
 
 
 def check_num_bins(num_bins: object) -> None:
-    """Refuse what is not a number of bins."""
     if isinstance(num_bins, bool) or not isinstance(num_bins, Integral):
         raise TypeError(f"`num_bins` must be an integer; got {num_bins!r}.")
     if num_bins < 1:
@@ -236,7 +229,6 @@ def _as_classes(name: str, scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def _task(name: str, scores: Tensor, labels: Tensor | None) -> Task:
-    """Which task the shapes say."""
     if labels is None or labels.shape == scores.shape[:1]:
         return "binary" if scores.ndim == 1 else "multiclass"
     if labels.shape == scores.shape:
@@ -250,7 +242,6 @@ def _task(name: str, scores: Tensor, labels: Tensor | None) -> Task:
 
 
 def check_label_range(labels: Tensor, num_classes: int) -> None:
-    """Labels are 0..num_classes-1."""
     low, high = torch.aminmax(labels)
     if int(low) >= 0 and int(high) < num_classes:
         return

@@ -51,7 +51,6 @@ class TemperatureRoot:
 
     @property
     def on_bound(self) -> bool:
-        """Whether it is an end of the interval."""
         return self.temperature in self.interval
 
     @property
@@ -130,7 +129,7 @@ def convex_minimum(
 def best_temperatures(
     slopes: ManySlopes, starts: Float[Tensor, " M"], *, bracket: bool = False
 ) -> list[TemperatureRoot]:
-    """The same for each function; those that are done are not looked at again."""
+    """:func:`best_temperature` of each function; one that is done is not evaluated again."""
     searches = [temperature_search(start, bracket=bracket) for start in starts.tolist()]
     asked = {number: next(search) for number, search in enumerate(searches)}
     roots: dict[int, TemperatureRoot] = {}
@@ -206,8 +205,6 @@ def temperature_search(
 
 
 class _Knot(NamedTuple):
-    """A function at a place."""
-
     place: float
     value: float
     slope: float

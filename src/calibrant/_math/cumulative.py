@@ -35,7 +35,6 @@ class CumulativeDifferences:
 
     @classmethod
     def of(cls, scores: Vector, outcomes: Vector, weights: Vector | None = None) -> CumulativeDifferences:
-        """From scores ``(N,)`` in [0, 1], outcomes 0 or 1, and weights."""
         shares = np.ones(len(scores)) if weights is None else weights
         shares = shares / shares.sum()
         points, place = np.unique(scores, return_inverse=True)
@@ -114,5 +113,4 @@ def range_tail(x: float) -> float:
 
 
 def _normal_tail(x: float) -> float:
-    """P(Z > x) of a standard normal Z."""
     return math.erfc(x / math.sqrt(2)) / 2

@@ -80,7 +80,6 @@ def pair_sums(
     binning: Literal["width", "mass"],
     weights: Float[Tensor, " N"] | None = None,
 ) -> PairSums:
-    """Sort confidences and outcomes into bins, as ``binned`` does."""
     confidences, outcomes = confidences.to(torch.float64), outcomes.to(torch.float64)
     if binning == "mass":
         return _mass_pair_sums(confidences, outcomes, num_bins, weights)

@@ -19,7 +19,7 @@ AGREEMENT = 5
 CLASSES, EVENT, ANSWER = range(3)
 """What is judged: the likeliest class, whether class 1 occurs, or whether an answer is right (class 1)."""
 HALVINGS = 24
-"""Of the first and the last cell: confidences crowd against one, where log-odds tell them apart."""
+"""How often the end cells are halved: confidences crowd against one, where log-odds tell them apart."""
 
 
 def cell_edges(num_even: int, alone: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -157,7 +157,6 @@ def _from_logits(
 
 @njit(inner=True)
 def _from_probs(row: NDArray[np.float64], label: int, probs: NDArray[np.float64]) -> tuple[int, float, float]:
-    """The same where probabilities are given."""
     top, entropy, total = 0, 0.0, 0.0
     for c in range(len(row)):
         if not 0.0 <= row[c] <= 1.001:

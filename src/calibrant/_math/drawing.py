@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 
 def num_units(num_samples: int, clusters: NDArray[np.int64] | None) -> int:
-    """Number of rows or clusters to draw from."""
     return num_samples if clusters is None else int(clusters.max()) + 1
 
 

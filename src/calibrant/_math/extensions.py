@@ -14,7 +14,6 @@ LAB_COMMANDS = ("train", "predict", "sweep", "runs", "table", "curvature", "heat
 
 
 def extensions(group: str) -> Iterator[EntryPoint]:
-    """The entry points of a group, such as ``calibrant.commands``."""
     yield from entry_points(group=group)
 
 

@@ -92,21 +92,13 @@ def remove_left_over(folder: Path) -> None:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write UTF-8 text, whole or not at all; a file that is there is replaced.
-
-    Raises:
-        OSError: As :func:`atomic_write`.
-    """
+    """Write UTF-8 text by :func:`atomic_write`, whole or not at all; a file that is there is replaced."""
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_unless_other(path: Path, write: Callable[[Path], None], *, option: str, force: bool) -> None:
-    """Write a file, unless another is there that it would replace: a command may be repeated.
-
-    Raises:
-        InputError: If there is a file with other content.
-    """
+    """Write a file; refuses to replace one of other content, so that a command may be repeated."""
     if force or not path.is_file():
         write(path)
         return

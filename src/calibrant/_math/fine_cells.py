@@ -114,7 +114,7 @@ def _place(value: float, drop: int, lowest: int, num_cells: int) -> int:
 
 
 def _one_side(bits: int) -> int:
-    """Up to a half, which is a cell of its own."""
+    """Number of cells up to one half, which has a cell of its own."""
     return ((DEEPEST - 1) << bits) + 2
 
 

@@ -89,7 +89,6 @@ def log_gradient_factor_of_top(split: TopSplit, gamma: float | Tensor) -> Float[
 
 
 def map_rows(logits: Float[Tensor, "*N C"], gamma: float | Tensor) -> Float[Tensor, "*N C"]:
-    """The map on one block of rows."""
     split = split_top(logits)
     probs = split.probs_of_others()
     factor = log_gradient_factor(probs, entropy_ratio(probs, split.gaps - split.odds.log1p()), gamma)

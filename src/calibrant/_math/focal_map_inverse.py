@@ -77,7 +77,6 @@ def _undo(at: _Linearised, residual: Tensor, residual_of_top: Tensor) -> tuple[T
 
 
 def _undo_transposed(at: _Linearised, others: Tensor, top: Tensor) -> tuple[Tensor, Tensor]:
-    """The adjoint of ``_undo``."""
     pulled = (others - top * at.split.ratios * at.split.shift.exp()) / at.slopes
     total = pulled.sum(-1, keepdim=True) / at.norm
     return pulled - total * at.top_slope * at.weights, -total * at.top_share
@@ -103,8 +102,6 @@ def _newton_step(
 
 
 class _Descent(NamedTuple):
-    """Where a number of damped Newton steps leads."""
-
     gaps: Float[Tensor, "*N C"]
     unfinished: Bool[Tensor, "*N 1"]  # rows that further steps would bring nearer
 
@@ -116,7 +113,6 @@ def _descend(
     gamma: Tensor,
     steps: int,
 ) -> _Descent:
-    """Take damped Newton steps from ``gaps``."""
     small = torch.finfo(gaps.dtype).eps ** 0.5 / 16  # what is left after a step of this size is its square
     on_cpu = gaps.device.type == "cpu"
     change, residual = _newton_step(top, target, gaps, gamma)
@@ -223,7 +219,7 @@ class _InverseRows(torch.autograd.Function):
 
 @torch.library.custom_op("calibrant::inverse_focal_map", mutates_args=())
 def _opaque(logits: Tensor, gamma: Tensor, steps: int) -> Tensor:
-    """For ``torch.compile``, which would trace the solver."""
+    """Hides the solver from ``torch.compile``, which would trace it."""
     return _solve(logits, gamma, steps)
 
 

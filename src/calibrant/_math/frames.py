@@ -21,11 +21,7 @@ def is_frame(value: object) -> bool:
 
 
 def frame_columns(frame: Any) -> dict[str, np.ndarray[Any, np.dtype[Any]] | list[Any]]:
-    """The columns by name: numbers without gaps as arrays, all others as lists, ``None`` where empty.
-
-    Raises:
-        InputError: If a column has the name of another.
-    """
+    """Columns by name: numbers without gaps as arrays, others as lists with ``None``; refuses equal names."""
     names = [str(name) for name in frame.columns]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
@@ -43,16 +39,7 @@ def _column(series: Any) -> np.ndarray[Any, np.dtype[Any]] | list[Any]:
 
 
 def frame_of(columns: Mapping[str, Sequence[Any]], library: Library | None = None) -> Any:
-    """A frame of these columns.
-
-    Args:
-        columns: Values by name, as many of each.
-        library: What the frame shall be of; by default pandas, and polars where that alone is installed.
-
-    Raises:
-        InputError: If it is another library.
-        ImportError: If the library is not installed.
-    """
+    """A frame of columns by name; by default of pandas, or of polars where that alone is installed."""
     if library is not None and library not in LIBRARIES:
         raise InputError(f'`library` must be "pandas" or "polars"; got {library!r}.')
     for name in LIBRARIES if library is None else (library,):

@@ -42,7 +42,6 @@ class HeatSeries:
         return _on_mesh(self._damped(bandwidth, mesh), mesh)
 
     def absolute_integral(self, bandwidth: float) -> float:
-        """Integral over [0, 1] of the size of the smoothed masses."""
         mesh = min(_power_of_two(16 / bandwidth, least=1 << 9), 1 << 23)
         damped = self._damped(bandwidth, mesh)
         density = _on_mesh(damped, mesh)
@@ -75,7 +74,6 @@ class SmoothedResiduals:
         self._order: NDArray[np.intp] | None = None
 
     def error(self, bandwidth: float) -> float:
-        """Integral over [0, 1] of the size of the smoothed residuals."""
         if bandwidth >= NARROW:
             return self._series.absolute_integral(bandwidth)
         return self._without_gaps(max(bandwidth, NARROWEST))
@@ -117,7 +115,6 @@ class SmoothedResiduals:
 
 
 def shares(num_samples: int, weights: Vector | None) -> Vector:
-    """Weight of each row as a share of the whole."""
     if weights is None:
         return np.full(num_samples, 1 / num_samples)
     return weights / weights.sum()

@@ -37,11 +37,6 @@ class Lanczos:
 
     Where the Krylov space closes (the starting vector lies in an invariant subspace) it goes on with a fresh
     random direction, so that repeated eigenvalues are found as often as they occur; ``below`` is 0 there.
-
-    Args:
-        product: The matrix times a vector ``(P,)``.
-        start: Starting vector ``(P,)``.
-        generator: Source of fresh directions.
     """
 
     def __init__(
@@ -81,7 +76,6 @@ class Lanczos:
 
     @property
     def result(self) -> Tridiagonal:
-        """What the steps so far have found."""
         used = len(self._diagonal)
         return Tridiagonal(
             basis=self._rows[:used],

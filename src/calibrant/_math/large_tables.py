@@ -105,7 +105,7 @@ def table_width_sums(
     num_bins: int,
     weights: Float[Tensor, " N"] | None,
 ) -> Float[Tensor, "3 C {num_bins}"]:
-    """The same of every column against its own outcomes."""
+    """:func:`column_width_sums` of every column against its own outcomes."""
     from calibrant._math.table_kernels import width_sums_of_columns  # compiled
 
     table, mass = probs.numpy(), _mass(weights)
@@ -124,7 +124,6 @@ def _mass(weights: Tensor | None) -> np.ndarray:
 
 
 def _in_slices(read: Callable[[slice], Any], table: np.ndarray) -> list[Any]:
-    """What is read of each slice of rows, in order."""
     step = max(1, _SLICE // (table.size // len(table)))
     slices = [slice(start, start + step) for start in range(0, len(table), step)]
     return list(in_threads(read, slices, most=torch.get_num_threads()))

@@ -41,10 +41,6 @@ def declared_exports(
 
     Each line there, ``from calibrant.evaluation.pipeline import evaluate as evaluate``, says a name once, for
     type checkers too.
-
-    Args:
-        package: The package's ``__name__``.
-        file: Its ``__file__``.
     """
     with open(file, encoding="utf-8") as source:  # noqa: PTH123, pathlib takes time to import
         (block,) = (node for node in ast.parse(source.read()).body if isinstance(node, ast.If))

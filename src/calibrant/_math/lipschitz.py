@@ -68,16 +68,12 @@ class LipschitzMaximum(NamedTuple):
 
 
 class LipschitzSolution(NamedTuple):
-    """A programme and its optimum."""
-
     points: Vector  # (n,)
     residuals: Vector  # (n,)
     best: LipschitzMaximum
 
 
 class SmoothCalibrationGradient(NamedTuple):
-    """The smooth calibration error and its derivative by every score."""
-
     value: float
     gradient: Vector  # (N,) in the order of the rows
 
@@ -108,7 +104,6 @@ class SortedResiduals:
         return LipschitzSolution(points, residuals, lipschitz_maximum(points, residuals))
 
     def gradient(self) -> SmoothCalibrationGradient:
-        """See :func:`smooth_calibration_gradient`."""
         shares = self.shares()
         residuals = shares * self.residuals
         points, merged, ties = merge_ties(self.scores, residuals)
@@ -120,7 +115,6 @@ class SortedResiduals:
         return SmoothCalibrationGradient(best.value, gradient)
 
     def shares(self, counts: NDArray[np.integer[Any]] | None = None) -> Vector:
-        """Weight of each sorted row, as a share of the whole."""
         weights = np.ones(len(self.order)) if self.weights is None else self.weights
         if counts is not None:
             weights = weights * counts[self.order]
@@ -128,7 +122,6 @@ class SortedResiduals:
 
 
 def smooth_calibration_error(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> float:
-    """Smooth calibration error of scores ``(N,)`` for outcomes ``(N,)`` in [0, 1]."""
     happened = outcomes == 1
     if weights is not None or not (happened | (outcomes == 0)).all():
         return SortedResiduals.of(scores, outcomes, weights).smooth_calibration()

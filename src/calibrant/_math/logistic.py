@@ -20,7 +20,7 @@ NO_SPREAD = "undefined: all probabilities are alike"
 SEPARATED = "infinite: the probabilities separate the outcomes"
 
 LEAST_EFFECTIVE = 10.0
-"""Of weighted samples: with a smaller effective size an interval means nothing."""
+"""With a smaller effective size of weighted samples an interval means nothing."""
 _TOLERANCE = 1e-13  # of derivatives
 _MOST_LEVERAGE = 0.999
 _FAR = 1e6  # no bound of an interval is looked for beyond

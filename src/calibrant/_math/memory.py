@@ -15,17 +15,12 @@ _GIB = 1 << 30
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether an error of Python or torch means a shortage of memory."""
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error))
 
 
 @contextmanager
 def bounded_memory() -> Generator[None]:
-    """Within it a process that asks for more memory than is left gets an error; Linux would end it.
-
-    Raises:
-        ShortOfMemoryError: If that happens; one sentence.
-    """
+    """Asking for more memory than is left is a ``ShortOfMemoryError``, where Linux would end the process."""
     left = available_memory()
     try:
         with _limited_to(left):

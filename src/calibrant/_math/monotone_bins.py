@@ -39,7 +39,7 @@ def monotone_mass_bins(scores: Vector, outcomes: Vector, weights: Vector | None 
 
 
 def monotone_width_bins(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> int:
-    """The same with bins of equal width; empty ones are passed over."""
+    """:func:`monotone_mass_bins` with bins of equal width; empty ones are passed over."""
     ranked, masses, sums = _sorted(scores, outcomes, weights)
     points, point_masses, ties = merge_ties(ranked, masses)
     point_sums = np.bincount(ties, sums, len(points))

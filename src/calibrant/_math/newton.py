@@ -47,8 +47,6 @@ def halved(
 
 
 class Expansion(NamedTuple):
-    """A function of a few parameters around a point: value, gradient, second derivatives."""
-
     value: float
     gradient: Vector
     hessian: Matrix
@@ -56,8 +54,6 @@ class Expansion(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Minimum:
-    """A local minimum in a box."""
-
     point: Vector
     value: float
     slope: float  # largest derivative by a parameter that no bound holds

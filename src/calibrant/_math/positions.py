@@ -22,10 +22,7 @@ def positions_of(
 
     Labels ``(N, d1, ...)`` are classes; those of the shape of the scores are several labels per position.
     Weights are one per sample ``(N,)``, which all its positions have, or one per position ``(N, d1, ...)``.
-    A single channel is the score of an event: its rows have one dimension.
-
-    Raises:
-        InputError: If the shapes disagree.
+    A single channel is the score of an event: its rows have one dimension. Refuses shapes that disagree.
     """
     places = (scores.shape[0], *scores.shape[2:])
     several = labels.shape == scores.shape
@@ -62,9 +59,7 @@ def counted(
     """The rows whose label, or every label, is another one than ``ignore_index``.
 
     Where scores and labels do not go together all rows are left, for the checks of shapes to say so.
-
-    Raises:
-        InputError: If no row is left, or there is not one weight for each.
+    Refuses where no row is left, or there is not one weight for each.
     """
     target = as_label_tensor(labels, name="labels").to(scores.device)
     mass = None if weights is None else as_float_tensor(weights, name="weights").to(scores.device)

@@ -98,12 +98,10 @@ class _Problem:
         self._ends = np.concatenate([np.full(2 * n, BOUND), distances, distances])
 
     def loss(self, change: Vector) -> float:
-        """Mean log loss."""
         t = self._points + change
         return float(self._masses @ np.logaddexp(0, t) - self._sums @ t)
 
     def gradient(self, change: Vector) -> Vector:
-        """Gradient of the loss."""
         return self._masses * _logistic(self._points + change) - self._sums
 
     def solve(self) -> Vector:

@@ -12,11 +12,7 @@ from calibrant._math.errors import InputError, without_warnings
 
 
 def check_address(address: str) -> None:
-    """Refuse the address of a client.
-
-    Raises:
-        InputError: If it is one.
-    """
+    """Refuse the address of a Ray client."""
     if address.startswith("ray://"):
         raise InputError(
             f"`address` must be that of the cluster itself, not of its client; got {address}; "
@@ -25,16 +21,7 @@ def check_address(address: str) -> None:
 
 
 def connect(address: str, *, cores: int, store_bytes: int) -> tuple[Any, bool]:
-    """The module ``ray``, connected, and whether this call started it.
-
-    Args:
-        address: Address of a cluster; empty for a Ray of this machine.
-        cores: Cores of a local Ray.
-        store_bytes: Size of a local Ray's object store.
-
-    Raises:
-        InputError: If Ray is not installed, or not reached.
-    """
+    """``ray``, connected, and whether this call started it; an empty ``address`` is a Ray of this machine."""
     check_address(address)
     try:
         ray: Any = import_module("ray")

@@ -21,7 +21,6 @@ LOG_OF_ZERO = -1e30
 
 
 def working_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The type to compute in."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
@@ -77,7 +76,6 @@ def split_gaps(top: Int[Tensor, "*N 1"], gaps: Float[Tensor, "*N C"]) -> TopSpli
 
 
 def split_top(logits: Float[Tensor, "*N C"]) -> TopSplit:
-    """See each row of logits from its largest entry."""
     return split_gaps(*gaps_to_top(logits))
 
 

@@ -29,7 +29,6 @@ def seem_probabilities(logits: Tensor, *, multiclass: bool) -> str | None:
 
 
 def are_one_hot(labels: Tensor) -> bool:
-    """Whether every row of a table of labels holds zeros and a single one."""
     if labels.ndim != 2 or labels.shape[1] < 2 or not len(labels):
         return False
     return all(

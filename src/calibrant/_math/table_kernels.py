@@ -54,7 +54,7 @@ def read_wide_rows(
     correct: NDArray[np.bool_],
     shared: int,
 ) -> tuple[int, float]:
-    """The same of rows of many columns, in steps that a processor takes for several columns at once.
+    """:func:`read_narrow_rows` for many columns, in steps that a processor takes for several columns at once.
 
     ``bits`` are the same numbers read as integers, which are ordered alike if none has a minus sign; NaN lies
     beyond infinity. ``highest`` are such integers, and ``shared`` is that of ``MAY_BE_SHARED``. Returns the
@@ -140,7 +140,7 @@ def width_sums_of_columns(
     weights: NDArray[np.float64],
     num_bins: int,
 ) -> NDArray[np.float64]:
-    """The same of every column ``(3, C, B)``: classes ``(N, 1)`` of the true ones, or labels ``(N, C)``."""
+    """:func:`width_sums` of every column ``(3, C, B)``; labels are classes ``(N, 1)``, or ``(N, C)``."""
     num_samples, num_classes = probs.shape
     sums = np.zeros((3, num_classes, num_bins))
     alike, classes = len(weights) == 1, labels.shape[1] == 1

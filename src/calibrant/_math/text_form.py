@@ -118,11 +118,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def named(name: str, known: Mapping[str, Built], what: str, *, place: str = "", remedy: str = "") -> Built:
-    """The entry of that name; ``what``, the ``place`` where it is sought and a ``remedy`` are for the error.
-
-    Raises:
-        InputError: If there is none; the message names the nearest.
-    """
+    """The entry of that name; the error names the nearest, and says ``what``, ``place`` and ``remedy``."""
     if name not in known:
         raise InputError(f"there is no {what} {name!r}{place}{nearest(name, known)}{remedy}")
     return known[name]

@@ -297,7 +297,6 @@ def _slack_of(own: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
 
 
 def _is_listed(own: Float[Tensor, " N"], values: Float[Tensor, "N k"]) -> Tensor:
-    """Whether a logit is one of those listed."""
     return ((values - own[:, None]).abs() <= _slack_of(own)[:, None]).any(dim=1)
 
 

@@ -30,12 +30,10 @@ class TrueClass(NamedTuple):
 
     @property
     def log_odds(self) -> Float[Tensor, " N"]:
-        """Log-odds of the true class against all others."""
         return self.logit - self.log_sum
 
 
 def see_true_class(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> TrueClass:
-    """Separate the true class of each row from the others."""
     index = labels.unsqueeze(-1)
     # Not -inf: where every other class is masked, the sum, twice the sum and their gradients stay finite.
     others = logits.scatter(-1, index, torch.finfo(logits.dtype).min / 4)

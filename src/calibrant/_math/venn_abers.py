@@ -49,11 +49,7 @@ class VennAbers(NamedTuple):
 def venn_abers(scores: Vector, outcomes: Vector, weights: Vector) -> VennAbers:
     """The probabilities that isotonic regression gives a further sample, taken as no event and as an event.
 
-    Args:
-        scores: Scores ``(N,)``.
-        outcomes: 0 or 1 ``(N,)``.
-        weights: Weights of the samples ``(N,)``; one of k counts like k copies, the further sample counts
-            one.
+    A sample of weight k counts like k copies, the further sample counts one.
     """
     counted = weights > 0
     points, place = np.unique(scores[counted], return_inverse=True)

@@ -19,7 +19,6 @@ def available_cores() -> int:
 
 
 def available_gpus() -> int:
-    """GPUs that torch sees."""
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -32,7 +31,7 @@ def pinned_threads(threads: int) -> dict[str, str]:
 
 
 def pin_threads(threads: int) -> None:
-    """The same from inside a worker, whether or not torch is loaded yet."""
+    """Take no more cores than given, from inside a worker, whether or not torch is loaded yet."""
     os.environ.update(pinned_threads(threads))
     if "torch" in sys.modules:
         import torch

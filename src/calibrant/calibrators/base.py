@@ -66,7 +66,7 @@ class Calibrator(FittedModule):
         """Fit one multiclass problem, or one binary one."""
 
     def _solve_near(self, start: Mapping[str, float], samples: Samples) -> Solution:
-        """The same, where the parameters of a fit to similar data are known."""
+        """``_solve`` where the parameters of a fit to similar data are known."""
         del start
         return self._solve(samples)
 
@@ -219,7 +219,6 @@ class Calibrator(FittedModule):
         return again
 
     def _solve_all(self, data: CalibrationData) -> list[Solution]:
-        """One solution, or one for each label of multilabel data."""
         count = data.scores.shape[1] if data.kind == "multilabel" else 1
         starts = self._starts if len(self._starts) == count else [None] * count
         pairs = zip(starts, data.problems(), strict=True)
@@ -248,8 +247,6 @@ class Calibrator(FittedModule):
         return bool(self.unit_powers)
 
     def _with_held_out(self, result: FitResult, data: CalibrationData, *, folds: int, seed: int) -> FitResult:
-        """The result, with what cross-validation tells."""
-
         def refitted(others: CalibrationData, scores: Tensor) -> Tensor:
             calibrator = self.unfitted().fit(others.scores, others.labels, weights=others.weights)
             return calibrator(scores)

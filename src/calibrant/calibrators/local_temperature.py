@@ -234,7 +234,7 @@ def _doubts(
 
 
 def _check_parts(given: dict[str, Any]) -> None:
-    """Types and lengths of what stands in a file."""
+    """Refuse what a file holds with another type or length."""
     weights, names = given["weights"], given["covariates"]
     if not isinstance(weights, list) or not weights:
         raise InputError("`weights` must be a list with a number for each covariate")

@@ -238,7 +238,6 @@ def select(
 
 
 def _codes(clusters: Sequence[str], num_samples: int) -> Int[Tensor, " N"]:
-    """The number of each sample's cluster."""
     numbers = {name: code for code, name in enumerate(dict.fromkeys(clusters))}
     if len(clusters) != num_samples or len(numbers) < 2:
         raise InputError(

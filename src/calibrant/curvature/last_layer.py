@@ -88,7 +88,6 @@ class _Seen:
         return _Seen, ()
 
     def forget(self) -> None:
-        """Forget what was recorded."""
         self._given = self._made = None
 
     def take(self) -> tuple[Tensor | None, Tensor | None]:

@@ -106,7 +106,7 @@ class SAM:
 
     @contextmanager
     def _climbed(self) -> Generator[None]:
-        """At the worst nearby point; afterwards back where it was, to the bit."""
+        """Move to the worst nearby point; afterwards back to where it was, to the bit."""
         found = [value for group in self.optimiser.param_groups for value in group["params"]]
         values: list[Tensor] = [value for value in found if value.grad is not None]
         with torch.no_grad():
@@ -125,7 +125,7 @@ class SAM:
 
 
 def _length(tensors: list[Tensor]) -> Tensor:
-    """Norm of all of them together."""
+    """Norm of all tensors together."""
     place, dtype = tensors[0].device, wide(tensors[0])
     each = [torch.linalg.vector_norm(tensor, dtype=dtype).to(place) for tensor in tensors]
     return torch.linalg.vector_norm(torch.stack(each))

@@ -148,7 +148,6 @@ class _Watched:
         self.operator, self.progress, self.budget = operator, progress, budget
 
     def times(self, vectors: Tensor) -> Tensor:
-        """Product with the columns."""
         if self.progress is None:
             return self.operator @ vectors
         images: list[Tensor] = []

@@ -67,7 +67,6 @@ def checked_events(checked: Checked, *, classwise: bool) -> Iterator[tuple[Vecto
 
 
 def _events(checked: Checked, classwise: bool) -> Iterator[tuple[Vector, Vector]]:
-    """Scores and outcomes of every event to be measured."""
     for scores, outcomes in events(checked, classwise=classwise):
         yield vector(scores), vector(outcomes)
 

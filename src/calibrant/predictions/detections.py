@@ -202,15 +202,7 @@ def _matched(found: Sequence[Mapping[str, Any]], truth: Mapping[str, Any], iou: 
 def boxes_of(
     entries: Sequence[Mapping[str, Any]], annotations: str | os.PathLike[str]
 ) -> NDArray[np.float64]:
-    """Centres and sizes of detected boxes ``(N, 4)``, as shares of their images' sizes.
-
-    Args:
-        entries: As a COCO results file holds them.
-        annotations: Of which `images` have the sizes.
-
-    Raises:
-        InputError: If an entry has no box, or its image no size.
-    """
+    """Centres and sizes of detected boxes ``(N, 4)``, as shares of their images' sizes."""
     truth = parsed(Path(annotations))
     try:
         return _shares(entries, {each["id"]: each for each in truth["images"]})
@@ -219,11 +211,7 @@ def boxes_of(
 
 
 def scores_of(entries: Sequence[Any]) -> NDArray[np.float64]:
-    """The scores of detections ``(N,)``.
-
-    Raises:
-        InputError: If one is not a number in 0..1.
-    """
+    """The scores of detections ``(N,)``; refuses what is not a number in 0..1."""
     for place, each in enumerate(entries):
         score = each.get("score") if isinstance(each, dict) else None
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
@@ -303,15 +291,7 @@ class DetectionResults:
 
 
 def detection_results(path: Path, *, annotations: Path | None = None) -> DetectionResults | None:
-    """What a file holds, if it is COCO's results: a list of ``image_id``, ``category_id`` and ``score``.
-
-    Args:
-        path: The file.
-        annotations: Of which the ``categories`` name the classes; without it there are no groups.
-
-    Raises:
-        InputError: If a score is not in 0..1, or a class has no name.
-    """
+    """What a file of COCO's results holds, if it is one; ``annotations`` name the classes."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return None
     entries = parsed(path)

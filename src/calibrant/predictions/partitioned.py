@@ -43,7 +43,7 @@ from calibrant.predictions.table import Predictions, Source
 from calibrant.predictions.two_classes import positive_number
 
 MOST_LABELS = 200
-"""Of a sample; the sums of more would not fit into memory."""
+"""Most labels of a sample; the sums of more would not fit into memory."""
 PART = 1 << 25
 """Scores of a part, at least; whole row groups of one file."""
 
@@ -319,7 +319,6 @@ class _FileColumns:
 
     @classmethod
     def of(cls, name: str, file: Any, columns: ColumnNames | None, keys: Keys) -> _FileColumns:
-        """Those of an open file of that name."""
         schema = file.schema_arrow
         try:
             if holds_top_k(schema.names):
@@ -335,7 +334,7 @@ class _FileColumns:
 
     @property
     def read(self) -> set[str]:
-        """Those that are read, as the file calls them."""
+        """The columns that are read, as the file calls them."""
         return {self.given[each] for each in (*self.layout.scores, *self.layout.labels, *self.layout.singles)}
 
     def refuse_bands(self, name: str, file: Any) -> None:

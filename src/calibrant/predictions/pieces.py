@@ -43,11 +43,7 @@ class Piece:
     """What a reader must know of the whole table."""
 
     def at(self, temperature: float) -> Piece:
-        """Confidences with the logits over a temperature.
-
-        Raises:
-            InputError: If these are no confidences from the largest logits.
-        """
+        """Confidences with the logits over a temperature; refuses all but those from the largest logits."""
         if self.top_k is None:
             raise InputError("the largest logits of each sample must be known.")
         return replace(self, scores=_two_columns(self.top_k.at(temperature).confidence))
@@ -59,7 +55,7 @@ class Piece:
         return replace(self, scores=scores, labels=self.labels[:, place], truth=self.truth[:, place])
 
     def turned(self) -> Piece:
-        """The same with the two classes of an event in the other order."""
+        """These rows with the two classes of an event in the other order."""
         names = ("0", "1") if self.class_names is None else self.class_names
         return replace(
             self,
@@ -83,11 +79,7 @@ def columns_of_odds(log_odds: Tensor) -> Tensor:
 
 
 def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
-    """The arguments of ``Predictions``, checked.
-
-    Raises:
-        InputError: If a score or label is wrong, or there is no label.
-    """
+    """The arguments of ``Predictions``, checked; refuses wrong scores or labels, and rows without labels."""
     top_k: TopK | None = None
     notes = tuple(fields.get("notes", ()))
     if "top_k" in fields:

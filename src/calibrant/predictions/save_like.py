@@ -78,7 +78,7 @@ def write_in_form_of(
     *,
     raw: bool = False,
 ) -> bool:
-    """The same, where the endings are known and the paths need not have them.
+    """:func:`save_in_form_of` where the endings are known and the paths need not have them.
 
     Columns of logits are called ``prob...`` then, as they hold probabilities; all other names stay.
     """

@@ -17,7 +17,7 @@ Scale: TypeAlias = tuple[float, float]
 """What stands for 0, and what for 1."""
 PERCENT = (0.0, 100.0)
 LARGEST_GUESSED = 50.0
-"""Of a single column: what no scale of stars, words or grades reaches."""
+"""What a single column on a scale of stars, words or grades does not reach."""
 DIVIDED = "holds percentages and was divided by 100."
 """Said of probabilities that were percentages."""
 _BROUGHT = re.compile(r" from (\S+) to (\S+) was brought to the scale from 0 to 1\.$")
@@ -48,13 +48,7 @@ def as_shares(
 ) -> dict[str, Any]:
     """The fields with probabilities between 0 and 1, which a note says where they had another scale.
 
-    Args:
-        fields: The arguments of ``Predictions``.
-        scale: What stands for 0 and for 1, where that is known.
-        percent: Whether they are percentages; by default where they can be nothing else.
-
-    Raises:
-        InputError: If there are no probabilities, one lies beyond the ends of the scale, or it is said twice.
+    By default they are percentages where they can be nothing else. Refuses probabilities beyond the ends.
     """
     if percent:
         if scale is not None:

@@ -52,7 +52,7 @@ class HeldScores:
         return row_slices(self.values)
 
     def watched(self, progress: Callable[[float], None]) -> HeldScores:  # noqa: ARG002
-        """The same; nothing is read that progress could be told of."""
+        """These scores; nothing is read that progress could be told of."""
         return self
 
 
@@ -141,11 +141,7 @@ class FileScores:
         return self.file.repairs
 
     def read(self, rows: slice) -> Float[Tensor, "n C"]:
-        """Some of these rows, in their order.
-
-        Raises:
-            InputError: If a value there is no score.
-        """
+        """Some of these rows, in their order; refuses values that are no scores."""
         index = self.index[rows]
         order = np.argsort(index, kind="stable")  # quick where it is sorted already
         ranked = index[order]

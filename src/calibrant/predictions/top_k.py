@@ -73,11 +73,7 @@ def predictions_of_top_k(
 
 
 def at_temperature(predictions: Predictions, temperature: float) -> Predictions:
-    """The same predictions with their logits over a temperature; the others as :meth:`TopK.at` takes them.
-
-    Raises:
-        InputError: If these are no predictions of the largest logits.
-    """
+    """Predictions with the largest logits over a temperature; others as :meth:`TopK.at` takes them."""
     if predictions.top_k is None:
         raise InputError("`predictions` must be made of the largest logits of each sample.")
     scaled = predictions.top_k.at(temperature)
@@ -96,11 +92,7 @@ def has_row_temperature(method: str, predictions: Predictions) -> bool:
 
 
 def predicted_classes(predictions: Predictions) -> torch.Tensor:
-    """The most probable class of each sample, in one pass.
-
-    Raises:
-        InputError: If it is not known.
-    """
+    """The most probable class of each sample, in one pass; refuses where it is not known."""
     if predictions.top_k is not None:
         return predictions.top_k.predicted
     if predictions.kind != "multiclass":

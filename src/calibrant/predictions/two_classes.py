@@ -15,11 +15,7 @@ RIGHT_OR_WRONG = ("wrong", "right")
 def positive_number(
     kind: Kind, num_classes: int | None, names: tuple[str, ...] | None, positive_class: int | str | None
 ) -> int:
-    """0 or 1; a class may be called by its name.
-
-    Raises:
-        InputError: If there are not two classes, or the positive one is none of them.
-    """
+    """0 or 1, of a class by number or name; refuses other than two classes, or none of them."""
     if kind in {"top_label", "multilabel"} or num_classes != 2:
         held = {"top_label": "top-label confidences", "multilabel": f"{num_classes} labels"}
         got = held.get(kind, f"{num_classes} classes")

@@ -337,7 +337,6 @@ def _check_there_is_a_minimum(load: float, signal: float, *, falls: bool) -> Non
 
 
 def _on_sample(margins: Margins) -> TrainPerformance:
-    """From the margins that the proximal operator gives."""
     shares, trained = torch.from_numpy(margins.shares), torch.from_numpy(margins.trained)
 
     def slopes(inverse: float) -> tuple[float, float]:

@@ -154,7 +154,6 @@ class _Map(Protocol):
 
 
 def _on_probs(probs: ArrayLike, of_rows: _Map, of_events: _Map, gamma: float) -> Tensor:
-    """Apply a map to probabilities."""
     checked = check_probs(probs)
     wide = checked.scores.to(working_dtype(checked.scores.dtype))
     if checked.task == "binary":
@@ -165,6 +164,5 @@ def _on_probs(probs: ArrayLike, of_rows: _Map, of_events: _Map, gamma: float) ->
 
 
 def _on_logits(logits: ArrayLike, of_rows: _Map, of_events: _Map, gamma: float) -> Tensor:
-    """Apply a map to logits."""
     checked = check_logits(logits, allow_minus_inf=True)
     return (of_events if checked.task == "binary" else of_rows)(checked.scores, gamma)

@@ -81,7 +81,6 @@ class LogisticWorld:
     signal: float
 
     def __post_init__(self) -> None:
-        """Refuse a world without features or without signal."""
         check_at_least("num_features", self.num_features, 1)
         if not (math.isfinite(self.signal) and self.signal > 0):
             raise InputError(f"`signal` must be finite and positive; got {self.signal}.")

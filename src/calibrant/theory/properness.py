@@ -66,7 +66,6 @@ class Properness:
     :mod:`calibrant.losses` do, functions as well as modules."""
 
     def __str__(self) -> str:
-        """One sentence."""
         classes = " and ".join(str(count) for count in self.num_classes)
         said = "" if self.statement is None else f" The loss states: {self.statement}"
         if self.counter_example is None:

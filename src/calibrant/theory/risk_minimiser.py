@@ -178,7 +178,6 @@ def _end(
     gradient_norm: float = math.nan,
     least_curvature: float = math.nan,
 ) -> RiskMinimiser:
-    """Where one search ended."""
     return RiskMinimiser(
         probs=probs,
         risk=risk,

@@ -34,8 +34,6 @@ class Point(NamedTuple):
 
 
 class _Local:
-    """Risk and derivatives at one place."""
-
     def __init__(self, risk: Risk, logits: Float[Tensor, " C"]) -> None:
         self._risk = risk
         self.logits = logits

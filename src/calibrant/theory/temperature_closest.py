@@ -245,7 +245,6 @@ def _closest_temperature(gamma: float, num_classes: int, max_logit: float | None
 
 
 def _closest_on(logits: Float[Tensor, "G C"], gamma: float, reach: float) -> ClosestTemperature:
-    """The temperature closest on some rows of logits."""
     probs = focal_map_logits(logits, gamma).exp()
 
     def error(inverse: float) -> float:
@@ -284,7 +283,7 @@ def _closest(
 def _quasi_convex_minimum(
     function: Callable[[float], float], low: float, high: float, precision: float
 ) -> float:
-    """Golden section."""
+    """Where the function is least, by golden section."""
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = function(left), function(right)
     while high - low > precision * high:

@@ -327,7 +327,6 @@ class _GroupedData:
         return numbers.to(self.checked.scores.device)
 
     def mass(self, name: str) -> float:
-        """What the samples of a group weigh together."""
         return float(self.own[self.rows[name].to(self.own.device)].sum())
 
     def weights(self, name: str) -> Float[Tensor, " N"]:

@@ -272,7 +272,7 @@ def _standard_errors(
     total: float,
     num_source: int | None,
 ) -> Float[Tensor, " C"]:
-    """From the observed information on the simplex of the classes that occur, and that of the calibrator."""
+    """By the observed information on the simplex of the classes that occur, and that of the calibrator."""
     present = prior > 1e-12
     found, count = torch.zeros_like(prior), int(present.sum())
     if count < 2:

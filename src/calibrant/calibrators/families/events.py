@@ -121,7 +121,7 @@ class EventCalibrator(Calibrator):
     def _functions(
         self, log_odds: Float[Tensor, "N K"], outcomes: Float[Tensor, "N K"], masses: Float[Tensor, " N"]
     ) -> list[EventMap]:
-        """One of each event, or one of all."""
+        """One function of each event, or one of all together."""
         problems = [part.expand(log_odds.shape).T for part in (log_odds, outcomes, masses[:, None])]
         if self._shared():
             problems = [part.reshape(1, -1) for part in problems]
@@ -210,7 +210,7 @@ def _log_of_normalised(table: Float[Tensor, "N C"], otherwise: Float[Tensor, "N 
 
 
 def _log_odds_of(probs: Tensor) -> Tensor:
-    """Between those of 1e-12 and its complement."""
+    """Log-odds, kept between those of 1e-12 and its complement."""
     probs = probs.clamp(0, 1)  # which rounding may have left
     return (probs.log() - (-probs).log1p()).clamp(-LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
 

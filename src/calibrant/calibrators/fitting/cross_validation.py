@@ -147,5 +147,4 @@ def _confidence(
 
 
 def _by_row(values: Tensor) -> Tensor:
-    """Means over the columns, where there are any."""
     return values.mean(dim=1) if values.ndim == 2 else values

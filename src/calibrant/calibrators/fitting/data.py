@@ -88,7 +88,7 @@ class CalibrationData:
 
 
 def fingerprint(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None) -> str:
-    """That of ``FitResult.data_sha256``, for samples that a calibrator may have been fitted on."""
+    """``FitResult.data_sha256`` of samples that a calibrator may have been fitted on."""
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
     return CalibrationData.of(checked).weighted(checked.weights).sha256
 
@@ -125,7 +125,7 @@ def _suspicions(checked: Checked) -> Iterator[str]:
 
 
 def zeros_said(num_zeros: int, task: Task) -> tuple[str, ...]:
-    """What is to be said of probabilities of exactly zero."""
+    """The note on probabilities of exactly zero, if there are any."""
     value, counted = ("zero", "1e-12") if task == "multiclass" else ("0 or 1", "1e-12 or 1 - 1e-12")
     noun, verb = ("probability", "was") if num_zeros == 1 else ("probabilities", "were")
     return (f"{num_zeros} {noun} of exactly {value} {verb} counted as {counted}",) if num_zeros else ()

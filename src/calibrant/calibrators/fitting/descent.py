@@ -88,7 +88,7 @@ def promising(
 
 
 def apart(points: Sequence[Vector]) -> list[Vector]:
-    """Without those that are close to one before them."""
+    """The points that are not close to one before them."""
     kept: list[Vector] = []
     for point in points:
         if all(np.abs(point - other).max() > _APART for other in kept):
@@ -108,7 +108,7 @@ def in_logarithms(samples: Samples, objective: Objective) -> Callable[[Vector], 
 
 
 def by_logarithms(found: Expansion, gamma: float) -> Expansion:
-    """By log(1 + gamma) what is by gamma."""
+    """Derivatives by log(1 + gamma), from those by gamma."""
     value, gradient, hessian = found
     scale = np.array([1.0, 1 + gamma])  # d gamma = (1 + gamma) d log(1 + gamma)
     hessian = hessian * np.outer(scale, scale)

@@ -42,7 +42,7 @@ _COLLAPSED = 0.9  # share of the confidences in one bin
 
 
 def few(num_samples: int) -> tuple[str, ...]:
-    """What to say of a handful of samples."""
+    """A warning of a handful of samples."""
     return (f"{num_samples} samples tell little",) if num_samples < _FEW else ()
 
 
@@ -53,7 +53,7 @@ def degenerate(samples: Samples) -> tuple[str, ...]:
 
 
 def degenerate_labels(labels: Int[Tensor, " N"], num_right: int) -> tuple[str, ...]:
-    """The same by the labels, and how many of the samples are classified correctly."""
+    """:func:`degenerate` by the labels, and how many of the samples are classified correctly."""
     if len(labels) < _FEW:
         return few(len(labels))
     if 0 < num_right < len(labels):
@@ -188,7 +188,7 @@ class Facts(NamedTuple):
 
 
 def with_doubts_of_passes(solution: Solution, facts: Facts) -> Solution:
-    """The same of what was fitted by sums over all rows."""
+    """What was fitted by sums over all rows, with what makes it doubtful."""
     trouble = _trouble(
         solution,
         constant=not facts.num_varied,

@@ -112,7 +112,7 @@ class FocalRows:
         return (self.log_total - torch.where(self.block.wrong, logit - self.top, 0))[:, 0]
 
     def log_loss_expansion(self) -> list[Float[Tensor, " n"]]:
-        """With its derivatives by log T and gamma, and the second ones as in ``_PAIRS``."""
+        """Log loss, its derivatives by log T and gamma, and the second ones as in ``_PAIRS``."""
         slopes = [mean - own for mean, own in zip(self._means, self._own(slice(0, 2)), strict=True)]
         bends = [bend - own for bend, own in zip(self._bends, self._own(slice(2, 5)), strict=True)]
         return [self.log_loss(), *(column[:, 0] for column in (*slopes, *bends))]
@@ -124,7 +124,7 @@ class FocalRows:
         return own[:, 0] + self.probs.square().sum(dim=1)
 
     def brier_score_expansion(self) -> list[Float[Tensor, " n"]]:
-        """With its derivatives, in the same order."""
+        """Brier score and its derivatives, in the order of :meth:`log_loss_expansion`."""
         squares, top_square = self.probs.square(), self.hit.square()
         purity = squares.sum(dim=1, keepdim=True) + top_square
         truth = torch.where(

@@ -65,13 +65,12 @@ def _full(samples: Samples, objective: Objective, simpler: Solution) -> Solution
 def _descended(
     samples: Samples, objective: Objective, simpler: Solution, starts: Sequence[tuple[float, float]]
 ) -> Solution:
-    """Where Newton's method ends."""
     found = smooth_minimum(samples, objective, starts, lowest_gamma=LOWEST_GAMMA, highest_gamma=HIGHEST_GAMMA)
     return of_descent(found, simpler.before)
 
 
 def of_descent(found: SmoothMinimum, before: float) -> Solution:
-    """What a descent reached."""
+    """The solution that a descent reached."""
     return Solution(
         converged=found.slope < 1e-8,
         steps=found.steps,
@@ -132,7 +131,7 @@ def line_through(first: Place, second: Place, gammas: Sequence[float] = LINE_GAM
 
 
 def of_place(best: Place, steps: int, simpler: Solution, *, spacing: float) -> Solution:
-    """What a search over points found."""
+    """The solution that a search over points found."""
     return Solution(
         converged=True,
         steps=steps,

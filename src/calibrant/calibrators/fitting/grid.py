@@ -79,7 +79,7 @@ def best_on_grid(
 def best_on_line(
     samples: Samples, objective: Objective, points: Sequence[Point], *, best: Place
 ) -> tuple[Place, int]:
-    """The same over points along a smooth curve, in the order of their exponents."""
+    """:func:`best_on_grid` over points along a smooth curve, in the order of their exponents."""
     guesses = None
     if objective in JUDGED and len(points) > _DEGREE:
         guesses = _screen_line(samples, objective, points)
@@ -142,7 +142,6 @@ def _interpolation_at(nodes: Vector, places: Vector) -> NDArray[np.float64]:
 def _screen_smooth(
     samples: Samples, objective: Objective, gammas: Sequence[float], temperatures: Sequence[float]
 ) -> Vector:
-    """Interpolated objective at all pairs."""
     nodes = _nodes(temperatures, _SPACING_OF_MEANS)
     matrix = _interpolation(nodes, temperatures)
     tables = [
@@ -260,7 +259,7 @@ class TiedSamples:
 
     @staticmethod
     def of(samples: Samples) -> TiedSamples:
-        """Grouped by their log-odds at T = 1."""
+        """Samples grouped by their log-odds at T = 1."""
         log_odds = torch.cat([log_odds_of_top(block, 1.0, (0.0,))[0] for block in samples.blocks()])
         values, group = torch.unique(samples.judged(log_odds).cpu(), return_inverse=True)
         outcomes = samples.outcomes.cpu()

@@ -29,7 +29,7 @@ def likelihood_slopes(samples: Samples, inverse_temperature: float) -> Slopes:
 
 
 def likelihood(samples: Samples, inverse_temperature: float) -> float:
-    """The same without the derivatives."""
+    """Mean negative log-likelihood without focal map."""
     odds = [
         (block.second * inverse_temperature).exp_()
         * ratios_below(block, inverse_temperature, samples.room).sum(1, keepdim=True)
@@ -108,10 +108,8 @@ class GroupRows(NamedTuple):
 class GroupLikelihoods:
     """Negative log-likelihood of each group as a function of its own 1 / T, with two derivatives.
 
-    Args:
-        rows: Gives the rows of all groups, in parts, at each pass.
-        num_groups: How many there are.
-        borrowed: Share that the mean over all rows has in the objective of each group; None for none.
+    ``rows`` gives the rows of all groups, in parts, at each pass; ``borrowed`` is the share of the mean over
+    all rows in the objective of each group.
     """
 
     def __init__(
@@ -123,7 +121,7 @@ class GroupLikelihoods:
         self.rows, self.num_groups, self.borrowed = rows, num_groups, borrowed
 
     def __call__(self, groups: Int[Tensor, " A"], beta: Float[Tensor, " A"]) -> Float[Tensor, "A 3"]:
-        """Of some groups, in ascending order, each at its own 1 / T."""
+        """Value and derivatives of some groups, in ascending order, each at its own 1 / T."""
         place = torch.full((self.num_groups,), -1, device=beta.device)
         place[groups] = torch.arange(len(groups), device=beta.device)
         found = torch.zeros(len(groups), 3, dtype=torch.float64, device=beta.device)

@@ -61,10 +61,7 @@ def solved(
 ) -> tuple[Solution, Facts]:
     """What a search finds in as many passes as it takes, with doubts, and what the rows are like.
 
-    Args:
-        search: What looks.
-        sums: As :func:`sums_of`, over all rows.
-        unit: The inverse temperature of the logits as they came.
+    ``sums`` are over all rows, ``unit`` is the inverse temperature of the logits as they came.
     """
     known: dict[Point, Vector] = {}
     facts = np.zeros(6)

@@ -113,7 +113,7 @@ def profile_of_some(
     labels: Int[Tensor, " N"],
     weights: Tensor | None,
 ) -> Profile:
-    """The same of several classes, where the rows of :func:`rows_looked_at` are all that is held."""
+    """:func:`profile_of` several classes, where only the rows of :func:`rows_looked_at` are held."""
     prior = _prior(rows, labels, weights, "multiclass")
     return _profile(summary_of(rows, weights_of_rows, "multiclass"), prior)
 

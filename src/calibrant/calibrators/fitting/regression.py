@@ -52,7 +52,7 @@ class Regression:
         return self.features[:, first] * self.features[:, second]
 
     def logits(self, theta: Float[Tensor, "C F"]) -> Float[Tensor, "N C"]:
-        """What the features give."""
+        """The logits that these parameters give."""
         if self.features.ndim == 2:
             return self.features @ theta.T
         logits = self.features[0] * theta[:, 0]

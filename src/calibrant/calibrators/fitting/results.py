@@ -55,11 +55,7 @@ class FitResult:
 
 
 def fitted_number(result: FitResult, name: str) -> float:
-    """A parameter that is one number.
-
-    Raises:
-        TypeError: If it is one number per column.
-    """
+    """A parameter that is one number; a ``TypeError`` if it is one number per column."""
     value = result.parameters[name]
     if not isinstance(value, float):
         raise TypeError(f"`{name}` must be one number; got {value}.")
@@ -144,7 +140,7 @@ def _means(tables: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def on_bounds(temperature: float, gamma: float = 0.0) -> tuple[str, ...]:
-    """What to say of parameters that lie on a bound."""
+    """Warnings of parameters that lie on a bound."""
     said: list[str] = []
     if temperature in {LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE}:
         said.append("the best temperature is a bound of the search")

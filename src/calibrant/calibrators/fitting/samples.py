@@ -247,7 +247,7 @@ def floor_zero_probabilities(scores: Tensor, kind: Task) -> tuple[Tensor, int]:
 
 
 def floored(scores: Tensor, kind: Task) -> Tensor:
-    """The same scores without a look at their values, for a graph that is traced."""
+    """:func:`floor_zero_probabilities` without a look at the values, for a graph that is traced."""
     zero = torch.isinf(scores)
     if kind != "multiclass":
         return torch.where(zero, scores.detach().clamp(-LOG_ODDS_LIMIT, LOG_ODDS_LIMIT), scores)

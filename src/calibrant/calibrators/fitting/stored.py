@@ -65,13 +65,7 @@ class StoredScores:
         return (slice(at, min(at + step, len(self.index))) for at in range(0, len(self.index), step))
 
     def read(self, rows: slice | Tensor) -> tuple[Float[Tensor, "n C"], int]:
-        """Some rows, with probabilities of exactly zero replaced, and how many there were.
-
-        Rows that follow one another are read together.
-
-        Raises:
-            InputError: If a score is NaN or infinite.
-        """
+        """Finite scores with zero probabilities replaced, and how many; neighbours are read together."""
         ranked, order = self.index[rows].sort()
         found: Tensor | None = None
         zeros, done = 0, 0
@@ -93,13 +87,7 @@ class StoredScores:
 class StoredSamples:
     """One multiclass problem whose scores stay where they are; some rows are held at a time.
 
-    Args:
-        source: What gives the scores.
-        labels: Classes ``(N,)``.
-        weights: Of the samples; those of weight zero are left out.
-
-    Raises:
-        InputError: If these are no scores of classes, or labels or weights do not go with them.
+    Samples of weight zero are left out; labels or weights that do not go with the scores are refused.
     """
 
     def __init__(self, source: ScoreRows, labels: ArrayLike, weights: ArrayLike | None) -> None:
@@ -128,18 +116,18 @@ class StoredSamples:
         return math.prod(self.stored.shape) <= PIECE
 
     def held(self) -> Samples:
-        """All rows, after a pass."""
+        """All rows in memory, after a pass."""
         return Samples(torch.cat([scores for _, scores in self._read()]), self.labels, self.weights)
 
     def some(self) -> Samples:
-        """Some rows, held."""
+        """Some rows, in memory."""
         num_samples, width = self.stored.shape
         most = min(_MOST_ROWS, max(_FEWEST_WIDE, PIECE // width), max(_FEWEST, num_samples // _SHARE))
         rows = some_rows(self.shares, min(most, num_samples))
         return Samples(self._sampled(rows), self.labels[rows], None)
 
     def solved(self, search: Callable[[Samples], Search]) -> Solution:
-        """What a search finds that asks for passes."""
+        """The solution that a search finds in passes over all rows."""
         some = self.some()
         self._exponent = exponent = exponent_of(some)
         some = replace(some, scores=divided(some.scores, exponent))

@@ -107,7 +107,7 @@ class _Loss:
         self._ridge: Vector = ridge * np.array([*squares, 1.0])
 
     def least(self) -> tuple[Vector, Minimum]:
-        """Where a and b are free, or where that leaves the quarter that is allowed, on its sides."""
+        """The minimum with a and b free or, where that leaves the quarter allowed, on its sides."""
         both = [(self._half, (0.5, 0.5)), (self._even, (0.5, -0.5))]
         point, found = self._least_along(both)
         if point[:2].min() >= 0:
@@ -117,13 +117,13 @@ class _Loss:
         return min(ends, key=lambda end: end[1].value)
 
     def of(self, point: Vector) -> float:
-        """Without the penalty."""
+        """The loss without the penalty."""
         a, b, c = point.tolist()
         logits = (a + b) * self._half + (a - b) * (self._even - _LOG_2) + c
         return float(_losses(logits, self._outcomes) @ self._shares)
 
     def _least_along(self, columns: Sequence[tuple[Tensor, tuple[float, float]]]) -> tuple[Vector, Minimum]:
-        """Over the intercept and factors of some columns, each of which tells what it adds to a and b."""
+        """The minimum over the intercept and factors of some columns, each of which adds to a and b."""
         features, to_abc = [torch.ones_like(self._half)], np.zeros((3, 1 + len(columns)))
         to_abc[2, 0] = 1
         for number, (column, sides) in enumerate(columns, 1):

@@ -207,11 +207,7 @@ def fields_of_cells(
     numbers: Callable[[str], Any],
     others: Callable[[str], Column],
 ) -> dict[str, Any]:
-    """The same from cells that say numbers in any way; ``numbers`` and ``others`` give those of a column.
-
-    Raises:
-        InputError: If a cell of scores or weights holds no number; with its row.
-    """
+    """:func:`fields_of_columns` of cells that say numbers in any way; an error names the row of a bad one."""
     scores = [given[name] for name in layout.scores]
     numeric = [*scores, *(given[name] for name in layout.weights)]
     found, notes = numbers_in({name: numbers(name) for name in numeric}, scores, layout.space)

@@ -57,11 +57,7 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
 def _plain_numbers(
     path: Path, numeric: Sequence[int], texts: Sequence[int]
 ) -> tuple[np.ndarray[Any, np.dtype[np.float64]], dict[int, list[str]], array.array[int]]:
-    """Numbers without their text, other columns as text, and the lines of the rows.
-
-    Raises:
-        ValueError: If a cell is not a number that Python reads.
-    """
+    """Numbers, other columns as text, and lines of rows; ``ValueError`` where Python reads no number."""
     numbers, places = array.array("d"), array.array("q")
     others: dict[int, list[str]] = {place: [] for place in texts}
     for line, cells in _rows(path):

@@ -37,7 +37,7 @@ Record: TypeAlias = dict[str, Any]
 Form: TypeAlias = Literal["columns", "lists", "pipelines"]
 
 _NO_COLUMNS = frozenset({"class_names", "kind"})
-"""Of which there is not one for each sample."""
+"""Arrays that do not hold one entry for each sample."""
 _PIPELINE = {"label", "score"}
 _NUMBERED = "LABEL_"
 """What Hugging Face's models call class i where nobody named it."""
@@ -168,7 +168,7 @@ def fields_of_records(records: Sequence[Record], columns: ColumnNames | None) ->
 def fields_of_lists(
     cells: Mapping[str, Any], records: Sequence[Record], columns: ColumnNames | None
 ) -> dict[str, Any]:
-    """Of columns, in one of which a cell holds the scores of all classes; records hold the others."""
+    """The arguments of ``Predictions`` where a cell of one column holds the scores of all classes."""
     stated = stated_fields(records, columns)
     taken = {*names_stated(columns), *stated, *(name for name, array in ARRAYS.items() if array in stated)}
     return _of_arrays({name: each for name, each in cells.items() if name not in taken} | stated)

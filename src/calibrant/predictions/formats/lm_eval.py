@@ -39,11 +39,7 @@ def are_samples(records: Sequence[Mapping[str, Any]]) -> bool:
 def fields_of_samples(
     samples: Sequence[Sample], *, score: LmScore = "acc", columns: ColumnNames | None = None
 ) -> dict[str, Any]:
-    """The arguments of ``Predictions``; ``columns`` may name fields of groups and of clusters.
-
-    Raises:
-        InputError: If samples do not have the form of the harness's, or no answer states a confidence.
-    """
+    """The arguments of ``Predictions``; ``columns`` may name fields of groups and of clusters."""
     check_choice("lm_score", score, get_args(LmScore))
     if columns is not None and (columns.label or columns.probs or columns.logits):
         raise InputError(

@@ -35,7 +35,7 @@ class Mark:
 
     @property
     def text(self) -> str:
-        """As it is in files.
+        """The mark as files hold it.
 
         Example:
             >>> Mark.of("platt", "5e884898da280471", seen=True).text
@@ -46,7 +46,7 @@ class Mark:
 
     @property
     def note(self) -> str:
-        """The same as a note on predictions."""
+        """The mark as a note on predictions."""
         return f"{_NOTE}{self.text.removeprefix(_START)}."
 
     @property

@@ -118,12 +118,12 @@ class TableInMemory:
 
 
 def read_feather(path: Path, columns: ColumnNames | None = None) -> FileContents:
-    """The same as ``read`` of ``.feather`` and ``.arrow``."""
+    """Read those columns of ``.feather`` and ``.arrow`` that are used."""
     return FileContents(fields=fields_in(TableInMemory(whole_table(path, feather=True)), columns))
 
 
 def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
-    """The same as ``read``, with the scores left in the file."""
+    """Read those columns that are used; the scores stay in the file."""
     with opened(path, BUFFER) as file:
         layout, given = layout_in(file, columns)
         others = _other_columns(layout, file, given)
@@ -303,7 +303,7 @@ def _cells(file: Any, name: str) -> Any:
 
 
 def cells_of(column: Any) -> Any:
-    """The same of a column in memory."""
+    """Numbers, texts or lists of equal length of a column in memory."""
     if not _is_list(column.type):
         return column_of(column)
     flat = column.flatten()

@@ -143,11 +143,7 @@ def _folders(address: str) -> list[str]:
 
 
 def columns_of_keys(name: str, file: Any, keys: Keys, before: frozenset[str] | None) -> frozenset[str]:
-    """The keys that are columns of a file, too, as they must have been of the file before.
-
-    Raises:
-        InputError: If a column says anything but its key, or only some of the files have it.
-    """
+    """The keys that are columns, too; refuses columns that contradict keys, or that some files lack."""
     found = frozenset(key for key in keys if key in file.schema_arrow.names)
     if differing := sorted(found ^ (found if before is None else before)):
         raise InputError(
@@ -228,12 +224,7 @@ def is_partitioned(path: str | Path) -> bool:
 
 
 def files_of(address: str) -> list[str]:
-    """All files, in the order of their names.
-
-    Raises:
-        InputError: If there is none, or the address cannot be opened.
-        FileNotFoundError: If there is no such path.
-    """
+    """All files, in the order of their names; refuses an address with none, or that cannot be opened."""
     if not is_address(address):
         path = Path(address)
         if not path.exists():

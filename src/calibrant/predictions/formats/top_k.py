@@ -53,16 +53,7 @@ def holds_top_k(found: Collection[str]) -> bool:
 def fields_of_top_k(
     found: Sequence[str], read: Callable[[str], Any], columns: ColumnNames | None = None
 ) -> dict[str, Any]:
-    """The arguments of ``Predictions`` from arrays or columns of these names.
-
-    Args:
-        found: What the file holds.
-        read: Gives one of these.
-        columns: Names that the caller states.
-
-    Raises:
-        InputError: If something is missing or does not fit.
-    """
+    """The arguments of ``Predictions`` from arrays or columns; ``read`` gives one of those ``found``."""
     fields, unused, left_out, by_token = _fields(found, read, columns or ColumnNames())
     top_k, true, _ = fields["top_k"], fields["labels"], fields.pop("truth")
     notes = [*left_out, *notes_of(top_k, true), *(drawn_notes(top_k, true) if by_token else ())]
@@ -71,7 +62,7 @@ def fields_of_top_k(
 
 
 def piece_of_top_k(found: Sequence[str], read: Callable[[str], Any], columns: ColumnNames) -> dict[str, Any]:
-    """The same of some rows of a table: ``notes`` are on all of it, ``repairs`` on what these lack.
+    """:func:`fields_of_top_k` for some rows of a table; ``notes`` are on all, ``repairs`` on what these lack.
 
     ``truth`` is the column of true classes as it stands.
     """
