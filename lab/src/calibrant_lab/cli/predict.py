@@ -139,7 +139,6 @@ def _warn_of_seen(raw: RawData, split: str | None, *, trained_on: bool) -> None:
 
 
 def _network(text: str, run: Run | None, raw: RawData, checkpoint: Path | None) -> nn.Module:
-    """The network, for inputs and classes of the data."""
     import torch
 
     from calibrant_lab.models import build_trained

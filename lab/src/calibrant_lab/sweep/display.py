@@ -21,12 +21,7 @@ _WIDTH = 48  # characters of a run's label
 
 
 class SweepDisplay(Watcher):
-    """Bars on stderr for the sweep and each run at work; without a terminal, a line per run.
-
-    Args:
-        estimates: What is known of how long runs take.
-        quiet: Say nothing.
-    """
+    """Bars on stderr for the sweep and each run at work; without a terminal, a line per run."""
 
     def __init__(self, estimates: Estimates, *, quiet: bool = False) -> None:
         self._estimates, self._quiet = estimates, quiet

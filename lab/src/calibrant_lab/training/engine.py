@@ -57,11 +57,7 @@ class Engine:
         torch.manual_seed(seeds.derived(self.recipe.seed, seeds.PROCESS, self.processes.rank))
 
     def restore(self) -> None:
-        """Resume from the checkpoint, where there is one.
-
-        Raises:
-            InputError: If it was made from other data.
-        """
+        """Resume from the checkpoint, where there is one; one made from other data is refused."""
         self.state = checkpoint.restore(self.job, self.learner, self.processes)
 
     def save(self) -> None:
@@ -243,6 +239,5 @@ def _diverged(when: str) -> ConvergenceError:
 
 
 def _ratio(total: float, count: float) -> float | None:
-    """A mean, or None where there is none."""
     mean = total / count if count else math.nan
     return mean if math.isfinite(mean) else None

@@ -99,14 +99,6 @@ def read_trees(folder: Path, *, name: str, fine: bool = False) -> RawTexts:
 
     The binary task drops sentences with a neutral root; its nodes have three labels, negative, neutral and
     positive, because phrases may well be neutral. The vocabulary is cased and of all splits together.
-
-    Args:
-        folder: The folder of the three files.
-        name: Name of the set.
-        fine: The task of five sentiments instead of the binary one.
-
-    Raises:
-        InputError: If a file is damaged or a tree is not a binary tree.
     """
     trees = {
         split: [parse_tree(str(record["tree"])) for record in lines_of(path, ("tree",))]

@@ -44,11 +44,7 @@ def place_at(address: str | os.PathLike[str], *, create: bool = True) -> Place:
 
 
 def refuse_strangers(path: Path) -> None:
-    """Refuse to begin a store in a folder that holds other things.
-
-    Raises:
-        InputError: With one of them.
-    """
+    """Refuse to begin a store in a folder that holds other things."""
     if not path.is_dir() or (path / LEASES).is_dir() or any(path.glob(f"{RUNS}/*/{RESULT_FILE}")):
         return
     own = {RUNS, WORK, LEASES, INDEX, README, "lost+found"}  # leases: another process may begin it now

@@ -206,12 +206,7 @@ class Store:
 
 
 class RunSession:
-    """One process's time at a run.
-
-    Args:
-        folder: Where it is done.
-        keep: Saves the folder for other machines.
-    """
+    """One process's time at a run in ``folder``, which ``keep`` saves for other machines."""
 
     def __init__(self, folder: Path, *, keep: Callable[[], None] = lambda: None) -> None:
         self.folder, self._keep = folder, keep
