@@ -62,7 +62,7 @@ class SweepDisplay(Watcher):
         self._refresh()
 
     def waiting(self, runs: int) -> None:
-        """Say so once."""
+        """Say once that runs of other sweeps are waited for."""
         if self._bars is not None and not self._is_waiting:
             self._is_waiting = True
             last = "the last run is" if runs == 1 else f"the last {runs} runs are"

@@ -214,11 +214,7 @@ class Engine:
         state.stopped = 0 < training.patience <= state.epoch - best_epoch
 
     def final_logits(self, name: str) -> Float[Tensor, "N C"]:
-        """Those of the finished network.
-
-        Raises:
-            ConvergenceError: If some are not finite, as after a divergence that calibration samples hid.
-        """
+        """Logits of the finished network; raises a ConvergenceError if some are not finite."""
         logits = self.inference.final_logits(name)
         if not bool(torch.isfinite(logits).all()):
             raise _diverged(f"by its last epoch, as the {name} samples show")

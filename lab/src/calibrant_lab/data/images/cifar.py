@@ -139,7 +139,6 @@ def _latin(text: str, encoding: str) -> bytes:
 
 
 def _no_bytes() -> bytes:
-    """How Python 3 writes empty bytes in old pickles."""
     return b""
 
 

@@ -25,12 +25,7 @@ _COPIES = ".copies"
 
 
 def place_at(address: str | os.PathLike[str], *, create: bool = True) -> Place:
-    """The place of that address: a path, or a URL such as ``s3://bucket/store``.
-
-    Raises:
-        InputError: If there is nothing there and it is not to be created, the folder holds other things, or
-            fsspec lacks what it needs.
-    """
+    """The place of a path, or of a URL such as ``s3://bucket/store``; refuses a folder of other things."""
     if "://" in str(address):
         return RemotePlace(str(address))
     path = Path(address)
