@@ -52,11 +52,7 @@ NUMERIC = re.compile(r"[-+±]?\d|–")
 
 
 def content(study: str) -> Any:
-    """The results of a study, as its ``results.json`` holds them.
-
-    Raises:
-        InputError: If the file is damaged.
-    """
+    """The results of a study, as its ``results.json`` holds them."""
     path = HERE / study / "results.json"
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -324,11 +320,7 @@ def _bounds(claim: Mapping[str, Any]) -> dict[str, float]:
 def difference(
     frame: pd.DataFrame, value: str, column: str, first: Any, second: Any, *, by: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """First minus second of a column's values, paired by seed within each group.
-
-    Raises:
-        InputError: If a group has two rows of one seed, which cannot be paired.
-    """
+    """First minus second of a column's values, paired by seed within each group."""
     keys = [*by, "seed"]
     sides = [frame[frame[column] == name].set_index(keys)[value] for name in (first, second)]
     if any(side.index.has_duplicates for side in sides) or not all(map(len, sides)):

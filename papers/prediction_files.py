@@ -16,11 +16,7 @@ ENDINGS = (".npz", ".csv", ".parquet", ".safetensors", ".pt")
 
 
 def data_folder() -> Path:
-    """The folder that CALIBRANT_DATA names.
-
-    Raises:
-        InputError: If it names none.
-    """
+    """The folder that CALIBRANT_DATA names."""
     folder = os.environ.get("CALIBRANT_DATA")
     if not folder:
         raise InputError("CALIBRANT_DATA must name the folder of the prediction files.")

@@ -20,11 +20,7 @@ from calibrant_lab.sweep.sweep import Watcher, sweep
 
 
 def finished_runs(grid: Grid, out: Path, *, engine: str = "pool") -> list[RunResult]:
-    """Do what the store ``out`` lacks, and return all runs of the grid in its order.
-
-    Raises:
-        InputError: If a run has failed.
-    """
+    """Do what the store ``out`` lacks; return all runs of the grid in its order; raise if one failed."""
     store = Store(out)
     items = grid.items(store.fingerprints())
     report = sweep(items, store, build_engine(engine), watcher=_Telling(items))
@@ -65,14 +61,7 @@ class _Telling(Watcher):
 
 
 class Records:
-    """A file of records, each known by its ``key``.
-
-    Args:
-        path: The file; made with its folder at the first record.
-
-    Raises:
-        InputError: If a line of the file is not a record, but for a last one that was cut off.
-    """
+    """A file of records, each known by its ``key``; damaged lines are refused, but for a last one cut off."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -42,11 +42,7 @@ def names() -> list[str]:
 
 
 def study(name: str) -> ModuleType:
-    """The module ``run`` of a study, found by the name of its folder; hyphens are underscores.
-
-    Raises:
-        InputError: If there is none.
-    """
+    """The module ``run`` of a study, found by the name of its folder; hyphens are underscores."""
     folder = name.replace("-", "_")
     named(folder, dict.fromkeys(names()), "study", remedy=" `python -m papers` lists them.")
     return import_module(f"papers.{folder}.run")

@@ -66,11 +66,7 @@ MOST_CLASSES = {"dirichlet": 50}
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """The results of all files in the folder of ``CALIBRANT_DATA``; a record of each in ``folder``.
-
-    Raises:
-        InputError: If there is no file of predictions.
-    """
+    """The results of all files in the folder of ``CALIBRANT_DATA``; a record of each in ``folder``."""
     records, left_out = Records(folder / "calibrators.jsonl"), dict[str, str]()
     source = data_folder()
     judged: list[Any] = []

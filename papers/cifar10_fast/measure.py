@@ -29,7 +29,7 @@ OUT_OF_DISTRIBUTION = ("mnist", "notmnist_ood")
 WITH_WEIGHTS = 2
 """The weights of so many seeds are kept, the first ones."""
 EDGES = np.logspace(-6, 2, 81)
-"""Of the histograms of gradient norms."""
+"""Edges of the histograms of gradient norms."""
 
 
 class FastRun(Training):

@@ -20,10 +20,8 @@ _END = 20 * 512  # of a tar file
 class Pack:
     """Runs as ``runs-0.tar``, ``runs-1.tar`` and so on, each written as its run ends.
 
-    Args:
-        folder: Where the files are; what was packed before is found, a file that was cut off is made anew.
-        part: The largest size of a file, in bytes.
-        total: The largest size of all.
+    What was packed in ``folder`` before is found, a file that was cut off is made anew. A file takes at most
+    ``part`` bytes, all of them ``total``.
     """
 
     def __init__(self, folder: Path, *, part: int, total: int) -> None:

@@ -241,7 +241,6 @@ class Study:
         return {"errors": errors, "centred": centred, "parts": parts, "words": words}
 
     def _how(self, rng: np.random.Generator) -> dict[str, Any]:
-        """How a set is judged."""
         setting = self.setting
         return {
             "bootstrap": setting.resamples,
@@ -252,14 +251,12 @@ class Study:
         }
 
     def _drawn(self, cell: Cell, rng: np.random.Generator) -> Predictions:
-        """A test set."""
         if cell.file is not None and cell.stated is not None:
             return self.population(cell.file, cell.stated).draw(cell.samples, rng)
         logits, labels = Normal(cell.classes, self.setting.spread).draw(cell.samples, rng)
         return stated(logits, labels, cell.scale or 1.0)
 
     def _compared(self, cell: Cell, seed: int) -> dict[str, Any]:
-        """Differences on some sets."""
         setting, found = self.setting, Lists()
         rng = np.random.default_rng((seed, *cell.title.encode()))
         for _ in range(setting.changed_sets):
@@ -340,7 +337,6 @@ def _largest_in(given: Predictions, gaps: Vector) -> float:
 
 
 def _add(lists: Lists, found: Mapping[str, Mapping[str, float]]) -> None:
-    """Append what was found of a set."""
     for key, numbers in found.items():
         for name, value in numbers.items():
             lists.setdefault(key, {}).setdefault(name, []).append(rounded(value, 6))

@@ -136,7 +136,6 @@ def _means(shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pooled(shares: pd.DataFrame, *by: str, value: str = "value", sets: str = "sets") -> pd.DataFrame:
-    """All sets together."""
     sums = shares.assign(value=shares[value] * shares[sets], sets=shares[sets])
     sums = pd.DataFrame(sums.groupby(list(by), sort=False)[["value", "sets"]].sum()).query("sets > 0")
     return sums.assign(value=sums.value / sums.sets).reset_index()

@@ -113,10 +113,7 @@ def focal(gamma: float) -> Loss:
 
 
 def _train(model: nn.Module, settings: Settings, arm: Mapping[str, float], training: Batch) -> bool:
-    """Gradient descent; the rate falls to a tenth at half, and again at three quarters of the epochs.
-
-    False if the loss stopped being finite.
-    """
+    """Descend at a rate that falls twice to a tenth; False if the loss stopped being finite."""
     seed, epochs = settings["seed"], settings["epochs"]
     rate = settings["learning_rate"] / arm.get("slower", 1)
     decay = arm.get("decay", settings["weight_decay"])

@@ -114,10 +114,7 @@ def frames(results: Mapping[str, Any]) -> Frames:
 
 
 def _gains(scaled: pd.DataFrame) -> pd.DataFrame:
-    """By what share a temperature chosen by a criterion lowers it, mean over the losses.
-
-    The other temperature is chosen by the other criterion.
-    """
+    """By what share a temperature chosen by a criterion lowers it, against one chosen by the other; mean."""
     wide = scaled[scaled.method == "temperature"].pivot(index=["seed", "loss"], columns="by")
     shares = [1 - wide[name, name] / wide[name, other] for name, other in (OBJECTIVES, OBJECTIVES[::-1])]
     return pd.concat(

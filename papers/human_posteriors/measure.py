@@ -157,20 +157,12 @@ def measure(_folder: Path) -> dict[str, Any]:
 
 
 def read(folder: Path, file: str) -> Judged:
-    """A network's log-probabilities beside people's judgements of the same images.
-
-    Raises:
-        InputError: If the two are not of the same images.
-    """
+    """A network's log-probabilities beside people's judgements of the same images."""
     return beside_people(folder, load_predictions(_there(folder / file)), name=str(folder / file))
 
 
 def beside_people(folder: Path, predictions: Predictions, *, name: str = "the test split") -> Judged:
-    """What a network says of the test images of CIFAR-10 beside people's judgements of them.
-
-    Raises:
-        InputError: If the two are not of the same images.
-    """
+    """What a network says of the test images of CIFAR-10 beside people's judgements of them."""
     with np.load(_there(folder / JUDGEMENTS), allow_pickle=False) as archive:
         counts, labels = (torch.from_numpy(archive[key].astype(np.int64)) for key in ("counts", "labels"))
     if predictions.labels is None or not torch.equal(predictions.labels, labels):

@@ -31,13 +31,13 @@ LOSSES = {
 SHORT = tuple(LOSSES.values())[:12]
 IMAGES = {1.0: "balanced", 100.0: "long-tailed"}
 STAGES = {"before": ("as trained", VERMILLION, "o"), "temperature": ("T by likelihood", BLUE, "s")}
-"""Of the figure."""
+"""Stages that the figure shows, and how."""
 GROUPS = {"frequent": slice(0, 3), "middle": slice(3, 7), "rare": slice(7, 10)}
 """Places of the classes of long-tailed images, the most frequent first."""
 DROP = 9
 """The last epoch at the first learning rate."""
 GRID_STEP = 0.1
-"""Of the temperatures that the papers choose by ECE."""
+"""Step of the temperatures that the papers choose by ECE."""
 
 
 def keep(result: RunResult) -> dict[str, Any] | None:

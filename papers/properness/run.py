@@ -53,7 +53,7 @@ MANY = 30
 """Classes of the second column of confidences."""
 BATCH = 40
 SEGMENTS = 400
-"""For each number of classes, of losses of single rows."""
+"""Segments for each number of classes, of losses of single rows."""
 WORDS = {"under": "underconfident", "over": "overconfident", "both": "either", "calibrated": "calibrated"}
 
 

@@ -82,15 +82,8 @@ def judged_elsewhere(
 ) -> dict[str, Any]:
     """A network, and calibrators fitted on its held-out samples, on clean, corrupted and foreign images.
 
-    Args:
-        model: The network.
-        prepared: How images are prepared for it.
-        predictions: What it says of held-out samples and test images.
-        corrupted: The test images at :func:`evenly` spaced places, by corruption and severity.
-        foreign: Images of other sets, by name.
-        num_images: How many test images are corrupted.
-        batch: Images that go through the network at once.
-        corruptions: Their names.
+    ``corrupted`` are the test images at :func:`evenly` spaced places, by corruption and severity, ``foreign``
+    images of other sets by name.
     """
     held_out, test = Labelled.of(predictions.calibration), Labelled.of(predictions.test)
     fitted = {name: fit_quietly(build(name), held_out) for name in CALIBRATORS}

@@ -53,7 +53,7 @@ def key_of(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def frames(results: Mapping[str, Any]) -> Frames:
-    """Those of the study of losses with a ``way``; ``authors`` has the reduction that the authors' code has.
+    """Frames of the study of losses with a ``way``; ``authors`` has the reduction that the authors' code has.
 
     It averages the Brier score and sums all other losses. An ``arm`` is a loss in one way.
     """

@@ -139,7 +139,6 @@ def _warn_of_seen(raw: RawData, split: str | None, *, trained_on: bool) -> None:
 
 
 def _network(text: str, run: Run | None, raw: RawData, checkpoint: Path | None) -> nn.Module:
-    """The network, for inputs and classes of the data."""
     import torch
 
     from calibrant_lab.models import build_trained
@@ -154,7 +153,6 @@ def _network(text: str, run: Run | None, raw: RawData, checkpoint: Path | None) 
 def _preparation(
     run: Run | None, own: Dataset | None, mean: str | None, std: str | None
 ) -> Preparation | None:
-    """What is done to inputs in [0, 1]."""
     from calibrant_lab.data import Preparation
     from calibrant_lab.training.data import preparation, read_data
 

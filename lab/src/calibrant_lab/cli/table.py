@@ -125,7 +125,6 @@ def _results(store: str, wanted: Wanted) -> list[RunResult]:
 
 
 def _points(grid: Path, wanted: Wanted) -> list[dict[str, object]]:
-    """The settings of the grid's points that are chosen."""
     from calibrant_lab.sweep.grid import load_grid
     from calibrant_lab.sweep.matching import matches
 

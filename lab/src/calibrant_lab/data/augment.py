@@ -88,11 +88,7 @@ class Flip(Augmentation):
 
 
 class Window(Augmentation):
-    """Cut a square out at random.
-
-    Args:
-        side: Its side in pixels.
-    """
+    """Cut a square of ``side`` pixels out at random."""
 
     def __init__(self, side: int) -> None:
         self.side = side
@@ -122,9 +118,6 @@ class ResizedCrop(Augmentation):
     Args:
         side: Pixels of the square.
         area: Smallest and largest share of the image.
-
-    Raises:
-        InputError: If there is no side, or the shares are not ``0 < smallest <= largest <= 1``.
     """
 
     def __init__(self, side: int, *, area: tuple[float, float] = (0.08, 1.0)) -> None:

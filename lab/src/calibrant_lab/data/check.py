@@ -12,13 +12,7 @@ _MOST_CLASSES = 100_000
 
 
 def check(raw: RawData, *, source: str) -> None:
-    """Refuse splits without samples, labels that do not go with them, and images of different sizes.
-
-    Messages call the data ``source``.
-
-    Raises:
-        InputError: If there is such a thing.
-    """
+    """Refuse splits without samples, labels that do not go with them, and images of different sizes."""
     classes, shape = len(raw.class_names), tuple(raw.train.inputs.shape[1:]) if len(raw.train.inputs) else ()
     if classes < 2:
         raise InputError(f"{source} must have at least two classes; got {classes}.")
@@ -50,11 +44,7 @@ def check(raw: RawData, *, source: str) -> None:
 
 
 def whole_numbers(values: np.ndarray, *, what: str) -> np.ndarray:
-    """One whole number per row, as int64; floats that are whole will do.
-
-    Raises:
-        InputError: If they are something else; ``what`` begins the sentence.
-    """
+    """One whole number per row, as int64; floats that are whole will do. Errors begin with ``what``."""
     flat = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     numeric = flat.ndim == 1 and flat.dtype.kind in "uif"
     if not numeric or not bool(np.isfinite(flat).all()) or bool((flat != np.trunc(flat)).any()):
@@ -65,11 +55,7 @@ def whole_numbers(values: np.ndarray, *, what: str) -> np.ndarray:
 
 
 def numbered_classes(highest: int, *, source: str) -> tuple[str, ...]:
-    """The names of classes that are only known by their numbers.
-
-    Raises:
-        InputError: If there would be more of them than any real set has.
-    """
+    """Names of classes that are only known by their numbers; refuses more than any real set has."""
     if highest >= _MOST_CLASSES:
         raise InputError(f"{source}: labels must be the numbers of classes from 0; the highest is {highest}.")
     return tuple(str(number) for number in range(highest + 1))

@@ -112,9 +112,6 @@ def download(remote: Remote, folder: Path) -> Path:
     """Download a file and check it; it has its name only once it is whole and right.
 
     An interrupted download leaves a ``.part`` file, which the next attempt continues.
-
-    Raises:
-        InputError: If there is no network, the server refuses, or the content has another checksum.
     """
     import pooch
     from filelock import FileLock

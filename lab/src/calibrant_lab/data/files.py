@@ -29,11 +29,7 @@ SPLITS: dict[str, tuple[str, ...]] = {
 def read_npz(
     path: Path, *, name: str | None = None, class_names: Sequence[str] | None = None, keys: str = "x_{} y_{}"
 ) -> RawData:
-    """Read images or features with labels from an ``.npz`` file; ``keys`` says what its arrays are called.
-
-    Raises:
-        InputError: If the file cannot be read, lacks the training data, or its arrays do not fit together.
-    """
+    """Read images or features with labels from an ``.npz`` file; ``keys`` says what its arrays are called."""
     arrays = read_arrays(path)
     found: dict[str, RawPart] = {}
     for split, words in SPLITS.items():
@@ -54,11 +50,7 @@ def read_npz(
 
 
 def read_arrays(path: Path) -> Mapping[str, Array]:
-    """The arrays of an ``.npz`` file.
-
-    Raises:
-        InputError: If it cannot be read.
-    """
+    """The arrays of an ``.npz`` file."""
     if not path.is_file():
         raise InputError(f"{path} does not exist.")
     try:
@@ -71,11 +63,7 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
 
 
 def table_rows(path: Path, needed: Sequence[str]) -> Iterator[Mapping[str, str | None]]:
-    """The rows of a CSV file with a header.
-
-    Raises:
-        InputError: If the file cannot be read, or its header lacks a column.
-    """
+    """The rows of a CSV file whose header has the ``needed`` columns."""
     try:
         with path.open(encoding="utf-8-sig", errors="strict", newline="") as file:
             reader = csv.DictReader(file)

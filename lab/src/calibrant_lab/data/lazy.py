@@ -183,7 +183,6 @@ class LazyImages(ABC):
         )
 
     def __getitem__(self, rows: Tensor | slice | int) -> Tensor:
-        """Decode some images."""
         if isinstance(rows, int):
             return self[torch.tensor([rows])][0]
         places = range(len(self))[rows] if isinstance(rows, slice) else rows.tolist()
@@ -235,7 +234,6 @@ class _Chosen(LazyImages):
         return self._of.name(int(self._rows[row]))
 
     def digest(self, digest: Digest) -> None:
-        """The whole, and which rows."""
         self._of.digest(digest)
         digest.update(self._rows.numpy().tobytes())
 

@@ -105,7 +105,6 @@ def _complete(parts: dict[str, Part | None]) -> dict[str, Any]:
 
 
 def _count(name: str, size: Size, total: int) -> int:
-    """The number of samples that ``size`` stands for."""
     number = round(size * total) if isinstance(size, float) and size < 1 else size
     if number != math.floor(number) or not 1 <= number < total:
         raise InputError(
@@ -116,11 +115,7 @@ def _count(name: str, size: Size, total: int) -> int:
 
 
 def chosen_for_calibration(part: RawPart, share: Size, *, seed: int) -> Any:
-    """Mask of the samples of a split that are set apart for calibration, as :func:`split` would cut them.
-
-    Raises:
-        InputError: If the share leaves nothing on one side.
-    """
+    """Mask of the samples of a split that are set apart for calibration, as :func:`split` would cut them."""
     rng, size = np.random.default_rng(seed), _count("calibration", share, len(part.labels))
     if part.groups is not None:
         return _cut_groups(part.groups.numpy(), size, rng)

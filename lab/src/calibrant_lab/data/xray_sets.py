@@ -33,10 +33,6 @@ def read_chestxray14(path: Path, *, name: str = "chestxray14") -> RawData:
     With the official ``train_val_list.txt`` and ``test_list.txt`` the splits are theirs; without them all
     images are training images, from which splits are cut by patients. Images are grey, and decoded when
     they are chosen.
-
-    Raises:
-        InputError: If a file is missing, a listed image is not there or not in the table, or a patient is in
-            both lists.
     """
     findings, patients = _table(path)
     files = {file.name: file for pattern in ("images*/*.png", "images*/images/*.png", "*.png")
@@ -123,9 +119,6 @@ def read_chest_xray_covid(path: Path, *, name: str = "chest_xray_covid") -> RawD
     All images are training images, from which splits are cut by patients: in the split that the file proposes
     (``split``) some patients are in two parts. The patients of the COVID-19 images are not known; each image
     counts as one.
-
-    Raises:
-        InputError: If the file cannot be read or lacks an array.
     """
     arrays = read_arrays(path)
     missing = [key for key in ("x", "y", "classes", "name") if key not in arrays]

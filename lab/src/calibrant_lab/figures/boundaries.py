@@ -47,17 +47,6 @@ def train_boundary(gamma: float, calibration_weight: float, *, seed: int = 0) ->
 
     The reference names "two classes, noise 0.2", but no number of points, learning rate or batch size. Here:
     500 points on half-moons, Adam with 0.01 on all of them at once.
-
-    Args:
-        gamma: Exponent of focal loss.
-        calibration_weight: Weight of the squared distance; 0 is focal loss.
-        seed: Seed of the points and of the initial weights.
-
-    Returns:
-        The points and the probabilities over the plane around them.
-
-    Raises:
-        InputError: If scikit-learn is not installed.
     """
     try:
         from sklearn.datasets import make_moons

@@ -34,7 +34,6 @@ def _guide(ax: Axes, at: float, label: str | None = None, color: str = GREY) -> 
 
 
 def _mark(ax: Axes, place: int, x: float, y: float) -> None:
-    """A point of the curve at ``place``."""
     colour, shape, _ = series(place)
     ax.plot(x, y, shape, color=colour, markersize=4)
 
@@ -129,10 +128,7 @@ def focal_map_curves(ax: Axes) -> None:
 
 
 def temperature_line(ax: Axes, *, num_classes: int, num_gammas: int, published: tuple[float, float]) -> None:
-    """Inverse temperature closest to the focal map, the straight line through it, and a published line.
-
-    A line is a slope and an intercept.
-    """
+    """Inverse temperature closest to the focal map, a line through it, a published one (slope, intercept)."""
     fit = theory.temperature_fit(num_classes, max_gamma=_MAX_GAMMA, num_gammas=num_gammas)
     ends, inverse = np.array([0.0, _MAX_GAMMA]), 1 / np.array(fit.temperatures)
     ax.plot(fit.gammas, inverse, "o", color=BLUE, markersize=4, label="closest to the map")

@@ -276,7 +276,6 @@ def _cloud(
     seed: int,
     tell: Callable[[float], None],
 ) -> Float[ndarray, "R 2"]:
-    """What is chosen in each bootstrap resample of the rows."""
     rng = np.random.default_rng(seed)
     found = np.empty((num_resamples, 2))
     for place in range(num_resamples):

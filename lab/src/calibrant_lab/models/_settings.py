@@ -47,7 +47,6 @@ def image_shape(name: str, shape: tuple[int, ...], *, least: int = 1) -> tuple[i
 
 
 def one_of(name: str, value: object, known: Mapping[Key, Value]) -> Value:
-    """The entry of ``known`` under ``value``."""
     found = [entry for key, entry in known.items() if key == value]
     if not found:
         raise InputError(f"`{name}` must be one of {', '.join(map(repr, known))}; got {value!r}.")

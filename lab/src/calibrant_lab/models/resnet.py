@@ -127,6 +127,6 @@ class _Bottleneck(_Block):
 
 
 def _convolution(channels: int, width: int, size: int, stride: int = 1) -> tuple[nn.Module, nn.Module]:
-    """Without bias, which batch normalisation would take away again."""
+    """A convolution without bias, which batch normalisation would cancel, and that normalisation."""
     convolution = nn.Conv2d(channels, width, size, stride=stride, padding=size // 2, bias=False)
     return convolution, nn.BatchNorm2d(width)

@@ -86,12 +86,8 @@ def load_weights(
 def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """The tensors of a file, by name; nothing in the file is executed.
 
-    Args:
-        path: A ``.safetensors`` file, or what ``torch.save`` wrote: tensors by name, or a dictionary that
-            holds such under ``model`` or ``state_dict``.
-
-    Raises:
-        InputError: If it cannot be read or holds other things.
+    It is a ``.safetensors`` file, or what ``torch.save`` wrote: tensors by name, or a dictionary that holds
+    such under ``model`` or ``state_dict``.
     """
     path = Path(path)
     if not path.is_file():

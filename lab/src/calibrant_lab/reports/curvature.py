@@ -57,11 +57,7 @@ def spectrum_diagram(found: Sequence[Measurement], *, ax: Axes | None = None) ->
 
 
 def curvature_section(found: Sequence[Measurement]) -> Section:
-    """Eigenvalues, traces and spectra as a section of a report.
-
-    Args:
-        found: What ``calibrant curvature`` measured; several losses, one split or both.
-    """
+    """Eigenvalues, traces and spectra that ``calibrant curvature`` measured, as a section of a report."""
     drawn = {
         split: [each for each in found if each["split"] == split and each["density"] is not None]
         for split in _SPLITS

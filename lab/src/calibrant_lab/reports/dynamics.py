@@ -65,10 +65,6 @@ def dynamics_sections(rows: Rows, snapshots: Mapping[int, Snapshot]) -> tuple[Se
     The curves are those of training and test samples where the recipe asked for them, or else those of the
     calibration samples, which are measured after each epoch anyway. A run of one epoch that recorded nothing
     in addition has no such sections.
-
-    Args:
-        rows: The epochs of the run.
-        snapshots: What was recorded at chosen epochs, by epoch.
     """
     if len(rows) < 2 and not any("dynamics" in row for row in rows):
         return ()
@@ -79,13 +75,8 @@ def dynamics_sections(rows: Rows, snapshots: Mapping[int, Snapshot]) -> tuple[Se
 def compared_dynamics(runs: Mapping[str, Rows]) -> Section | None:
     """The dynamics of several runs in the same pictures, as figure 3 of Mukhoti et al. (2020) has them.
 
-    They are of the test samples where all runs recorded them, or else of the calibration samples.
-
-    Args:
-        runs: What each run shall be called, and its epochs.
-
-    Returns:
-        A section, or None where fewer than two of the runs have recorded any.
+    They are of the test samples where all runs recorded them, or else of the calibration samples; None where
+    fewer than two runs recorded any.
 
     References:
         Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020, figure 3.

@@ -27,16 +27,8 @@ def panel(
 ) -> Section | None:
     """Four test images that the networks get right and four that they get wrong, drawn at random.
 
-    With several networks, all must be right; images that more of them get wrong come first.
-
-    Args:
-        predictions: Predictions by name of the network; their test split is ``test``.
-        test: The test samples.
-        class_names: Names of the labels.
-        seed: Decides which images.
-
-    Returns:
-        None where the samples are not images, or have several labels each.
+    With several networks, all must be right; images that more of them get wrong come first. None where the
+    samples are not images, or have several labels each.
     """
     inputs, labels = test.inputs, test.labels
     if inputs.ndim != 4 or inputs.shape[1] not in (1, 3) or labels.ndim != 1:

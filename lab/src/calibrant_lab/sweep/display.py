@@ -21,12 +21,7 @@ _WIDTH = 48  # characters of a run's label
 
 
 class SweepDisplay(Watcher):
-    """Bars on stderr for the sweep and each run at work; without a terminal, a line per run.
-
-    Args:
-        estimates: What is known of how long runs take.
-        quiet: Say nothing.
-    """
+    """Bars on stderr for the sweep and each run at work; without a terminal, a line per run."""
 
     def __init__(self, estimates: Estimates, *, quiet: bool = False) -> None:
         self._estimates, self._quiet = estimates, quiet
@@ -67,7 +62,7 @@ class SweepDisplay(Watcher):
         self._refresh()
 
     def waiting(self, runs: int) -> None:
-        """Say so once."""
+        """Say once that runs of other sweeps are waited for."""
         if self._bars is not None and not self._is_waiting:
             self._is_waiting = True
             last = "the last run is" if runs == 1 else f"the last {runs} runs are"

@@ -12,11 +12,7 @@ from calibrant_lab.sweep.tasks.task import Settings, Task
 
 
 class Estimates:
-    """Mean times of runs that differ by the seed alone; failing these, of runs of the same size; else of all.
-
-    Args:
-        task: What the runs do.
-    """
+    """Mean times of runs that differ by the seed alone; else of runs of the same size; else of all."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -50,7 +46,7 @@ class Estimates:
         return max(sum(each) / min(jobs, len(each)), *each)
 
     def _keys(self, settings: Settings) -> tuple[str, str, str]:
-        """From the closest runs to all."""
+        """What similar runs are looked up by, from the closest to all."""
         alike = {name: value for name, value in settings.items() if name != "seed"}
         sized = {name: settings.get(name) for name in self._task.costly}
         return canonical(["alike", alike]), canonical(["sized", sized]), "all"

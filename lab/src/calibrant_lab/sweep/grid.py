@@ -28,12 +28,9 @@ _KEYS = ("task", "recipe", "settings", "axes", "zip", "exclude", "override")
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One combination.
+    """One combination: the ``axes`` that the grid varies, with their values here, and all ``settings``.
 
-    Attributes:
-        axes: The settings that the grid varies, with their values here.
-        settings: All settings, complete; of a training ``calibrant_lab.sweep.tasks.training.recipe_of``
-            gives the recipe.
+    Of a training, ``calibrant_lab.sweep.tasks.training.recipe_of`` gives the recipe.
     """
 
     axes: Mapping[str, Any]
@@ -130,11 +127,7 @@ class Grid:
         return cls(task=task, points=tuple(found.values()), num_excluded=excluded, num_merged=merged)
 
     def only(self, wanted: Wanted) -> Grid:
-        """The points whose settings have these values.
-
-        Raises:
-            InputError: If there is no such setting, or no such point.
-        """
+        """The points whose settings have these values."""
         check_names(wanted, self.points[0].settings, "--where")
         points = tuple(point for point in self.points if matches(point.settings, wanted))
         if not points:
@@ -143,11 +136,7 @@ class Grid:
         return replace(self, points=points)
 
     def without(self, known: Iterable[Settings], source: str) -> Grid:
-        """The points that are not among runs known by their settings; ``source`` has these.
-
-        Raises:
-            InputError: If the runs are of another task.
-        """
+        """The points that are not among runs known by their settings; ``source`` has these."""
         own = self.points[0].settings.keys()
         done = set[str]()
         for settings in known:
@@ -163,11 +152,7 @@ class Grid:
         return ", ".join(list(found)[:_SHOWN]) + (" or another" if len(found) > _SHOWN else "")
 
     def items(self, fingerprints: Fingerprints | None = None) -> tuple[Item, ...]:
-        """The runs, named; reads data whose fingerprint is not known.
-
-        Raises:
-            InputError: If there are no such data.
-        """
+        """The runs, named; reads data whose fingerprint is not known."""
         known = fingerprints or Fingerprints()
         return tuple(self._item(point, known) for point in self.points)
 
@@ -180,12 +165,7 @@ class Grid:
 
 
 def load_grid(path: str | os.PathLike[str], *, budget: Budget = "full") -> Grid:
-    """Read a grid from a TOML file, or by the name of one that comes along, as :meth:`Grid.read` does.
-
-    Raises:
-        InputError: If there is no grid of that name, it is not TOML, or :meth:`Grid.read` refuses it.
-        OSError: If the file cannot be read.
-    """
+    """Read a grid from a TOML file, or by the name of one that comes along, as :meth:`Grid.read` does."""
     path = file_on_shelf(Path(path), "grid")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -221,7 +201,7 @@ def _complete(task: Task, settings: Settings, source: str) -> Settings:
 
 
 def _name(task: Task, settings: Settings) -> str:
-    """The same for settings that give the same numbers."""
+    """A name that settings share if they give the same numbers."""
     return canonical(task.deciding(settings))
 
 

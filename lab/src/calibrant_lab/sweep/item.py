@@ -17,14 +17,9 @@ _DIGITS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One run to be done.
+    """One run to be done: ``settings`` (all), ``axes`` that the grid varies, and fingerprints of its data.
 
-    Attributes:
-        task: What turns the settings into numbers.
-        settings: All settings, complete.
-        axes: Those that the grid varies.
-        inputs: Fingerprints of the data.
-        run: The run's name: a hash of what decides its numbers.
+    Its name ``run`` is a hash of what decides its numbers.
     """
 
     task: Task

@@ -109,11 +109,7 @@ def runs_in(content: Values) -> list[KeptRun]:
 
 
 def read_runs(path: Path) -> list[KeptRun]:
-    """The runs of a results file.
-
-    Raises:
-        InputError: If it is no results file of a study that has a grid.
-    """
+    """The runs of a results file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return runs_in(content)

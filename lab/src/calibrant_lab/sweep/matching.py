@@ -29,11 +29,7 @@ def matches(settings: Mapping[str, Any], wanted: Wanted) -> bool:
 
 
 def check_names(wanted: Iterable[str], known: Iterable[str], where: str) -> None:
-    """Refuse settings that there are not.
-
-    Raises:
-        InputError: Naming the nearest.
-    """
+    """Refuse unknown settings, naming the nearest known."""
     names = list(known)
     for name in wanted:
         if name not in names:
@@ -41,11 +37,7 @@ def check_names(wanted: Iterable[str], known: Iterable[str], where: str) -> None
 
 
 def check_matched(wanted: Wanted, there: Sequence[Mapping[str, Any]], where: str) -> None:
-    """Refuse values that none of the settings has.
-
-    Raises:
-        InputError: Naming the nearest.
-    """
+    """Refuse values that no settings have, naming the nearest."""
     if any(matches(settings, wanted) for settings in there):
         return
     for name, value in wanted.items():

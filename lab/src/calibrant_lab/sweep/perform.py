@@ -41,12 +41,8 @@ def perform(
 ) -> Ended:
     """Do a run unless it is done or another is at it, and put its result into the store.
 
-    Args:
-        address: Of the store.
-        item: What to do.
-        outcome: What became of it, where that is known already.
-        lost: Called from another thread if the lease is lost, because this machine fell silent; it should
-            have the run stopped.
+    ``outcome`` is what became of it, where known already. ``lost`` is called from another thread if the lease
+    is lost, because this machine fell silent; it should have the run stopped.
 
     Raises:
         KeyboardInterrupt: Only where the task raises it without having saved; it means to stop.
@@ -104,11 +100,7 @@ def is_covered(result: RunResult, item: Item) -> bool:
 
 
 def give_up(address: str, item: Item, reason: str) -> Ended:
-    """Record that a run failed whose workers died.
-
-    Raises:
-        OSError: If the store cannot be written to, which is then why they died; the sweep ends.
-    """
+    """Record that a run failed whose workers died; a store that can't be written to ends the sweep."""
     with said_of(address, "written to"):
         return perform(address, item, outcome=Outcome(status="failed", reason=reason))
 

@@ -63,21 +63,12 @@ class RunResult:
         return self._rows()
 
     def value(self, name: str, stage: str | None = None) -> float | None:
-        """A number, or None where it is not defined or the run has no such number.
-
-        Args:
-            name: As ``ece``.
-            stage: As ``temperature``; by default the first.
-        """
+        """A number such as ``ece``, of the first stage by default; None if it is undefined or missing."""
         stage = next(iter(self.metrics), "") if stage is None else stage
         return self.metrics.get(stage, {}).get(name)
 
     def file(self, name: str) -> Path:
-        """A file of the run's folder, such as ``predictions.npz``, on this machine.
-
-        Raises:
-            FileNotFoundError: If there is none.
-        """
+        """A file of the run's folder, such as ``predictions.npz``, on this machine."""
         path = None if self._file is None else self._file(name)
         if path is None or not path.exists():
             raise FileNotFoundError(f"run {self.run} holds no {name}.")

@@ -28,14 +28,7 @@ Send: TypeAlias = Callable[[RunResult], bool]
 
 
 def export(target: str, results: Iterable[RunResult]) -> int:
-    """Send results to ``tensorboard:DIR``, ``mlflow:URI`` or ``wandb:DIR``.
-
-    Returns:
-        How many were written; what an earlier export wrote is not written again.
-
-    Raises:
-        InputError: If there is no such sink, or its library is not installed.
-    """
+    """Send results to ``tensorboard:DIR``, ``mlflow:URI`` or ``wandb:DIR``; return how many were new."""
     name, colon, place = target.partition(":")
     if not colon or not place:
         raise InputError(f"--export must be NAME:PLACE, as in tensorboard:logs; got {target!r}.")

@@ -129,7 +129,6 @@ def _words(keys: Keys) -> list[str]:
 
 
 def _cell(layout: Layout, keys: Keys, quantity: TableQuantity | None, group: Sequence[Any]) -> Cell:
-    """A cell from the rows of the frame that stand in it."""
     if quantity is None:
         raise InputError("a cell must show a quantity.")
     at = ", ".join(_words(keys)) or "the table"

@@ -41,16 +41,8 @@ def draw(
 ) -> Figure:
     """A panel for each quantity against a setting: of a table, each row as a curve.
 
-    Small marks are runs, large ones means, bars 95% intervals of the means of three runs or more.
-
-    Args:
-        results: Finished runs.
-        quantities: What is drawn upwards.
-        across: The setting, or as ``loss.gamma`` a setting of the loss; numbers or words.
-        by: The setting that makes the curves; by default whatever else varies.
-
-    Raises:
-        InputError: If no run has the setting, or several runs would count as one.
+    Small marks are runs, large ones means, bars 95% intervals of the means of three runs or more. ``across``
+    may be a setting of the loss, as ``loss.gamma``; without ``by`` whatever else varies makes the curves.
     """
     xs = [position(each.settings, across) for each in results]
     there = [

@@ -66,12 +66,7 @@ def terminal_text(table: Table) -> str:
 
 
 def rendered(table: Table, *, width: int | None = None) -> RenderableType:
-    """The table for a console, its title above and its notes below.
-
-    Args:
-        table: The table.
-        width: Width of the console; where the columns do not fit beside each other they stand in blocks.
-    """
+    """The table for a console; where its columns do not fit into ``width`` they stand in blocks."""
     shown = show(table)
     below = Grid.grid()
     below.add_column(width=min(width or _NOTES, _NOTES), overflow="fold")

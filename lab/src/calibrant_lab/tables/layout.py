@@ -243,11 +243,7 @@ def _networks(content: Any, source: str) -> tuple[tuple[str, str], ...]:
 
 
 def usual_layout(results: Sequence[RunResult]) -> Layout:
-    """What varies makes the rows; error, NLL, ECE before and after the first calibrator, and its temperature.
-
-    Raises:
-        InputError: If there are no results.
-    """
+    """A row for all that varies; error, NLL, ECE before and after the first calibrator, its temperature."""
     if not results:
         raise InputError("there is no run to make a table of.")
     settings = results[0].settings

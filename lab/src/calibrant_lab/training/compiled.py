@@ -19,18 +19,10 @@ _NEGLIGIBLE = 1e-3  # of the whole gradient
 def check_compiled(
     model: nn.Module, plain: Callable[[], Tensor], compiled: Callable[[], Tensor], *, batch_size: int
 ) -> None:
-    """Compare the gradients of a batch's loss by the network and by its compiled form.
+    """Refuse a compiled network that gives other gradients of a batch's loss than the network itself.
 
-    Buffers, such as the means of batch normalisation, and random numbers are left as they were.
-
-    Args:
-        model: The network.
-        plain: Gives the loss of the batch by the network.
-        compiled: Gives it by the compiled network.
-        batch_size: How many samples the batch has; compilers make code for each size.
-
-    Raises:
-        InputError: If a gradient is wrong.
+    Buffers, such as the means of batch normalisation, and random numbers are left as they were. Compilers
+    make code for each ``batch_size``.
     """
     named = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
     parameters = [each for _, each in named]

@@ -64,13 +64,8 @@ def subject_of_factory(
 ) -> Subject:
     """A network given by a factory (or a name that recipes know), a file of weights, and data.
 
-    Args:
-        factory: As a recipe's ``model``.
-        weights: A state dictionary: ``.safetensors``, or what ``torch.save`` wrote.
-        data: As a recipe's ``data.name``.
-        loss: What the network was trained with, as a recipe's ``loss``.
-        settings: Further settings of a recipe that say how samples are cut and prepared, such as
-            ``data.normalise=none``.
+    ``factory``, ``data`` and ``loss`` are as in a recipe; ``settings`` are its settings that say how samples
+    are cut and prepared, such as ``data.normalise=none``.
     """
     recipe = Recipe.read({"model": factory, "loss": loss, "data": {"name": data}}).with_settings(settings)
     dataset = read_data(recipe.data)

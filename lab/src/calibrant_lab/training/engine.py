@@ -57,11 +57,7 @@ class Engine:
         torch.manual_seed(seeds.derived(self.recipe.seed, seeds.PROCESS, self.processes.rank))
 
     def restore(self) -> None:
-        """Resume from the checkpoint, where there is one.
-
-        Raises:
-            InputError: If it was made from other data.
-        """
+        """Resume from the checkpoint, where there is one; one made from other data is refused."""
         self.state = checkpoint.restore(self.job, self.learner, self.processes)
 
     def save(self) -> None:
@@ -218,11 +214,7 @@ class Engine:
         state.stopped = 0 < training.patience <= state.epoch - best_epoch
 
     def final_logits(self, name: str) -> Float[Tensor, "N C"]:
-        """Those of the finished network.
-
-        Raises:
-            ConvergenceError: If some are not finite, as after a divergence that calibration samples hid.
-        """
+        """Logits of the finished network; raises a ConvergenceError if some are not finite."""
         logits = self.inference.final_logits(name)
         if not bool(torch.isfinite(logits).all()):
             raise _diverged(f"by its last epoch, as the {name} samples show")
@@ -243,6 +235,5 @@ def _diverged(when: str) -> ConvergenceError:
 
 
 def _ratio(total: float, count: float) -> float | None:
-    """A mean, or None where there is none."""
     mean = total / count if count else math.nan
     return mean if math.isfinite(mean) else None

@@ -76,10 +76,7 @@ def quarters(epochs: int) -> tuple[int, ...]:
 def epoch_metrics(
     logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"], *, num_bins: int
 ) -> dict[str, float | None]:
-    """The dynamics of held-out samples, the temperature that suits them and the likelihood after it.
-
-    A value that is not finite is None.
-    """
+    """Dynamics of held-out samples, their best temperature and the NLL after it; None if not finite."""
     with without_warnings():  # while the network still learns, a temperature on its bound is no news
         fit = TemperatureScaling().fit(logits, labels).fit_result_
     temperature = fit.parameters["temperature"]

@@ -138,18 +138,8 @@ def heat_maps(
     """Grad-CAM of test images of a run, drawn at random: of the likeliest class, or of one by name.
 
     With a class by name, images that have it are drawn; where images may have several labels or none, images
-    that have one. The network sees the middle view of each image.
-
-    Args:
-        run: A run with a checkpoint.
-        samples: How many images at most.
-        label: A class by name.
-        layer: A layer by name; None: that of :func:`last_maps`.
-        seed: Decides which images.
-        dataset: The run's data, where they are in memory already.
-
-    Returns:
-        The name of the layer, and the maps.
+    that have one. The network sees the middle view of each image. Without ``layer`` it is that of
+    :func:`last_maps`, and its name comes first of what is returned.
     """
     dataset, model = dataset or data_of(run), run.model()
     if len(dataset.input_shape) != 3:

@@ -11,11 +11,7 @@ from calibrant_lab.training.recipe_sections import InitialSection
 
 
 def begin_with(model: nn.Module, settings: InitialSection) -> None:
-    """Put the weights of the file into the network, where the recipe names one.
-
-    Raises:
-        InputError: If there is no such file, or its weights are not those of the network.
-    """
+    """Put the weights of the file into the network, where the recipe names one."""
     if not settings.weights:
         return
     path = file_or_data(settings.weights)

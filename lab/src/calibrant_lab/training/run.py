@@ -59,11 +59,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Keep other processes out while inside; a process that is killed holds nothing.
-
-        Raises:
-            InputError: If another process is training here.
-        """
+        """Keep other processes out while inside; a process that is killed holds nothing."""
         from filelock import FileLock, Timeout
 
         self.path.mkdir(parents=True, exist_ok=True)
@@ -78,11 +74,7 @@ class RunFolder:
             yield
 
     def claim(self, recipe: Recipe) -> None:
-        """Create the directory, or take over one that the same recipe made.
-
-        Raises:
-            InputError: If another recipe made it, or it holds other files and no run.
-        """
+        """Create the directory, or take over one that the same recipe made; refuse any other."""
         if self.holds_run:
             before = load_recipe(self.recipe)
             differences = recipe.differences(before)
@@ -136,11 +128,7 @@ class RunFolder:
 
     @property
     def sessions(self) -> list[dict[str, Any]]:
-        """What ``environment.json`` has of each session, the last at the end.
-
-        Raises:
-            InputError: If the file is damaged.
-        """
+        """What ``environment.json`` has of each session, the last at the end."""
         content = json_of(self.environment)
         sessions = content.get("sessions") if isinstance(content, dict) else None
         if not isinstance(sessions, list) or not sessions:
@@ -167,11 +155,7 @@ class RunFolder:
         self.write_json(self.environment, {"sessions": sessions})
 
     def load_checkpoint(self) -> dict[str, Any] | None:
-        """The last checkpoint, on the CPU, or None.
-
-        Raises:
-            InputError: If the file is not a checkpoint.
-        """
+        """The last checkpoint, on the CPU, or None."""
         if not self.checkpoint.is_file():
             return None
         try:
@@ -300,11 +284,7 @@ def load_run(path: str | os.PathLike[str]) -> Run:
 
 
 def json_of(path: Path) -> dict[str, Any] | None:
-    """What a file of numbers holds; None where there is none.
-
-    Raises:
-        InputError: If it is damaged.
-    """
+    """What a file of numbers holds; None where there is none."""
     if not path.is_file():
         return None
     try:

@@ -277,11 +277,7 @@ def _foreign_section(found: Mapping[str, Any]) -> Section:
 
 
 def comparison_sections(runs: Mapping[str, Run]) -> tuple[Section, ...]:
-    """How the runs differ, the same images under each, and how each learned.
-
-    Args:
-        runs: The finished runs, by name.
-    """
+    """How the runs differ, the same images under each, and how each learned."""
     found = [
         _differences(runs),
         _common_panel(runs),

@@ -19,12 +19,7 @@ RELATIVE_RATE = "relative_rate"
 
 
 class JointOptimiser(Optimizer):
-    """Optimisers that take their steps together; state and parameter groups are theirs, one after the other.
-
-    Args:
-        parts: The optimisers.
-        rates: Learning rate of each, relative to the recipe's.
-    """
+    """Optimisers that take their steps together, at ``rates`` relative to the recipe's."""
 
     def __init__(self, parts: Sequence[Optimizer], *, rates: Sequence[float]) -> None:
         self.parts = tuple(parts)

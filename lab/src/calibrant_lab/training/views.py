@@ -16,11 +16,7 @@ from calibrant_lab.training.recipe import Recipe
 
 
 def network_shape(recipe: Recipe, dataset: Dataset) -> tuple[int, ...]:
-    """Shape of what the network sees of one sample.
-
-    Raises:
-        InputError: If squares are to be cut out of what is not an image, or too small.
-    """
+    """Shape of what the network sees of one sample."""
     shape, side = dataset.input_shape, recipe.data.crop
     if not side:
         return shape

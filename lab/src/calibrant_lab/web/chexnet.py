@@ -30,20 +30,10 @@ def own_name(name: str) -> str:
 
 
 def convert_chexnet(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> int:
-    """Write the weights of a checkpoint to a ``.safetensors`` file, from which nothing can run.
+    """Write the weights of a checkpoint to a ``.safetensors`` file; return the network's number of outputs.
 
     The checkpoint is not unpickled: an interpreter of our own follows it as far as it makes containers and
     tensors, and calls nothing. What else stands beside the weights is left out.
-
-    Args:
-        path: What ``torch.save`` wrote: a state dictionary, or a dictionary that holds one.
-        out: The file to write.
-
-    Returns:
-        How many outputs the network has.
-
-    Raises:
-        InputError: If the checkpoint is damaged, holds anything but weights, or those of another network.
     """
     from safetensors.torch import save
 

@@ -150,11 +150,7 @@ class Classifier:
         }
 
     def _column(self, place: int, image: Tensor) -> int:
-        """The network's output for a class.
-
-        Raises:
-            InputError: If it has one output for two classes, which speaks for the second one.
-        """
+        """The network's output for a class; a single output for two classes speaks for the second."""
         if self.columns is not None:
             return int(self.columns[place])
         if len(self.class_names) != 2 or self.seen.logits(image[None]).shape[1] > 1:

@@ -24,11 +24,7 @@ _DAMAGE = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, Typ
 
 
 def decoded(file: Upload, limits: Limits) -> Image:
-    """The first picture of a file, in grey or colour, turned as its camera was held.
-
-    Raises:
-        Refusal: If it is not an image, is damaged, or has too many pixels.
-    """
+    """The first picture of a file, in grey or colour, turned as its camera was held."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     if not file.content:

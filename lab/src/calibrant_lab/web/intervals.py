@@ -75,9 +75,6 @@ def refits(
     """Fit a calibrator's like on resamples of rows, or of whole clusters such as patients.
 
     A resample without a finding, on which nothing can be fitted, is left out. None if too few are left.
-
-    Raises:
-        InputError: If the rows have no labels.
     """
     data, units = Labelled.of(rows), _units(rows)
     generator = np.random.default_rng(seed)

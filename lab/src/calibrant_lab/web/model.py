@@ -31,11 +31,7 @@ Tell = Callable[[str, float], None]
 
 
 def load_classifier(settings: ModelSettings, tell: Tell = lambda *_: None) -> Classifier:
-    """Load the network and the calibrator, and fit what intervals need.
-
-    Raises:
-        InputError: If something is missing, or does not fit together.
-    """
+    """Load the network and the calibrator, and fit what intervals need."""
     run = load_run(settings.model) if Path(settings.model).is_dir() else None
     rows = _calibration_rows(settings, None if run is None else run.predictions)
     calibrator = None if settings.calibrator is None else load_calibrator(settings.calibrator)

@@ -33,14 +33,14 @@ class Files(ABC):
 
     @abstractmethod
     def names(self) -> list[str]:
-        """All of them."""
+        """The names of all files."""
 
     @abstractmethod
     def open(self, name: str) -> IO[bytes]:
-        """One of them, to be read."""
+        """Open a file for reading."""
 
     def read(self, name: str) -> bytes:
-        """The content of one."""
+        """The content of a file."""
         with self.open(name) as stream:
             return stream.read()
 
@@ -51,11 +51,7 @@ class Files(ABC):
         return next(found, None)
 
     def content(self, last: str, *, what: str) -> bytes:
-        """The content of the file whose path ends in ``last``.
-
-        Raises:
-            InputError: If there is none, which is told as a missing ``what``.
-        """
+        """The content of the file whose path ends in ``last``; an error names a missing ``what``."""
         name = self.find(last)
         if name is None:
             raise InputError(f"{self.path} has no {last}, which should hold {what}; get all of it again.")
@@ -119,11 +115,7 @@ class _Zip(Files):
 
 @contextmanager
 def opened(path: Path) -> Generator[Files]:
-    """The files of a folder or of an archive.
-
-    Raises:
-        InputError: If there is no such file, or the archive is damaged or its entries lead elsewhere.
-    """
+    """The files of a folder, or of an archive whose entries lead nowhere else."""
     if not path.exists():
         raise InputError(f"{path} does not exist.")
     try:
@@ -153,11 +145,7 @@ def _not_a_file(path: Path, name: str) -> InputError:
 
 
 def refuse_tricks(path: Path, names: Iterable[str]) -> None:
-    """Refuse names that lead out of the folder that an archive would be unpacked to.
-
-    Raises:
-        InputError: If one does.
-    """
+    """Refuse names that lead out of the folder that an archive would be unpacked to."""
     for name in names:
         plain = name.replace("\\", "/")
         if plain.startswith("/") or ":" in plain.split("/", maxsplit=1)[0] or ".." in plain.split("/"):
@@ -165,10 +153,6 @@ def refuse_tricks(path: Path, names: Iterable[str]) -> None:
 
 
 def check_size(path: Path, name: str, size: int) -> None:
-    """Refuse a file that unpacks to more than any real set holds.
-
-    Raises:
-        InputError: If it does.
-    """
+    """Refuse a file that unpacks to more than any real set holds."""
     if size > LARGEST:
         raise InputError(f"{path} is refused: {name!r} in it unpacks to {size} bytes.")

@@ -26,9 +26,6 @@ def read_cifar(path: Path, *, name: str | None = None) -> RawData:
     """Read CIFAR-10 or CIFAR-100, whichever it is, from ``.tar.gz`` or from a folder with the batches.
 
     The python batches are pickles; they are read by a reader that runs nothing.
-
-    Raises:
-        InputError: If a batch is missing or damaged, or does not hold 32 × 32 images with labels.
     """
     with opened(path) as files:
         if files.find("batches.meta") or files.find("data_batch_1"):
@@ -142,7 +139,6 @@ def _latin(text: str, encoding: str) -> bytes:
 
 
 def _no_bytes() -> bytes:
-    """How Python 3 writes empty bytes in old pickles."""
     return b""
 
 
@@ -165,11 +161,7 @@ class _Restricted(pickle.Unpickler):
 
 
 def read_pickle(content: bytes, *, source: str) -> dict[bytes, Any]:
-    """A dictionary with bytes as keys.
-
-    Raises:
-        InputError: If it is damaged, names anything unknown, or is not a dictionary; ``source`` is named.
-    """
+    """A pickled dictionary with bytes as keys; refuses unknown classes, and errors name ``source``."""
     try:
         found = _Restricted(io.BytesIO(content), encoding="bytes").load()
     except DAMAGE as error:
@@ -190,16 +182,6 @@ def read_corrupted_cifar(
     """Read the images of one corruption at one severity, from the archive or the folder that it unpacks to.
 
     A file holds the images of all severities, one after the other; only those asked for are read.
-
-    Args:
-        path: ``CIFAR-10-C.tar`` or the folder with ``gaussian_noise.npy`` and its like.
-        corruption: Such as ``gaussian-noise``.
-        severity: 1 to 5.
-        name: What to call the data.
-        class_names: Names of the labels.
-
-    Raises:
-        InputError: If there is no such corruption or severity, or a file is missing or damaged.
     """
     if type(severity) is not int or severity not in range(1, SEVERITIES + 1):
         raise InputError(f"`severity` must be 1, 2, 3, 4 or 5; got {severity!r}.")
@@ -220,7 +202,7 @@ def read_corrupted_cifar(
 
 
 def _rows(files: Files, file: str, severity: int) -> Array:
-    """One fifth of an array."""
+    """The rows of one severity, which are a fifth of the array."""
     name = files.find(file)
     if name is None:
         arrays = sorted(each for each in map(PurePosixPath, files.names()) if each.suffix == ".npy")

@@ -136,7 +136,7 @@ def zoomed(image: Pixels, factor: float) -> Pixels:
 
 
 def smoothed(image: Pixels, sigma: float) -> Pixels:
-    """By a normal kernel."""
+    """The image after a normal kernel."""
     from scipy.ndimage import gaussian_filter
 
     return gaussian_filter(image, (sigma, sigma, 0), mode="nearest", truncate=4)

@@ -23,16 +23,7 @@ __all__ = ["read_idx", "read_svhn"]
 
 
 def read_svhn(path: Path, *, name: str = "svhn", extra: bool = False) -> RawData:
-    """Read ``train_32x32.mat`` and ``test_32x32.mat`` from a folder; the label 10 is the digit 0.
-
-    Args:
-        path: The folder.
-        name: What to call the data.
-        extra: Add the samples of ``extra_32x32.mat`` to the training ones.
-
-    Raises:
-        InputError: If a file is missing or damaged, or its arrays do not fit together.
-    """
+    """Read SVHN's ``.mat`` files from a folder, with ``extra`` all three; the label 10 is the digit 0."""
     train, test = (_samples(path / f"{split}_32x32.mat") for split in ("train", "test"))
     if extra:
         more = _samples(path / "extra_32x32.mat")
@@ -76,11 +67,7 @@ _SPLITS = {"train": "train", "test": "t10k"}
 
 
 def read_idx(path: Path, *, name: str | None = None, class_names: Sequence[str] | None = None) -> RawData:
-    """Read ``train-images-idx3-ubyte`` and its like (``.gz`` or not) from a folder, or an ``.npz`` file.
-
-    Raises:
-        InputError: If a file is missing or damaged, or images and labels do not fit together.
-    """
+    """Read ``train-images-idx3-ubyte`` and its like (``.gz`` or not) from a folder, or an ``.npz`` file."""
     if path.suffix == ".npz":
         return read_npz(path, name=name, class_names=class_names)
     parts: dict[str, RawPart] = {}

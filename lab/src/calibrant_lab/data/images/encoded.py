@@ -34,16 +34,8 @@ def read_jpeg_archive(
 ) -> RawData:
     """Read an ``.npz`` file of JPEG bytes laid end to end; an image is decoded when it is chosen.
 
-    Image i of the split s is ``jpeg_s[offset_s[i]:offset_s[i + 1]]``, its label ``y_s[i]``.
-
-    Args:
-        path: The file.
-        name: What to call the data.
-        class_names: Names of the labels; without them those that the file has as ``class_names``.
-        splits: What the file calls the training and the test samples.
-
-    Raises:
-        InputError: If the file cannot be read or lacks an array.
+    Image i of the split s is ``jpeg_s[offset_s[i]:offset_s[i + 1]]``, its label ``y_s[i]``; ``splits`` name
+    training and test samples. Without ``class_names`` the file has them.
     """
     arrays = read_arrays(path)
     if class_names is None:
@@ -107,13 +99,6 @@ def read_tiny_imagenet(path: Path, *, name: str = "tiny_imagenet") -> RawData:
 
     Its validation images become the test split, as usual: the labels of its test images were never published.
     The JPEG bytes (some 240 MB) are kept in memory, and decoded when an image is chosen.
-
-    Args:
-        path: The archive or the folder.
-        name: What to call the data.
-
-    Raises:
-        InputError: If a file is missing or damaged, or an image has no label.
     """
     if path.suffix == ".npz":
         return read_jpeg_archive(path, name=name, splits=("train", "val"))

@@ -23,11 +23,7 @@ _PICTURES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif",
 
 
 def read_folder(path: Path) -> RawData:
-    """Read ``train/CLASS/*.png`` (with ``val`` and ``test`` alongside), or ``CLASS/*.png``.
-
-    Raises:
-        InputError: If there are no images, or a class is not among the training ones.
-    """
+    """Read ``train/CLASS/*.png`` (with ``val`` and ``test`` alongside), or ``CLASS/*.png``."""
     splits = {
         split: path / word for split, words in SPLITS.items() for word in words if (path / word).is_dir()
     } or {"train": path}
@@ -67,11 +63,7 @@ class ImageFiles(LazyImages):
             raise _undecodable(self.files[row], error) from error
 
     def check_sizes(self) -> None:
-        """Read the sizes of all images from their heads.
-
-        Raises:
-            InputError: If they are not the same.
-        """
+        """Read the sizes of all images from their heads, and refuse different ones."""
         sizes: list[tuple[int, int]] = []
         for row in range(len(self)):
             with self.open(row) as image:

@@ -23,11 +23,7 @@ Record = Mapping[str, Any]
 
 
 def files_of_splits(folder: Path) -> dict[str, Path]:
-    """The ``train``, ``val`` and ``test`` file of a folder, as ``.jsonl`` or ``.jsonl.gz``.
-
-    Raises:
-        InputError: If there is no training file.
-    """
+    """The ``train``, ``val`` and ``test`` file of a folder, as ``.jsonl`` or ``.jsonl.gz``."""
     found: dict[str, Path] = {}
     for split, names in SPLITS.items():
         for path in (folder / f"{name}{end}" for name in names for end in (".jsonl", ".jsonl.gz")):
@@ -39,11 +35,7 @@ def files_of_splits(folder: Path) -> dict[str, Path]:
 
 
 def lines_of(path: Path, needed: Sequence[str]) -> list[Record]:
-    """The records of a file of JSON lines.
-
-    Raises:
-        InputError: If the file is damaged, or a line is not a record with the ``needed`` entries.
-    """
+    """The records of a file of JSON lines, each with the ``needed`` entries."""
     records: list[Record] = []
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
@@ -69,11 +61,7 @@ def _record(line: str, needed: Sequence[str], place: str) -> Record:
 
 
 def texts_of(records: Sequence[Record], path: Path) -> list[str]:
-    """The texts of records.
-
-    Raises:
-        InputError: If one is not a text.
-    """
+    """The texts of records."""
     texts = [record["text"] for record in records]
     for line, text in enumerate(texts, start=1):
         if not isinstance(text, str):
@@ -82,11 +70,7 @@ def texts_of(records: Sequence[Record], path: Path) -> list[str]:
 
 
 def labels_of(records: Sequence[Record], names: Sequence[str], path: Path) -> list[int]:
-    """The labels of records: numbers, or names of classes.
-
-    Raises:
-        InputError: If one is neither a number in range nor a name.
-    """
+    """The labels of records: numbers, or names of classes."""
     labels: list[int] = []
     for line, record in enumerate(records, start=1):
         label = record["label"]

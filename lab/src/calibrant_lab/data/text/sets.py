@@ -31,11 +31,7 @@ def read_texts(
     length: int = 1000,
     class_names: Sequence[str] | None = None,
 ) -> RawTexts:
-    """Texts with labels in ``train.jsonl`` and, where there are such splits, ``val`` and ``test``.
-
-    Raises:
-        InputError: If a file is damaged, or a line lacks ``text`` or ``label``.
-    """
+    """Texts with labels in ``train.jsonl`` and, where there are such splits, ``val`` and ``test``."""
     records = {
         split: (path, lines_of(path, ("text", "label"))) for split, path in files_of_splits(folder).items()
     }
@@ -57,9 +53,6 @@ def read_newsgroups(
     The last fifth is for testing and the 900 before it for calibration. A folder holds either the posts as
     they came (``GROUP/NUMBER``; all up to the first blank line is left out), or all of them as lines of JSON
     with ``id``, ``label`` and ``text``. Posts are taken in the order of group and file name.
-
-    Raises:
-        InputError: If the folder holds neither, or a file is damaged.
     """
     has_folders = any((folder / group).is_dir() for group in class_names)
     posts = (_posts_of_folders if has_folders else _posts_of_lines)(folder, class_names)
@@ -104,11 +97,7 @@ def _posts_of_lines(folder: Path, groups: Sequence[str]) -> list[tuple[int, str]
 
 
 def read_finsen(path: Path, *, name: str, words: int, length: int) -> RawTexts:
-    """FinSen: news with the columns ``Title``, ``Tag`` and ``Content``; the tag is the class.
-
-    Raises:
-        InputError: If a column is missing or a row is empty.
-    """
+    """FinSen: news with the columns ``Title``, ``Tag`` and ``Content``; the tag is the class."""
     rows = list(table_rows(path, ("Title", "Tag", "Content")))
     for number, row in enumerate(rows, start=2):
         if not row["Tag"] or row["Content"] is None:

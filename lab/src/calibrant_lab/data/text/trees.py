@@ -98,15 +98,8 @@ def read_trees(folder: Path, *, name: str, fine: bool = False) -> RawTexts:
     """The Stanford Sentiment Treebank: ``train``, ``val`` and ``test`` as lines of JSON with a ``tree``.
 
     The binary task drops sentences with a neutral root; its nodes have three labels, negative, neutral and
-    positive, because phrases may well be neutral. The vocabulary is cased and of all splits together.
-
-    Args:
-        folder: The folder of the three files.
-        name: Name of the set.
-        fine: The task of five sentiments instead of the binary one.
-
-    Raises:
-        InputError: If a file is damaged or a tree is not a binary tree.
+    positive, because phrases may well be neutral. The task of five sentiments is ``fine``. The vocabulary is
+    cased and of all splits together.
     """
     trees = {
         split: [parse_tree(str(record["tree"])) for record in lines_of(path, ("tree",))]
@@ -135,7 +128,6 @@ def read_trees(folder: Path, *, name: str, fine: bool = False) -> RawTexts:
 def _table(
     trees: Sequence[Sequence[Node]], numbers: dict[str, int], longest: int, *, fine: bool
 ) -> Int[Tensor, "N nodes 5"]:
-    """The trees, padded to the same number of nodes."""
     coarse = (0, 0, 1, 2, 2)
     table = torch.zeros((len(trees), longest, 5), dtype=torch.int32)
     table[:, :, LEVEL] = -1

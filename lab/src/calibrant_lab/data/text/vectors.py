@@ -19,9 +19,6 @@ def read_vectors(path: Path, vocabulary: Sequence[str]) -> Float[Tensor, "V D"]:
 
     The file is an ``.npz`` of ``words`` and ``vectors``, or text as GloVe comes: a word and its numbers on
     each line. Where a word is unknown as it is written, its lower-case form counts. Row 0, padding, is zero.
-
-    Raises:
-        InputError: If the file cannot be read, or knows none of the words.
     """
     wanted = {form for word in vocabulary for form in (word, word.lower())}
     try:
@@ -54,11 +51,7 @@ def no_vectors(vocabulary: Sequence[str], size: int = 100) -> Float[Tensor, "V D
 
 
 def vectors_path(name: str) -> Path:
-    """A file of word vectors: a path, or one inside the folder that ``CALIBRANT_DATA`` names.
-
-    Raises:
-        InputError: If there is no such file.
-    """
+    """A file of word vectors: a path, or one inside the folder that ``CALIBRANT_DATA`` names."""
     path = file_or_data(name)
     if path is None:
         raise InputError(

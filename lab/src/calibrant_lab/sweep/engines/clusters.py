@@ -42,14 +42,14 @@ class Work:
     threads: int
 
     def __call__(self, store: str, *items: Item) -> Ends:
-        """Call it."""
+        """Call the function, in that folder."""
         with suppress(OSError):
             os.chdir(self.folder)
         pin_threads(self.threads)
         return self.function(store, *items)
 
     def checkpoint(self, store: str, *items: Item) -> Any:
-        """Called by submitit shortly before a job's time is over: the same again, which resumes."""
+        """Called by submitit shortly before a job's time is over; queues the job again, which resumes."""
         return import_module("submitit").helpers.DelayedSubmission(self, store, *items)
 
 
@@ -85,13 +85,13 @@ class Ray(Engine):
         self.address = self.address or os.environ.get("RAY_ADDRESS", "")
 
     def _fitting(self, items: Sequence[Item]) -> int:
-        """By the cluster, which is joined to see that; a Ray of this machine is started by the first run."""
+        """How many the cluster has room for; a Ray of this machine is started by the first run."""
         _ = items
         cores = self._connected().cluster_resources().get("CPU", 1.0) if self.address else available_cores()
         return int(cores // self.threads)
 
     def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
-        """As a task, which Ray does not repeat by itself: whether it is to be done again is in the store."""
+        """Submit a task that Ray does not repeat: the store knows whether it is to be done again."""
         ray = self._connected()
         threads = max(item.task.threads(item.settings) for item in items)
         has_gpus = ray.cluster_resources().get("GPU", 0) > 0
@@ -180,11 +180,11 @@ class Submitit(Engine):
         return available_cores() // self.threads if is_local else 100
 
     def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
-        """As a job, which has the methods of a future."""
+        """Submit a job, which has the methods of a future."""
         return self.submit_all(function, store, [[*items]])[0]
 
     def submit_all(self, function: Function, store: str, chunks: Sequence[list[Item]]) -> list[Future[Ends]]:
-        """As one array of jobs."""
+        """Submit the chunks as one array of jobs."""
         self._executor = self._executor or self._made()
         work = Work(function, str(Path.cwd()), self.threads)
         with changed_environment(pinned_threads(self.threads)), self._executor.batch():
@@ -193,7 +193,7 @@ class Submitit(Engine):
         return jobs
 
     def wait(self, futures: Collection[Future[Ends]], seconds: float) -> Collection[Future[Ends]]:
-        """By looking now and then, and at Slurm less often."""
+        """Look for finished futures now and then, at Slurm less often."""
         _ = seconds
         done = [each for each in futures if each.done()]
         if not done:
@@ -201,7 +201,7 @@ class Submitit(Engine):
         return done
 
     def reason(self, future: Future[Ends], error: Exception) -> str:
-        """With the job's log."""
+        """The error, with the job's log."""
         _ = error
         job: Any = future
         return f"its job {job.job_id} ended as {job.state}; its log is {job.paths.stderr}."

@@ -81,11 +81,7 @@ class Engine(ABC):
         refuse_below_one(jobs=self.jobs)
 
     def prepare(self, items: Sequence[Item]) -> None:
-        """Settle how many threads, and how many at once; called first, with all runs that may be to do.
-
-        Raises:
-            InputError: If the runs are done on this machine, and it lacks what one needs.
-        """
+        """Called first, with all runs: settle threads and how many at once; refuse what can't be done."""
         for item in items:
             if self.is_here and (lacking := item.task.lacking(item.settings)):
                 raise InputError(lacking)
@@ -100,18 +96,18 @@ class Engine(ABC):
 
     @abstractmethod
     def _fitting(self, items: Sequence[Item]) -> int:
-        """How many there is room for."""
+        """How many submissions there is room for."""
 
     @abstractmethod
     def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
         """Have a worker call a function of a store's address and runs."""
 
     def submit_all(self, function: Function, store: str, chunks: Sequence[list[Item]]) -> list[Future[Ends]]:
-        """The same several times, for an engine that has it cheaper together."""
+        """Submit several chunks, for an engine that does so more cheaply together."""
         return [self.submit(function, store, *items) for items in chunks]
 
     def wait(self, futures: Collection[Future[Ends]], seconds: float) -> Collection[Future[Ends]]:
-        """Those that are done, as soon as there is one, or after that time."""
+        """The futures that are done, as soon as there is one, or after so many seconds."""
         return wait(futures, seconds, FIRST_COMPLETED).done
 
     def reason(self, future: Future[Ends], error: Exception) -> str:

@@ -48,7 +48,7 @@ class Pool(Engine):
         return self._gpus or available_cores() // self.threads
 
     def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
-        """Give it to a process that is free, or to a new one."""
+        """Give the runs to a free process, or to a new one."""
         seat = next((each for each in self._seats if each.future.done()), None)
         if seat is None:
             environment = pinned_threads(self.threads)
@@ -59,7 +59,7 @@ class Pool(Engine):
         return seat.submit(function, store, *items)
 
     def reason(self, future: Future[Ends], error: Exception) -> str:
-        """By the exit code of its process, where that died."""
+        """The error, or the exit code of a process that died."""
         (process,) = [each.process for each in self._seats if each.future is future]
         if process is None or not isinstance(error, BrokenProcessPool):
             return super().reason(future, error)
@@ -99,7 +99,7 @@ class _Seat:
         self.executor = self._new()
 
     def submit(self, *call: Any) -> Future[Ends]:
-        """Give it to the process, or to a new one where there is none or it has died."""
+        """Give the call to the process, or to a new one where there is none or it has died."""
         others = mp.active_children()
         with changed_environment(self._environment):
             try:

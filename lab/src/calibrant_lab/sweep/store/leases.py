@@ -41,7 +41,7 @@ class Holder:
     share: float = 0.0
     """How far the run was then."""
     words: str = ""
-    """The same in words."""
+    """How far the run was then, in words."""
 
     @property
     def lapsed(self) -> bool:

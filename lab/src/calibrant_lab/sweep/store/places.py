@@ -25,12 +25,7 @@ _COPIES = ".copies"
 
 
 def place_at(address: str | os.PathLike[str], *, create: bool = True) -> Place:
-    """The place of that address: a path, or a URL such as ``s3://bucket/store``.
-
-    Raises:
-        InputError: If there is nothing there and it is not to be created, the folder holds other things, or
-            fsspec lacks what it needs.
-    """
+    """The place of a path, or of a URL such as ``s3://bucket/store``; refuses a folder of other things."""
     if "://" in str(address):
         return RemotePlace(str(address))
     path = Path(address)
@@ -44,11 +39,7 @@ def place_at(address: str | os.PathLike[str], *, create: bool = True) -> Place:
 
 
 def refuse_strangers(path: Path) -> None:
-    """Refuse to begin a store in a folder that holds other things.
-
-    Raises:
-        InputError: With one of them.
-    """
+    """Refuse to begin a store in a folder that holds other things."""
     if not path.is_dir() or (path / LEASES).is_dir() or any(path.glob(f"{RUNS}/*/{RESULT_FILE}")):
         return
     own = {RUNS, WORK, LEASES, INDEX, README, "lost+found"}  # leases: another process may begin it now

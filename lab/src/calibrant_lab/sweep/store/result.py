@@ -91,7 +91,7 @@ def summary_of(content: bytes, source: str) -> dict[str, Any]:
 
 
 def finite(value: Any) -> Any:
-    """The same with None for numbers that JSON cannot hold, and lists for tuples."""
+    """The value with None for numbers that JSON cannot hold, and lists for tuples."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

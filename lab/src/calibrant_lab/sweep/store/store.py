@@ -84,12 +84,9 @@ class Store:
     def results(
         self, where: Wanted | None = None, *, status: str | None = "finished", task: str | None = None
     ) -> Iterator[RunResult]:
-        """The results, in the order of their names.
+        """The results by name, of runs with these settings, this status and this task.
 
-        Args:
-            where: Settings with the values that they must have; ``{"loss": "focal*", "seed": [0, 1]}``.
-            status: Only those of this status; None: all.
-            task: Only those of this task.
+        ``where`` has values or patterns: ``{"loss": "focal*", "seed": [0, 1]}``.
         """
         for summary in sorted(self._index.summaries(), key=lambda each: str(each["run"])):
             if status not in {None, summary["status"]} or task not in {None, summary["task"]}:
@@ -98,11 +95,7 @@ class Store:
                 yield self._result(summary)
 
     def result(self, run: str) -> RunResult:
-        """The result of one run.
-
-        Raises:
-            InputError: If there is none.
-        """
+        """The result of one run."""
         name = f"{RUNS}/{run}/{RESULT_FILE}"
         content = self.place.read(name)
         if content is None:
@@ -206,12 +199,7 @@ class Store:
 
 
 class RunSession:
-    """One process's time at a run.
-
-    Args:
-        folder: Where it is done.
-        keep: Saves the folder for other machines.
-    """
+    """One process's time at a run in ``folder``, which ``keep`` saves for other machines."""
 
     def __init__(self, folder: Path, *, keep: Callable[[], None] = lambda: None) -> None:
         self.folder, self._keep = folder, keep

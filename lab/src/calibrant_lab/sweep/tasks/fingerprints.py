@@ -10,12 +10,7 @@ from typing import Any
 
 
 class Fingerprints:
-    """Digests that are expensive to compute, by what they were computed from.
-
-    Args:
-        known: Those of earlier times.
-        keep: Takes all of them when there is a new one.
-    """
+    """Expensive digests by what they are computed from; ``keep`` takes all when there is a new one."""
 
     def __init__(
         self, known: Mapping[str, str] | None = None, keep: Callable[[Mapping[str, str]], None] | None = None

@@ -15,11 +15,7 @@ TASKS: Mapping[str, Callable[[], Task]] = subclasses(globals(), Task)
 
 
 def task_named(name: str) -> Task:
-    """The task of that name, or what ``module:Class`` makes, with settings if it has some.
-
-    Raises:
-        InputError: If there is none.
-    """
+    """The task of that name, or what ``module:Class`` makes, with settings if it has some."""
     if ":" not in name:
         return named(name, TASKS, "task")()
     try:

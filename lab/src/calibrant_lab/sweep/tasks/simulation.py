@@ -37,11 +37,7 @@ class Simulation(Task):
 
 
 def completed(settings: Settings, defaults: Mapping[str, Any]) -> Settings:
-    """Settings in place of the defaults, each of the default's kind.
-
-    Raises:
-        InputError: If one has another name or another kind.
-    """
+    """Settings in place of the defaults, each of the default's kind."""
     for name, value in settings.items():
         if name not in defaults:
             raise InputError(f"there is no setting {name}{nearest(name, defaults)}")

@@ -67,11 +67,7 @@ class Task(ABC):
 
     @abstractmethod
     def complete(self, settings: Settings) -> Settings:
-        """Every setting, also those left at their defaults.
-
-        Raises:
-            InputError: If one is unknown or has a value that it cannot have.
-        """
+        """Every setting, also those left at their defaults; refuses unknown ones and impossible values."""
 
     @abstractmethod
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
