@@ -30,7 +30,7 @@ _KEYS = ("task", "recipe", "settings", "axes", "zip", "exclude", "override")
 class Point:
     """One combination: the ``axes`` that the grid varies, with their values here, and all ``settings``.
 
-    Of a training, ``calibrant_lab.sweep.tasks.training.recipe_of`` gives the recipe.
+    ``calibrant_lab.sweep.tasks.training.recipe_of`` gives the recipe of a training.
     """
 
     axes: Mapping[str, Any]

@@ -41,7 +41,7 @@ def group_starts(first_of_group: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 class DrawnCounts:
-    """Draws event counts of groups of ``probs`` ``(N,)``; ``starts`` ``(G + 1,)`` holds the end, too."""
+    """Draws event counts of groups of ``probs`` ``(N,)``; ``starts`` ``(G + 1,)`` includes the end."""
 
     def __init__(self, probs: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
         from calibrant.evaluation.resampling.kernels import count_tables  # compiled

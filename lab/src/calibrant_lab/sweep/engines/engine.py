@@ -107,7 +107,7 @@ class Engine(ABC):
         return [self.submit(function, store, *items) for items in chunks]
 
     def wait(self, futures: Collection[Future[Ends]], seconds: float) -> Collection[Future[Ends]]:
-        """The futures that are done, as soon as there is one, or after so many seconds."""
+        """The futures that are done, as soon as there is one, or after the given seconds."""
         return wait(futures, seconds, FIRST_COMPLETED).done
 
     def reason(self, future: Future[Ends], error: Exception) -> str:
