@@ -323,7 +323,7 @@ def test_the_last_batch_is_left_out_where_it_is_smaller(drop, sizes) -> None:
             recipe=recipe,
             samples=SimpleNamespace(count=lambda _name: total),
             processes=SimpleNamespace(count=1),
-            learner=SimpleNamespace(model=torch.nn.Linear(1, 1)),
+            learner=SimpleNamespace(model=torch.nn.Linear(1, 1), draws_on=torch.device("cpu")),
         )
         return [len(rows) for rows in Engine.batches(engine, 0)]
 
