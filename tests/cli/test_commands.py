@@ -199,8 +199,6 @@ def full_disk() -> Iterator[None]:
 @pytest.mark.parametrize("ending", ["npz", "csv", "csv.gz", "safetensors", "pt", "parquet"])
 def test_a_full_disk_is_one_sentence(over_confident, full_disk, tmp_path, ending) -> None:
     """Where a file cannot be written to its end, one sentence names it, and no half of it is left."""
-    if ending == "parquet":
-        pytest.importorskip("pyarrow")
     with pytest.raises(OSError, match=re.escape(f"out.{ending} cannot be written: ")):
         calibrant.load_predictions(over_confident).save(tmp_path / f"out.{ending}")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["over.npz"]

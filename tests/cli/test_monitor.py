@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 from scipy.special import expit
 
 from calibrant import InputError, load_predictions
@@ -138,9 +140,6 @@ def test_other_tables(stream: Path, tmp_path: Path, ending: str) -> None:
     ]
     path = tmp_path / f"stream{ending}"
     if ending == ".parquet":
-        parquet = pytest.importorskip("pyarrow.parquet")
-        import pyarrow
-
         parquet.write_table(pyarrow.Table.from_pylist(records), path)
     elif ending == ".jsonl":
         path.write_text("\n".join(json.dumps(each) for each in records), encoding="utf-8")

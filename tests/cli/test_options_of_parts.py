@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow
 import pytest
 import typer
+from pyarrow import parquet
 
 from calibrant import InputError
 from calibrant.cli.main import app
@@ -12,9 +14,6 @@ from calibrant.cli.opening import opened_alike, opened_large
 from calibrant.cli.reading import Reading
 from calibrant.evaluation.quantities import with_gate
 from command_line import call
-
-pyarrow = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 OF_NUMBERS = {
     *("positive_class", "bins", "bootstrap", "level", "seed", "metric", "method", "confidence", "strict"),

@@ -8,10 +8,12 @@ import re
 import zipfile
 
 import numpy as np
+import pyarrow
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 from safetensors.torch import save_file
 
 from calibrant._math.errors import InputError
@@ -511,9 +513,6 @@ def test_text_that_is_not_utf8(tmp_path) -> None:
 )
 def test_bad_columns(columns, expected, tmp_path) -> None:
     """Typed columns with gaps, or of texts where numbers belong, are refused by row or by type."""
-    import pyarrow
-    from pyarrow import parquet
-
     parquet.write_table(pyarrow.table(columns), tmp_path / "p.parquet")
     assert message(tmp_path / "p.parquet") == expected
 
@@ -697,7 +696,6 @@ def test_a_damaged_packed_table(tmp_path) -> None:
 )
 def test_damaged_pages_behind_a_whole_footer(columns, tmp_path) -> None:
     """Whatever the form of the table: the footer says what it holds, its pages cannot be read."""
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "p.parquet"
     parquet.write_table(pyarrow.table({**columns, "label": [0, 1]}), path)
     load_predictions(path)

@@ -8,8 +8,12 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow
+import pyarrow as pa
 import pytest
 import torch
+from pyarrow import parquet
+from pyarrow import parquet as pq
 from safetensors.torch import save_file
 
 from calibrant import InputError
@@ -30,9 +34,6 @@ def read_csv(folder, text: str, **how: str):
 
 def read_parquet(folder, columns):
     """Predictions from the columns of a Parquet file."""
-    import pyarrow
-    from pyarrow import parquet
-
     parquet.write_table(pyarrow.table(columns), folder / "p.parquet")
     return load_predictions(folder / "p.parquet")
 
@@ -327,8 +328,6 @@ def test_the_index_that_pandas_writes(tmp_path) -> None:
 
 def test_parquet(tmp_path) -> None:
     """Typed columns as pandas writes them: categories, booleans, whole numbers for probabilities."""
-    import pyarrow
-
     columns = {
         "prob_cat": pyarrow.array([1, 0], pyarrow.int32()),
         "prob_dog": pyarrow.array([0.0, 1.0], pyarrow.float32()),
@@ -391,7 +390,6 @@ print((peak() - before) * 1024 / predictions.values.nbytes)
 @pytest.mark.parametrize("sized", [-1, 3])
 def test_parquet_column_of_whole_rows(sized: int, tmp_path) -> None:
     """A list of all classes in each cell, of any length or a fixed one; companions by either name."""
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     logits = pa.array([[0.5, 2.0, 1.0], [0.0, -1.0, 3.0]], pa.list_(pa.float32(), sized))
     more = {"label": [1, 2], "weight": [1.0, 3.0], "site": ["a", "b"]}
     pq.write_table(pa.table({"logits": logits, **more}), tmp_path / "t.parquet")

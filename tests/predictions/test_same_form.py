@@ -6,7 +6,9 @@ import contextlib
 import json
 from pathlib import Path
 
+import pyarrow as arrow
 import pytest
+from pyarrow import parquet
 
 from calibrant import CalibrantWarning, load_predictions
 from calibrant.predictions import ColumnNames
@@ -76,7 +78,6 @@ def test_another_kind_of_file_holds_the_predictions_alone(tmp_path: Path) -> Non
     for ending in (".jsonl", ".json", ".npz"):
         assert not save_in_form_of(source, tmp_path / f"out{ending}", predictions, columns=columns)
         assert load_predictions(tmp_path / f"out{ending}").probs.tolist() == RISKS
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = arrow.table({"day": arrow.array([1, 2], arrow.date32()), "prob": [0.1, 0.9], "label": [1, 0]})
     parquet.write_table(table, tmp_path / "t.parquet")
     given = load_predictions(tmp_path / "t.parquet")

@@ -6,8 +6,10 @@ import json
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
+from pyarrow import parquet as pq
 
 from calibrant import InputError, evaluate, load_calibrator, load_predictions
 from calibrant.calibrators import TemperatureScaling, fit_top_k_temperature
@@ -56,7 +58,6 @@ def as_records(folder) -> str:
 
 def as_parquet(folder) -> str:
     """Columns of lists."""
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     columns = {"top_logprobs": list(TOP), "top_ids": list(INDICES), "token_id": LABELS}
     more = {"document": DOCUMENTS, "position": np.arange(NUM) % 10, "vocab_size": np.full(NUM, V)}
     pq.write_table(pa.table(columns | more), folder / "t.parquet")

@@ -125,7 +125,6 @@ def test_a_check_and_an_evaluation_give_one_number(made, kind) -> None:
 
 def test_groups_of_a_table_in_parts_are_checked(tmp_path, monkeypatch) -> None:
     """Each like the same rows in memory; of rows too many to hold, random ones are, which is said."""
-    pytest.importorskip("pyarrow")
     rng = np.random.default_rng(1)
     sizes = {"direct": 3000, "reseller": 450, "small": 20, "tiny": 5}
     held = table(gap=0.2, sizes=sizes, bad="reseller", weights=rng.uniform(0.5, 1, 3475))

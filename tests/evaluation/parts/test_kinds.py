@@ -6,7 +6,9 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from calibrant import InputError, Predictions, evaluate, load_calibrator, load_predictions
 from calibrant.cli.opening import opened_to_fit
@@ -22,9 +24,6 @@ from calibrant.evaluation.spread import here
 from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
 from command_line import call, one_line
-
-pyarrow = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 QUICK = {"bootstrap": 10, "null_draws": 10}
 ROWS, FITTED = 240, 15  # so few are fitted on that none is recommended

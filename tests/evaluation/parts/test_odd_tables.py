@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from calibrant import InputError, Predictions, evaluate, fit, load_predictions
 from calibrant.cli.opening import opened_alike
@@ -21,9 +23,6 @@ from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.repair import opening
 from command_line import call
-
-pyarrow = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 QUICK = {"bootstrap": 10, "null_draws": 10, "calibrators": []}
 

@@ -6,7 +6,9 @@ import json
 import re
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from calibrant import InputError, Predictions, evaluate, load_calibrator
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
@@ -17,8 +19,6 @@ from calibrant.predictions import partitioned
 from calibrant.predictions.formats.parquet_files import is_partitioned, restored
 from calibrant.predictions.partitioned import PartitionedPredictions
 from command_line import call
-
-pytest.importorskip("pyarrow")
 
 ROWS = 240  # in each of four files
 QUICK = {"bootstrap": 20, "null_draws": 20, "seed": 1}
@@ -164,8 +164,6 @@ def test_the_command_line_fits_by_sums_over_all_rows(both, tmp_path, monkeypatch
 def test_addresses_are_read_through_fsspec(monkeypatch) -> None:
     """A store in memory holds a table; a pattern takes some of its files."""
     fsspec = pytest.importorskip("fsspec")
-    import pyarrow
-    from pyarrow import parquet
 
     probs = {f"prob_{name}": [share] * 9 for name, share in zip("abc", (0.2, 0.5, 0.3), strict=True)}
     for k in range(2):
@@ -207,9 +205,6 @@ def test_addresses_are_read_through_fsspec(monkeypatch) -> None:
 )
 def test_what_is_wrong_is_said_with_file_and_row(columns, said, tmp_path) -> None:
     """One sentence names the file, and the rows where there are some to name."""
-    import pyarrow
-    from pyarrow import parquet
-
     parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
     with pytest.raises(InputError, match=rf"(?s){re.escape(str(tmp_path))}.*{said}"):
         PartitionedPredictions(tmp_path)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from calibrant import InputError, Predictions, evaluate, load_predictions
 from calibrant.cli.opening import opened_large
@@ -13,9 +15,6 @@ from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.tasks import sample, summed
 from calibrant.predictions import ColumnNames
 from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
-
-pyarrow = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 ROWS = 60
 RNG = np.random.default_rng(0)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 import torch
 
@@ -40,7 +41,6 @@ def given_as(folder: Path, ending: str, cells: dict[str, list[Any]], **options: 
         text = "".join(f"{mark.join(map(str, each))}\n" for each in [cells, *(row.values() for row in rows)])
         path.write_bytes(gzip.compress(text.encode()) if ending == "csv.gz" else text.encode())
     elif ending in {"parquet", "feather"}:
-        pyarrow = pytest.importorskip("pyarrow")
         from pyarrow import feather, parquet
 
         write = parquet.write_table if ending == "parquet" else feather.write_feather

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 import torch
+from pyarrow import parquet
 
 from calibrant._math.errors import InputError
 from calibrant.predictions import (
@@ -67,7 +69,6 @@ def test_columns_can_be_named(tmp_path, ending) -> None:
     ]
     path = tmp_path / f"p.{ending}"
     if ending == "parquet":
-        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     else:
         table = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
@@ -156,7 +157,6 @@ def test_scales_are_asked(tmp_path, ending, columns, values, beyond) -> None:
         pandas = pytest.importorskip("pandas")
         frame = pandas.DataFrame(rows)
         if ending == "parquet":
-            pytest.importorskip("pyarrow")
             frame.to_parquet(path)
         elif ending == "csv":
             frame.to_csv(path, index=False)
@@ -502,7 +502,6 @@ def test_numbers_are_read_however_they_are_written(tmp_path, ending, cells) -> N
 
 def test_decimals_of_parquet_are_numbers(tmp_path) -> None:
     """As databases write them, with labels that are decimals, too; also read in pieces."""
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     kind = pyarrow.decimal128(10, 3)
     two = [[Decimal("0.25"), Decimal("0.5")], [Decimal("0.75"), Decimal("0.5")]]
     table = {f"prob_{k}": pyarrow.array(each, kind) for k, each in enumerate(two)}
@@ -520,7 +519,6 @@ def given_as(folder: Path, ending: str, rows: list[dict[str, Any]], **options: A
     if ending in {"pandas", "polars"}:
         return predictions_from_frame(pytest.importorskip(ending).DataFrame(rows), **options)
     if ending in {"parquet", "feather"}:
-        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     elif ending in {"csv", "tsv"}:
         with path.open("w", newline="") as file:
@@ -600,7 +598,7 @@ def test_words_of_any_column_are_matched_by_name(kind) -> None:
         "pandas": lambda: pytest.importorskip("pandas").Series(words),
         "categorical": lambda: pytest.importorskip("pandas").Series(words, dtype="category"),
         "polars": lambda: pytest.importorskip("polars").Series(words),
-        "pyarrow": lambda: pytest.importorskip("pyarrow").chunked_array([words]),
+        "pyarrow": lambda: pyarrow.chunked_array([words]),
     }[kind]()
     probs = [[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]
     found = Predictions(probs=probs, labels=made, class_names=np.array(["cat", "dog"]))
@@ -783,7 +781,6 @@ def test_values_are_refused_by_the_names_of_their_columns(tmp_path, ending, name
 
 def test_folders_and_times_are_refused_by_the_names_of_their_columns(tmp_path) -> None:
     """Parquet in folders, read whole; and a table of times, some of whose labels are not known."""
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     (tmp_path / "days" / "day=1").mkdir(parents=True)
     table = pyarrow.table({"y_true": [0, 7], "p_sick": [0.25, 0.5]})
     parquet.write_table(table, tmp_path / "days" / "day=1" / "a.parquet")
@@ -863,7 +860,6 @@ def test_tensors_that_are_no_plain_numbers(tmp_path) -> None:
 
 def test_a_parquet_column_cut_short_is_one_sentence(tmp_path) -> None:
     """A changed byte in a page's header can lose its rows: refused, as other damage is."""
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pyarrow.table({"label": [0, 1] * 10, "prob": [0.25, 0.75] * 10})
     parquet.write_table(table, tmp_path / "p.parquet")
     good = (tmp_path / "p.parquet").read_bytes()

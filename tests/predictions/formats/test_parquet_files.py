@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from calibrant import InputError, load_predictions
 from calibrant.predictions import ColumnNames
@@ -12,9 +14,6 @@ from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.predictions.pieces import Piece
 from calibrant.repair import opening
 from command_line import call
-
-pyarrow = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 SITES = ("north", "south & east")
 
