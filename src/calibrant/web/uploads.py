@@ -222,10 +222,8 @@ def _check_gzip(content: bytes, name: str, limits: Limits) -> None:
 
 def _check_parquet(content: bytes, name: str, limits: Limits) -> None:
     """A few bytes can stand for a million equal numbers, so the numbers are counted."""
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        return  # who reads it says what is missing
+    from pyarrow import parquet
+
     try:
         found = parquet.read_metadata(io.BytesIO(content))
         numbers = found.num_rows * max(1, found.num_columns)
