@@ -197,7 +197,7 @@ def open_predictions(
     path = Path(path)
     ending = found_ending(path, format)
     form = format_at(path, ending)
-    if columns and not form.tabular:
+    if columns and form.table is None:
         raise InputError(
             f"{' '.join(columns.options)} works only with tables (CSV, Parquet), and {path} holds arrays; "
             "name the arrays `labels`, `probs`, `logits`, `groups` or `clusters`."

@@ -11,7 +11,8 @@ from calibrant._math.errors import InputError
 from calibrant._math.frames import Library, frame_columns, frame_of, is_frame
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats.aliases import ColumnNames, as_named
-from calibrant.predictions.formats.columns import columns_of, fields_of_cells, layout_in
+from calibrant.predictions.formats.columns import columns_of
+from calibrant.predictions.formats.tables import fields_of_table, table_of_columns
 from calibrant.predictions.scale import Scale, as_shares
 from calibrant.predictions.table import Predictions
 
@@ -50,9 +51,8 @@ def predictions_from_frame(
         raise TypeError(f"`frame` must be a pandas or polars DataFrame; got {type(frame).__name__}.")
     given = frame_columns(frame)
     try:
-        layout, names = layout_in(list(given), columns)
-        fields = fields_of_cells(
-            layout, names, given.__getitem__, lambda name: _texts_or_numbers(given[name])
+        fields = fields_of_table(
+            table_of_columns({name: _cells(each) for name, each in given.items()}), columns
         )
         fields = as_shares(fields, scale)
         stated = fields.pop("kind", None)
@@ -86,8 +86,9 @@ def predictions_to_frame(predictions: Predictions, *, library: Library | None = 
     return frame_of(table.others | scores, library)
 
 
-def _texts_or_numbers(column: Any) -> Any:
-    """As the readers of files give them: texts for what is not a column of numbers."""
-    if isinstance(column, np.ndarray):
+def _cells(column: Any) -> Any:
+    """As the readers of files give them: numbers in float64, or all cells where some are missing."""
+    if not isinstance(column, np.ndarray) or column.dtype.kind != "f":
         return column
-    return ["" if each is None else str(each) for each in column]
+    cells = column.astype(np.float64)
+    return [None if each != each else each for each in cells.tolist()] if np.isnan(cells).any() else cells

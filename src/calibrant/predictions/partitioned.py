@@ -22,7 +22,7 @@ from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats import parquet
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames, as_named
-from calibrant.predictions.formats.columns import Column, Layout, fields_of_columns
+from calibrant.predictions.formats.columns import Column, Layout, fields_of_cells
 from calibrant.predictions.formats.contents import damaged
 from calibrant.predictions.formats.parquet_files import (
     Keys,
@@ -35,6 +35,7 @@ from calibrant.predictions.formats.parquet_files import (
     rooted,
     with_keys,
 )
+from calibrant.predictions.formats.tables import layout_of_table, lists_of_scores, with_lists_spread
 from calibrant.predictions.formats.top_k import columns_of_top_k, holds_top_k, piece_of_top_k
 from calibrant.predictions.pieces import Piece, holds_one_hot, piece_of
 from calibrant.predictions.scale import holds_percentages
@@ -259,7 +260,18 @@ class PartitionedPredictions:
                 raise InputError(f"{part.file}: {damaged('a .parquet file', error)}") from error
 
     def _piece(self, batch: Any, first_row: int) -> Piece:
-        fields = (self._fields_of_top_k if holds_top_k(self._given) else self._fields_of_columns)(batch)
+        table = parquet.table_in(batch.schema, batch.column)
+        if holds_top_k(self._given):
+            names = [*self._given.values()]
+            fields = piece_of_top_k(names, table.column, self._stated)
+            fields["notes"] = (*self._layout.notes, *fields["notes"])
+        else:
+            if self._lists is not None:
+                table = with_lists_spread(table, self._stated, len(self._layout.scores))
+            fields = fields_of_cells(self._layout, self._given, table.column)
+            fields[self._layout.space] = fields[self._layout.space].astype(self._dtype, copy=False)
+        if "weights" in fields:
+            fields["weights"] = _weights(fields["weights"])
         if not first_row and holds_percentages(fields):
             raise NeedsWholeError(self.address, "percentages")
         if not first_row and holds_one_hot(fields):
@@ -268,26 +280,6 @@ class PartitionedPredictions:
         if self._clusters_are_groups:
             piece = replace(piece, clusters=piece.groups)
         return piece.turned() if self._turned else piece
-
-    def _fields_of_top_k(self, batch: Any) -> dict[str, Any]:
-        names = [*self._given.values()]
-        fields = piece_of_top_k(names, lambda name: parquet.cells_of(batch.column(name)), self._stated)
-        fields["notes"] = (*self._layout.notes, *fields["notes"])
-        if "weights" in fields:
-            fields["weights"] = _weights(fields["weights"], "weights")
-        return fields
-
-    def _fields_of_columns(self, batch: Any) -> dict[str, Any]:
-        layout, scores = self._layout, [self._given[each] for each in self._layout.scores]
-        table = (
-            parquet.rows_of(batch, scores, self._dtype)
-            if self._lists is None
-            else parquet.lists_of(batch, self._lists, len(scores), self._dtype)
-        )
-        used = (*layout.others, *layout.weights)
-        others = {each: parquet.column_of(batch.column(self._given[each])) for each in used}
-        others |= {each: _weights(others[each], self._given[each]) for each in layout.weights}
-        return fields_of_columns(layout, table, others)
 
     def _refuse_other_kinds(self) -> None:
         layout = self._layout
@@ -320,15 +312,23 @@ class _FileColumns:
     @classmethod
     def of(cls, name: str, file: Any, columns: ColumnNames | None, keys: Keys) -> _FileColumns:
         schema = file.schema_arrow
+
+        def first_of(column: str) -> Any:
+            return next(file.iter_batches(1, columns=[column])).column(column)
+
         try:
+            table = parquet.table_in(schema, first_of)
             if holds_top_k(schema.names):
                 layout, given = columns_of_top_k([*schema.names, *keys], columns or ColumnNames())
-                listed = parquet.length_of_lists(file, layout.scores[0])
+                listed = len(table.column(layout.scores[0])[0])
                 return cls(layout, given, None, max(2, 2 * listed), np.dtype(np.float64))
-            lists = parquet.lists_in(schema, columns)
-            layout, given = parquet.layout_in(file, columns, keys)
+            lists = next(iter(lists_of_scores(table, columns)), None)
+            names = [each for each in keys if each not in schema.names]
+            table = with_lists_spread(table, columns)
+            table = replace(table, names=[*table.names, *names], keys=[*keys])
+            layout, given = layout_of_table(table, columns)
             scores = [given[each] for each in layout.scores] if lists is None else [lists]
-            return cls(layout, given, lists, max(2, len(layout.scores)), parquet.dtype_of(scores, file))
+            return cls(layout, given, lists, max(2, len(layout.scores)), parquet.dtype_of(scores, schema))
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
 
@@ -344,7 +344,7 @@ class _FileColumns:
                 stated, starts = named_bands(column.removeprefix(BANDS_OF))
                 if not starts:
                     raise NeedsWholeError(name, f"bands of `{stated}` that do not say where they begin")
-                if not parquet.is_whole(file, self.given[column]):
+                if not parquet.is_whole(file.schema_arrow, self.given[column]):
                     raise NeedsWholeError(name, f"bands of `{stated}`, which are no whole numbers")
 
     def marked(self, name: str, file: Any, keys: Keys) -> list[int]:
@@ -378,9 +378,9 @@ def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ..
         yield tuple(groups)
 
 
-def _weights(column: Column, name: str) -> NDArray[np.float64]:
+def _weights(given: Column) -> NDArray[np.float64]:
     """The weights of some rows, which may all be zero."""
-    found = parquet.numbers_of(column, name).astype(np.float64)
+    found = np.asarray(given, np.float64)
     return check_weights(found, len(found)).numpy() if found.any() else found
 
 

@@ -22,6 +22,12 @@ from calibrant.predictions.formats.aliases import ColumnNames, canonical, space_
 from calibrant.predictions.formats.columns import layout_of
 from calibrant.predictions.formats.mark import MARK, mark_in
 from calibrant.predictions.formats.roster import WRITERS, known_ending
+from calibrant.predictions.formats.tables import (
+    is_pipeline,
+    lists_of_scores,
+    pipeline_classes,
+    table_of_records,
+)
 from calibrant.predictions.scale import scale_before
 from calibrant.predictions.table import Predictions
 
@@ -150,26 +156,27 @@ class _Copy:
         return True
 
     def _records(self, records: Sequence[json_file.Record]) -> list[dict[str, Any]]:
-        form, name = json_file.form_of(records, self.columns)
         pairs = list(zip(records, self.scores.tolist(), strict=True))
-        if form == "pipelines":
-            classes = json_file.pipeline_classes(str(each["label"]) for each in records[0][name])
+        table = table_of_records(records)
+        piped = next((name for name in table.names if is_pipeline(records[0].get(name))), None)
+        if piped is not None:
+            classes = pipeline_classes(str(each["label"]) for each in records[0][piped])
             return [
                 {
                     **record,
-                    name: [
-                        {**each, "score": values[classes.index(str(each["label"]))]} for each in record[name]
+                    piped: [
+                        {**each, "score": values[classes.index(str(each["label"]))]} for each in record[piped]
                     ],
                 }
                 for record, values in pairs
             ]
-        if form == "lists":
-            title = _probs(name)
+        if lists := lists_of_scores(table, self.columns):
+            name, title = lists[0], _probs(lists[0])
             return [
                 {title if key == name else key: values if key == name else cell for key, cell in each.items()}
                 for each, values in pairs
             ]
-        names = json_file.names_of(records)
+        names = table.names
         titles = {names[place]: (title, k) for k, (place, title) in enumerate(self._places(names).items())}
         return [
             {
@@ -185,9 +192,9 @@ class _Copy:
         if self.mark is not None:
             table = table.drop_columns([MARK] if MARK in table.column_names else [])
             table = table.append_column(MARK, [[self.mark] * len(self.scores)])
-        if (lists := parquet.lists_in(table.schema, self.columns)) is not None:
-            place = table.column_names.index(lists)
-            table = table.set_column(place, _probs(lists), [list(self.scores)])
+        if lists := lists_of_scores(parquet.table_in(table.schema, table.column), self.columns):
+            place = table.column_names.index(lists[0])
+            table = table.set_column(place, _probs(lists[0]), [list(self.scores)])
         else:
             for column, (place, title) in enumerate(self._places(table.column_names).items()):
                 table = table.set_column(place, title, [self.scores[:, column]])

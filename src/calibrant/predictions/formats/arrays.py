@@ -19,7 +19,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant._math.shapes import Float
 from calibrant.predictions.formats.aliases import ARRAYS, Header, canonical, said_of_names
-from calibrant.predictions.formats.columns import fields_of_columns, layout_of, refuse_decisions
+from calibrant.predictions.formats.columns import fields_of_cells, layout_of, refuse_decisions
 from calibrant.predictions.formats.contents import UNSAFE, Arrays, FileContents, damaged, disk_errors
 from calibrant.predictions.formats.mark import MARK
 from calibrant.predictions.formats.names import PARTS, choose, fields_of
@@ -82,15 +82,13 @@ def _only_columns(given: dict[str, str]) -> bool:
 
 
 def _fields_of_columns(found: Sequence[str], read: Callable[[str], Any], header: Header) -> dict[str, Any]:
-    layout = layout_of(header)
     given = dict(zip(header.names, found, strict=True))
-    arrays = {name: _column(read(given[name]), given[name]) for name in (*layout.scores, *layout.others)}
-    weights = {name: _column(read(given[name]), given[name]) for name in layout.weights}
     try:
-        scores = np.column_stack([arrays[name] for name in layout.scores])
+        return fields_of_cells(layout_of(header), given, lambda name: _column(read(name), name))
+    except InputError:
+        raise
     except ValueError as error:
         raise InputError("arrays of single classes must be of one length.") from error
-    return fields_of_columns(layout, scores, {name: arrays[name] for name in layout.others} | weights)
 
 
 def _column(values: Any, name: str) -> Any:

@@ -19,6 +19,7 @@ from calibrant.predictions.formats.aliases import (
     BANDS_OF,
     DECISIONS,
     GROUP_OF,
+    LABELS,
     OTHER,
     SPACES,
     ColumnNames,
@@ -46,6 +47,8 @@ SINGLES = ("split", "weight", "group", "cluster", MARK)
 # An array has the plural for its name, a column may have.
 KEYS = {"weight": "weights", "group": "groups", "cluster": "clusters"}
 BINARY_NAMES = ("negative_class", "positive_class")
+_TRUTH = frozenset({"label", "labels", *LABELS})
+_TURNED = 32  # columns: one alone is slow to scatter
 ACCEPTED = (
     "name columns `label` and `prob_0`, `prob_1`, ... or `logit_0`, `logit_1`, ... (two classes: `prob`), "
     "or `confidence` and `correct`; "
@@ -202,19 +205,82 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
 
 
 def fields_of_cells(
-    layout: Layout,
-    given: Mapping[str, str],
-    numbers: Callable[[str], Any],
-    others: Callable[[str], Column],
+    layout: Layout, given: Mapping[str, str], column: Callable[[str], Column], scores: Any = None
 ) -> dict[str, Any]:
-    """:func:`fields_of_columns` of cells that say numbers in any way; an error names the row of a bad one."""
-    scores = [given[name] for name in layout.scores]
-    numeric = [*scores, *(given[name] for name in layout.weights)]
-    found, notes = numbers_in({name: numbers(name) for name in numeric}, scores, layout.space)
-    beside = {name: others(given[name]) for name in layout.others}
-    beside |= {name: found[given[name]] for name in layout.weights}
-    fields = fields_of_columns(layout, np.column_stack([found[name] for name in scores]), beside)
+    """:func:`fields_of_columns` of cells that say numbers in any way; an error names the row of a bad one.
+
+    ``column`` gives the cells of a column by the table's name for it; ``scores`` may be known already.
+    """
+    texts: dict[str, list[Any]] = {}
+    names = [given[name] for name in layout.scores]
+    if scores is None:
+        scores = stacked(names, column, texts)
+    beside: dict[str, Column] = {
+        name: _numeric(column(given[name]), given[name], texts) for name in layout.weights
+    }
+    found, notes = numbers_in(texts, names, layout.space)
+    for place, name in enumerate(names):
+        if name in found:
+            scores[:, place] = found[name]
+    beside |= {name: found[given[name]] for name in layout.weights if given[name] in found}
+    beside |= {name: as_column(column(given[name]), given[name]) for name in layout.others}
+    fields = fields_of_columns(layout, scores, beside)
     return fields | {"notes": (*notes, *fields["notes"])}
+
+
+def stacked(
+    names: Sequence[str], column: Callable[[str], Column], texts: dict[str, list[Any]]
+) -> np.ndarray[Any, np.dtype[Any]]:
+    """Columns of numbers side by side ``(N, k)``; cells that are none yet are added to ``texts``."""
+    rows = np.empty((0, 0), np.float16)
+    for start in range(0, len(names), _TURNED):
+        some = names[start : start + _TURNED]
+        turned = np.array([_numeric(column(name), name, texts) for name in some])
+        if not start:
+            rows = np.empty((turned.shape[1], len(names)), turned.dtype)
+        rows = rows.astype(np.result_type(rows, turned), copy=False)
+        rows[:, start : start + _TURNED] = turned.T
+    return rows
+
+
+def _numeric(cells: Column, name: str, texts: dict[str, list[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Numbers as floats; of cells a place for them, and the cells are added to ``texts``."""
+    if isinstance(cells, np.ndarray) and cells.ndim == 1:
+        return cells if cells.dtype.kind == "f" else cells.astype(np.float64)
+    texts[name] = list(cells)
+    return np.zeros(len(cells))
+
+
+def as_column(cells: Column, name: str) -> Column:
+    """Numbers as an array, also lists of them; everything else, and what has gaps, as texts."""
+    if isinstance(cells, np.ndarray):
+        return cells
+    if cells and isinstance(cells[0], list) and name.lower() in _TRUTH:
+        return lists_as_rows(cells, name)
+    for row, cell in enumerate(cells):
+        if isinstance(cell, list | dict):
+            raise InputError(f"`{name}` must hold a text or a number in every row; row {row} does not.")
+    if all(isinstance(each, int) for each in cells):  # bool is one
+        return np.array([int(each) for each in cells])
+    return ["" if each is None else str(each) for each in cells]
+
+
+def lists_as_rows(cells: Column, name: str, width: int | None = None) -> np.ndarray[Any, np.dtype[Any]]:
+    """Lists of as many numbers in every row as an array ``(N, k)``."""
+    if width is None:
+        width = len(cells[0]) if hasattr(cells[0], "__len__") else 0
+    if isinstance(cells, np.ndarray) and cells.shape[1:] == (width,):
+        return cells
+    for row, cell in enumerate(cells):
+        if not hasattr(cell, "__len__") or len(cell) != width:
+            held = len(cell) if hasattr(cell, "__len__") else "none"
+            raise InputError(
+                f"`{name}` must hold {width} numbers in every row, as in the first; row {row} holds {held}."
+            )
+    rows = np.asarray(cells)
+    if rows.dtype.kind not in "biuf":
+        raise InputError(f"`{name}` must hold numbers in every row; some hold none.")
+    return rows
 
 
 def refuse_decisions(scores: Any, name: str) -> None:

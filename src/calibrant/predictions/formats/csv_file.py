@@ -27,6 +27,7 @@ from calibrant.predictions.formats.columns import (
     layout_in,
 )
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged, lines_named
+from calibrant.predictions.formats.tables import Table
 
 _PACKED = b"\x1f\x8b"
 _SEPARATOR = re.compile(r'"?sep=(.)"?')
@@ -45,7 +46,7 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
         cells, places = _texts(path, [*numeric, *texts])
         named = {header[place]: column for place, column in cells.items()}
         with lines_named(places):
-            fields = fields_of_cells(layout, given, named.__getitem__, named.__getitem__)
+            fields = fields_of_cells(layout, given, named.__getitem__)
         return FileContents(fields=fields, lines=places)
     others: dict[str, Column] = dict(zip(layout.others, cells.values(), strict=True))
     others |= dict.fromkeys(layout.weights, table[:, -1])
@@ -107,12 +108,11 @@ def names_of(path: Path) -> list[str]:
         return header_of(file)[0]
 
 
-def records_of(path: Path) -> tuple[list[dict[str, str]], list[int]]:
-    """Rows by the names of the columns, and the line that each ends on."""
+def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
+    """All columns as texts."""
     header = names_of(path)
-    numbered = list(_rows(path))
-    records = [dict(zip(header, map(str.strip, cells), strict=True)) for _, cells in numbered]
-    return records, [line for line, _ in numbered]
+    cells, lines = _texts(path, range(len(header)))
+    return Table(names=header, column=lambda name: cells[header.index(name)], lines=lines)
 
 
 def write(arrays: Arrays, path: Path) -> None:

@@ -13,7 +13,7 @@ from calibrant._math.top_k import TopK, top_k_of
 from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import as_texts, listing
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, LABELS, WEIGHTS, ColumnNames
-from calibrant.predictions.formats.columns import Layout, groups_of
+from calibrant.predictions.formats.columns import Layout, as_column, groups_of
 from calibrant.predictions.formats.mark import MARK, notes_of_mark
 from calibrant.predictions.labels import as_labels
 
@@ -127,6 +127,10 @@ def _fields(
     """The arguments, what is not used, what is left out, and whether what is true is a token."""
     roles = _roles(found, columns)
     held = {role: read(name) for role, name in roles.items()}
+    held = {
+        role: as_column(each, role) if isinstance(each, list) and role not in SCORES else each
+        for role, each in held.items()
+    }
     scores = "logits" if "logits" in held else "log_probs"
     labels, name = held.get("labels"), roles[scores]
     if scores == "logits" and "rest" not in held:
