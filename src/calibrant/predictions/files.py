@@ -215,6 +215,10 @@ def open_predictions(
                 f"`lm_score` (--lm-score) is for samples of lm-evaluation-harness (.jsonl); {path} is none."
             )
         further["lm_score"] = lm_score
+
+    def in_words_of_file(sentence: str) -> str:
+        return as_named(sentence, columns, lambda: form.names(path))
+
     try:
         contents = _reader(form, path, stream, columns)(path, **further)
         with lines_named(contents.lines):
@@ -232,9 +236,9 @@ def open_predictions(
         )
         make = predictions_of_top_k if "top_k" in fields else partial(Predictions, kind=kind)
         with lines_named(contents.lines):
-            return make(**fields, source=source)
+            return make(**fields, source=source)._named(in_words_of_file)  # pyright: ignore[reportPrivateUsage]
     except (InputError, TypeError) as error:  # TypeError: an array of texts, say, where numbers belong
-        said = as_named(" ".join(str(error).split()), columns, lambda: form.names(path))
+        said = in_words_of_file(" ".join(str(error).split()))
         raise InputError(f"{name or path}: {said}") from error
     except MemoryError as error:
         remedy = "; save it as .npy or .parquet, which are read in pieces" if form.stream is None else ""

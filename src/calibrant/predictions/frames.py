@@ -50,16 +50,19 @@ def predictions_from_frame(
     if not is_frame(frame):
         raise TypeError(f"`frame` must be a pandas or polars DataFrame; got {type(frame).__name__}.")
     given = frame_columns(frame)
+
+    def in_words_of_frame(sentence: str) -> str:
+        return as_named(sentence, columns, lambda: list(given))
+
     try:
         fields = fields_of_table(
             table_of_columns({name: _cells(each) for name, each in given.items()}), columns
         )
         fields = as_shares(fields, scale)
         stated = fields.pop("kind", None)
-        return Predictions(**fields, kind=kind or stated)
+        return Predictions(**fields, kind=kind or stated)._named(in_words_of_frame)  # pyright: ignore[reportPrivateUsage]
     except InputError as error:  # options of the command line are of another door
-        said = as_named(str(error), columns, lambda: list(given))
-        raise InputError(_OPTION.sub("", said)) from error
+        raise InputError(_OPTION.sub("", in_words_of_frame(str(error)))) from error
 
 
 def predictions_to_frame(predictions: Predictions, *, library: Library | None = None) -> Any:

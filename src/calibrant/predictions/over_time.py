@@ -70,6 +70,10 @@ def load_timed(
     form = format_at(path, ending)
     if form.table is None:
         raise InputError(f"{path} must be a table, such as .csv or .parquet, with a column of times.")
+
+    def in_words_of_file(sentence: str) -> str:
+        return as_named(sentence, columns, lambda: form.names(path))
+
     try:
         table = form.table(path, columns)
         with lines_named(table.lines):
@@ -77,11 +81,10 @@ def load_timed(
             table, labelled = _filled(table.exchanged({time: {}}), columns, len(times))
             fields = fields_of_table(table, columns)
             source = Source(name=path.name, sha256=sha256_of(path), format=ending[1:], path=str(path))
-            return TimedPredictions(
-                predictions=Predictions(**fields, source=source), times=times, labelled=labelled
-            )
+            found = Predictions(**fields, source=source)._named(in_words_of_file)  # pyright: ignore[reportPrivateUsage]
+            return TimedPredictions(predictions=found, times=times, labelled=labelled)
     except (InputError, TypeError) as error:
-        said = as_named(" ".join(str(error).split()), columns, lambda: form.names(path))
+        said = in_words_of_file(" ".join(str(error).split()))
         raise InputError(f"{path}: {said}") from error
 
 

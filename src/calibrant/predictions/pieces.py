@@ -17,7 +17,7 @@ from calibrant._math.top_k import TopK
 from calibrant.predictions import checks
 from calibrant.predictions import labels as labels_of
 from calibrant.predictions.checks import Kind
-from calibrant.predictions.kinds import Companions, classes_of
+from calibrant.predictions.kinds import classes_of
 from calibrant.predictions.oddities import are_one_hot
 
 
@@ -121,13 +121,9 @@ def _classes(fields: Mapping[str, Any], kind: Kind) -> tuple[Any, ...]:
     space = "logits" if "logits" in fields else "probs"
     if fields.get("labels") is None:
         raise InputError("`labels` must be given to evaluate predictions; got none.")
-    beside = Companions(
-        labels=fields["labels"],
-        class_names=fields.get("class_names"),
-        kind="multilabel" if kind == "multilabel" else None,
-    )
     values = torch.from_numpy(np.ascontiguousarray(fields[space]))
-    checked, *said = classes_of(space, values, beside)
+    several = "multilabel" if kind == "multilabel" else None
+    checked, *said = classes_of(space, values, fields["labels"], fields.get("class_names"), None, several)
     found = checked.scores
     if found.ndim == 1:
         found = columns_of_odds(found) if space == "logits" else torch.from_numpy(_two_columns(found))

@@ -779,6 +779,23 @@ def test_values_are_refused_by_the_names_of_their_columns(tmp_path, ending, name
         given_as(tmp_path, ending, rows, columns=columns)
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "json", "parquet", "feather"])
+def test_several_columns_of_scores_are_called_by_their_names(tmp_path, ending) -> None:
+    """In errors and in notes; of very many the first three."""
+    rows = [{"y": k % 2, "p_cat": 0.25, "p_dog": 0.75} for k in range(4)]
+    place = {"csv": "line 3", "tsv": "line 3", "jsonl": "line 2"}.get(ending, "row 1")
+    rows[1]["p_dog"] = 0.5
+    said = f"`p_cat`, `p_dog` must have rows summing to 1; {place} sums to 0.75"
+    with pytest.raises(InputError, match=re.escape(said)):
+        given_as(tmp_path, ending, rows)
+    rows[1]["p_dog"] = 0.7504
+    note = "1 of 4 rows of `p_cat`, `p_dog` missed one, by up to 0.0004, and was divided by its sum."
+    assert note in given_as(tmp_path, ending, rows).notes
+    wide = [{"y": k, **{f"p_{c}": 20 for c in "abcde"}} for k in range(4)]
+    note = "`p_a`, `p_b`, `p_c` and 2 more hold percentages and were divided by 100."
+    assert note in given_as(tmp_path, ending, wide).notes
+
+
 def test_folders_and_times_are_refused_by_the_names_of_their_columns(tmp_path) -> None:
     """Parquet in folders, read whole; and a table of times, some of whose labels are not known."""
     (tmp_path / "days" / "day=1").mkdir(parents=True)

@@ -56,7 +56,10 @@ BANDS_OF = "bands="
 """What is put before the name of a column of numbers whose bands are groups."""
 OTHER = "other:"
 """What is put before the name of a column that would be read, had the caller not named another."""
-_BEGINNING = re.compile(r"`(labels|probs|logits|weights|groups|clusters|\w+_label|confidence|correct)`")
+_BEGINNING = re.compile(
+    r"((?:\d+ of \d+ (?:rows|values) of )?)"
+    r"`(labels|probs|logits|weights|groups|clusters|\w+_label|confidence|correct)`"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,25 +107,31 @@ class ColumnNames:
 
 
 def as_named(sentence: str, columns: ColumnNames | None, names: Callable[[], Sequence[str]]) -> str:
-    """A sentence that begins with the name of an array, by that of the one column that holds it.
+    """A sentence that begins with the name of an array, by those of the columns that hold it.
 
     ``names`` returns the names of all columns and is called only for such a sentence.
 
     Example:
         >>> as_named("`labels` must be 0 or 1.", None, lambda: ["age", "y_true", "prob"])
         '`y_true` must be 0 or 1.'
+        >>> as_named("`probs` must have rows summing to 1.", None, lambda: ["label", "p_cat", "p_dog"])
+        '`p_cat`, `p_dog` must have rows summing to 1.'
     """
     start = _BEGINNING.match(sentence)
     if start is None:
         return sentence
-    name, found = start[1], list(names())
+    name, found, rest = start[2], list(names()), sentence[start.end() :]
     stated = [each.found for each in _stated(columns or ColumnNames())]
     found += [each for each in stated if each not in found]  # fields of records within records
     with suppress(InputError):
         called = dict(zip(canonical(found, columns).names, found, strict=True))
         called |= {array: called[each] for each, array in ARRAYS.items() if each in called}
+        scores = [own for each, own in called.items() if each.startswith(f"{name[:-1]}_")]
+        if name in SPACES.values() and name not in called and scores:
+            rest = rest.replace(" holds percentages and was ", " hold percentages and were ")
+            return f"{start[1]}{listing(scores, most=3)}{rest.replace(' was brought ', ' were brought ')}"
         column = called.get(name, name)
-        return f"`{column}`{sentence[start.end() :].replace(f'[{name!r}]', f'[{column!r}]')}"
+        return f"{start[1]}`{column}`{rest.replace(f'[{name!r}]', f'[{column!r}]')}"
     return sentence
 
 

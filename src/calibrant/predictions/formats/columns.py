@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -11,10 +12,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from torch import Tensor
 
+from calibrant._math.checks import NO_NUMBER
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.predictions.bands import bands_of, named_bands
-from calibrant.predictions.checks import as_texts, listing
+from calibrant.predictions.checks import as_texts, listing, shown
 from calibrant.predictions.formats.aliases import (
     BANDS_OF,
     DECISIONS,
@@ -29,8 +31,7 @@ from calibrant.predictions.formats.aliases import (
 )
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.mark import MARK
-from calibrant.predictions.formats.names import Chosen, fields_of, nothing_in, outcome_of
-from calibrant.predictions.formats.numbers import numbers_in
+from calibrant.predictions.formats.names import fields_of, nothing_in, outcome_of
 from calibrant.predictions.labels import (
     is_fraction,
     opposite_of,
@@ -39,6 +40,7 @@ from calibrant.predictions.labels import (
     whole_number,
     whole_numbers,
 )
+from calibrant.predictions.scale import DIVIDED
 
 Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
 
@@ -48,6 +50,7 @@ SINGLES = ("split", "weight", "group", "cluster", MARK)
 KEYS = {"weight": "weights", "group": "groups", "cluster": "clusters"}
 BINARY_NAMES = ("negative_class", "positive_class")
 _TRUTH = frozenset({"label", "labels", *LABELS})
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 _TURNED = 32  # columns: one alone is slow to scatter
 ACCEPTED = (
     "name columns `label` and `prob_0`, `prob_1`, ... or `logit_0`, `logit_1`, ... (two classes: `prob`), "
@@ -147,7 +150,7 @@ def _layout(header: Sequence[str]) -> Layout:
     singles += [name for name in header if name.startswith((GROUP_OF, BANDS_OF))]
     if not families:
         space, scores = "confidence", ("confidence",)
-        outcome = outcome_of(header, ("",))
+        outcome = outcome_of(header)
         singles += outcome
         labels = () if outcome == ("true_label", "pred_label") else _named("label", header)
     elif families[0] in header:
@@ -200,7 +203,7 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
         arrays["groups"] = groups_of({name: others[name] for name in several_groups})
     taken = {*BINARY_NAMES, *several_groups}
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
-    fields = fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
+    fields = fields_of(arrays, layout.unused)
     return fields | {"notes": (*layout.notes, *fields["notes"])}
 
 
@@ -471,3 +474,107 @@ def _constant(name: str, column: Column) -> str:
     if texts is None or len(set(texts)) != 1:
         raise InputError(f"`{name}` must hold one name, the same in every row.")
     return texts[0]
+
+
+def _number(value: Any) -> float:
+    """A number as most programs write it: not nan, and without the underscores that Python allows."""
+    found = float(value)
+    if found != found or (isinstance(value, str) and "_" in value):
+        raise ValueError(value)
+    return found
+
+
+def numbers_in(
+    columns: Mapping[str, Any], scores: Sequence[str], space: str
+) -> tuple[dict[str, np.ndarray[Any, np.dtype[np.float64]]], tuple[str, ...]]:
+    """Columns as numbers, and what a reader should know about how they were read.
+
+    Args:
+        columns: Cells by the name of their column.
+        scores: Those columns that may have percent signs.
+        space: What scores are.
+
+    Raises:
+        InputError: If a cell holds no number, or the comma in it can mean two things; with its row.
+
+    Example:
+        >>> found, notes = numbers_in({"prob": ["12,5%", "7%"]}, ["prob"], "probs")
+        >>> found["prob"].tolist(), notes[0]
+        ([0.125, 0.07], '`prob` has decimal commas.')
+    """
+    found: dict[str, Any] = {}
+    commas: dict[str, dict[int, str]] = {}
+    signs: dict[str, set[int]] = {}
+    for name, cells in columns.items():
+        found[name] = np.empty(len(cells))
+        for row, cell in enumerate(cells):
+            try:
+                found[name][row] = _number(cell)
+            except (TypeError, ValueError, OverflowError):
+                text = "" if cell is None or cell != cell else str(cell).strip()
+                if name in scores and text.endswith("%"):
+                    signs.setdefault(name, set()).add(row)
+                    text = text.removesuffix("%").strip()
+                if "," in text:
+                    commas.setdefault(name, {})[row] = text
+                found[name][row] = _with_point(text, name, row, cell)
+    notes: list[str] = []
+    if commas:
+        _refuse_two_meanings(columns, commas)
+        notes.append(", ".join(f"`{name}`" for name in commas) + f" ha{_s(commas)} decimal commas.")
+    if signs:
+        _refuse_some_signs(signs, scores, len(next(iter(columns.values()))), space)
+        found |= {name: found[name] / 100 for name in scores}
+        notes.append(f"`{space}` {DIVIDED}")
+    return found, tuple(notes)
+
+
+def _s(columns: Mapping[str, Any]) -> str:
+    return "s" if len(columns) == 1 else "ve"
+
+
+def _with_point(text: str, name: str, row: int, cell: Any) -> float:
+    try:
+        return _number(text.replace(",", "."))
+    except (ValueError, OverflowError):
+        said = f"holds {shown(str(cell))}" if text else "is empty"
+        remedy = "; write it without commas between thousands" if _THOUSANDS.fullmatch(text) else ""
+        remedy = f"; {NO_NUMBER}" if text.lower() == "nan" else remedy
+        raise InputError(f"`{name}` must hold a number in every row; row {row} {said}{remedy}.") from None
+
+
+def _refuse_two_meanings(columns: Mapping[str, Any], commas: Mapping[str, Mapping[int, str]]) -> None:
+    """Refuse commas beside decimal points, and commas that may separate thousands."""
+    name = next(iter(commas))
+    row, text = next(iter(commas[name].items()))
+    if any("." in cell for cells in columns.values() for cell in cells if isinstance(cell, str)):
+        raise InputError(
+            f"numbers must all have a decimal point or all a decimal comma; row {row} holds {text!r} in "
+            f"`{name}`, and others have points."
+        )
+    decimal = {name for name, each in commas.items() if not all(map(_THOUSANDS.fullmatch, each.values()))}
+    for name, each in commas.items():
+        plain = (row for row, cell in enumerate(columns[name]) if row not in each and _whole(cell))
+        if name not in decimal and (not decimal or any(plain)):
+            row, text = next(iter(each.items()))
+            raise InputError(
+                f"`{name}` must hold numbers that mean one thing; row {row} holds {text!r}, which is "
+                f"{text.replace(',', '')} or {float(text.replace(',', '.')):g}: write it without the comma."
+            )
+
+
+def _whole(cell: Any) -> bool:
+    """Whether it is a number other than 0 without decimals."""
+    return str(cell).strip().removesuffix("%").lstrip("+-").strip("0") != ""
+
+
+def _refuse_some_signs(
+    signs: Mapping[str, set[int]], scores: Sequence[str], num_rows: int, space: str
+) -> None:
+    name, row = min(((name, min(rows)) for name, rows in signs.items()), key=lambda each: each[1])
+    if space == "logits":
+        raise InputError(f"logits are no percentages; row {row} of `{name}` has a % sign.")
+    if any(len(signs.get(each, ())) < num_rows for each in scores):
+        raise InputError(
+            f"all scores must have a % sign or none; row {row} of `{name}` has one, and others have none."
+        )

@@ -31,7 +31,7 @@ _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
     """All files, as one that had the keys for columns."""
     files = Files(path)
-    return parquet.table_in(files.schema_arrow, lambda name: files.whole.column(name), files.keys)
+    return parquet.table_in(files.schema_arrow, files.column, files.keys)
 
 
 def whole_table(path: Path, *, feather: bool = False) -> Any:
@@ -70,6 +70,10 @@ class Files:
                 f"its files must agree in what they hold; {str(error).split('. ')[0]}."
             ) from error
         self.metadata = SimpleNamespace(num_rows=number)
+
+    def column(self, name: str) -> Any:
+        """A column of all files."""
+        return self.whole.column(name)
 
     @cached_property
     def whole(self) -> Any:

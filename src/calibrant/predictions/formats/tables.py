@@ -37,7 +37,7 @@ class Table:
 
     names: Sequence[str]
     column: Callable[[str], Column]
-    """Numbers as an array, ``(N, k)`` where cells are lists; or else the cells, ``None`` where one is empty."""
+    """Numbers as an array, ``(N, k)`` where cells are lists; or else the cells, ``None`` where empty."""
     lists: frozenset[str] = frozenset()
     """The columns whose cells are lists."""
     lines: Sequence[int] = ()
@@ -80,7 +80,7 @@ def fields_of_table(table: Table, columns: ColumnNames | None = None) -> dict[st
         return fields_of_top_k(table.names, table.column, columns)
     spread = with_lists_spread(table, columns)
     layout, given = layout_of_table(spread, columns)
-    piped = _piped(table)
+    piped = piped_in(table)
     layout = layout if piped is None else replace(layout, called=())  # labels call classes as it does
     fields = fields_of_cells(layout, given, spread.column)
     if piped is not None and "labels" in fields:
@@ -103,7 +103,7 @@ def with_lists_spread(table: Table, columns: ColumnNames | None, width: int | No
 
     Lists must have ``width`` numbers, by default as many as the first.
     """
-    if (piped := _piped(table)) is not None:
+    if (piped := piped_in(table)) is not None:
         return table.exchanged({piped: _of_pipeline(table.column(piped), piped)})
     names = lists_of_scores(table, columns)
     lists = {name: lists_as_rows(table.column(name), name, width) for name in names}
@@ -125,16 +125,16 @@ def lists_of_scores(table: Table, columns: ColumnNames | None) -> list[str]:
     return [name for name in found if name.lower() in _EXACT] or found[:1]
 
 
-def _piped(table: Table) -> str | None:
+def piped_in(table: Table) -> str | None:
     """The column that holds what a pipeline for text classification gives with ``top_k=None``."""
     for name in _PIPELINE_KEYS:
         cells = table.column(name) if name in table.lists else ()
-        if isinstance(cells, list) and is_pipeline(cells[0]):
+        if isinstance(cells, list) and _is_pipeline(cells[0]):
             return name
     return None
 
 
-def is_pipeline(value: Any) -> bool:
+def _is_pipeline(value: Any) -> bool:
     """Whether it is ``[{"label": ..., "score": ...}, ...]``."""
     return (
         isinstance(value, list) and bool(value) and isinstance(value[0], dict) and set(value[0]) >= _PIPELINE
