@@ -36,7 +36,7 @@ from calibrant.predictions.formats.parquet_files import (
     with_keys,
 )
 from calibrant.predictions.formats.tables import layout_of_table, lists_of_scores, with_lists_spread
-from calibrant.predictions.formats.top_k import columns_of_top_k, holds_top_k, piece_of_top_k
+from calibrant.predictions.formats.top_k import columns_of_top_k, fields_of_top_k, holds_top_k
 from calibrant.predictions.pieces import Piece, holds_one_hot, piece_of
 from calibrant.predictions.scale import holds_percentages
 from calibrant.predictions.stores import PIECE
@@ -263,7 +263,7 @@ class PartitionedPredictions:
         table = parquet.table_in(batch.schema, batch.column)
         if holds_top_k(self._given):
             names = [*self._given.values()]
-            fields = piece_of_top_k(names, table.column, self._stated)
+            fields = fields_of_top_k(names, table.column, self._stated, piece=True)
             fields["notes"] = (*self._layout.notes, *fields["notes"])
         else:
             if self._lists is not None:
