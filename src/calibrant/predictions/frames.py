@@ -11,7 +11,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.frames import Library, frame_columns, frame_of, is_frame
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats.aliases import ColumnNames, as_named
-from calibrant.predictions.formats.columns import columns_of
+from calibrant.predictions.formats.columns import cells_of
 from calibrant.predictions.formats.tables import fields_of_table, table_of_columns
 from calibrant.predictions.scale import Scale, as_shares
 from calibrant.predictions.table import Predictions
@@ -84,9 +84,7 @@ def predictions_to_frame(predictions: Predictions, *, library: Library | None = 
         >>> predictions_to_frame(p, library="pandas").columns.tolist()
         ['label', 'prob']
     """
-    table = columns_of(predictions._arrays())  # pyright: ignore[reportPrivateUsage]
-    scores = {name: table.scores[:, place].tolist() for place, name in enumerate(table.score_names)}
-    return frame_of(table.others | scores, library)
+    return frame_of(cells_of(predictions._arrays()), library)  # pyright: ignore[reportPrivateUsage]
 
 
 def _cells(column: Any) -> Any:

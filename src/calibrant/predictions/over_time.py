@@ -134,9 +134,9 @@ def _filled(table: Table, columns: ColumnNames | None, num_samples: int) -> tupl
 
     If none is known, the columns of labels are left out.
     """
-    layout, given = layout_of_table(with_lists_spread(table, columns), columns)
+    layout = layout_of_table(with_lists_spread(table, columns), columns)
     wanted = layout.labels or tuple(name for name in ("correct", "true_label") if name in layout.singles)
-    told = {given[name]: list(table.column(given[name])) for name in wanted}
+    told = {layout.given[name]: list(table.column(layout.given[name])) for name in wanted}
     labelled = np.full(num_samples, bool(told))
     for cells in told.values():
         texts = ["" if cell is None else str(cell).strip() for cell in cells]

@@ -29,7 +29,7 @@ from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix
 from calibrant.evaluation.result import GroupRow
 from calibrant.evaluation.thresholds import WIDE
-from calibrant.predictions.pieces import Piece
+from calibrant.predictions.partitioned import Piece
 
 MAX_GROUPS = 200
 

@@ -23,8 +23,7 @@ from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
-from calibrant.predictions.partitioned import Part, PartitionedPredictions
-from calibrant.predictions.pieces import Piece
+from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
 
 SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the table
 

@@ -8,6 +8,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +84,9 @@ def _only_columns(given: dict[str, str]) -> bool:
 
 
 def _fields_of_columns(found: Sequence[str], read: Callable[[str], Any], header: Header) -> dict[str, Any]:
-    given = dict(zip(header.names, found, strict=True))
+    layout = replace(layout_of(header), given=dict(zip(header.names, found, strict=True)))
     try:
-        return fields_of_cells(layout_of(header), given, lambda name: _column(read(name), name))
+        return fields_of_cells(layout, lambda name: _column(read(name), name))
     except InputError:
         raise
     except ValueError as error:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +14,6 @@ from torch import Tensor
 
 from calibrant._math.checks import NO_NUMBER
 from calibrant._math.errors import InputError
-from calibrant._math.shapes import Float
 from calibrant.predictions.bands import bands_of, named_bands
 from calibrant.predictions.checks import as_texts, listing, shown
 from calibrant.predictions.formats.aliases import (
@@ -24,9 +23,7 @@ from calibrant.predictions.formats.aliases import (
     LABELS,
     OTHER,
     SPACES,
-    ColumnNames,
     Header,
-    canonical,
     without_start,
 )
 from calibrant.predictions.formats.contents import Arrays
@@ -78,6 +75,8 @@ class Layout:
     """What the file calls the column of true classes."""
     decisions: str | None = None
     """The column of scores, where its name is one that decisions often have."""
+    given: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the table calls each of its columns."""
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -88,15 +87,6 @@ class Layout:
     def others(self) -> tuple[str, ...]:
         """The columns that may hold texts."""
         return (*self.labels, *(name for name in self.singles if name not in self.weights))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """What is written: small columns first, then the scores."""
-
-    others: dict[str, list[Any]]
-    score_names: tuple[str, ...]
-    scores: Float[Tensor, "N k"]
 
 
 def layout_of(header: Header) -> Layout:
@@ -110,22 +100,21 @@ def layout_of(header: Header) -> Layout:
         layout = replace(layout, scores=header.scores, class_names=suffixes)
         if len(layout.labels) > 1 and not _paired_by_number(layout):
             layout = replace(layout, labels=tuple(f"label_{suffix}" for suffix in suffixes))
-    unused = tuple(name.removeprefix(OTHER) for name in layout.unused)
     notes = header.notes
     if _paired_by_number(layout):
         notes += (f"Read as pairs, in this order: {listing(layout.labels)} and {listing(layout.scores)}.",)
-    decisions = next((each for each, name in header.read.items() if _may_decide(each, name)), None)
-    given = tuple(header.given[header.names.index(name)] for name in layout.scores)
-    if len(layout.labels) == 1:
-        layout = replace(layout, truth=header.given[header.names.index(layout.labels[0])])
-    layout = replace(layout, called=(given, tuple(without_start(given))), decisions=decisions)
-    return replace(layout, positive=header.positive, notes=notes, unused=unused)
-
-
-def layout_in(given: Sequence[str], columns: ColumnNames | None) -> tuple[Layout, dict[str, str]]:
-    """What the columns of these names hold, and what the table calls each that has a name of calibrant's."""
-    header = canonical(given, columns)
-    return layout_of(header), dict(zip(header.names, given, strict=True))
+    given = dict(zip(header.names, header.given, strict=True))
+    scores = tuple(given[name] for name in layout.scores)
+    return replace(
+        layout,
+        given=given,
+        truth=given[layout.labels[0]] if len(layout.labels) == 1 else layout.truth,
+        called=(scores, tuple(without_start(scores))),
+        decisions=next((each for each, name in header.read.items() if _may_decide(each, name)), None),
+        positive=header.positive,
+        notes=notes,
+        unused=tuple(name.removeprefix(OTHER) for name in layout.unused),
+    )
 
 
 def _may_decide(given: str, name: str) -> bool:
@@ -207,14 +196,13 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
     return fields | {"notes": (*layout.notes, *fields["notes"])}
 
 
-def fields_of_cells(
-    layout: Layout, given: Mapping[str, str], column: Callable[[str], Column], scores: Any = None
-) -> dict[str, Any]:
+def fields_of_cells(layout: Layout, column: Callable[[str], Column], scores: Any = None) -> dict[str, Any]:
     """:func:`fields_of_columns` of cells that say numbers in any way; an error names the row of a bad one.
 
     ``column`` gives the cells of a column by the table's name for it; ``scores`` may be known already.
     """
     texts: dict[str, list[Any]] = {}
+    given = layout.given
     names = [given[name] for name in layout.scores]
     if scores is None:
         scores = stacked(names, column, texts)
@@ -269,7 +257,7 @@ def as_column(cells: Column, name: str) -> Column:
 
 
 def lists_as_rows(cells: Column, name: str, width: int | None = None) -> np.ndarray[Any, np.dtype[Any]]:
-    """Lists of as many numbers in every row as an array ``(N, k)``."""
+    """An array ``(N, k)`` of lists of numbers, which have one length."""
     if width is None:
         width = len(cells[0]) if hasattr(cells[0], "__len__") else 0
     if isinstance(cells, np.ndarray) and cells.shape[1:] == (width,):
@@ -328,44 +316,47 @@ def groups_together(columns: Mapping[str, Column]) -> list[str]:
     ]
 
 
-def columns_of(arrays: Arrays) -> Columns:
-    """The columns that say what the arrays do; the inverse of ``fields_of_columns``."""
+def columns_of(arrays: Arrays) -> dict[str, list[Any] | Tensor]:
+    """The columns that say what the arrays do, small ones first; the inverse of ``fields_of_columns``."""
     space = next(space for space in FAMILIES if space in arrays)
     names: tuple[str, ...] | None = arrays.get("class_names")
     labels: Tensor | None = arrays.get("labels")
     values: Tensor = arrays[space]
     num_samples = len(values)
-    others: dict[str, list[Any]] = {}
+    found: dict[str, list[Any] | Tensor] = {}
     suffixes: tuple[str, ...] = ()
     if names is not None:
         _refuse_ambiguous(names)
     if values.ndim == 2:
         suffixes = names or tuple(str(index) for index in range(values.shape[1]))
     if "kind" in arrays and labels is None:  # several labels, none of them known
-        others |= {f"label_{suffix}": [None] * num_samples for suffix in suffixes}
+        found |= {f"label_{suffix}": [None] * num_samples for suffix in suffixes}
     elif labels is not None and labels.ndim == 2:
-        columns: list[list[Any]] = labels.T.tolist()
-        others |= {f"label_{suffix}": column for suffix, column in zip(suffixes, columns, strict=True)}
+        found |= {f"label_{suffix}": labels[:, place].tolist() for place, suffix in enumerate(suffixes)}
     elif labels is not None:
         numbers: list[int] = labels.tolist()
-        others["label"] = numbers if names is None else [names[number] for number in numbers]
+        found["label"] = numbers if names is None else [names[number] for number in numbers]
     if "correct" in arrays:
-        others["correct"] = arrays["correct"].int().tolist()
+        found["correct"] = arrays["correct"].int().tolist()
     if values.ndim == 1 and names is not None:
-        others |= {column: [name] * num_samples for column, name in zip(BINARY_NAMES, names, strict=True)}
+        found |= {column: [name] * num_samples for column, name in zip(BINARY_NAMES, names, strict=True)}
     if "split" in arrays:
-        others["split"] = ["test" if code else "calibration" for code in arrays["split"].tolist()]
+        found["split"] = ["test" if code else "calibration" for code in arrays["split"].tolist()]
     if "weights" in arrays:
-        others["weight"] = arrays["weights"].tolist()
-    others |= {name: list(arrays[KEYS[name]]) for name in ("group", "cluster") if KEYS[name] in arrays}
+        found["weight"] = arrays["weights"].tolist()
+    found |= {name: list(arrays[KEYS[name]]) for name in ("group", "cluster") if KEYS[name] in arrays}
     if MARK in arrays:
-        others[MARK] = [*arrays[MARK]] * num_samples
+        found[MARK] = [*arrays[MARK]] * num_samples
     family = FAMILIES[space]
-    return Columns(
-        others=others,
-        score_names=tuple(f"{family}_{suffix}" for suffix in suffixes) or (family,),
-        scores=values if values.ndim == 2 else values[:, None],
-    )
+    if not suffixes:
+        return found | {family: values}
+    return found | {f"{family}_{suffix}": values[:, place] for place, suffix in enumerate(suffixes)}
+
+
+def cells_of(arrays: Arrays) -> dict[str, list[Any]]:
+    """The same, each as a list."""
+    columns = columns_of(arrays).items()
+    return {name: cells if isinstance(cells, list) else cells.tolist() for name, cells in columns}
 
 
 def _named(name: str, header: Sequence[str]) -> tuple[str, ...]:

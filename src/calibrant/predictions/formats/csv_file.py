@@ -16,37 +16,37 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
-from calibrant._math.arrays import row_slices
 from calibrant._math.errors import InputError
-from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import (
     Column,
     columns_of,
     fields_of_cells,
     fields_of_columns,
-    layout_in,
+    layout_of,
 )
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged, lines_named
 from calibrant.predictions.formats.tables import Table
 
 _PACKED = b"\x1f\x8b"
 _SEPARATOR = re.compile(r'"?sep=(.)"?')
+_WRITTEN = 10_000  # rows at a time
 DELIMITERS = ",;\t|"  # the first of those that part a header into equally many cells
 
 
 def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """Read text row by row, so that memory holds the numbers and not the text."""
     header = names_of(path)
-    layout, given = layout_in(header, columns)
-    numeric = [header.index(given[name]) for name in (*layout.scores, *layout.weights)]
-    texts = [header.index(given[name]) for name in layout.others]
+    layout = layout_of(canonical(header, columns))
+    numeric = [header.index(layout.given[name]) for name in (*layout.scores, *layout.weights)]
+    texts = [header.index(layout.given[name]) for name in layout.others]
     try:
         table, cells, places = _plain_numbers(path, numeric, texts)
     except ValueError:  # a cell is no number, or not as most programs write it
         cells, places = _texts(path, [*numeric, *texts])
         named = {header[place]: column for place, column in cells.items()}
         with lines_named(places):
-            fields = fields_of_cells(layout, given, named.__getitem__)
+            fields = fields_of_cells(layout, named.__getitem__)
         return FileContents(fields=fields, lines=places)
     others: dict[str, Column] = dict(zip(layout.others, cells.values(), strict=True))
     others |= dict.fromkeys(layout.weights, table[:, -1])
@@ -117,16 +117,15 @@ def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG
 
 def write(arrays: Arrays, path: Path) -> None:
     """Write text that says every float exactly: the shortest decimals that give it back in float64."""
-    table = columns_of(arrays)
-    others = list(table.others.values())
+    columns = columns_of(arrays)
     with open_text(path, "w") as file:
         tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes]
         writer = csv.writer(file, lineterminator="\n", delimiter="\t" if tabs else ",")
-        writer.writerow([*table.others, *table.score_names])
-        for rows in row_slices(table.scores):
-            scores: list[list[float]] = table.scores[rows].double().tolist()
-            cells = zip(*(column[rows] for column in others), strict=True) if others else [()] * len(scores)
-            writer.writerows([*first, *last] for first, last in zip(cells, scores, strict=True))
+        writer.writerow(columns)
+        for start in range(0, len(next(iter(columns.values()))), _WRITTEN):
+            some = [each[start : start + _WRITTEN] for each in columns.values()]
+            cells = [each if isinstance(each, list) else each.double().tolist() for each in some]
+            writer.writerows(zip(*cells, strict=True))
 
 
 @contextmanager

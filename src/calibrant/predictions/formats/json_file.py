@@ -18,7 +18,7 @@ from calibrant._math.errors import InputError
 from calibrant.predictions.formats import lm_eval
 from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.arrays import fields_of_arrays
-from calibrant.predictions.formats.columns import columns_of
+from calibrant.predictions.formats.columns import cells_of
 from calibrant.predictions.formats.contents import Arrays, FileContents, lines_named
 from calibrant.predictions.formats.lm_eval import LmScore
 from calibrant.predictions.formats.mark import MARK
@@ -32,8 +32,7 @@ _NO_COLUMNS = frozenset({"class_names", "kind"})
 
 def write(arrays: Arrays, path: Path, *, whole: bool) -> None:
     """Write a record a line, or a list of them."""
-    table = columns_of(arrays)
-    columns = table.others | {name: table.scores[:, k].tolist() for k, name in enumerate(table.score_names)}
+    columns = cells_of(arrays)
     rows = zip(*columns.values(), strict=True)
     write_records((dict(zip(columns, row, strict=True)) for row in rows), path, whole=whole)
 

@@ -26,9 +26,18 @@ BUFFER = 1 << 16  # bytes of each column that are read ahead
 
 
 def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
-    """The columns, each read when it is asked for."""
-    with opened(path) as file:
-        return table_in(file.schema_arrow, lambda name: _column(path, name, file.metadata))
+    """The columns; none is read yet."""
+    file = opened(path)  # as long as somebody may ask for a column
+
+    def read(name: str) -> Any:
+        with _reading():
+            column = file.read(columns=[name]).column(name)
+        if len(column) != file.metadata.num_rows:
+            cut = f"`{name}` holds {len(column)} of {file.metadata.num_rows} rows"
+            raise InputError(damaged("a .parquet file", ValueError(cut)))
+        return column
+
+    return table_in(file.schema_arrow, read)
 
 
 def table_in(schema: Any, read: Callable[[str], Any], keys: Sequence[str] = ()) -> Table:
@@ -62,10 +71,10 @@ def write(arrays: Arrays, path: Path, *, feather: bool = False) -> None:
     """Write typed columns."""
     import pyarrow
 
-    table = columns_of(arrays)
-    scores = as_numpy(table.scores)
-    columns: dict[str, Any] = {name: pyarrow.array(column) for name, column in table.others.items()}
-    columns |= {name: pyarrow.array(scores[:, index]) for index, name in enumerate(table.score_names)}
+    columns = {
+        name: pyarrow.array(cells if isinstance(cells, list) else as_numpy(cells))
+        for name, cells in columns_of(arrays).items()
+    }
     write_table(pyarrow.table(columns), path, feather=feather)
 
 
@@ -80,9 +89,9 @@ def write_table(table: Any, path: Path, *, feather: bool = False) -> None:
 def stream(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """Read those columns that are used; the scores stay in the file."""
     found = table(path)
-    layout, given = layout_of_table(found, columns)
-    rows = ParquetRows(path, tuple(given[name] for name in layout.scores))
-    return FileContents(fields=fields_of_cells(layout, given, found.column, rows))
+    layout = layout_of_table(found, columns)
+    rows = ParquetRows(path, tuple(layout.given[name] for name in layout.scores))
+    return FileContents(fields=fields_of_cells(layout, found.column, rows))
 
 
 def size_of_scores(path: Path, columns: ColumnNames | None = None) -> int:
@@ -90,12 +99,12 @@ def size_of_scores(path: Path, columns: ColumnNames | None = None) -> int:
     found = table(path)
     if holds_top_k(found.names) or lists_of_scores(found, columns):
         return 0
-    layout, given = layout_of_table(found, columns)
+    layout = layout_of_table(found, columns)
     if len(layout.scores) < 2 or len(layout.labels) > 1:
         return 0
     with opened(path, BUFFER) as file:
         try:
-            row = sum(dtype_of([given[name]], file.schema_arrow).itemsize for name in layout.scores)
+            row = sum(dtype_of([layout.given[name]], file.schema_arrow).itemsize for name in layout.scores)
         except InputError:  # texts may say numbers, too
             return 0
         return file.metadata.num_rows * row
@@ -178,16 +187,6 @@ def values_of(file: Any, name: str) -> Iterator[tuple[Column, np.ndarray[Any, np
         yield column_of(found.field("values")), found.field("counts").to_numpy()
 
 
-def _column(path: Path, name: str, footer: Any) -> Any:
-    """A column as pyarrow has it, with an entry in every row."""
-    with opened(path, footer=footer) as file, _reading():
-        column = file.read(columns=[name]).column(name)
-    if len(column) != footer.num_rows:
-        cut = f"`{name}` holds {len(column)} of {footer.num_rows} rows"
-        raise InputError(damaged("a .parquet file", ValueError(cut)))
-    return column
-
-
 def _types() -> Any:
     """Pyarrow's own tests; it takes a moment to import."""
     from pyarrow import types
@@ -201,7 +200,7 @@ def is_list(kind: Any) -> bool:
 
 
 def column_of(column: Any) -> Column:
-    """Numbers, and lists of as many in each row, as an array; the cells of everything else."""
+    """Numbers, and lists of them with one length, as an array; the cells of everything else."""
     with _reading():
         kind, gaps = column.type, column.null_count
         if is_list(kind):

@@ -11,13 +11,13 @@ import numpy as np
 from calibrant._math.errors import InputError
 from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import as_texts, listing
-from calibrant.predictions.formats.aliases import ColumnNames, said_of_names, space_of
+from calibrant.predictions.formats.aliases import ColumnNames, canonical, said_of_names, space_of
 from calibrant.predictions.formats.columns import (
     FAMILIES,
     Column,
     Layout,
     fields_of_cells,
-    layout_in,
+    layout_of,
     lists_as_rows,
 )
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
@@ -79,23 +79,24 @@ def fields_of_table(table: Table, columns: ColumnNames | None = None) -> dict[st
     if holds_top_k(table.names):
         return fields_of_top_k(table.names, table.column, columns)
     spread = with_lists_spread(table, columns)
-    layout, given = layout_of_table(spread, columns)
+    layout = layout_of_table(spread, columns)
     piped = piped_in(table)
     layout = layout if piped is None else replace(layout, called=())  # labels call classes as it does
-    fields = fields_of_cells(layout, given, spread.column)
+    fields = fields_of_cells(layout, spread.column)
     if piped is not None and "labels" in fields:
         _refuse_numbers_for_names(fields["labels"], spread.names, layout.truth, piped)
     return fields | {"notes": (*spread.notes, *fields["notes"])}
 
 
-def layout_of_table(table: Table, columns: ColumnNames | None) -> tuple[Layout, dict[str, str]]:
-    """What the columns hold, and what the table calls each; refuses scores that folders are named by."""
-    layout, given = layout_in(table.names, columns)
-    if wrong := next((given[each] for each in layout.scores if given[each] in table.keys), None):
+def layout_of_table(table: Table, columns: ColumnNames | None) -> Layout:
+    """What the columns hold; refuses scores that folders are named by."""
+    layout = layout_of(canonical(table.names, columns))
+    scores = (layout.given[each] for each in layout.scores)
+    if wrong := next((each for each in scores if each in table.keys), None):
         raise InputError(
             f"`{wrong}` must not be what folders are named by: scores are columns of the files; rename them."
         )
-    return layout, given
+    return layout
 
 
 def with_lists_spread(table: Table, columns: ColumnNames | None, width: int | None = None) -> Table:

@@ -59,8 +59,8 @@ def fields_of_top_k(
 ) -> dict[str, Any]:
     """The arguments of ``Predictions`` from arrays or columns; ``read`` gives one of those ``found``.
 
-    Of a ``piece`` of a table, ``notes`` are on all of it and ``repairs`` on what these rows lack;
-    ``truth`` is the column of true classes as it stands.
+    With ``piece``, for some rows of a table, ``notes`` are on all rows and ``repairs`` on what these rows lack;
+    ``truth`` is the column of true classes as it is in the table.
     """
     roles = _roles(found, columns or ColumnNames())
     held = {role: read(name) for role, name in roles.items()}
@@ -86,13 +86,13 @@ def fields_of_top_k(
     return fields | {"notes": [*marks, *unused, *left_out, *notes_of(top_k, true), *drawn]}
 
 
-def columns_of_top_k(found: Sequence[str], columns: ColumnNames) -> tuple[Layout, dict[str, str]]:
-    """Which columns hold the largest logits and what goes with them, and what each is called in the file."""
+def layout_of_top_k(found: Sequence[str], columns: ColumnNames) -> Layout:
+    """Which columns hold the largest logits and what goes with them."""
     roles = _roles(found, columns)
     scores = tuple(name for role, name in roles.items() if role in SCORES)
     labels = (roles["labels"],) if "labels" in roles else ()
     others = {role: name for role, name in roles.items() if role not in SCORES and role != "labels"}
-    layout = Layout(
+    return Layout(
         space="confidence",
         scores=scores,
         class_names=None,
@@ -100,8 +100,8 @@ def columns_of_top_k(found: Sequence[str], columns: ColumnNames) -> tuple[Layout
         singles=tuple(others),
         unused=(),
         notes=_unused_note(found, roles),
+        given={name: name for name in (*scores, *labels)} | others,
     )
-    return layout, {name: name for name in (*scores, *labels)} | others
 
 
 def _roles(found: Sequence[str], columns: ColumnNames) -> dict[str, str]:
