@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -24,6 +24,7 @@ from calibrant.predictions.formats.aliases import (
     OTHER,
     SPACES,
     Header,
+    members,
     without_start,
 )
 from calibrant.predictions.formats.contents import Arrays
@@ -128,7 +129,7 @@ def _paired_by_number(layout: Layout) -> bool:
 
 
 def _layout(header: Sequence[str]) -> Layout:
-    families = [family for family in SPACES if family in header or _members(family, header)]
+    families = [family for family in SPACES if family in header or members(family, header)]
     if len(families) > 1:
         raise InputError("it holds both logits and probabilities; keep the columns of one of them.")
     if not families and "confidence" not in header:
@@ -147,7 +148,7 @@ def _layout(header: Sequence[str]) -> Layout:
         labels = _named("label", header)
         if set(BINARY_NAMES) <= set(header):
             singles += BINARY_NAMES
-        if extra := _members(families[0], header):
+        if extra := members(families[0], header):
             raise InputError(f"it holds both `{families[0]}` and `{families[0]}_{extra[0]}`; keep one form.")
     else:
         space = SPACES[families[0]]
@@ -368,14 +369,8 @@ def _named(name: str, header: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def _members(family: str, header: Iterable[str]) -> list[str]:
-    """What follows ``family_`` in the names of columns."""
-    prefix = f"{family}_"
-    return [name.removeprefix(prefix) for name in header if name.startswith(prefix) and name != prefix]
-
-
 def _classes(family: str, header: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    suffixes = _members(family, header)
+    suffixes = members(family, header)
     if len(suffixes) == 1:
         raise InputError(
             f"`{family}_{suffixes[0]}` is the only column of its kind; "
@@ -402,8 +397,8 @@ def _label_columns(
     """``label``, or a column for each class, by its name or, where none is named so, by its number."""
     if alone := _named("label", header):
         return alone
-    shared = set(_members("label", header)) & set(suffixes)
-    numbers = sorted((each for each in _members("label", header) if each.isdecimal()), key=int)
+    shared = set(members("label", header)) & set(suffixes)
+    numbers = sorted((each for each in members("label", header) if each.isdecimal()), key=int)
     if not shared and len(numbers) > 1:
         if [int(each) for each in numbers] not in [[*range(k, k + len(suffixes))] for k in (0, 1)]:
             raise InputError(

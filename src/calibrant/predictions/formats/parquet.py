@@ -214,10 +214,8 @@ def column_of(column: Any) -> Column:
 
 
 def _rows_of_lists(column: Any) -> Column:
-    from pyarrow import compute
-
     rows = column.combine_chunks() if hasattr(column, "combine_chunks") else column
-    flat, lengths = rows.flatten(), compute.list_value_length(rows).unique()
+    flat, lengths = rows.flatten(), rows.value_lengths().unique()
     numeric = _types().is_integer(flat.type) or _types().is_floating(flat.type)
     if not numeric or flat.null_count or rows.null_count or len(lengths) != 1:
         return rows.to_pylist()

@@ -48,7 +48,8 @@ def _of_table(table: Callable[..., Table], **how: Any) -> Format:
     def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
         return FileContents(fields=fields_of_table(table(path, columns), columns))
 
-    return Format(**({"read": read, "table": table, "names": lambda path: table(path).names} | how))
+    usual: dict[str, Any] = {"read": read, "table": table, "names": lambda path: table(path).names}
+    return Format(**(usual | how))
 
 
 MANY_PARQUET = _of_table(parquet_files.table)

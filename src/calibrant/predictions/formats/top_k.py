@@ -59,7 +59,7 @@ def fields_of_top_k(
 ) -> dict[str, Any]:
     """The arguments of ``Predictions`` from arrays or columns; ``read`` gives one of those ``found``.
 
-    With ``piece``, for some rows of a table, ``notes`` are on all rows and ``repairs`` on what these rows lack;
+    With ``piece``, for some rows of a table, ``notes`` are on all and ``repairs`` on what these rows lack;
     ``truth`` is the column of true classes as it is in the table.
     """
     roles = _roles(found, columns or ColumnNames())
