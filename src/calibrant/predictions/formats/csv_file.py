@@ -10,9 +10,9 @@ import itertools
 import re
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Literal, TextIO
 
 import numpy as np
 
@@ -40,49 +40,39 @@ def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     layout = layout_of(canonical(header, columns))
     numeric = [header.index(layout.given[name]) for name in (*layout.scores, *layout.weights)]
     texts = [header.index(layout.given[name]) for name in layout.others]
-    try:
-        table, cells, places = _plain_numbers(path, numeric, texts)
-    except ValueError:  # a cell is no number, or not as most programs write it
-        cells, places = _texts(path, [*numeric, *texts])
+    rows = np.full((1, 1), np.nan)
+    cells: dict[int, list[str]] = {}
+    places: Sequence[int] = ()
+    with suppress(ValueError):  # a cell is no number, or not as most programs write it; or there is no row
+        numbers, cells, places = _cells(path, texts, numeric)
+        rows = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(numeric))
+    if np.isnan(rows).any():
+        _, cells, places = _cells(path, [*numeric, *texts])
         named = {header[place]: column for place, column in cells.items()}
         with lines_named(places):
-            fields = fields_of_cells(layout, named.__getitem__)
-        return FileContents(fields=fields, lines=places)
+            return FileContents(fields=fields_of_cells(layout, named.__getitem__), lines=places)
     others: dict[str, Column] = dict(zip(layout.others, cells.values(), strict=True))
-    others |= dict.fromkeys(layout.weights, table[:, -1])
+    others |= dict.fromkeys(layout.weights, rows[:, -1])
     with lines_named(places):
-        fields = fields_of_columns(layout, table[:, : len(layout.scores)], others)
+        fields = fields_of_columns(layout, rows[:, : len(layout.scores)], others)
     return FileContents(fields=fields, lines=places)
 
 
-def _plain_numbers(
-    path: Path, numeric: Sequence[int], texts: Sequence[int]
-) -> tuple[np.ndarray[Any, np.dtype[np.float64]], dict[int, list[str]], array.array[int]]:
-    """Numbers, other columns as text, and lines of rows; ``ValueError`` where Python reads no number."""
-    numbers, places = array.array("d"), array.array("q")
-    others: dict[int, list[str]] = {place: [] for place in texts}
+def _cells(
+    path: Path, texts: Sequence[int], numeric: Sequence[int] = ()
+) -> tuple[array.array[float], dict[int, list[str]], array.array[int]]:
+    """Numbers row by row, columns of text, and lines of rows; ``ValueError`` where Python reads no number."""
+    numbers, lines = array.array("d"), array.array("q")
+    columns: dict[int, list[str]] = {place: [] for place in texts}
     for line, cells in _rows(path):
         found = [cells[place] for place in numeric]
         if "_" in "".join(found):  # which Python allows in numbers
             raise ValueError(found)
         numbers.extend(map(float, found))
-        places.append(line)
-        for place, column in others.items():
-            column.append(cells[place].strip())
-    table = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(numeric))
-    if np.isnan(table).any():
-        raise ValueError("nan")
-    return table, others, places
-
-
-def _texts(path: Path, columns: Sequence[int]) -> tuple[dict[int, list[str]], list[int]]:
-    found: dict[int, list[str]] = {place: [] for place in columns}
-    lines: list[int] = []
-    for line, cells in _rows(path):
         lines.append(line)
-        for place, column in found.items():
+        for place, column in columns.items():
             column.append(cells[place].strip())
-    return found, lines
+    return numbers, columns, lines
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -111,7 +101,7 @@ def names_of(path: Path) -> list[str]:
 def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
     """All columns as texts."""
     header = names_of(path)
-    cells, lines = _texts(path, range(len(header)))
+    _, cells, lines = _cells(path, range(len(header)))
     return Table(names=header, column=lambda name: cells[header.index(name)], lines=lines)
 
 

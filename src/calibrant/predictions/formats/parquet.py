@@ -42,10 +42,12 @@ def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG
 
 def table_in(schema: Any, read: Callable[[str], Any], keys: Sequence[str] = ()) -> Table:
     """Columns as pyarrow reads them."""
+    lists = {field.name: field.type for field in schema if is_list(field.type)}
     return Table(
         names=schema.names,
         column=lambda name: column_of(read(name)),
-        lists=frozenset(field.name for field in schema if is_list(field.type)),
+        lists=frozenset(lists),
+        records=frozenset(name for name, kind in lists.items() if _types().is_struct(kind.value_type)),
         keys=keys,
     )
 

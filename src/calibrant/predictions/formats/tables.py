@@ -40,6 +40,8 @@ class Table:
     """Numbers as an array, ``(N, k)`` where cells are lists; or else the cells, ``None`` where empty."""
     lists: frozenset[str] = frozenset()
     """The columns whose cells are lists."""
+    records: frozenset[str] = frozenset()
+    """Those among them whose lists hold records."""
     lines: Sequence[int] = ()
     """The line of text that each row ends on."""
     keys: Sequence[str] = ()
@@ -60,8 +62,14 @@ class Table:
 
 def table_of_columns(columns: Mapping[str, Column], lines: Sequence[int] = ()) -> Table:
     """A table of columns in memory."""
-    lists = (name for name, cells in columns.items() if len(cells) and isinstance(cells[0], list))
-    return Table(names=[*columns], column=columns.__getitem__, lists=frozenset(lists), lines=lines)
+    firsts = {name: cells[0] for name, cells in columns.items() if len(cells) and isinstance(cells[0], list)}
+    return Table(
+        names=[*columns],
+        column=columns.__getitem__,
+        lists=frozenset(firsts),
+        records=frozenset(name for name, first in firsts.items() if first and isinstance(first[0], dict)),
+        lines=lines,
+    )
 
 
 def table_of_records(
@@ -128,18 +136,8 @@ def lists_of_scores(table: Table, columns: ColumnNames | None) -> list[str]:
 
 def piped_in(table: Table) -> str | None:
     """The column that holds what a pipeline for text classification gives with ``top_k=None``."""
-    for name in _PIPELINE_KEYS:
-        cells = table.column(name) if name in table.lists else ()
-        if isinstance(cells, list) and _is_pipeline(cells[0]):
-            return name
-    return None
-
-
-def _is_pipeline(value: Any) -> bool:
-    """Whether it is ``[{"label": ..., "score": ...}, ...]``."""
-    return (
-        isinstance(value, list) and bool(value) and isinstance(value[0], dict) and set(value[0]) >= _PIPELINE
-    )
+    candidates = (name for name in _PIPELINE_KEYS if name in table.records)
+    return next((name for name in candidates if set((table.column(name)[0] or [{}])[0]) >= _PIPELINE), None)
 
 
 def _of_pipeline(cells: Iterable[Any], name: str) -> dict[str, Column]:
