@@ -907,3 +907,17 @@ def test_missing_labels_are_said_to_be_missing(tmp_path, ending, nothing) -> Non
     words = [{"churned": y, "prob_NA": 0.25, "prob_EU": 0.75} for y in ("NA", "EU")]
     found = given_as(tmp_path, ending, words, columns=ColumnNames(label="churned"))
     assert found.labels.tolist() == [0, 1]  # North America
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json", "parquet", "pandas", "polars"])
+def test_lists_and_pipelines_are_read_alike_everywhere(tmp_path, ending) -> None:
+    """What cells may hold does not depend on the format; lists of another length are refused by their row."""
+    scored = [{"label": "b", "score": 0.25}, {"label": "a", "score": 0.75}]
+    piped = given_as(tmp_path, ending, [{"truth": each, "scores": scored} for each in "aab"])
+    assert (piped.class_names, piped.labels.tolist()) == (("a", "b"), [0, 0, 1])
+    assert piped.probs.tolist() == [[0.75, 0.25]] * 3
+    rows = [{"y": k % 3, "y_prob": [0.5, 0.25, 0.25]} for k in range(4)]
+    assert given_as(tmp_path, ending, rows).probs.tolist() == [[0.5, 0.25, 0.25]] * 4
+    rows[2]["y_prob"] = [0.5, 0.5]
+    with pytest.raises(InputError, match="`y_prob` must hold 3 numbers in every row, as in the first; "):
+        given_as(tmp_path, ending, rows)
