@@ -215,10 +215,7 @@ def open_predictions(
                 f"`lm_score` (--lm-score) is for samples of lm-evaluation-harness (.jsonl); {path} is none."
             )
         further["lm_score"] = lm_score
-
-    def in_words_of_file(sentence: str) -> str:
-        return as_named(sentence, columns, lambda: form.names(path))
-
+    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names(path))
     try:
         contents = _reader(form, path, stream, columns)(path, **further)
         with lines_named(contents.lines):

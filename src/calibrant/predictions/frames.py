@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,10 +51,7 @@ def predictions_from_frame(
     if not is_frame(frame):
         raise TypeError(f"`frame` must be a pandas or polars DataFrame; got {type(frame).__name__}.")
     given = frame_columns(frame)
-
-    def in_words_of_frame(sentence: str) -> str:
-        return as_named(sentence, columns, lambda: list(given))
-
+    in_words_of_frame = partial(as_named, columns=columns, names=lambda: list(given))
     try:
         fields = fields_of_table(
             table_of_columns({name: _cells(each) for name, each in given.items()}), columns

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,7 @@ def load_timed(
     form = format_at(path, ending)
     if form.table is None:
         raise InputError(f"{path} must be a table, such as .csv or .parquet, with a column of times.")
-
-    def in_words_of_file(sentence: str) -> str:
-        return as_named(sentence, columns, lambda: form.names(path))
-
+    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names(path))
     try:
         table = form.table(path, columns)
         with lines_named(table.lines):
