@@ -52,7 +52,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
-from calibrant._math.lipschitz import SortedResiduals, lipschitz_maximum, merge_ties
+from calibrant._math.lipschitz import lipschitz_maximum, merge_ties, sorted_residuals
 from calibrant._math.logistic import FLOOR
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -64,17 +64,17 @@ _PRECISE = 1e-12
 _TO_BOUNDARY = 0.99
 
 
-class LikelihoodGap(NamedTuple):
-    """What the best admissible change of the log-odds gains in nats, and that change."""
+class ProcessingGap(NamedTuple):
+    """What the best admissible change gains, and where it leads."""
 
     value: float  # of the change found: never above the optimum
     upper_bound: float  # never below it
-    log_odds: Vector  # (n,) distinct, ascending
-    change: Vector  # (n,)
+    points: Vector  # (n,) distinct scores, or log-odds, ascending
+    changed: Vector  # (n,) the recalibrated scores, or the change of the log-odds
 
 
-def likelihood_gap(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> LikelihoodGap:
-    """Mean log loss of scores ``(N,)`` less the least that an admissible change can reach."""
+def likelihood_gap(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> ProcessingGap:
+    """Mean log loss, in nats, of scores ``(N,)`` less the least that an admissible change can reach."""
     mass = np.ones(len(scores)) if weights is None else weights
     counted = mass > 0
     floored = np.clip(scores[counted], FLOOR, 1 - FLOOR)
@@ -86,7 +86,7 @@ def likelihood_gap(scores: Vector, outcomes: Vector, weights: Vector | None = No
     value = problem.loss(np.zeros_like(change)) - problem.loss(change)
     residuals = -problem.gradient(change)
     slack = BOUND * lipschitz_maximum(points / BOUND, residuals).upper_bound - float(residuals @ change)
-    return LikelihoodGap(max(value, 0.0), value + max(slack, 0.0), points, change)
+    return ProcessingGap(max(value, 0.0), value + max(slack, 0.0), points, change)
 
 
 class _Problem:
@@ -168,25 +168,15 @@ def _room(values: Vector, step: Vector) -> float:
     return min(1.0, _TO_BOUNDARY * float((values[falling] / -step[falling]).min()))
 
 
-class PostProcessingGap(NamedTuple):
-    """What the best recalibration gains in squared loss, and that recalibration."""
-
-    value: float  # of the recalibration found: never above the optimum
-    upper_bound: float  # never below it
-    scores: Vector  # (n,) distinct, ascending
-    recalibrated: Vector  # (n,)
-
-
-def post_processing_gap(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> PostProcessingGap:
+def post_processing_gap(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> ProcessingGap:
     """Mean squared loss of scores ``(N,)`` less the least that a 1-Lipschitz change of them can reach."""
-    sample = SortedResiduals.of(scores, outcomes, weights)
-    shares = sample.shares()
-    points, masses, ties = merge_ties(sample.scores, shares)
-    sums = np.bincount(ties, shares * (sample.residuals + sample.scores), len(points))
+    _, ascending, residuals, shares = sorted_residuals(scores, outcomes, weights)
+    points, masses, ties = merge_ties(ascending, shares)
+    sums = np.bincount(ties, shares * (residuals + ascending), len(points))
     counted = masses > 0
     points, masses = points[counted], masses[counted]
     fitted, value, slack = _regress(points, sums[counted] / masses, masses)
-    return PostProcessingGap(max(value, 0.0), value + slack, points, fitted)
+    return ProcessingGap(max(value, 0.0), value + slack, points, fitted)
 
 
 @njit

@@ -148,9 +148,10 @@ def smooth_calibration_witness(
         >>> round(witness.value, 3), witness.values.tolist()
         (0.35, [-1.0, -1.0])
     """
-    from calibrant._math.lipschitz import SortedResiduals
+    from calibrant._math.lipschitz import smooth_calibration_solution
 
-    points, residuals, best = SortedResiduals.of(*one_event(probs, labels, weights, ignore_index)).solve()
+    event = one_event(probs, labels, weights, ignore_index)
+    points, residuals, best = smooth_calibration_solution(*event)
     return SmoothCalibrationWitness(
         value=best.value,
         upper_bound=best.upper_bound,
