@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
-from calibrant._math.binning import Binning, binned
+from calibrant._math.binning import Binning, PairSums, binned, pair_sums
 from calibrant._math.checks import Checked, check_choice, check_num_bins, check_probs, check_share
-from calibrant._math.debias import PairSums, pair_sums
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import (
