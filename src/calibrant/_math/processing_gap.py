@@ -53,7 +53,7 @@ from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
 from calibrant._math.lipschitz import lipschitz_maximum, merge_ties, sorted_residuals
-from calibrant._math.logistic import FLOOR
+from calibrant._math.scores import FLOOR
 
 Vector: TypeAlias = NDArray[np.float64]
 
