@@ -14,6 +14,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import (
     Average,
+    Vector,
     averaged,
     calibration_sums,
     check_average,
@@ -21,8 +22,9 @@ from calibrant.metrics._common import (
     columns,
     events,
     judged_sums,
+    one_event,
+    over_events,
 )
-from calibrant.metrics._events import Vector, one_event, over_events
 
 __all__ = [
     "adaptive_calibration_error",
@@ -316,9 +318,7 @@ def sweep_calibration_error(
         own = None if mass is None else torch.from_numpy(mass)
         return float(binned(*held, num_bins=most, binning=binning, weights=own).calibration_error(norm))
 
-    return over_events(
-        measure, probs, labels, classwise=False, average=average, weights=weights, ignore_index=ignore_index
-    )
+    return over_events(measure, probs, labels, False, average, weights, ignore_index)
 
 
 def monotone_num_bins(

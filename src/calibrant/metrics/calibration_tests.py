@@ -22,7 +22,7 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_at_least, check_choice, check_probs
 from calibrant._math.shapes import Float
-from calibrant.metrics._events import Vector, checked_events
+from calibrant.metrics._common import Vector, checked_events
 
 __all__ = [
     "CumulativeTest",

@@ -12,8 +12,7 @@ from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_at_least
 from calibrant._math.kernel_smoothing import HeatSeries, SmoothedResiduals, shares
 from calibrant._math.shapes import Float
-from calibrant.metrics._common import Average, check_bandwidth
-from calibrant.metrics._events import Vector, one_event, over_events
+from calibrant.metrics._common import Average, Vector, check_bandwidth, one_event, over_events
 
 __all__ = ["SmoothReliabilityCurve", "smooth_ece", "smooth_reliability_curve"]
 
@@ -72,15 +71,7 @@ def smooth_ece(
         smoothed = SmoothedResiduals(scores, outcomes, mass)
         return smoothed.fixed_point() if bandwidth is None else smoothed.error(bandwidth)
 
-    return over_events(
-        measure,
-        probs,
-        labels,
-        classwise=classwise,
-        average=average,
-        weights=weights,
-        ignore_index=ignore_index,
-    )
+    return over_events(measure, probs, labels, classwise, average, weights, ignore_index)
 
 
 @dataclass(frozen=True)

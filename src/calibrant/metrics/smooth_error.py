@@ -12,8 +12,7 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import check_choice
 from calibrant._math.shapes import Float
-from calibrant.metrics._common import Average
-from calibrant.metrics._events import one_event, over_events
+from calibrant.metrics._common import Average, Vector, one_event, over_events
 
 __all__ = [
     "SmoothCalibrationWitness",
@@ -78,15 +77,8 @@ def smooth_calibration_error(
     """
     from calibrant._math import lipschitz  # numba: imported where it is first needed
 
-    return over_events(
-        lipschitz.smooth_calibration_error,
-        probs,
-        labels,
-        classwise=classwise,
-        average=average,
-        weights=weights,
-        ignore_index=ignore_index,
-    )
+    measure = lipschitz.smooth_calibration_error
+    return over_events(measure, probs, labels, classwise, average, weights, ignore_index)
 
 
 @dataclass(frozen=True)
@@ -222,12 +214,8 @@ def post_processing_gap(
 
     check_choice("score", score, ("brier", "nll"))
     gap = processing_gap.post_processing_gap if score == "brier" else processing_gap.likelihood_gap
-    return over_events(
-        lambda scores, outcomes, mass: gap(scores, outcomes, mass).value,
-        probs,
-        labels,
-        classwise=classwise,
-        average=average,
-        weights=weights,
-        ignore_index=ignore_index,
-    )
+
+    def measure(scores: Vector, outcomes: Vector, mass: Vector | None) -> float:
+        return gap(scores, outcomes, mass).value
+
+    return over_events(measure, probs, labels, classwise, average, weights, ignore_index)
