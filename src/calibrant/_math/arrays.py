@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, SupportsFloat, TypeAlias
 
 import numpy as np
@@ -65,6 +65,12 @@ def _hint_on_fractions(labels: Tensor) -> str:
 
 def first_row(bad: Tensor) -> int:
     return int(bad.reshape(bad.shape[0], -1).any(dim=1).to(torch.uint8).argmax())
+
+
+def refuse_rows(bad: Tensor, sentence: Callable[[int], str]) -> None:
+    """Refuse numbers of which some are bad; the sentence is about the first row that holds one."""
+    if bool(bad.any()):
+        raise InputError(sentence(first_row(bad)))
 
 
 def row_slices(table: Tensor, *, times: int = 1) -> Iterator[slice]:

@@ -18,6 +18,7 @@ from calibrant._math.arrays import (
     as_float_tensor,
     as_label_tensor,
     first_row,
+    refuse_rows,
     row_slices,
 )
 from calibrant._math.errors import CalibrantWarning, InputError
@@ -121,12 +122,10 @@ def check_weights(weights: ArrayLike, num_samples: int, *, device: torch.device 
     tensor = as_float_tensor(weights, name="weights").to(device=device, dtype=torch.float64)
     if tensor.shape != (num_samples,):
         raise InputError(f"`weights` must have shape ({num_samples},), one per sample; got {_shape(tensor)}.")
-    bad = ~(torch.isfinite(tensor) & (tensor >= 0))
-    if bool(bad.any()):
-        row = first_row(bad)
-        raise InputError(
-            f"`weights` must be finite and not negative; row {row} holds {tensor[row].item():g}."
-        )
+    refuse_rows(
+        ~(torch.isfinite(tensor) & (tensor >= 0)),
+        lambda row: f"`weights` must be finite and not negative; row {row} holds {tensor[row].item():g}.",
+    )
     if not bool(tensor.any()):
         raise InputError("`weights` must not all be zero; give at least one sample a positive weight.")
     largest = float(tensor.max())
@@ -277,10 +276,10 @@ def _check_logit_values(logits: Tensor, task: Task, *, allow_minus_inf: bool) ->
         row = first_row(bad)
         raise not_finite(row, _first_bad(logits[row]), rule="finite or -inf")
     if task == "multiclass":
-        nothing = logits.amax(dim=1) == -torch.inf
-        if bool(nothing.any()):
-            row = first_row(nothing)
-            raise InputError(f"`logits` must leave some class possible; row {row} is -inf throughout.")
+        refuse_rows(
+            logits.amax(dim=1) == -torch.inf,
+            lambda row: f"`logits` must leave some class possible; row {row} is -inf throughout.",
+        )
 
 
 def not_finite(row: int, value: float, *, rule: str = "finite") -> InputError:

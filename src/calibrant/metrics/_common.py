@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike, as_float_tensor, first_row
+from calibrant._math.arrays import ArrayLike, as_float_tensor, refuse_rows
 from calibrant._math.binning import Binning, BinSums, binned, width_column_sums
 from calibrant._math.checks import Checked, check_choice, check_num_bins, check_probs
 from calibrant._math.errors import InputError
@@ -197,11 +197,10 @@ def numbers(values: ArrayLike, name: str, *, infinite: bool = False) -> Vector:
         raise InputError(
             f"`{name}` must have shape (N,) with at least one sample; got {tuple(tensor.shape)}."
         )
-    bad = tensor.isnan() if infinite else ~tensor.isfinite()
-    if bool(bad.any()):
-        row = first_row(bad)
-        wrong = (
-            f"not be NaN; row {row} is" if infinite else f"be finite; row {row} holds {tensor[row].item()}"
+    if infinite:
+        refuse_rows(tensor.isnan(), lambda row: f"`{name}` must not be NaN; row {row} is.")
+    else:
+        refuse_rows(
+            ~tensor.isfinite(), lambda row: f"`{name}` must be finite; row {row} holds {tensor[row].item()}."
         )
-        raise InputError(f"`{name}` must {wrong}.")
     return tensor.contiguous().numpy()
