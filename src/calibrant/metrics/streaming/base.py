@@ -52,16 +52,6 @@ class SyncOptions(TypedDict, total=False):
     sync_on_compute: bool
 
 
-class Settings(SyncOptions, total=False):
-    """What every streaming metric takes."""
-
-    task: Task
-    num_classes: int | None
-    average: Average
-    ignore_index: int | None
-    from_logits: bool
-
-
 class StreamingMetric(Metric, ABC):
     """A metric of all the samples seen so far.
 
@@ -107,6 +97,7 @@ class StreamingMetric(Metric, ABC):
         self.ignore_index = ignore_index
         self.from_logits = from_logits
         self.average: Average = average
+        self._by_class = task == "multiclass" and self._per_class
         self._start()
 
     def _start(self) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from calibrant._math.checks import Checked
 from calibrant._math.shapes import Bool, Float
+from calibrant.metrics._common import columns
 
 EVENT_WIDTH = 4
 
@@ -20,6 +21,28 @@ def as_event(
     if not len(probs) or (weights is not None and not bool(weights.any())):
         return None
     return Checked(probs, outcomes.to(torch.int64), weights, "binary", 2)
+
+
+def pack(problems: Sequence[Checked | None], num_columns: int, *, by_class: bool) -> Tensor:
+    """Rows of a table of classes, or of events."""
+    return pack_classes(problems[0], num_columns) if by_class else pack_events(problems)
+
+
+def unpack(rows: Tensor, num_columns: int, *, by_class: bool) -> list[Checked | None]:
+    """Each class, or each event, as an event."""
+    return split_classes(unpack_classes(rows), num_columns) if by_class else unpack_events(rows, num_columns)
+
+
+def row_width(num_columns: int, *, by_class: bool) -> int:
+    """Numbers in a row."""
+    return num_columns + 2 if by_class else EVENT_WIDTH
+
+
+def split_classes(classes: Checked | None, num_columns: int) -> list[Checked | None]:
+    """Each class against all others."""
+    if classes is None:
+        return [None] * num_columns
+    return [as_event(probs, outcomes, classes.weights) for probs, outcomes in columns(classes)]
 
 
 def pack_events(events: Sequence[Checked | None]) -> Float[Tensor, "n 4"]:
