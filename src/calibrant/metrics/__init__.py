@@ -16,7 +16,6 @@ from calibrant._math.rosters import public_names
 from calibrant.metrics.binned import *
 from calibrant.metrics.calibration_tests import *
 from calibrant.metrics.canonical_error import *
-from calibrant.metrics.kernel_error import *
 from calibrant.metrics.out_of_distribution import *
 from calibrant.metrics.reliability import *
 from calibrant.metrics.roc import *
