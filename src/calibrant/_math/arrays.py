@@ -14,6 +14,8 @@ from calibrant._math.errors import InputError
 # How many numbers of a table are worked on at a time: 1 MiB of float64 on a CPU, 128 MiB elsewhere.
 CACHED_ELEMENTS = 2**17
 DEVICE_ELEMENTS = 2**24
+NEAR_EDGE = 1e-13  # of bins of equal width, as a share of the unit interval
+MAY_BE_SHARED = 0.51  # two classes cannot both exceed a half, but for what a row's sum may miss
 
 _INT64_ENDS = 2**63
 _MOST_SHOWN = 40  # characters of a number

@@ -13,11 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._math.arrays import row_slices
+from calibrant._math.arrays import NEAR_EDGE, row_slices
 from calibrant._math.errors import InputError
 from calibrant._math.large_tables import LARGE_COLUMN, column_width_sums, is_large, table_width_sums
 from calibrant._math.shapes import Float, Int, Shaped
-from calibrant._math.table_rows import NEAR_EDGE
 
 Binning: TypeAlias = Literal["width", "mass", "mukhoti"]
 Norm: TypeAlias = Literal["l1", "l2", "max"]

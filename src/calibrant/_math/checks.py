@@ -22,9 +22,8 @@ from calibrant._math.arrays import (
     row_slices,
 )
 from calibrant._math.errors import CalibrantWarning, InputError
-from calibrant._math.large_tables import is_large, read_table
+from calibrant._math.large_tables import is_large, read_rows, read_table
 from calibrant._math.shapes import Bool, Float, Int
-from calibrant._math.table_rows import read_rows
 
 Task: TypeAlias = Literal["binary", "multiclass", "multilabel"]
 
