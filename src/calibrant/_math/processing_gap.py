@@ -46,16 +46,13 @@ parts bound the sum of squares of any other feasible κ from below by that of th
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
-from calibrant._math.lipschitz import lipschitz_maximum, merge_ties, sorted_residuals
+from calibrant._math.lipschitz import Matrix, Vector, lipschitz_maximum, merge_ties, sorted_residuals
 from calibrant._math.scores import FLOOR
-
-Vector: TypeAlias = NDArray[np.float64]
 
 LEFT, RIGHT = 0, 1
 BOUND = 4.0  # one over the largest slope of the logistic function
@@ -144,7 +141,7 @@ class _Problem:
         chain = multipliers[2 * n : 3 * n - 1] - multipliers[3 * n - 1 :]
         return walls - np.diff(chain, prepend=0.0, append=0.0)
 
-    def _hessian(self, curvature: Vector, stiffness: Vector) -> NDArray[np.float64]:
+    def _hessian(self, curvature: Vector, stiffness: Vector) -> Matrix:
         """Upper banded form ``(2, n)``."""
         n = len(self._points)
         links = stiffness[2 * n : 3 * n - 1] + stiffness[3 * n - 1 :]
