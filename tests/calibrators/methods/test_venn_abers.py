@@ -8,8 +8,8 @@ import torch
 
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.isotonic import isotonic_blocks
+from calibrant._math.venn_abers import venn_abers
 from calibrant.calibrators import VennAbersCalibration
-from calibrant.calibrators.methods.venn_abers import venn_abers
 
 
 def by_definition(scores, outcomes, weights, score, outcome) -> float:
@@ -33,7 +33,7 @@ def test_the_interval_is_what_isotonic_regression_says_with_the_sample_in_it(see
     weights = (
         np.ones(len(scores)) if seed % 2 else np.random.default_rng(seed).integers(1, 4, len(scores)) * 1.0
     )
-    ends, lower, upper = venn_abers(scores, outcomes, weights)
+    ends, lower, upper = venn_abers(scores, outcomes, weights).steps()
     points = np.unique(scores)
     for score in [*points, *((points[1:] + points[:-1]) / 2), points[0] - 1, points[-1] + 1]:
         step = np.searchsorted(ends[:-1], score)
@@ -62,7 +62,7 @@ def test_one_of_the_two_is_calibrated() -> None:
     gaps = []
     for _ in range(400):
         scores, outcomes = sample(int(rng.integers(1 << 30)), 21, ties=False)
-        ends, lower, upper = venn_abers(scores[1:], outcomes[1:], np.ones(20))
+        ends, lower, upper = venn_abers(scores[1:], outcomes[1:], np.ones(20)).steps()
         step = np.searchsorted(ends[:-1], scores[0])
         gaps.append((upper if outcomes[0] else lower)[step] - outcomes[0])
     assert abs(np.mean(gaps)) < 4 * np.std(gaps) / 20
@@ -77,7 +77,7 @@ def test_folds_merge_by_geometric_means() -> None:
     new = np.append(scores[order][::7], [-9.0, 9.0])
     lows, highs = [], []
     for fold in (order[::2], order[1::2]):
-        ends, lower, upper = venn_abers(scores[fold], outcomes[fold], np.ones(20))
+        ends, lower, upper = venn_abers(scores[fold], outcomes[fold], np.ones(20)).steps()
         step = np.searchsorted(ends[:-1], new)
         lows.append(lower[step])
         highs.append(upper[step])
@@ -108,7 +108,7 @@ def test_intervals_of_every_kind(kind) -> None:
         return (scores[:, 1] - (0 if kind == "multilabel" else others.logsumexp(dim=1))).numpy()
 
     outcomes = (labels[:, 1] if kind == "multilabel" else labels).numpy().astype(float)
-    ends, lower, upper = venn_abers(odds(logits), outcomes, np.ones(80))
+    ends, lower, upper = venn_abers(odds(logits), outcomes, np.ones(80)).steps()
     step = np.searchsorted(ends[:-1], odds(new))
     np.testing.assert_allclose(low[:, 1], lower[step], atol=1e-12)
     np.testing.assert_allclose(high[:, 1], upper[step], atol=1e-12)

@@ -6,20 +6,20 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
-from calibrant._math.jit import njit
 from calibrant._math.shapes import Float
+from calibrant._math.venn_abers import Vector, venn_abers
 from calibrant.calibrators.families.bins import constant_in_bins
 from calibrant.calibrators.families.events import EventCalibrator, EventMap, log_odds_of_events
 from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 
 VennAbersMerging: TypeAlias = Literal["log", "brier"]
-Vector: TypeAlias = NDArray[np.float64]
+
+
 Steps: TypeAlias = tuple[Vector, Vector, Vector]
 """Ends, lower and upper probabilities."""
 
@@ -131,7 +131,7 @@ class VennAbersCalibration(EventCalibrator):
         samples = [part[counted].cpu().numpy() for part in (log_odds, outcomes, weights)]
         order = np.lexsort(samples[::-1])  # by log-odds first
         count = max(1, min(self.folds, len(order)))
-        parts = [venn_abers(*(part[order[k::count]] for part in samples)) for k in range(count)]
+        parts = [venn_abers(*(part[order[k::count]] for part in samples)).steps() for k in range(count)]
         ends, lower, upper = parts[0] if count == 1 else _merged(parts)
         values = upper / (1 - lower + upper) if self.merging == "log" else upper + (lower**2 - upper**2) / 2
         tables = (torch.from_numpy(each).to(log_odds.device) for each in (ends, values, lower, upper))
@@ -150,72 +150,3 @@ def _merged(parts: list[Steps]) -> Steps:
     with np.errstate(divide="ignore"):
         low, high = 1 - np.exp(np.log1p(-lows).mean(axis=0)), np.exp(np.log(highs).mean(axis=0))
     return np.append(ends, max(own[-1] for own, _, _ in parts)), low, high
-
-
-def venn_abers(scores: Vector, outcomes: Vector, weights: Vector) -> Steps:
-    """The probabilities that isotonic regression gives a further sample, taken as no event and as an event.
-
-    A sample of weight k counts like k copies, the further sample counts one. There are steps at each point
-    and between points, ``(previous, end]``; the last one has no end.
-    """
-    counted = weights > 0
-    points, place = np.unique(scores[counted], return_inverse=True)
-    parts = (weights[counted], (weights * outcomes)[counted])
-    masses, sums = (np.bincount(place, part, len(points)).astype(np.float64) for part in parts)
-    upper = _slopes(masses, sums)
-    lower = 1 - _slopes(masses[::-1], (masses - sums)[::-1])[::-1]
-    ends = np.empty(2 * len(points) + 1)
-    ends[0:-1:2], ends[1:-1:2], ends[-1] = np.nextafter(points, -np.inf), points, points[-1]
-    lower = np.append(0.0, np.repeat(np.clip(lower, 0.0, 1.0), 2))  # from each point on; 0 below the first
-    upper = np.append(np.repeat(np.clip(upper, 0.0, 1.0), 2), 1.0)  # up to each point; 1 beyond the last
-    differs = np.append((np.diff(lower) != 0) | (np.diff(upper) != 0), True)
-    return ends[differs], lower[differs], upper[differs]
-
-
-def _slopes(masses: Vector, sums: Vector) -> Vector:
-    """The slope of a further step (1, 1) before each step ``(k,)``.
-
-    With the masses and sums of outcomes at ascending points as steps of a path, isotonic regression gives the
-    slopes of the greatest convex minorant of that path. A further event at point j is a step (1, 1) before
-    the step of j; its slope is that of the edge which spans it. From j to j + 1 that step changes places with
-    one of the path, which moves a single corner, so that one pass finds the slopes for all j. A sample
-    without the event is the same path walked backwards.
-
-    References:
-        Vovk, Petej and Fedorova, "Large-scale probabilistic predictors with and without guarantees of
-        validity", NIPS 2015, algorithms 1 and 2.
-    """
-    count = len(masses)
-    x, y = (np.concatenate([[-1.0, 0.0], np.cumsum(part)]) for part in (masses, sums))
-    found = np.empty(count)
-    _walk(x, y, np.empty(count + 2, np.int64), found)
-    return found
-
-
-@njit
-def _walk(x: Vector, y: Vector, corners: NDArray[np.int64], found: Vector) -> None:
-    """``corners`` of the minorant from right to left; the last is where the further step's edge begins."""
-    num = 0
-    for i in range(len(x) - 1, -1, -1):
-        while num > 1 and _is_above(x, y, corners[num - 1], i, corners[num - 2]):
-            num -= 1
-        corners[num] = i
-        num += 1
-    for j in range(len(found)):
-        first, second = corners[num - 1], corners[num - 2]
-        found[j] = (y[second] - y[first]) / (x[second] - x[first])
-        x[j + 1] = x[j] + x[j + 2] - x[j + 1]  # the two steps change places
-        y[j + 1] = y[j] + y[j + 2] - y[j + 1]
-        if _is_above(x, y, j + 1, first, second):
-            continue
-        num -= 1
-        while num > 1 and _is_above(x, y, corners[num - 1], j + 1, corners[num - 2]):
-            num -= 1
-        corners[num] = j + 1
-        num += 1
-
-
-@njit(inner=True)
-def _is_above(x: Vector, y: Vector, point: int, left: int, right: int) -> bool:
-    """Whether a point lies on or above the line between two others, one to each side."""
-    return (y[point] - y[left]) * (x[right] - x[left]) >= (y[right] - y[left]) * (x[point] - x[left])
