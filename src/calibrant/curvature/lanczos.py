@@ -36,7 +36,7 @@ class Lanczos:
     """Grows a :class:`Tridiagonal` by one product at a time.
 
     Where the Krylov space closes (the starting vector lies in an invariant subspace) it goes on with a fresh
-    random direction, so that repeated eigenvalues are found as often as they occur; ``below`` is 0 there.
+    random direction, and ``below`` is 0. So repeated eigenvalues are found as often as they occur.
     """
 
     def __init__(

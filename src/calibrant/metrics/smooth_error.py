@@ -245,7 +245,7 @@ def smooth_ece(
         \mathrm{smECE}_\sigma = \int_0^1 \Big| \frac1N \sum_i (y_i - p_i) K_\sigma(t, p_i) \Big| \, dt ,
         \qquad \mathrm{smECE} = \sigma^* \ \text{with}\ \mathrm{smECE}_{\sigma^*} = \sigma^*
 
-    :math:`K_\sigma` is the Gaussian density of standard deviation σ with what falls beyond 0 or 1 reflected
+    :math:`K_\sigma` is the Gaussian density of standard deviation σ. What falls beyond 0 or 1 is reflected
     back into the interval, so that it integrates to one over t. :math:`\mathrm{smECE}_\sigma` never increases
     with σ; hence there is one such σ*. This is another quantity than
     :func:`~calibrant.metrics.smooth_calibration_error`, which is at most 1.8 times as large. Which events
