@@ -257,8 +257,8 @@ def lipschitz_values(points: Vector, residuals: Matrix) -> Vector:
     r"""The optima ``(r,)`` for residuals ``(r, n)`` at ascending, perhaps tied points ``(n,)``.
 
     The forward pass without the backward one. The maximum of :math:`V_j` is kept as it goes. A slide leaves
-    it as it is. Adding :math:`r w` with :math:`r > 0` raises it by :math:`r w_0`, where :math:`w_0` is the right
-    end of the interval of maxima. Then it rises by the slope that is left times the way to the next
+    it as it is. Adding :math:`r w` with :math:`r > 0` raises it by :math:`r w_0`, where :math:`w_0` is the
+    right end of the interval of maxima. Then it rises by the slope that is left times the way to the next
     breakpoint, until the slope is used up or the wall is reached; r < 0 is the mirror image.
     """
     num_rows, n = residuals.shape
