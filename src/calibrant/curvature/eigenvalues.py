@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
-from calibrant._math.lanczos import Tridiagonal
+from calibrant.curvature.lanczos import Tridiagonal
 from calibrant.curvature.operators import CurvatureOperator, Matrix, curvature_operator
 from calibrant.curvature.parametric_model import Batches, Loss, Mode
 

@@ -12,11 +12,11 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from calibrant._math.errors import InputError
-from calibrant._math.frames import Library, frame_of
 from calibrant.evaluation.notebook import notebook_html
 from calibrant.metrics import CorpReliabilityCurve, RiskCoverageCurve, RocCurve
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Source
+from calibrant.predictions.frames import Library, frame_of
 
 SCHEMA_VERSION = 3
 

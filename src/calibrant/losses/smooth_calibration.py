@@ -59,8 +59,9 @@ def _solve(confidences: Tensor, outcomes: Tensor, weights: Tensor | None) -> tup
     shares = torch.ones_like(scores) if weights is None else weights.detach().to(scores)
     if not shares.sum() > 0 or scores.isnan().any():
         return confidences.new_tensor(math.nan), torch.full_like(confidences, math.nan)
-    solved = smooth_calibration_gradient(scores.numpy(), outcomes.detach().to(scores).numpy(), shares.numpy())
-    return confidences.new_tensor(solved.value), torch.from_numpy(solved.gradient).to(confidences)
+    happened = outcomes.detach().to(scores).numpy()
+    value, gradient = smooth_calibration_gradient(scores.numpy(), happened, shares.numpy())
+    return confidences.new_tensor(value), torch.from_numpy(gradient).to(confidences)
 
 
 def _keep(ctx: Any, inputs: tuple[Tensor | None, ...], output: tuple[Tensor, Tensor]) -> None:

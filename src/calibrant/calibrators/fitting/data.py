@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
-from calibrant._math.checks import Checked, Task, check_logits
+from calibrant._math.checks import Checked, Task, are_one_hot, check_logits, seem_probabilities
 from calibrant._math.errors import InputError
-from calibrant._math.suspicions import are_one_hot, seem_probabilities
 from calibrant.calibrators.fitting.profile import profile_of
 from calibrant.calibrators.fitting.results import FitResult, Solution, join
 from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities

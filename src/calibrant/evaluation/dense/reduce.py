@@ -12,8 +12,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from calibrant._math.binning import BinSums, width_edges
-from calibrant._math.debias import PairSums
+from calibrant._math.binning import BinSums, PairSums, width_edges
 from calibrant._math.dense_sums import (
     AGREEMENT,
     BRIER,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from calibrant._math.logistic import LEAST_EFFECTIVE, reach_of
 from calibrant._math.threads import in_threads, threads_for
 from calibrant.evaluation.judging.class_table import null_of_events
 from calibrant.evaluation.judging.noise import Noise, draw_noise
@@ -47,6 +46,7 @@ from calibrant.evaluation.resampling.resamples import (
 from calibrant.evaluation.resampling.statistics import EventErrors, Means
 from calibrant.evaluation.result import ClassRow, Curve, Estimate, Intervals, NullError, Part
 from calibrant.evaluation.thresholds import beyond_chance
+from calibrant.metrics.slope import LEAST_EFFECTIVE, reach_of
 
 FOR_CORRELATIONS = 200
 """Resamples of errors with inverted intervals; used only for the correlation of two errors."""

@@ -36,7 +36,7 @@ class Lanczos:
     """Grows a :class:`Tridiagonal` by one product at a time.
 
     Where the Krylov space closes (the starting vector lies in an invariant subspace) it goes on with a fresh
-    random direction, so that repeated eigenvalues are found as often as they occur; ``below`` is 0 there.
+    random direction, and ``below`` is 0. So repeated eigenvalues are found as often as they occur.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Lanczos:
 
     @property
     def result(self) -> Tridiagonal:
+        """The space of all products so far."""
         used = len(self._diagonal)
         return Tridiagonal(
             basis=self._rows[:used],

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from calibrant._math.laplacian_kernel import laplacian_pair_sum
+from calibrant.losses.mmce import laplacian_pair_sum
 
 
 def by_pairs(points: Tensor, left: Tensor, right: Tensor, bandwidth: float) -> Tensor:

@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from calibrant._math.cumulative import excursion_tail, range_tail
+from calibrant.metrics.calibration_tests import excursion_tail, range_tail
 
 TAILS = pytest.mark.parametrize("tail", [excursion_tail, range_tail])
 
