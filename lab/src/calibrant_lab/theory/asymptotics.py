@@ -158,7 +158,8 @@ def asymptotic_fit(
     Note:
         The limit is proved for convex losses (cross-entropy). Focal loss is not convex
         (:func:`calibrant.theory.logit_convexity_threshold`): that the minimum is no lower is proved, that it
-        is as low is not proved here. Equations solved to 1e-10, with as many nodes as that takes; about 50 ms.
+        is as low is not proved here. Equations solved to 1e-10, with as many nodes as that takes: about
+        50 ms.
 
     References:
         Sur and Candes, "A modern maximum-likelihood theory for high-dimensional logistic regression", PNAS
