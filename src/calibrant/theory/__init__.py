@@ -10,11 +10,8 @@ from calibrant.theory.entropy import *
 from calibrant.theory.focal_calibration import *
 from calibrant.theory.focal_map import *
 from calibrant.theory.gradients import *
-from calibrant.theory.gradients_implied import *
 from calibrant.theory.properness import *
-from calibrant.theory.properness_convexity import *
 from calibrant.theory.risk_minimiser import *
 from calibrant.theory.temperature import *
-from calibrant.theory.temperature_closest import *
 
 __all__ = public_names(globals())  # pyright: ignore[reportUnsupportedDunderAll]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant._math.errors import InputError
-from calibrant.theory.temperature_closest import closest_temperature
+from calibrant.theory.temperature import closest_temperature
 
 __all__ = ["Composition", "TemperatureFit", "temperature_composition", "temperature_fit"]
 
