@@ -27,7 +27,7 @@ from torch import Tensor
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant._math.true_class import focal_power, focal_value, softplus
-from calibrant.losses._rows import Layout, Reduction, Rows, SoftRows
+from calibrant.losses._rows import Layout, Reduction, Rows
 
 GammaRule: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -45,14 +45,12 @@ class Terms(NamedTuple):
 _CROSS_ENTROPY = Terms(0)
 
 
-def row_loss(rows: Rows | SoftRows, terms: Terms) -> Tensor:
+def row_loss(rows: Rows, terms: Terms) -> Tensor:
     """The loss described by ``terms``, with everything that cross-entropy takes."""
     if terms == _CROSS_ENTROPY:
         return rows.layout.finish(rows.cross_entropy())
-    if isinstance(rows, SoftRows):
-        return rows.reduce(soft_values(rows, terms))
     closed = callable(terms.gamma) or terms.gamma is None or terms.gamma >= 0
-    if closed and not torch.compiler.is_compiling():
+    if closed and not rows.soft and not torch.compiler.is_compiling():
         try:
             loss: Tensor = _ClosedForm.apply(rows.logits, rows[1:], terms)
         except (RuntimeError, IndexError):
@@ -66,6 +64,8 @@ def row_loss(rows: Rows | SoftRows, terms: Terms) -> Tensor:
 
 def row_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
     """The plain form: can be differentiated any number of times, transformed and compiled."""
+    if rows.soft:
+        return _soft_values(rows, terms)
     seen = rows.true_class()
     log_odds = seen.log_odds
     values = torch.zeros_like(log_odds)
@@ -88,7 +88,7 @@ def _focal(log_odds: Float[Tensor, "*R"], gamma: float | GammaRule) -> Float[Ten
     return power * softplus(-log_odds)
 
 
-def soft_values(rows: SoftRows, terms: Terms) -> Float[Tensor, " R"]:
+def _soft_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
     """Expected loss under the targets; the distances are to the targets themselves."""
     targets = rows.weighted_targets()
     values = rows.logits.new_zeros(rows.logits.shape[0])
@@ -97,7 +97,7 @@ def soft_values(rows: SoftRows, terms: Terms) -> Float[Tensor, " R"]:
         log_odds = log_probs - log_one_minus_softmax(rows.logits)
         values = (targets * _focal(log_odds, terms.gamma)).sum(-1)
     if terms.l1 or terms.l2:
-        distance = log_probs.exp() - rows.targets
+        distance = log_probs.exp() - rows.labels
         penalty = terms.l1 * distance.abs().sum(-1) + terms.l2 * distance.square().sum(-1)
         values = values + targets.sum(-1) * penalty
     return values
