@@ -6,6 +6,7 @@ Only shapes and types are looked at, never values: looking at a value would make
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias, cast
 
 import torch
@@ -19,6 +20,7 @@ from calibrant._math.simplex import LOG_OF_ZERO, working_dtype
 from calibrant._math.true_class import TrueClass, see_true_class
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
+RowLoss: TypeAlias = Callable[..., Tensor]
 
 
 class Layout(NamedTuple):
