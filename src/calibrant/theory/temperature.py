@@ -251,31 +251,22 @@ def _closest_temperature(gamma: float, num_classes: int, max_logit: float | None
         reach = min(max_logit or math.inf, 40 / min(1.0, gamma + 1))
         log_odds = torch.from_numpy(np.geomspace(1e-5 * reach, reach, _BINARY_POINTS))
         mapped = focal_map_log_odds(log_odds, gamma).sigmoid()
-
-        def binary_error(inverse: float) -> float:
-            return float((mapped - (inverse * log_odds).sigmoid()).abs().max())
-
-        return _closest(binary_error, gamma, 2, max_logit or math.inf, 1e-10)
+        return _closest(log_odds, mapped, gamma, 2, max_logit or math.inf, 1e-10)
     reach = 5.0 if max_logit is None else max_logit
+
+    def closest_on(logits: Float[Tensor, "G C"]) -> ClosestTemperature:
+        return _closest(logits, focal_map_logits(logits, gamma).exp(), gamma, num_classes, reach, 1e-6)
+
     logits = _rows(num_classes, reach)
-    found = _closest_on(logits, gamma, reach)
+    found = closest_on(logits)
     if num_classes not in _GRID:
         return found
     step = 2 * reach / (_GRID[num_classes] - 1)
     for _ in range(_REFINEMENTS):
         logits = torch.cat([logits, _around_worst(logits, found, step)])
-        found = _closest_on(logits, gamma, reach)
+        found = closest_on(logits)
         step /= 4
     return found
-
-
-def _closest_on(logits: Float[Tensor, "G C"], gamma: float, reach: float) -> ClosestTemperature:
-    probs = focal_map_logits(logits, gamma).exp()
-
-    def error(inverse: float) -> float:
-        return float((probs - (inverse * logits).softmax(1)).abs().max())
-
-    return _closest(error, gamma, logits.shape[1], reach, 1e-6)
 
 
 def _around_worst(
@@ -293,13 +284,19 @@ def _around_worst(
 
 
 def _closest(
-    error: Callable[[float], float], gamma: float, num_classes: int, max_logit: float, precision: float
+    scores: Tensor, mapped: Tensor, gamma: float, num_classes: int, max_logit: float, precision: float
 ) -> ClosestTemperature:
+    """The temperature of log-odds, or of logits, whose probabilities are nearest to the mapped ones."""
+
+    def error(inverse: float) -> float:
+        scaled = inverse * scores
+        return float((mapped - (scaled.sigmoid() if scores.ndim == 1 else scaled.softmax(1))).abs().max())
+
     inverse = 1.0 if gamma == 0 else _quasi_convex_minimum(error, 0.0, max(gamma, 0.5) + 2, precision)
     return ClosestTemperature(
         temperature=1 / inverse,
         error=error(inverse),
-        gamma=float(gamma),
+        gamma=gamma,
         num_classes=num_classes,
         max_logit=max_logit,
     )
@@ -314,12 +311,10 @@ def _quasi_convex_minimum(
     while high - low > precision * high:
         if at_left <= at_right:
             high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = function(left)
+            at_left = function(left := high - _GOLDEN * (high - low))
         else:
             low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = function(right)
+            at_right = function(right := low + _GOLDEN * (high - low))
     return (low + high) / 2
 
 
