@@ -10,7 +10,7 @@ from torch import Tensor
 from calibrant._math.checks import check_at_least
 from calibrant._math.shapes import Bool, Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
-from calibrant.losses._rows import as_labelled_rows, check_mean, check_not_negative
+from calibrant.losses._rows import as_rows, check_mean, check_not_negative
 
 __all__ = ["MMCELoss", "mmce_loss"]
 
@@ -97,7 +97,7 @@ def mmce_loss(
     """
     check_mean("MMCE", reduction)
     _check(penalty=penalty, bandwidth=bandwidth)
-    rows = as_labelled_rows(logits, labels, weight, ignore_index, reduction)
+    rows = as_rows(logits, labels, None, weight, ignore_index, reduction)
     entropy = rows.cross_entropy()
     if penalty == 0:
         return rows.layout.finish(entropy)
@@ -106,42 +106,31 @@ def mmce_loss(
     right = (rows.logits.argmax(-1) == rows.labels) & counted
     # Where the logits of an ignored row are NaN, so is its confidence: the sum must not see it.
     confidences = confidences.masked_fill(~counted, 0)
-    error = (_weighted_error if weighted else _plain_error)(
-        confidences, right, counted, as_published=as_published, bandwidth=bandwidth
+    error = _error(
+        confidences, right, counted, weighted=weighted, as_published=as_published, bandwidth=bandwidth
     )
     return rows.layout.finish(entropy + penalty * error)
 
 
-def _plain_error(
+def _error(
     confidences: Float[Tensor, " R"],
     right: Bool[Tensor, " R"],
     counted: Bool[Tensor, " R"],
     *,
+    weighted: bool,
     as_published: bool,
     bandwidth: float,
 ) -> Float[Tensor, ""]:
-    residuals = torch.where(counted, right.to(confidences.dtype) - confidences, 0) / counted.sum()
-    square = laplacian_pair_sum(confidences, residuals, bandwidth=bandwidth)
-    return square if as_published else _root(square)
-
-
-def _weighted_error(
-    confidences: Float[Tensor, " R"],
-    right: Bool[Tensor, " R"],
-    counted: Bool[Tensor, " R"],
-    *,
-    as_published: bool,
-    bandwidth: float,
-) -> Float[Tensor, ""]:
-    wrong = counted & ~right
-    num_right = right.sum().clamp(min=1).to(confidences.dtype)
-    num_wrong = wrong.sum().clamp(min=1).to(confidences.dtype)
-    missed = torch.where(right, 1 - confidences, 0) / num_right
-    claimed = torch.where(wrong, confidences, 0) / num_wrong
-
     def pairs(left: Tensor, other: Tensor | None = None) -> Tensor:
         return laplacian_pair_sum(confidences, left, other, bandwidth=bandwidth)
 
+    if not weighted:
+        square = pairs(torch.where(counted, right.to(confidences.dtype) - confidences, 0) / counted.sum())
+        return square if as_published else _root(square)
+    wrong = counted & ~right
+    num_right, num_wrong = (each.sum().clamp(min=1).to(confidences.dtype) for each in (right, wrong))
+    missed = torch.where(right, 1 - confidences, 0) / num_right
+    claimed = torch.where(wrong, confidences, 0) / num_wrong
     if as_published:
         square = (
             pairs(missed) / (num_right**2 + _UNDER_COUNT)

@@ -18,7 +18,8 @@ import torch
 
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.errors import ConvergenceError, InputError
-from calibrant.theory.asymptotics_equations import (
+from calibrant.theory.bracket import bracket
+from calibrant_lab.theory.asymptotics_equations import (
     MarginLoss,
     Margins,
     State,
@@ -27,8 +28,7 @@ from calibrant.theory.asymptotics_equations import (
     margins_of,
     solve,
 )
-from calibrant.theory.bracket import bracket
-from calibrant.theory.generalisation import LogisticWorld, SampleLoss, TestPerformance
+from calibrant_lab.theory.generalisation import LogisticWorld, SampleLoss, TestPerformance
 
 __all__ = [
     "AsymptoticFit",
@@ -157,8 +157,9 @@ def asymptotic_fit(
 
     Note:
         The limit is proved for convex losses (cross-entropy). Focal loss is not convex
-        (:func:`logit_convexity_threshold`): that the minimum is no lower is proved, that it is as low is not
-        proved here. Equations solved to 1e-10, with as many nodes as that takes; about 50 ms.
+        (:func:`calibrant.theory.logit_convexity_threshold`): that the minimum is no lower is proved, that it
+        is as low is not proved here. Equations solved to 1e-10, with as many nodes as that takes: about
+        50 ms.
 
     References:
         Sur and Candes, "A modern maximum-likelihood theory for high-dimensional logistic regression", PNAS

@@ -11,10 +11,10 @@ import torch
 from scipy.special import expit
 from torch.nn import functional
 
-from calibrant import theory
 from calibrant._math.errors import ConvergenceError
 from calibrant.losses import focal_loss
-from calibrant.theory.asymptotics_equations import FoldError, MarginLoss, proximal
+from calibrant_lab import theory
+from calibrant_lab.theory.asymptotics_equations import FoldError, MarginLoss, proximal
 
 SIGNAL = 2.0
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from calibrant._math.errors import ConvergenceError, InputError
 from calibrant.theory.bracket import bracket
-from calibrant.theory.generalisation import SampleLoss, derivatives
+from calibrant_lab.theory.generalisation import SampleLoss, derivatives
 
 Vector: TypeAlias = NDArray[np.float64]
 

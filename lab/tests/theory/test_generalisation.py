@@ -11,9 +11,9 @@ from scipy.integrate import dblquad, quad
 from scipy.optimize import minimize
 from torch.nn import functional
 
-from calibrant import theory
 from calibrant._math.focal_map import focal_map_log_odds
 from calibrant.losses import focal_loss
+from calibrant_lab import theory
 
 
 def cross_entropy(log_odds: torch.Tensor, outcomes: torch.Tensor) -> torch.Tensor:
