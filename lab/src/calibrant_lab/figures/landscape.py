@@ -40,7 +40,7 @@ from calibrant.calibrators.fitting.objectives import (
 from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import PAPER_GRID, fit_temperature
-from calibrant.calibrators.methods.focal_temperature import FocalTemperatureScaling
+from calibrant.calibrators.methods.temperatures import FocalTemperatureScaling
 from calibrant_lab.figures.ridge import TemperatureRidge, ridge_of, single_problem
 
 LEVEL = 0.95

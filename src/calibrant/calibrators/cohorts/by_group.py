@@ -29,7 +29,7 @@ from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.calibrators.fitting.temperatures import LARGE, likeliest_of_some, of_likeliest
 from calibrant.calibrators.fitting.units import divided, exponent_of, rescaled
-from calibrant.calibrators.methods.temperature import TemperatureScaling
+from calibrant.calibrators.methods.temperatures import TemperatureScaling
 from calibrant.calibrators.roster import build
 
 UnknownGroup: TypeAlias = Literal["error", "pooled"]
