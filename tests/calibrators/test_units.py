@@ -12,7 +12,7 @@ from torch import Tensor
 
 from calibrant import CalibrantWarning
 from calibrant.calibrators import PlattScaling, build, fit_groups
-from calibrant.calibrators.fitting.doubts import SILENT
+from calibrant.calibrators.fitting.data import SILENT
 from calibrant.metrics import negative_log_likelihood
 
 pytestmark = pytest.mark.usefixtures("few_points")

@@ -25,8 +25,8 @@ from calibrant.calibrators.files import load_calibrator as load_calibrator
 from calibrant.calibrators.files import load_group_calibrator as load_group_calibrator
 from calibrant.calibrators.files import load_multicalibrator as load_multicalibrator
 from calibrant.calibrators.fitting.grid import Place as Place
-from calibrant.calibrators.fitting.profile import Profile as Profile
 from calibrant.calibrators.fitting.results import FitResult as FitResult
+from calibrant.calibrators.fitting.results import Profile as Profile
 from calibrant.calibrators.local_temperature import LocalTemperature as LocalTemperature
 from calibrant.calibrators.local_temperature import fit_local_temperature as fit_local_temperature
 from calibrant.calibrators.methods import *

@@ -20,13 +20,11 @@ from calibrant._math.simplex import back_to, working_dtype
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.affine import Affine, folded
 from calibrant.calibrators.fitting.cross_validation import held_out, over_correction
-from calibrant.calibrators.fitting.data import CalibrationData, zeros_said
-from calibrant.calibrators.fitting.doubts import with_doubts_of_data
-from calibrant.calibrators.fitting.passes import Search
+from calibrant.calibrators.fitting.data import CalibrationData, with_doubts_of_data, zeros_said
+from calibrant.calibrators.fitting.passes import ScoreRows, Search, StoredSamples
 from calibrant.calibrators.fitting.results import FitResult, Solution, join, stack_tables
 from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities, floored
-from calibrant.calibrators.fitting.stored import ScoreRows, StoredSamples
-from calibrant.calibrators.fitting.units import solved_at_ordinary_size
+from calibrant.calibrators.fitting.searches import solved_at_ordinary_size
 from calibrant.calibrators.inputs import (
     at_positions,
     check_kind,

@@ -20,7 +20,7 @@ from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATU
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.newton import Expansion, Minimum, minimise_in_box
 from calibrant._math.shapes import Float
-from calibrant.calibrators.fitting.doubts import ALL_RIGHT
+from calibrant.calibrators.fitting.data import ALL_RIGHT
 from calibrant.calibrators.fitting.likelihood import likelihood_terms
 from calibrant.calibrators.fitting.results import on_bounds
 from calibrant.calibrators.fitting.samples import Samples

@@ -105,7 +105,7 @@ def test_large_tables_start_from_some_of_the_rows(borrowed: float, monkeypatch: 
     """Also there the result is that of fits one by one, whose search starts in the same place."""
     for module in ("fitting.temperatures", "cohorts.by_group"):
         monkeypatch.setattr(f"calibrant.calibrators.{module}.LARGE", 200)
-    monkeypatch.setattr("calibrant.calibrators.fitting.temperatures._THIN_ROWS", 40)
+    monkeypatch.setattr("calibrant.calibrators.fitting.searches._THIN_ROWS", 40)
     scores, labels, groups = drawn("multiclass")
     fitted = fit_groups("temperature", scores, labels, groups=groups, borrowed=borrowed)
     for name, expected in one_by_one(scores, labels, groups, None, borrowed).items():

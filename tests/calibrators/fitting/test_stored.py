@@ -9,7 +9,7 @@ import torch
 from calibrant import InputError, Predictions
 from calibrant._math.errors import CalibrantWarning
 from calibrant.calibrators import Calibrator, FocalTemperatureScaling, TemperatureScaling, build, shift_of
-from calibrant.calibrators.fitting import stored
+from calibrant.calibrators.fitting import passes as stored
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 
 _DRAWS = np.random.default_rng(0)

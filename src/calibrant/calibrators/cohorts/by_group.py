@@ -22,13 +22,22 @@ from calibrant._math.shapes import Float, Int
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.file_format import FORMAT_VERSION, GROUPS_KEY, write_file
-from calibrant.calibrators.fitting.data import CalibrationData
-from calibrant.calibrators.fitting.doubts import with_doubts_of_data, with_doubts_of_temperature
+from calibrant.calibrators.fitting.data import (
+    CalibrationData,
+    with_doubts_of_data,
+    with_doubts_of_temperature,
+)
 from calibrant.calibrators.fitting.likelihood import GroupLikelihoods, GroupRows
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.temperatures import LARGE, likeliest_of_some, of_likeliest
-from calibrant.calibrators.fitting.units import divided, exponent_of, rescaled
+from calibrant.calibrators.fitting.searches import (
+    LARGE,
+    divided,
+    exponent_of,
+    likeliest_of_some,
+    of_likeliest,
+    rescaled,
+)
 from calibrant.calibrators.methods.temperatures import TemperatureScaling
 from calibrant.calibrators.roster import build
 

@@ -13,7 +13,7 @@ from calibrant._math.checks import Task
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.fitting.profile import Profile, Summary, summary_of
+from calibrant.calibrators.fitting.results import Profile, Summary, summary_of
 from calibrant.calibrators.fitting.samples import floor_zero_probabilities
 from calibrant.calibrators.inputs import check_like_fit
 

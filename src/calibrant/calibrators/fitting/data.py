@@ -1,26 +1,50 @@
-"""What a fit is given: the samples that count, their fingerprint, and what is to be said of them."""
+"""What a fit is given: the samples that count, their fingerprint, and what makes data or a fit doubtful."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike
+from calibrant._math.arrays import ArrayLike, row_slices
+from calibrant._math.binning import width_bin_index
 from calibrant._math.checks import Checked, Task, check_logits
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Int
 from calibrant._math.suspicions import are_one_hot, seem_probabilities
-from calibrant.calibrators.fitting.profile import profile_of
-from calibrant.calibrators.fitting.results import FitResult, Solution, join
+from calibrant.calibrators.fitting.likelihood import likelihood_slopes
+from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, NUM_BINS, Objective, judged_confidences
+from calibrant.calibrators.fitting.results import FitResult, Solution, join, profile_of
 from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities
 
 _SUM_SLACK = 1e-3
 _SHARE = 0.1  # mean weight, up to which they are no counts
 _FEWEST_ROWS = 20  # of labels that exclude each other by chance
+ALL_RIGHT = "every sample is classified correctly, so nothing tells how often errors are to be expected"
+CONSTANT = "the logits of every sample are all equal"
+_CONSTANT = f"{CONSTANT}, which no temperature changes"
+OFF_ZERO = (
+    "all log-odds lie far on one side of zero, so no temperature tells samples apart; platt has the "
+    "intercept that they need"
+)
+SILENT = "the logits say nothing about the labels, or the opposite: the higher they are, the rarer the class"
+_ANOTHER_UNIT = (
+    "these logits are hardly log-probabilities, as which they are read here; divide them by a temperature"
+)
+_MORE_DIGITS = "pass them as float64, or first subtract what they have in common"
+_FEW = 10  # samples; with fewer, parameters mean little
+_HEAD = 256  # rows
+_NEARLY_INFINITE = 1e-12  # inverse of a temperature, for logits about 1
+_LEAST = 1e-28  # with which a class that is ruled out still is
+_NAMED = 5  # classes
+_LARGEST = 50.0  # temperature, or its inverse, that networks need
+_MOST, _COARSE = 4096, 0.05  # rows looked at, and steps as a share of the spread
+_ALIKE = 0.1  # log-odds that differ less say the same
+_COLLAPSED = 0.9  # share of the confidences in one bin
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,3 +160,178 @@ def _content(tensor: Tensor) -> tuple[bytes, memoryview]:
     # A clone, as a single row of a wider table passes for contiguous with strides that are not.
     rows = tensor.cpu().clone(memory_format=torch.contiguous_format)
     return f"{tensor.dtype} {tuple(tensor.shape)} ".encode(), rows.view(torch.uint8).numpy().data
+
+
+def few(num_samples: int) -> tuple[str, ...]:
+    """A warning of a handful of samples."""
+    return (f"{num_samples} samples tell little",) if num_samples < _FEW else ()
+
+
+def degenerate(samples: Samples) -> tuple[str, ...]:
+    """What makes the data of one problem tell little, whatever is fitted to them."""
+    mixed = _is_mixed(samples.first(_HEAD)) or _is_mixed(samples)  # the first ones mostly settle it
+    return degenerate_labels(samples.labels, 1 if mixed else len(samples.labels) * bool(samples.correct[0]))
+
+
+def degenerate_labels(labels: Int[Tensor, " N"], num_right: int) -> tuple[str, ...]:
+    """:func:`degenerate` by the labels, and how many of the samples are classified correctly."""
+    if len(labels) < _FEW:
+        return few(len(labels))
+    if 0 < num_right < len(labels):
+        return ()
+    return (ALL_RIGHT,) if num_right else ("no sample is classified correctly",)
+
+
+def _is_mixed(samples: Samples) -> bool:
+    return bool(samples.correct.any()) and not bool(samples.correct.all())
+
+
+def with_doubts_of_data(solution: Solution, samples: Samples, *, in_any_unit: bool = True) -> Solution:
+    """The solution with what makes its data tell little; ``in_any_unit`` if logits may be of any size."""
+    width = 2 if samples.is_event else samples.scores.shape[1]
+    told = [*absent_classes(samples.labels, width), *_rounded(samples)]
+    if _is_misleading(samples):
+        told.append(SILENT)
+    elif not in_any_unit and not samples.is_constant:
+        told.extend(_of_another_unit(samples))
+    told.extend(solution.warnings or degenerate(samples))
+    return replace(solution, warnings=tuple(dict.fromkeys(told)))
+
+
+def absent_classes(labels: Int[Tensor, " N"], num_classes: int) -> tuple[str, ...]:
+    """A warning of classes without a sample."""
+    absent = (torch.bincount(labels, minlength=num_classes) == 0).nonzero()[:, 0].tolist()
+    if not absent:
+        return ()
+    named = ", ".join(map(str, absent[:_NAMED]))
+    more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
+    one = len(absent) == 1
+    who, occur, how = ("class", "occurs", "it is") if one else ("classes", "occur", "they are")
+    return (f"{who} {named}{more} never {occur} among the labels, so the fit can't know how probable {how}",)
+
+
+def _is_misleading(samples: Samples) -> bool:
+    """Whether labels have, on average, the lower logits."""
+    if samples.is_event:
+        scores, outcomes = samples.scores.to(torch.float64), samples.outcomes
+        scores = scores / (scores.abs().max() or 1)
+        # Sums by outcome: of scores that are all alike the difference is exactly zero.
+        rate = float(samples.shares @ outcomes)
+        means = [
+            (samples.shares * part) @ scores / max(float(part @ samples.shares), _LEAST)
+            for part in (outcomes, 1 - outcomes)
+        ]
+        return 0 < rate < 1 and float(means[0]) < float(means[1])
+    gaps = torch.cat(
+        [
+            samples.scores[rows].gather(1, samples.labels[rows, None])[:, 0].to(torch.float64)
+            - samples.scores[rows].mean(dim=1, dtype=torch.float64)
+            for rows in row_slices(samples.scores)
+        ]
+    )
+    return float(gaps @ samples.shares) < 0
+
+
+def _of_another_unit(samples: Samples) -> tuple[str, ...]:
+    """A warning of logits that no temperature of usual size turns into log-probabilities."""
+    if bool(samples.correct.all()):
+        return ()
+    if likelihood_slopes(samples, 1 / _LARGEST).first > 0:
+        best = f"above {_LARGEST:g}"
+    elif likelihood_slopes(samples, _LARGEST).first < 0:
+        best = f"below {1 / _LARGEST:g}"
+    else:
+        return ()
+    return (f"the best temperature is {best}: {_ANOTHER_UNIT}",)
+
+
+def _rounded(samples: Samples) -> tuple[str, ...]:
+    """What to say where an offset leaves few digits to the differences between logits."""
+    if samples.scores.dtype == torch.float64:
+        return ()
+    rows = samples.scores[:: -(-samples.num_samples // _MOST)].to(torch.float64)
+    size = float(rows.abs().median())
+    if samples.is_event:
+        spread = float((rows - rows.median()).abs().mean())
+    else:
+        spread = float((rows.amax(dim=1) - rows.amin(dim=1)).mean())
+    step = torch.finfo(samples.scores.dtype).eps * size
+    if not spread or step <= spread * _COARSE:
+        return ()
+    name = str(samples.scores.dtype).removeprefix("torch.")
+    return (f"the logits differ by about {spread:.2g}, but {name} rounds them to {step:.2g}; {_MORE_DIGITS}",)
+
+
+def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: Objective) -> Solution:
+    """A fit of temperature, and perhaps exponent, with what makes it doubtful."""
+
+    def flat_slope() -> float:
+        low, high = torch.aminmax(samples.scores)
+        largest = max(-float(low), float(high))
+        return likelihood_slopes(samples, max(_NEARLY_INFINITE / (1 + largest), _LEAST)).first
+
+    constant, all_right = samples.is_constant, bool(samples.correct.all())
+    trouble = _trouble(solution, constant=constant, all_right=all_right, flat_slope=flat_slope)
+    if not trouble and samples.is_event and _is_off_zero(samples, solution.parameters["temperature"]):
+        trouble = (OFF_ZERO,)
+    if not trouble and objective not in DIFFERENTIABLE:
+        return replace(solution, warnings=(*solution.warnings, *_collapse(samples, solution)))
+    return replace(solution, warnings=(*trouble, *solution.warnings))
+
+
+def _is_off_zero(samples: Samples, temperature: float) -> bool:
+    """Whether log-odds lie so far on one side of zero that the temperature has made all of them alike."""
+    low, high = (float(end) for end in torch.aminmax(samples.scores))
+    return low * high > 0 and 0 < high - low < min(abs(low), abs(high), _ALIKE * temperature)
+
+
+def _trouble(
+    solution: Solution, *, constant: bool, all_right: bool, flat_slope: Callable[[], float]
+) -> tuple[str, ...]:
+    """What leaves a temperature undetermined; the slope is the likelihood's by 1 / T where that is zero."""
+    if constant:
+        return (_CONSTANT,)
+    if all_right:
+        return (ALL_RIGHT,)
+    # The likelihood only falls as the logits, of whatever size, begin to count.
+    return (SILENT,) if "bracket" not in solution.certificate and flat_slope() >= 0 else ()
+
+
+class Facts(NamedTuple):
+    """What the rows are like that were summed up."""
+
+    num_samples: int
+    num_right: int
+    num_varied: int
+    """Zero if the logits of every row are all equal."""
+    flat_slope: float
+    """Derivative of the mean negative log-likelihood by 1 / T where that is zero."""
+
+
+def with_doubts_of_passes(solution: Solution, facts: Facts) -> Solution:
+    """What was fitted by sums over all rows, with what makes it doubtful."""
+    trouble = _trouble(
+        solution,
+        constant=not facts.num_varied,
+        all_right=facts.num_right == facts.num_samples,
+        flat_slope=lambda: facts.flat_slope,
+    )
+    return replace(solution, warnings=(*trouble, *solution.warnings))
+
+
+def _collapse(samples: Samples, solution: Solution) -> tuple[str, ...]:
+    """What to say where the error is small because all confidences became alike."""
+    after = _fullest_bin(samples, solution.parameters["temperature"], solution.parameters.get("gamma", 0.0))
+    before = _fullest_bin(samples, 1.0, 0.0)
+    if after < _COLLAPSED or 1 - after > (1 - before) / 2:
+        return ()
+    said = (
+        f"{after:.0%} of the confidences now fall into one of {NUM_BINS} bins ({before:.0%} before): the "
+        'error is small because they barely differ; prefer objective="nll"'
+    )
+    return (said,)
+
+
+def _fullest_bin(samples: Samples, temperature: float, gamma: float) -> float:
+    bins = width_bin_index(judged_confidences(samples, temperature, gamma), NUM_BINS)
+    return float(torch.bincount(bins, samples.shares, NUM_BINS).max())

@@ -23,12 +23,12 @@ from calibrant._math.binning import REACHED, mass_boundaries
 from calibrant._math.errors import InputError
 from calibrant._math.newton import Vector
 from calibrant._math.shapes import Float, Int
-from calibrant.calibrators.fitting.focal_rows import log_odds_of_top
 from calibrant.calibrators.fitting.objectives import (
     BINNED,
     JUDGED,
     NUM_BINS,
     Objective,
+    log_odds_of_top,
     objective_value,
 )
 from calibrant.calibrators.fitting.samples import Samples

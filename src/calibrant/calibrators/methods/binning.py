@@ -123,8 +123,8 @@ class ScalingBinning(EventCalibrator):
     Note:
         O(N C log N). The paper splits the calibration samples in three; here all serve every step.
         Samples of one bin become alike. With fewer than 30 samples of some class, a cross-validated share of
-        the probabilities as they came is mixed in; where even the calibration samples' Brier score would rise,
-        nothing is changed; both with a warning.
+        the probabilities as they came is mixed in; where even the calibration samples' Brier score would
+        rise, nothing is changed; both with a warning.
 
     References:
         Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019.

@@ -16,11 +16,11 @@ from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_sigmoid
 from calibrant.calibrators.affine import Affine, scaling
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.fitting.doubts import few
+from calibrant.calibrators.fitting.data import few
 from calibrant.calibrators.fitting.regression import Regression, regress
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.temperatures import fit_temperature
+from calibrant.calibrators.fitting.searches import fit_temperature
 
 _ONE_CLASS = "only one class occurs"
 _EQUAL = "all log-odds are equal"

@@ -21,13 +21,7 @@ from calibrant._math.simplex import log_sigmoid, log_softmax
 from calibrant.calibrators.affine import Affine, scaling
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.fitting.cross_validation import fold_numbers, mean_and_error
-from calibrant.calibrators.fitting.doubts import with_doubts_of_temperature
-from calibrant.calibrators.fitting.focal_searches import (
-    FocalTemperatureSearch,
-    fit_focal_temperature,
-    fit_focal_temperature_near,
-    without_exponent,
-)
+from calibrant.calibrators.fitting.data import with_doubts_of_temperature
 from calibrant.calibrators.fitting.objectives import (
     DIFFERENTIABLE,
     OBJECTIVES,
@@ -39,8 +33,16 @@ from calibrant.calibrators.fitting.objectives import (
 from calibrant.calibrators.fitting.passes import Search, focal_temperature_in_passes, temperature_in_passes
 from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA, Solution
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.temperatures import TemperatureSearch, fit_temperature
-from calibrant.calibrators.fitting.units import ANY_TEMPERATURE, likeliest_temperature
+from calibrant.calibrators.fitting.searches import (
+    ANY_TEMPERATURE,
+    FocalTemperatureSearch,
+    TemperatureSearch,
+    fit_focal_temperature,
+    fit_focal_temperature_near,
+    fit_temperature,
+    likeliest_temperature,
+    without_exponent,
+)
 
 GammaSelection: TypeAlias = Literal["none", "cross_validated"]
 
