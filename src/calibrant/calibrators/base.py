@@ -119,8 +119,11 @@ class Calibrator(FittedModule):
         """
         logits, labels, weights = counted_positions(logits, labels, weights, ignore_index)
         checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-        check_kind(self.name, self.kinds, checked.task, remedy=self.for_other_kinds)
-        data = CalibrationData.of(checked).weighted(checked.weights)
+        return self.fit_to(CalibrationData.of(checked).weighted(checked.weights), folds=folds, seed=seed)
+
+    def fit_to(self, data: CalibrationData, *, folds: int = 0, seed: int = 0) -> Self:
+        """:meth:`fit` on samples that are checked."""
+        check_kind(self.name, self.kinds, data.kind, remedy=self.for_other_kinds)
         with threads_for(data.scores.numel()):
             solutions = self._solve_all(data)
             result = data.result(solutions, self.objective)
@@ -132,9 +135,9 @@ class Calibrator(FittedModule):
         }
         if folds:
             result = self._with_held_out(result, data, folds=folds, seed=seed)
-        self.restore(parameters, result, kind=checked.task, num_classes=checked.num_classes, class_names=None)
+        self.restore(parameters, result, kind=data.kind, num_classes=data.num_classes, class_names=None)
         if result.warnings:
-            warnings.warn(f"{self.name}: {'; '.join(result.warnings)}.", CalibrantWarning, stacklevel=2)
+            warnings.warn(f"{self.name}: {'; '.join(result.warnings)}.", CalibrantWarning, stacklevel=3)
         return self
 
     def fit_in_pieces(

@@ -55,6 +55,7 @@ class CalibrationData:
     labels: Tensor
     weights: Tensor | None
     kind: Task
+    num_classes: int
     num_samples: int  # as given
     notes: tuple[str, ...]
     sha256: str  # of scores, labels and weights as given
@@ -70,9 +71,9 @@ class CalibrationData:
             for part in _content(tensor):
                 digest.update(part)
         scores, notes = _finite(checked)
-        return cls(
-            scores, checked.labels, None, checked.task, checked.num_samples, notes, digest.hexdigest(), digest
-        )
+        kind, num_classes, num_samples = checked.task, checked.num_classes, checked.num_samples
+        sha256 = digest.hexdigest()
+        return cls(scores, checked.labels, None, kind, num_classes, num_samples, notes, sha256, digest)
 
     def weighted(self, weights: Tensor | None) -> Self:
         """These samples with weights, without those of weight zero."""

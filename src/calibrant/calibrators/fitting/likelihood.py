@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from calibrant._math.arrays import CACHED_ELEMENTS, DEVICE_ELEMENTS
 from calibrant._math.convex_minimum import Slopes
-from calibrant._math.shapes import Float, Int
+from calibrant._math.shapes import Float
 from calibrant.calibrators.fitting.samples import Block, Samples
 
 _LOG2_E = 1 / math.log(2)
@@ -95,49 +93,3 @@ def _likelihood_of_top(
     first = weight * inner
     second = torch.addcmul(sums.second, sums.gap, inner.add_(sums.first))
     return odds.log1p_(), first, second.mul_(weight).addcmul_(first, first, value=-1)
-
-
-class GroupRows(NamedTuple):
-    """Rows of several groups."""
-
-    block: Block
-    numbers: Int[Tensor, " n"]  # the group of each row
-    shares: Float[Tensor, " n"]  # in the objective of its group
-
-
-class GroupLikelihoods:
-    """Negative log-likelihood of each group as a function of its own 1 / T, with two derivatives.
-
-    ``rows`` gives the rows of all groups, in parts, at each pass; ``borrowed`` is the share of the mean over
-    all rows in the objective of each group.
-    """
-
-    def __init__(
-        self,
-        rows: Callable[[], Iterable[GroupRows]],
-        num_groups: int,
-        borrowed: Float[Tensor, " G"] | None = None,
-    ) -> None:
-        self.rows, self.num_groups, self.borrowed = rows, num_groups, borrowed
-
-    def __call__(self, groups: Int[Tensor, " A"], beta: Float[Tensor, " A"]) -> Float[Tensor, "A 3"]:
-        """Value and derivatives of some groups, in ascending order, each at its own 1 / T."""
-        place = torch.full((self.num_groups,), -1, device=beta.device)
-        place[groups] = torch.arange(len(groups), device=beta.device)
-        found = torch.zeros(len(groups), 3, dtype=torch.float64, device=beta.device)
-        for block, numbers, shares in self.rows():
-            at, own = numbers, block
-            if len(groups) < self.num_groups:  # without rows of groups that are done
-                kept = (place[numbers] >= 0).nonzero()[:, 0]
-                at, own, shares = place[numbers[kept]], block.some(kept), shares[kept]
-            found.index_add_(0, at, likelihood_terms(own, beta[at, None]) * shares[:, None])
-            if self.borrowed is not None:
-                found += self.borrowed[groups, None] * _pooled(block, beta)
-        return found
-
-
-def _pooled(block: Block, beta: Float[Tensor, " A"]) -> Float[Tensor, "A 3"]:
-    """Sums over all rows, at each of the temperatures."""
-    cached = CACHED_ELEMENTS if beta.device.type == "cpu" else DEVICE_ELEMENTS
-    parts = beta.split(max(1, cached // block.below.numel()))
-    return torch.cat([block.shares @ likelihood_terms(block, part[:, None, None]) for part in parts])
