@@ -21,7 +21,7 @@ from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_softmax
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.fitting.cross_validation import (
+from calibrant.calibrators.fitting.data import (
     check_folds,
     cluster_folds,
     fold_numbers,

@@ -21,10 +21,9 @@ from calibrant._math.convex_minimum import best_temperature
 from calibrant._math.focal_map import focal_map_logits
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.calibrators.fitting.data import with_doubts_of_temperature
-from calibrant.calibrators.fitting.likelihood import likelihood, likelihood_slopes
 from calibrant.calibrators.fitting.objectives import objective_value, smooth_objective
 from calibrant.calibrators.fitting.results import Solution
-from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.samples import Samples, likelihood, likelihood_slopes
 
 SETS = ("over_K10", "under_K10", "K2")
 PAPER_GRID = list(accumulate(repeat(0.1, 100)))

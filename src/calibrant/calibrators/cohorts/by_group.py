@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import check_choice, check_logits, check_weights
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError, without_warnings
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.file_format import FORMAT_VERSION, GROUPS_KEY, write_file
+from calibrant.calibrators.file_format import FORMAT_VERSION, GROUPS_KEY, Saved
 from calibrant.calibrators.fitting.data import CalibrationData
 from calibrant.calibrators.roster import build
 
@@ -25,7 +24,7 @@ POOLED = "pooled"
 _MOST_NAMED = 5
 
 
-class GroupCalibrator(nn.Module):
+class GroupCalibrator(Saved, nn.Module):
     """A calibrator for each group of samples, and the pooled one of all; made by :func:`fit_groups`.
 
     It maps every row by the calibrator of its group. With ``unknown="pooled"`` rows of groups that were not
@@ -116,19 +115,7 @@ class GroupCalibrator(nn.Module):
             probs[rows] = calibrator.predict_proba(given[rows])
         return probs
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of it to one file, which is complete or not there.
-
-        Args:
-            path: Where to; the name ends in ``.safetensors``.
-
-        Raises:
-            InputError: If the name has another ending.
-            OSError: If the folder is missing or not writable.
-
-        Note:
-            :func:`load_group_calibrator` reads it back, and predicts bit for bit the same.
-        """
+    def _content(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
         parts = [self.pooled, *self.by_group.values()]
         content = {
             "format_version": FORMAT_VERSION,
@@ -142,7 +129,7 @@ class GroupCalibrator(nn.Module):
             for place, part in enumerate(parts)
             for name, value in part.named_buffers()
         }
-        write_file(path, GROUPS_KEY, content, tensors)
+        return GROUPS_KEY, content, tensors
 
     def extra_repr(self) -> str:
         """How many groups, and what is borrowed."""

@@ -19,8 +19,7 @@ from calibrant._math.checks import Task, check_logits, check_weights
 from calibrant._math.convex_minimum import best_temperatures
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Bool, Float, Int
-from calibrant.calibrators.fitting.likelihood import likelihood_terms
-from calibrant.calibrators.fitting.samples import Block, Samples, floor_zero_probabilities
+from calibrant.calibrators.fitting.samples import Block, Samples, floor_zero_probabilities, likelihood_terms
 
 _MOST_ENTRIES = 2**23  # 64 MiB of gaps at a time
 

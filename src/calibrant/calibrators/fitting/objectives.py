@@ -23,8 +23,7 @@ from calibrant._math.binning import binned, width_bin_index
 from calibrant._math.focal_map import entropy_ratio_of_top
 from calibrant._math.newton import Expansion, Vector
 from calibrant._math.shapes import Float
-from calibrant.calibrators.fitting.likelihood import ratios_below
-from calibrant.calibrators.fitting.samples import Block, Samples
+from calibrant.calibrators.fitting.samples import Block, Samples, ratios_below
 
 Objective: TypeAlias = Literal["nll", "ece", "adaptive_ece", "brier", "smce", "classwise"]
 OBJECTIVES: tuple[str, ...] = get_args(Objective)
@@ -134,7 +133,6 @@ def expansion_by_tables(
 
 
 def log_losses(samples: Samples, temperature: float, gamma: float) -> Float[Tensor, " N"]:
-    """Negative log-likelihood of each sample."""
     return torch.cat([FocalRows(block, temperature, gamma).log_loss() for block in samples.blocks()])
 
 
@@ -231,7 +229,6 @@ class FocalRows:
         self.miss, self.hit = log_odds.sigmoid(), (-log_odds).sigmoid()
 
     def log_loss(self) -> Float[Tensor, " n"]:
-        """Negative log-likelihood of each row."""
         soft, terms, gamma = self.soft, self.terms, self.gamma
         logit = self._of_label(soft.gaps) - soft.log_total - gamma * self._of_label(terms.log_miss)
         logit = logit - (gamma * self._of_label(terms.ratio)).log1p()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Protocol, TypeAlias, TypeVar
@@ -24,7 +24,6 @@ from calibrant._math.errors import InputError
 from calibrant._math.newton import Expansion, Matrix, Vector, minimise_in_box
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators.fitting.data import Facts, absent_classes, degenerate_labels, with_doubts_of_passes
-from calibrant.calibrators.fitting.likelihood import likelihood_slopes
 from calibrant.calibrators.fitting.objectives import of_six, smooth_objective
 from calibrant.calibrators.fitting.results import (
     HIGHEST_GAMMA,
@@ -34,7 +33,12 @@ from calibrant.calibrators.fitting.results import (
     profile_of_some,
     rows_looked_at,
 )
-from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities, some_rows
+from calibrant.calibrators.fitting.samples import (
+    Samples,
+    floor_zero_probabilities,
+    likelihood_slopes,
+    some_rows,
+)
 from calibrant.calibrators.fitting.searches import (
     START_GAMMAS,
     apart,
@@ -109,7 +113,6 @@ def solved(
 
 
 def nothing(points: Sequence[Point]) -> Matrix:
-    """The sums of no rows."""
     return np.zeros((1 + len(points), 6))
 
 
@@ -217,55 +220,14 @@ class ScoreRows(Protocol):
     """What gives the scores of some rows, as :class:`calibrant.Predictions` do."""
 
     @property
-    def num_samples(self) -> int:
-        """N."""
-        ...
+    def num_samples(self) -> int: ...
 
     @property
-    def num_classes(self) -> int | None:
-        """C."""
-        ...
+    def num_classes(self) -> int | None: ...
 
     def scores_of(self, rows: slice) -> Float[Tensor, "n C"]:
         """Logits or log-probabilities of some rows."""
         ...
-
-
-@dataclass(frozen=True, eq=False)
-class StoredScores:
-    """Scores ``(N, C)``, of which some rows are read at a time."""
-
-    source: ScoreRows
-    index: Int[Tensor, " N"]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """N and C."""
-        return len(self.index), self.source.num_classes or 0
-
-    def pieces(self) -> Iterator[slice]:
-        """All rows, in slices that are read at a time."""
-        step = max(1, PIECE // self.shape[1])
-        return (slice(at, min(at + step, len(self.index))) for at in range(0, len(self.index), step))
-
-    def read(self, rows: slice | Tensor) -> tuple[Float[Tensor, "n C"], int]:
-        """Finite scores with zero probabilities replaced, and how many; neighbours are read together."""
-        ranked, order = self.index[rows].sort()
-        found: Tensor | None = None
-        zeros, done = 0, 0
-        for run in ranked.tensor_split((ranked.diff() > 1).nonzero()[:, 0] + 1):
-            start = int(run[0])
-            part = self.source.scores_of(slice(start, int(run[-1]) + 1))
-            part, count = floor_zero_probabilities(part[run - start], "multiclass")
-            zeros += count
-            if not torch.stack(part.aminmax()).isfinite().all():  # NaN is both
-                row = first_row(bad := ~part.isfinite())
-                raise not_finite(int(run[row]), float(part[row][bad[row]][0]))
-            if found is None:
-                found = torch.empty((len(ranked), self.shape[1]), dtype=part.dtype)
-            found[order[done : done + len(run)]] = part.to(found.dtype)
-            done += len(run)
-        return torch.empty((0, self.shape[1])) if found is None else found, zeros
 
 
 class StoredSamples:
@@ -280,7 +242,8 @@ class StoredSamples:
         if self.weights is not None and not bool(self.weights.all()):
             index = self.weights.nonzero()[:, 0]
             self.labels, self.weights = self.labels[index], self.weights[index]
-        self.stored = StoredScores(source, index)
+        self.source, self.index = source, index
+        self.shape = len(index), source.num_classes or 0
         self.num_sampled = 0
         """Rows read beside the passes over all: where to begin, and what the data look like."""
         self.num_passes = 0
@@ -288,24 +251,40 @@ class StoredSamples:
         self.num_zeros = 0
         self.sha256 = ""
 
+    def pieces(self) -> Iterator[slice]:
+        step = max(1, PIECE // self.shape[1])
+        return (slice(at, min(at + step, len(self.index))) for at in range(0, len(self.index), step))
+
+    def read(self, rows: slice | Tensor) -> tuple[Float[Tensor, "n C"], int]:
+        """Finite scores with zero probabilities replaced, and how many; neighbours are read together."""
+        ranked, order = self.index[rows].sort()
+        parts, zeros = list[Tensor](), 0
+        for run in ranked.tensor_split((ranked.diff() > 1).nonzero()[:, 0] + 1):
+            start = int(run[0])
+            part = self.source.scores_of(slice(start, int(run[-1]) + 1))
+            part, count = floor_zero_probabilities(part[run - start], "multiclass")
+            if not torch.stack(part.aminmax()).isfinite().all():  # NaN is both
+                row = first_row(bad := ~part.isfinite())
+                raise not_finite(int(run[row]), float(part[row][bad[row]][0]))
+            parts.append(part)
+            zeros += count
+        return torch.cat(parts)[order.argsort()], zeros
+
     @property
     def shares(self) -> Float[Tensor, " N"]:
-        """Each sample's share of the total weight."""
         weights = torch.ones(len(self.labels), dtype=torch.float64) if self.weights is None else self.weights
         return weights / weights.sum()
 
     @property
     def is_small(self) -> bool:
         """Whether all of it may be held."""
-        return math.prod(self.stored.shape) <= PIECE
+        return math.prod(self.shape) <= PIECE
 
     def held(self) -> Samples:
-        """All rows in memory, after a pass."""
         return Samples(torch.cat([scores for _, scores in self._read()]), self.labels, self.weights)
 
     def some(self) -> Samples:
-        """Some rows, in memory."""
-        num_samples, width = self.stored.shape
+        num_samples, width = self.shape
         most = min(_MOST_ROWS, max(_FEWEST_WIDE, PIECE // width), max(_FEWEST, num_samples // _SHARE))
         rows = some_rows(self.shares, min(most, num_samples))
         return Samples(self._sampled(rows), self.labels[rows], None)
@@ -318,18 +297,16 @@ class StoredSamples:
         solution, facts = solved(search(some), self.sums, unit=math.ldexp(1, exponent))
         solution = rescaled(solution, {"temperature": 1}, exponent)
         said = solution.warnings or degenerate_labels(self.labels, facts.num_right)
-        absent = absent_classes(self.labels, self.stored.shape[1])
+        absent = absent_classes(self.labels, self.shape[1])
         return replace(solution, warnings=(*absent, *said))
 
     @property
     def told(self) -> str:
-        """How much was read."""
         said = f"{self.num_passes} pass{'es' * (self.num_passes > 1)} over the scores"
         rows = self.num_sampled
         return f"{said}, and {rows / len(self.labels):.2%} of them beside that" if rows else said
 
     def sums(self, points: Sequence[Point]) -> Matrix:
-        """Sums over all rows, in one pass over the scores."""
         sums = nothing(points)
         for rows, scores in self._read():
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # half precision is slow
@@ -342,7 +319,7 @@ class StoredSamples:
 
     def profile(self, held: Samples | None) -> Profile | None:
         """What the data look like; None where the rows to look at are too large, as of very many classes."""
-        num_samples, width = self.stored.shape
+        num_samples, width = self.shape
         chosen = rows_looked_at(num_samples, width)
         if (num_samples if isinstance(chosen, slice) else len(chosen)) * width > PROFILED:
             return None
@@ -351,7 +328,7 @@ class StoredSamples:
         return profile_of_some(scores, masses, self.labels, self.weights)
 
     def _sampled(self, rows: slice | Tensor) -> Float[Tensor, "n C"]:
-        scores, _ = self.stored.read(rows)
+        scores, _ = self.read(rows)
         self.num_sampled += len(scores)
         return scores
 
@@ -359,8 +336,8 @@ class StoredSamples:
         """Some rows after the other; the first time they are also counted and hashed."""
         first, zeros, digest = not self.sha256, 0, hashlib.sha256()
         self.num_passes += 1
-        for rows in self.stored.pieces():
-            scores, count = self.stored.read(rows)
+        for rows in self.pieces():
+            scores, count = self.read(rows)
             if first:
                 zeros += count
                 digest.update(scores.contiguous().view(torch.uint8).numpy().data)

@@ -59,7 +59,6 @@ class Regression:
         return self.features[:, first] * self.features[:, second]
 
     def logits(self, theta: Float[Tensor, "C F"]) -> Float[Tensor, "N C"]:
-        """The logits that these parameters give."""
         if self.features.ndim == 2:
             return self.features @ theta.T
         logits = self.features[0] * theta[:, 0]
@@ -73,7 +72,6 @@ class Regression:
         return float(self.losses(theta) @ self.shares) + 0.5 * distance
 
     def losses(self, theta: Float[Tensor, "C F"]) -> Float[Tensor, " N"]:
-        """Negative log-likelihood of each sample."""
         log_probs = torch.log_softmax(self.logits(theta), dim=1)
         return -log_probs.gather(1, self.labels[:, None])[:, 0]
 
@@ -110,7 +108,6 @@ class Fitted:
 
     @property
     def converged(self) -> bool:
-        """Whether this is the optimum."""
         return self.gradient <= _NEARLY and not self.unbounded
 
 

@@ -148,7 +148,6 @@ def _means(tables: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def on_bounds(temperature: float, gamma: float = 0.0) -> tuple[str, ...]:
-    """Warnings of parameters that lie on a bound."""
     said: list[str] = []
     if temperature in {LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE}:
         said.append("the best temperature is a bound of the search")
@@ -210,12 +209,10 @@ class Summary:
 
     @property
     def means(self) -> Float[Tensor, " K"]:
-        """Mean probabilities."""
         return self.weights @ self.probs
 
     @property
     def spreads(self) -> Float[Tensor, " K"]:
-        """Standard deviations."""
         return (self.weights @ (self.probs - self.means).square()).sqrt()
 
     def shares(self, edges: Float[Tensor, " B"]) -> Float[Tensor, " B+1"]:
@@ -256,7 +253,6 @@ def summary_of(scores: Tensor, weights: Tensor | None, kind: Task) -> Summary:
 def profile_of(
     scores: Tensor, labels: Int[Tensor, " N"] | Int[Tensor, "N C"], weights: Tensor | None, kind: Task
 ) -> Profile:
-    """The profile of finite scores and their labels."""
     return _profile(summary_of(scores, weights, kind), _prior(scores, labels, weights, kind))
 
 

@@ -24,7 +24,6 @@ from calibrant._math.convex_minimum import (
 )
 from calibrant._math.newton import Expansion, Minimum, Vector, minimise_in_box
 from calibrant.calibrators.fitting.grid import Place, Point, best_on_grid, best_on_line
-from calibrant.calibrators.fitting.likelihood import likelihood, likelihood_slopes
 from calibrant.calibrators.fitting.objectives import (
     DIFFERENTIABLE,
     Objective,
@@ -33,7 +32,7 @@ from calibrant.calibrators.fitting.objectives import (
     smooth_objective,
 )
 from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA, Solution, on_bounds
-from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.samples import Samples, likelihood, likelihood_slopes
 
 TemperatureSearch: TypeAlias = Literal["continuous", "grid"]
 PAPER_GRID: tuple[float, ...] = tuple(accumulate(repeat(0.1, 100)))
@@ -69,7 +68,6 @@ _ROWS = 4096  # at most, that tell the size
 
 
 def fit_temperature(samples: Samples, objective: Objective, search: TemperatureSearch) -> Solution:
-    """The temperature of one problem."""
     if search == "grid":
         return _best_of_paper_grid(samples, objective)
     if objective == "nll":
@@ -224,7 +222,6 @@ def smooth_minimum(
 
 
 def box_of(lowest_gamma: float, highest_gamma: float) -> tuple[Vector, Vector]:
-    """The least and the largest logarithms."""
     low = np.array([math.log(LOWEST_TEMPERATURE), math.log1p(lowest_gamma)])
     return low, np.array([math.log(HIGHEST_TEMPERATURE), math.log1p(highest_gamma)])
 
@@ -316,7 +313,6 @@ def _descended(
 
 
 def of_descent(found: SmoothMinimum, before: float) -> Solution:
-    """The solution that a descent reached."""
     return Solution(
         converged=found.slope < 1e-8,
         steps=found.steps,
@@ -377,7 +373,6 @@ def line_through(first: Place, second: Place, gammas: Sequence[float] = LINE_GAM
 
 
 def of_place(best: Place, steps: int, simpler: Solution, *, spacing: float) -> Solution:
-    """The solution that a search over points found."""
     return Solution(
         converged=True,
         steps=steps,

@@ -16,7 +16,7 @@ from torch import Tensor
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.fitting.cross_validation import folds_of_alike, mean_and_error
+from calibrant.calibrators.fitting.data import folds_of_alike, mean_and_error
 from calibrant.calibrators.fitting.results import Solution, stack_tables
 from calibrant.calibrators.fitting.samples import LOG_FLOOR, LOG_ODDS_LIMIT, Samples
 

@@ -16,8 +16,7 @@ from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_softmax
 from calibrant.calibrators.affine import Affine
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.fitting.cross_validation import folds_of_alike, mean_and_error
-from calibrant.calibrators.fitting.data import CONSTANT, few
+from calibrant.calibrators.fitting.data import CONSTANT, few, folds_of_alike, mean_and_error
 from calibrant.calibrators.fitting.regression import Fitted, Regression, regress
 from calibrant.calibrators.fitting.results import Solution
 from calibrant.calibrators.fitting.samples import Samples

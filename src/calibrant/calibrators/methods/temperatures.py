@@ -20,8 +20,7 @@ from calibrant._math.shapes import Float
 from calibrant._math.simplex import log_sigmoid, log_softmax
 from calibrant.calibrators.affine import Affine, scaling
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.fitting.cross_validation import fold_numbers, mean_and_error
-from calibrant.calibrators.fitting.data import with_doubts_of_temperature
+from calibrant.calibrators.fitting.data import fold_numbers, mean_and_error, with_doubts_of_temperature
 from calibrant.calibrators.fitting.objectives import (
     DIFFERENTIABLE,
     OBJECTIVES,
