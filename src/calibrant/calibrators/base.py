@@ -222,13 +222,8 @@ class Calibrator(Saved, nn.Module):
     def refit(self, logits: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> Self:
         """Another calibrator of the same settings, fitted to similar data: a fold, a resample, next week's.
 
-        Args:
-            logits: As for :meth:`fit`.
-            labels: As for :meth:`fit`.
-            weights: As for :meth:`fit`.
-
         Returns:
-            A new calibrator; this one stays as it is.
+            A new calibrator of what :meth:`fit` takes; this one stays as it is.
 
         Raises:
             InputError: As :meth:`fit`.

@@ -22,6 +22,12 @@ SINGLE_KEY = "calibrant.calibrator"
 GROUPS_KEY = "calibrant.group_calibrator"
 MULTI_KEY = "calibrant.multicalibrator"
 DETECTION_KEY = "calibrant.detection_calibration"
+_READ_BY = {
+    GROUPS_KEY: "those of groups: calibrant.calibrators.load_group_calibrator",
+    MULTI_KEY: "a multicalibrator: calibrant.calibrators.load_multicalibrator",
+    DETECTION_KEY: "one of detections: calibrant.calibrators.load_detection_calibration",
+    SINGLE_KEY: "a single one: calibrant.load_calibrator",
+}
 _CHECKSUM_KEY = "calibrant.sha256"
 _ENDING = ".safetensors"
 
@@ -122,9 +128,10 @@ def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[s
             f"{path} is not a safetensors file, or is damaged; name one that `calibrant fit` wrote."
         ) from error
     if text is None:
-        raise InputError(
-            f"{path} is a safetensors file, but not {what} that calibrant saved{_or_else(metadata)}."
+        other = next(
+            (f"; it holds {hint} reads it" for kind, hint in _READ_BY.items() if kind in metadata), ""
         )
+        raise InputError(f"{path} is a safetensors file, but not {what} that calibrant saved{other}.")
     try:
         content: Any = json.loads(text)
         version, written_by = content["format_version"], content.get("calibrant_version", "newer")
@@ -151,17 +158,6 @@ def holds(path: str | os.PathLike[str], key: str) -> bool:
             return key in (file.metadata() or {})
     except SafetensorError:
         return False
-
-
-def _or_else(metadata: Mapping[str, str]) -> str:
-    """By which function the other kind of file is read."""
-    if GROUPS_KEY in metadata:
-        return "; it holds those of groups: calibrant.calibrators.load_group_calibrator reads it"
-    if MULTI_KEY in metadata:
-        return "; it holds a multicalibrator: calibrant.calibrators.load_multicalibrator reads it"
-    if DETECTION_KEY in metadata:
-        return "; it holds one of detections: calibrant.calibrators.load_detection_calibration reads it"
-    return "; it holds a single one: calibrant.load_calibrator reads it" if SINGLE_KEY in metadata else ""
 
 
 def damaged(path: str | os.PathLike[str], why: str) -> InputError:

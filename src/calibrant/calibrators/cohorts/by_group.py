@@ -96,18 +96,11 @@ class GroupCalibrator(Saved, nn.Module):
 
     @torch.no_grad()
     def predict_proba(self, logits: ArrayLike, *, groups: ArrayLike) -> Tensor:
-        """Calibrated probabilities.
-
-        Args:
-            logits: What the model gives, of the kind it was fitted on.
-            groups: The group of each row, ``(N,)`` names or numbers.
+        """Calibrated probabilities of what :meth:`forward` takes, without gradients.
 
         Returns:
             float64: ``(N, C)`` with rows that sum to one, or the probability of class 1 in the shape of the
             log-odds.
-
-        Raises:
-            InputError: If a group is unknown, the shape is not that of the fit, or a value is NaN.
         """
         given = as_float_tensor(logits, name="logits")
         probs = torch.empty(given.shape, dtype=torch.float64, device=given.device)

@@ -1,16 +1,12 @@
-r"""Losses with derivatives in compiled passes: of rows of many classes, and of events.
+r"""Losses with derivatives in compiled passes over rows of classes, or over events and their opposites.
 
 The formulas are those of :mod:`calibrant.calibrators.fitting.objectives`, which makes a table of every term;
 here they are summed up row by row. Nearly all of many classes have a small probability q: for these
 :math:`\log(1 - q)` and its power are series, without a branch. The few others are put right one by one.
 
-For an event with two outcomes the focal map has one number to map: the log-odds a >= 0 of the likelier
-outcome at temperature T. Its log-odds after the map are :math:`\phi = h(-a) - h(a)` with
+The logit of the top class after the map is h of the log-odds s against that class,
 
 .. math:: h(s) = -L - \gamma (s - L) - \log(1 + \gamma R), \quad L = \log(1 + e^s), \quad R = L e^{-s},
-
-where s are the log-odds against an outcome. The logit of the top class of several is h of the log-odds
-against that class.
 """
 
 from __future__ import annotations
@@ -35,8 +31,7 @@ def class_expansion(
 
     ``ratios`` ``(n, K)`` are the other classes' odds against the second one at this temperature.
     """
-    sums = np.zeros(6)
-    _add_rows(
+    return _sums_of_rows(
         block.below.numpy(),
         ratios,
         block.second[:, 0].contiguous().numpy(),
@@ -46,14 +41,11 @@ def class_expansion(
         1 / temperature,
         gamma,
         brier,
-        np.empty((2, ratios.shape[1])),
-        sums,
     )
-    return sums
 
 
 @njit
-def _add_rows(
+def _sums_of_rows(
     below: NDArray[np.float64],
     ratios: NDArray[np.float64],
     second: NDArray[np.float64],
@@ -63,10 +55,9 @@ def _add_rows(
     beta: float,
     gamma: float,
     brier: bool,
-    room: NDArray[np.float64],
-    sums: NDArray[np.float64],
-) -> None:
-    log_miss, power = room[0], room[1]
+) -> NDArray[np.float64]:
+    sums = np.zeros(6)
+    log_miss, power = np.empty(ratios.shape[1]), np.empty(ratios.shape[1])
     for i in range(len(second)):
         largest = second[i] * beta
         total, first, square = _moments(below[i], ratios[i], beta, largest)
@@ -110,13 +101,14 @@ def _add_rows(
                 sums[j] -= 2 * shares[i] * label[j]
             continue
         if wrong[i]:
-            k = truth[i]
+            k = int(truth[i])
             log_q = below[i, k] * beta + base
             other = _other(log_q, math.exp(log_q), log_miss[k], gamma, centre, variance)
             value = log_q - gamma * log_miss[k] - math.log1p(gamma * other[0])
             label = _less((value, other[1], other[2], other[3], other[4], other[5]), top)
         for j in range(6):
             sums[j] += shares[i] * (of_all[j] - label[j])
+    return sums
 
 
 @njit(inner=True)
@@ -281,69 +273,3 @@ def _outcome(s: float, total: float, prob: float, miss: float, ratio: float, gam
         -prob - ratio_slope / damped**2,
         (ratio / damped) ** 2,
     )
-
-
-def event_expansion(
-    gaps: NDArray[np.float64],
-    wrong: NDArray[np.bool_],
-    shares: NDArray[np.float64],
-    temperature: float,
-    gamma: float,
-    brier: bool,
-) -> NDArray[np.float64]:
-    """Value, derivatives by log T and gamma, and second ones (by log T, mixed, by gamma), ``(6,)``.
-
-    ``gaps`` are the absolute log-odds before the map, ``wrong`` tells where the likelier outcome did not
-    happen.
-    """
-    sums = np.zeros(6)
-    _add_samples(gaps, wrong, shares, temperature, gamma, brier, sums)
-    return sums
-
-
-@njit
-def _add_samples(
-    gaps: NDArray[np.float64],
-    wrong: NDArray[np.bool_],
-    shares: NDArray[np.float64],
-    temperature: float,
-    gamma: float,
-    brier: bool,
-    sums: NDArray[np.float64],
-) -> None:
-    for i in range(len(gaps)):
-        s = -gaps[i] / temperature
-        odds = math.exp(s)
-        total = math.log1p(odds)
-        hit, miss = 1 / (1 + odds), odds / (1 + odds)
-        ratio = total / odds if odds > 0 else 1.0
-        near = _outcome(s, total, hit, miss, ratio, gamma)
-        far = _outcome(-s, total - s, miss, hit, (total - s) * odds, gamma)
-        log_odds = near[0] - far[0]
-        by_s, by_s_twice = near[1] + far[1], near[2] - far[2]
-        by_log_t, by_gamma = -s * by_s, near[3] - far[3]  # ds / d log T = -s
-        second = (by_s_twice * s * s + by_s * s, -s * (near[4] + far[4]), near[5] - far[5])
-        loss, slope, bend = _loss(log_odds, wrong[i], brier)
-        sums[0] += shares[i] * loss
-        sums[1] += shares[i] * slope * by_log_t
-        sums[2] += shares[i] * slope * by_gamma
-        sums[3] += shares[i] * (bend * by_log_t * by_log_t + slope * second[0])
-        sums[4] += shares[i] * (bend * by_log_t * by_gamma + slope * second[1])
-        sums[5] += shares[i] * (bend * by_gamma * by_gamma + slope * second[2])
-
-
-@njit(inner=True)
-def _loss(log_odds: float, wrong: bool, brier: bool) -> tuple[float, float, float]:
-    """Loss of one sample as a function of the log-odds of the likelier outcome, and its two derivatives."""
-    small = math.exp(-abs(log_odds))
-    hit, miss = 1 / (1 + small), small / (1 + small)
-    if log_odds < 0:  # by rounding alone
-        hit, miss = miss, hit
-    spread = hit * miss
-    if brier:
-        off = hit if wrong else miss  # how far the probability is off
-        sign = 1 if wrong else -1
-        bend = 2 * spread**2 + 2 * sign * off * spread * (miss - hit)
-        return off * off, 2 * sign * off * spread, bend
-    negative_log_hit = math.log1p(small) + max(-log_odds, 0.0)
-    return negative_log_hit + (log_odds if wrong else 0.0), hit if wrong else -miss, spread

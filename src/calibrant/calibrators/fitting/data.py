@@ -39,7 +39,6 @@ _ANOTHER_UNIT = (
 )
 _MORE_DIGITS = "pass them as float64, or first subtract what they have in common"
 _FEW = 10  # samples; with fewer, parameters mean little
-_HEAD = 256  # rows
 _NEARLY_INFINITE = 1e-12  # inverse of a temperature, for logits about 1
 _LEAST = 1e-28  # with which a class that is ruled out still is
 _NAMED = 5  # classes
@@ -169,8 +168,7 @@ def few(num_samples: int) -> tuple[str, ...]:
 
 
 def degenerate(samples: Samples) -> tuple[str, ...]:
-    mixed = _is_mixed(samples.first(_HEAD)) or _is_mixed(samples)  # the first ones mostly settle it
-    return degenerate_labels(samples.labels, 1 if mixed else len(samples.labels) * bool(samples.correct[0]))
+    return degenerate_labels(samples.labels, int(samples.correct.sum()))
 
 
 def degenerate_labels(labels: Int[Tensor, " N"], num_right: int) -> tuple[str, ...]:
@@ -180,10 +178,6 @@ def degenerate_labels(labels: Int[Tensor, " N"], num_right: int) -> tuple[str, .
     if 0 < num_right < len(labels):
         return ()
     return (ALL_RIGHT,) if num_right else ("no sample is classified correctly",)
-
-
-def _is_mixed(samples: Samples) -> bool:
-    return bool(samples.correct.any()) and not bool(samples.correct.all())
 
 
 def with_doubts_of_data(solution: Solution, samples: Samples, *, in_any_unit: bool = True) -> Solution:

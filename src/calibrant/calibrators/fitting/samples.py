@@ -13,9 +13,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import NamedTuple, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.arrays import row_slices, scattered
@@ -71,12 +69,6 @@ class Samples:
     @property
     def is_event(self) -> bool:
         return self.scores.ndim == 1
-
-    @cached_property
-    def event_arrays(self) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
-        """Absolute log-odds of events, whether the likelier outcome did not happen, shares of the weight."""
-        scores, wrong = self.scores.to(torch.float64).abs(), ~self.correct
-        return scores.contiguous().numpy(), wrong.contiguous().numpy(), self.shares.contiguous().numpy()
 
     @property
     def is_constant(self) -> bool:
@@ -146,12 +138,9 @@ class Samples:
         whole, kept = replace(self, weights=weights), None if weights is None else weights > 0
         return whole if kept is None or bool(kept.all()) else whole.part(kept)
 
-    def part(self, chosen: Bool[Tensor, " N"] | slice) -> Self:
+    def part(self, chosen: Bool[Tensor, " N"]) -> Self:
         weights = None if self.weights is None else self.weights[chosen]
         return replace(self, scores=self.scores[chosen], labels=self.labels[chosen], weights=weights)
-
-    def first(self, count: int) -> Self:
-        return self.part(slice(count))
 
     def thinned(self, most: int) -> Self:
         """A smaller version of at most ``most`` rows: mean scores of events, or some rows of classes.
