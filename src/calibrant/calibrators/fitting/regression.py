@@ -76,7 +76,7 @@ class Regression:
         return -log_probs.gather(1, self.labels[:, None])[:, 0]
 
     def part(self, rows: Bool[Tensor, " N"], strength: float) -> Regression:
-        """The same problem of some samples, with a penalty so many times as strong."""
+        """The problem of some of the samples, with a penalty multiplied by ``strength``."""
         features = self.features[rows] if self.features.ndim == 2 else self.features[:, rows]
         shares = self.shares[rows]
         return Regression(

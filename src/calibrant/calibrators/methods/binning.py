@@ -43,8 +43,8 @@ class HistogramBinning(EventCalibrator):
     Note:
         O(N C log N). Samples of one bin become alike: accuracy and log-loss often suffer while the
         calibration error falls. With fewer than 30 samples of some class, a cross-validated share of the
-        probabilities as they came is mixed in; where even the calibration samples' Brier score would rise,
-        nothing is changed; both with a warning. An empty bin keeps its centre. Zeros count as 1e-12.
+        probabilities as they came is mixed in. Where even the calibration samples' Brier score would rise,
+        nothing is changed. A warning says so. An empty bin keeps its centre. Zeros count as 1e-12.
 
     References:
         Zadrozny and Elkan, "Obtaining calibrated probability estimates from decision trees and naive Bayesian
@@ -121,10 +121,10 @@ class ScalingBinning(EventCalibrator):
         InputError: If there is not at least one bin.
 
     Note:
-        O(N C log N). The paper splits the calibration samples in three; here all serve every step.
-        Samples of one bin become alike. With fewer than 30 samples of some class, a cross-validated share of
-        the probabilities as they came is mixed in; where even the calibration samples' Brier score would
-        rise, nothing is changed; both with a warning.
+        O(N C log N). The paper splits the calibration samples in three; here all serve every step. Samples of
+        one bin become alike. With fewer than 30 samples of some class, a cross-validated share of the
+        probabilities as they came is mixed in. Where even the calibration samples' Brier score would rise,
+        nothing is changed. A warning says so.
 
     References:
         Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019.
@@ -176,8 +176,8 @@ class BayesianBinning(EventCalibrator):
     Note:
         A mean of step functions is one, so it is stored as such. O(C N^(4/3)) time. Binnings with less than
         1e-4 of the best one's weight are left out. With fewer than 30 samples of some class, a
-        cross-validated share of the probabilities as they came is mixed in; where even the calibration
-        samples' Brier score would rise, nothing is changed; both with a warning.
+        cross-validated share of the probabilities as they came is mixed in. Where even the calibration
+        samples' Brier score would rise, nothing is changed. A warning says so.
 
     References:
         Naeini, Cooper and Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI
