@@ -1,4 +1,4 @@
-"""The loss of events: that of two classes, finite where it saturates, with derivatives that are differences."""
+"""The loss of events: that of two classes, finite where it saturates, with the right derivatives."""
 
 from __future__ import annotations
 

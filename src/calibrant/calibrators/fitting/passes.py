@@ -1,6 +1,7 @@
 r"""Fits by sums over all rows, one pass for each look, whose scores may be in a file that is read in pieces.
 
-They find the temperature, and the pair with a focal exponent, of maximum likelihood. Parts that are summed up by themselves are added.
+They find the temperature, and the pair with a focal exponent, of maximum likelihood. Parts that are summed up
+by themselves are added.
 """
 
 from __future__ import annotations
