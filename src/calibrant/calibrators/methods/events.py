@@ -1,25 +1,27 @@
-"""Calibrators that map the probability of an event, and treat every class as one."""
+"""What calibrators of an event's probability share, which treat every class as an event: tables over bins."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from calibrant._math.shapes import Float
+from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.fitting.cross_validation import folds_of_alike, mean_and_error
+from calibrant.calibrators.fitting.data import folds_of_alike, mean_and_error
 from calibrant.calibrators.fitting.results import Solution, stack_tables
 from calibrant.calibrators.fitting.samples import LOG_FLOOR, LOG_ODDS_LIMIT, Samples
 
 _FEW = 100  # samples; with fewer, a free form means little
-_FEW_EACH = 30  # for each class; isotonic regression then loses some 0.2 nats to noise
+_FEW_EACH = 30  # of any class; isotonic regression then loses some 0.2 nats to noise
 _FOLDS = 3
 _SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # of the probabilities as they came
 
@@ -37,9 +39,9 @@ class EventMap(NamedTuple):
 class EventCalibrator(Calibrator):
     """One function of the log-odds of an event; of multiclass logits one for each class, then normalised.
 
-    With fewer than 30 samples a class such functions follow noise. Then the
-    share ``original`` of the probabilities as they came is mixed in: that with the lowest cross-validated
-    log-loss, or 1 where the gain is within its standard error. A warning gives it.
+    With fewer than 30 samples of some class such functions follow noise. Then the share ``original`` of the
+    probabilities as they came is mixed in: that with the lowest cross-validated log-loss, or 1 where the gain
+    is within its standard error. A warning gives it.
 
     Where normalisation, or the coarseness of the functions, makes even the calibration samples' Brier score
     worse, ``original`` becomes 1 and probabilities stay as they came. Zeros count as 1e-12.
@@ -89,8 +91,8 @@ class EventCalibrator(Calibrator):
         functions = self._functions(log_odds, outcomes, masses)
         tables = _tables(functions)
         share = self._share_of_original(float(masses.sum()))
-        each = samples.total_weight / len(functions)
-        sparse = len(functions) > 1 and each < _FEW_EACH
+        rarest = float((masses @ outcomes).min())
+        sparse = len(functions) > 1 and rarest < _FEW_EACH
         if sparse and self._mixes_where_few and samples.num_samples >= _FOLDS:
             share = self._cross_validated_share(samples, least=share)
         before = _brier(log_odds.sigmoid() if samples.is_event else wide.softmax(dim=1), outcomes, masses)
@@ -99,7 +101,7 @@ class EventCalibrator(Calibrator):
         after = _brier(mapped.sigmoid()[:, None] if samples.is_event else mapped.exp(), outcomes, masses)
         warnings = [note for function in functions for note in function.warnings]
         if sparse:
-            told = f"about {int(each)} samples of each class are few for a function of its own"
+            told = f"{rarest:g} samples of the rarest class are few for a function of its own"
             warnings.append(f"{told}, {_told_of_share(share)}")
         elif samples.num_samples < _FEW:
             warnings.append(f"{samples.num_samples} samples are few for a calibrator of free form")
@@ -219,3 +221,82 @@ def _brier(
     probs: Float[Tensor, "N K"], outcomes: Float[Tensor, "N K"], weights: Float[Tensor, " N"]
 ) -> float:
     return float((probs - outcomes).square().sum(dim=1) @ weights / weights.sum())
+
+
+def constant_in_bins(
+    log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
+) -> Float[Tensor, "K N"]:
+    """The value of the bin ``(previous place, place]``; the last has no end."""
+    index = number_below(places[:, :-1].contiguous(), log_odds.detach().contiguous())
+    return values.gather(1, index)
+
+
+def number_below(
+    places: Float[Tensor, "K M"], values: Float[Tensor, "K N"], *, or_equal: bool = False
+) -> Int[Tensor, "K N"]:
+    """How many of the ascending places lie below each value (or at it)."""
+    if not torch.compiler.is_compiling():
+        return torch.searchsorted(places, values, right=or_equal)
+    # By halving, without branches: ONNX has no search.
+    count, found = places.shape[1], torch.zeros_like(values, dtype=torch.int64)
+    step = 1 << max(0, count.bit_length() - 1)
+    while step and count:
+        further = found + step
+        place = places.gather(1, further.clamp(max=count) - 1)
+        passed = (place <= values if or_equal else place < values) & (further <= count)
+        found = torch.where(passed, further, found)
+        step //= 2
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Ordered:
+    """Samples of one event in order of their log-odds, those of equal log-odds as one."""
+
+    log_odds: Float[Tensor, " N"]
+    outcomes: Float[Tensor, " N"]
+    weights: Float[Tensor, " N"]
+
+    @cached_property
+    def _groups(self) -> tuple[Float[Tensor, " G"], Int[Tensor, " N"]]:
+        return torch.unique(self.log_odds, return_inverse=True)
+
+    @property
+    def points(self) -> Float[Tensor, " G"]:
+        """The distinct log-odds, ascending."""
+        return self._groups[0]
+
+    @cached_property
+    def masses(self) -> Float[Tensor, " G"]:
+        """Weight at each point."""
+        return self.total(self.weights)
+
+    @cached_property
+    def hits(self) -> Float[Tensor, " G"]:
+        """Weight of what came true at each point."""
+        return self.total(self.weights * self.outcomes)
+
+    @cached_property
+    def _middles(self) -> Float[Tensor, " G"]:
+        return (self.masses.cumsum(0) - self.masses / 2) / self.masses.sum()
+
+    def total(self, amounts: Float[Tensor, " N"]) -> Float[Tensor, " G"]:
+        """Sums of amounts at each point."""
+        return amounts.new_zeros(len(self.points)).index_add_(0, self._groups[1], amounts)
+
+    def equal_mass(self, num_bins: int) -> Int[Tensor, " G"]:
+        """A bin for each point, none empty, of weights as equal as undivided points allow."""
+        bins = (self._middles * num_bins).long().clamp(max=num_bins - 1)
+        return torch.unique_consecutive(bins, return_inverse=True)[1]
+
+    def ends(self, bins: Int[Tensor, " G"]) -> Float[Tensor, " M"]:
+        """Half-way between a bin's last point and the next one; of the last bin its last point."""
+        last = torch.cat([bins[1:] != bins[:-1], bins.new_ones(1).bool()])
+        return self._half_ways[last]
+
+    @cached_property
+    def _half_ways(self) -> Float[Tensor, " G"]:
+        """Between each point and the next; the point itself where rounding leaves nothing between."""
+        following = torch.cat([self.points[1:], self.points[-1:]])
+        half_way = self.points / 2 + following / 2  # halved first: the sum of two huge numbers is infinite
+        return torch.where(half_way < following, half_way, self.points)
