@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from calibrant.evaluation.over_groups import label_rows
+from calibrant_lab.training.over_groups import label_rows
 from calibrant_lab.data import load, split
 from calibrant_lab.data.table import RawPart
 

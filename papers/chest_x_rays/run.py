@@ -19,7 +19,7 @@ import torch
 from calibrant.calibrators import PlattScaling
 from calibrant.evaluation import evaluate
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-from calibrant.evaluation.over_groups import label_rows
+from calibrant_lab.training.over_groups import label_rows
 from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.sweep.published import facts
