@@ -13,8 +13,7 @@ from calibrant.evaluation.quantities import QUANTITIES, find
 from calibrant.evaluation.quantity import EVENT, Kind
 from calibrant.evaluation.result import Coverage, Coverages
 
-FILE = Path(__file__).with_name("measured_coverage.json")
-"""Written by `python -m papers coverage`."""
+FILE = Path(__file__).with_name("measured_coverage.json")  # written by `python -m papers coverage`
 
 
 def coverage_of(procedure: Procedure, keys: Iterable[str]) -> Coverages | None:

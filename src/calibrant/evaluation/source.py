@@ -176,8 +176,7 @@ class ModelSamples:
     class_names: tuple[str, ...] | None
     source: File | None
     notes: tuple[str, ...]
-    has_split: bool
-    """Whether some samples are marked for fitting and some for testing."""
+    has_split: bool  # whether some samples are marked for fitting and some for testing
     samples: ArmSamples
     origin: Source
 

@@ -25,12 +25,9 @@ from calibrant._math.worker_processes import (
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
-AHEAD = 2
-"""Parts for each worker that are in work or wait to be added up: what memory holds."""
-STORE_BYTES = 2**30
-"""Object store of a local Ray, through which the sums of tables go."""
-RETRIES = 5
-"""Attempts of Ray at a part whose worker died."""
+AHEAD = 2  # parts for each worker that are in work or wait to be added up: what memory holds
+STORE_BYTES = 2**30  # object store of a local Ray, through which the sums of tables go
+RETRIES = 5  # attempts of Ray at a part whose worker died
 
 
 class Spread(Protocol):

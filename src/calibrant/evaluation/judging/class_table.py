@@ -43,10 +43,8 @@ class ClassTable:
 
     table: LabelledProbs
     sums: BinSums
-    variance: Tensor
-    """The variance of how often each class occurs ``(C,)``, if what is stated is true."""
-    clusters: Indices | None = None
-    """The number of each row's cluster; ``None`` where the rows are independent."""
+    variance: Tensor  # the variance of how often each class occurs `(C,)`, if what is stated is true
+    clusters: Indices | None = None  # the number of each row's cluster; `None` where the rows are independent
 
     @property
     def num_classes(self) -> int:

@@ -50,18 +50,14 @@ class ArmStatistics:
     quantities: tuple[Quantity, ...]
     """Quantities measured, in table order; their keys are those of the mappings below."""
     weights: Vector | None
-    ratios: Ratios
-    """Quantities that are one weighted sum over the samples divided by another."""
+    ratios: Ratios  # quantities that are one weighted sum over the samples divided by another
     events: dict[str, tuple[Events, ...]]
     """The events whose calibration errors are averaged, by the prefix of the quantities."""
     values: dict[str, float]
-    reasons: dict[str, str]
-    """Why a quantity has no value."""
-    influences: dict[str, Vector]
-    """The influence of each sample on the quantities that have no replicates."""
+    reasons: dict[str, str]  # why a quantity has no value
+    influences: dict[str, Vector]  # the influence of each sample on the quantities that have no replicates
     classwise: Callable[[Counts], Vector] | None = None
-    class_table: ClassTable | None = None
-    """Classes that exclude each other, to draw labels of."""
+    class_table: ClassTable | None = None  # classes that exclude each other, to draw labels of
     class_null: Callable[[int, tuple[int, ...], float], ClassNull] | None = None
     """Null of the classes from number of draws, seed and level, where there is no table."""
     agreement: Agreement | None = None
@@ -71,8 +67,7 @@ class ArmStatistics:
     """Why a quantity that has a value is not resampled."""
     clusters: Indices | None = None
     """The number of each row's cluster; ``None`` where the samples are independent."""
-    rows_are_clusters: bool = False
-    """Whether each row is a cluster, and the events have rows of their own."""
+    rows_are_clusters: bool = False  # whether each row is a cluster, and the events have rows of their own
 
     @property
     def mass(self) -> Vector:

@@ -70,10 +70,8 @@ class Scan:
     confidence: Matrix
     correct: Matrix
     entropy: Matrix
-    sums: BinSums
-    """Bins of every class or label."""
-    agreement: Agreement | None
-    """How predicted classes and labels agree, where classes exclude each other."""
+    sums: BinSums  # bins of every class or label
+    agreement: Agreement | None  # how predicted classes and labels agree, where classes exclude each other
     cells: list[tuple[Indices, Indices, Vector]]
     """Class probabilities above the lowest bin: row, class * num_bins + bin, weighted residual."""
 

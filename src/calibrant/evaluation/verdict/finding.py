@@ -36,14 +36,11 @@ class Finding:
     """The direction of the error, and the probabilities that it is about."""
 
     direction: Direction
-    parts: tuple[Part, ...]
-    """Event or top label, and classes: what holds, and what does not."""
+    parts: tuple[Part, ...]  # event or top label, and classes: what holds, and what does not
     subject: Subject
     """What is further off: confidence in decisions, or the probability of the positive class or labels."""
-    doubt: Doubt | None = None
-    """Why nothing is decided."""
-    within: float | None = None
-    """The tolerated error, if every error above noise is below it."""
+    doubt: Doubt | None = None  # why nothing is decided
+    within: float | None = None  # the tolerated error, if every error above noise is below it
 
     @property
     def real(self) -> bool:
