@@ -41,8 +41,9 @@ from calibrant.evaluation.quantities import BRIER, NLL
 from calibrant.evaluation.result import Arm, ClassRow, Estimate, Kind, Repair, Verdict
 from calibrant.evaluation.samples import Drawn, Source
 from calibrant.evaluation.thresholds import WIDE, significance
-from calibrant.evaluation.verdict.case import Case, with_group_sentence
+from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.verdict import reach_verdict
+from calibrant.evaluation.verdict.words import with_group_sentence
 from calibrant.predictions import Predictions
 from calibrant.predictions.to_event import repaired
 from calibrant.predictions.top_k import has_row_temperature
