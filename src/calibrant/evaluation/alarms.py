@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-from calibrant.evaluation.judging.reduce import ArmStatistics
-from calibrant.evaluation.judging.scan import Agreement
+from calibrant.evaluation.judging.reduce import Agreement, ArmStatistics
 from calibrant.evaluation.phrases import number, percent
 from calibrant.evaluation.quantities import ACCURACY, AUROC, MEAN_CONFIDENCE
 from calibrant.evaluation.resampling.ranking import standard_error
