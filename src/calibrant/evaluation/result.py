@@ -163,6 +163,13 @@ class Estimate:
         return not self.low <= self.value <= self.high
 
 
+def between(value: float, ends: tuple[float, float] | None, reason: str | None = None) -> Estimate:
+    """A value with the ends of its interval; without these it has a reason."""
+    if ends is None:
+        return Estimate(value=value, reason=reason)
+    return Estimate(value=value, low=ends[0], high=ends[1])
+
+
 @dataclass(frozen=True, kw_only=True)
 class NullError:
     """The error that a perfectly calibrated model of this size shows by chance, and where ours lies in it."""
