@@ -1,12 +1,14 @@
-"""Arguments of the wrong type, and what to pass instead."""
+"""Arguments that cannot be judged and what to pass instead, and what is noted of those that can."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
@@ -140,3 +142,56 @@ def check_pairs(models: Iterable[object]) -> None:
                     f"`models` must hold pairs of a name and Predictions; got {type(model).__name__}; "
                     "to read a file use `calibrant.load_predictions(path)`."
                 )
+
+
+def test_of(predictions: Predictions) -> Predictions:
+    """The test split; all samples where there is none."""
+    has_test = predictions.split is not None and bool((predictions.split == 1).any())
+    return predictions.test if has_test else predictions
+
+
+def same_samples(first: Predictions, other: Predictions) -> bool:
+    """True if labels and weights agree, or without labels, if the same samples are right."""
+    if first.weights is None or other.weights is None:
+        same_weights = first.weights is other.weights
+    else:
+        same_weights = torch.equal(first.weights, other.weights)
+    if not same_weights:
+        return False
+    if first.labels is not None and other.labels is not None:
+        return torch.equal(first.labels, other.labels)
+    if first.kind != "top_label" or not torch.equal(first.correct, other.correct):
+        return False
+    return are_telling(len(first.correct), int(first.correct.sum()))  # noise makes that unlikely
+
+
+def are_telling(num_samples: int, hits: int) -> bool:
+    """True if a million patterns, or more, of right and wrong have as many hits."""
+    patterns = math.lgamma(num_samples + 1) - math.lgamma(hits + 1) - math.lgamma(num_samples - hits + 1)
+    return patterns > math.log(1e6)
+
+
+def refuse_other_classes(models: Sequence[tuple[str, tuple[str, ...] | None]]) -> None:
+    """Refuse models that name other classes than the first, or the same in another order.
+
+    They are not put into one order here: which column is which class is for the files to say, and where they
+    disagree one of them may be wrong.
+    """
+    known = [(name, classes) for name, classes in models if classes is not None]
+    for name, classes in known[1:]:
+        first, expected = known[0]
+        theirs, mine = Counter(expected), Counter(classes)
+        missing = sorted((theirs - mine) + (mine - theirs))
+        if missing:
+            owner = first if theirs[missing[0]] > mine[missing[0]] else name
+            raise InputError(
+                f"{first} and {name} must have the same classes; {missing[0]!r} is one of {owner} only; "
+                "leave the names out where they are but spelt in another way."
+            )
+        if classes != expected:
+            place = next(k for k, pair in enumerate(zip(expected, classes, strict=False)) if len({*pair}) > 1)
+            raise InputError(
+                f"{first} and {name} must have their classes in the same order; class {place} is "
+                f"{expected[place]!r} in the one and {classes[place]!r} in the other; bring the columns of "
+                "the one (and labels that are numbers) into the order of the other."
+            )

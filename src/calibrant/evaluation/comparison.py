@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.arguments import check_pairs, few_draws_note, few_resamples_note
+from calibrant.evaluation.arguments import (
+    check_pairs,
+    few_draws_note,
+    few_resamples_note,
+    refuse_other_classes,
+)
 from calibrant.evaluation.fitting.split import is_cross_fitted
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.measured_coverage import coverage_of
-from calibrant.evaluation.pairing import refuse_other_classes
 from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure, Progress, versions
 from calibrant.evaluation.quantities import ACCURACY, ECE, NLL, check_metrics

@@ -14,8 +14,8 @@ from calibrant.calibrators import Calibrator
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.fitting.templates import FittedCalibrator
+from calibrant.evaluation.judging.diagrams import thinned_roc
 from calibrant.evaluation.judging.labelled_probs import ROW_BLOCK
-from calibrant.evaluation.judging.shapes import thinned_roc
 from calibrant.evaluation.phrases import span
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.clusters import cluster_codes
@@ -135,9 +135,7 @@ class _Judged:
     """Values of one arm."""
 
     values: dict[str, float]
-    spread: dict[
-        str, Vector
-    ]  # resampled values; of the AUROC the influence of each sample, foreign ones last
+    spread: dict[str, Vector]  # resampled values; of the AUROC the influence of each sample
     roc: RocCurve
 
 

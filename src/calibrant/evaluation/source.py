@@ -10,7 +10,15 @@ from dataclasses import dataclass, replace
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.alarms import alarms, other_notes
-from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, clusters_note, in_clusters
+from calibrant.evaluation.arguments import (
+    Cluster,
+    as_judged,
+    check_predictions,
+    clusters_note,
+    in_clusters,
+    same_samples,
+    test_of,
+)
 from calibrant.evaluation.dense.source import ImageSource
 from calibrant.evaluation.fitting.pieces import split_in_memory
 from calibrant.evaluation.fitting.split import Split, has_both_parts
@@ -18,7 +26,6 @@ from calibrant.evaluation.fitting.templates import FittedCalibrator
 from calibrant.evaluation.judging.groups import group_rows
 from calibrant.evaluation.judging.labelled_probs import Calibrate
 from calibrant.evaluation.judging.reduce import ArmStatistics, reduce_predictions
-from calibrant.evaluation.pairing import same_samples, test_of
 from calibrant.evaluation.parts.source import TableSource, sampled_to_fit
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import GroupRow, Kind

@@ -10,7 +10,7 @@ from statistics import NormalDist
 from calibrant._math.errors import InputError
 from calibrant.calibrators import FitResult
 from calibrant.evaluation.alarms import NO_BETTER, alarms, other_notes
-from calibrant.evaluation.arguments import as_judged, clusters_note, dropped_note, few_resamples_note
+from calibrant.evaluation.arguments import as_judged, clusters_note, dropped_note, few_resamples_note, test_of
 from calibrant.evaluation.fitting import pieces
 from calibrant.evaluation.fitting.recommend import (
     LEAST_TO_CHOOSE,
@@ -31,11 +31,10 @@ from calibrant.evaluation.fitting.templates import (
     probs_in_turn,
 )
 from calibrant.evaluation.fitting.top_k import fit_to_rows
+from calibrant.evaluation.judging.diagrams import shapes_of_arm
 from calibrant.evaluation.judging.groups import with_groups
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.judging.shapes import shapes_of_arm
-from calibrant.evaluation.pairing import test_of
 from calibrant.evaluation.procedure import Procedure, Steps
 from calibrant.evaluation.quantities import BRIER, NLL
 from calibrant.evaluation.result import Arm, ClassRow, Estimate, Kind, Repair, Verdict

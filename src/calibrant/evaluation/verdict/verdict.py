@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from calibrant.calibrators import TemperatureScaling
 from calibrant.evaluation.alarms import NO_BETTER
-from calibrant.evaluation.judging.parts import MAIN_PART
+from calibrant.evaluation.judging.measure import MAIN_PART
 from calibrant.evaluation.phrases import (
     clearly,
     decimals_apart,
@@ -472,8 +472,8 @@ def _effect(case: Case, metrics: Sequence[str], *, first: str) -> str:
 def _course(case: Case, metric: str, arm: Arm) -> str:
     """``log loss falls from 0.180 to 0.135``."""
     before, after = case.first.metrics[metric], arm.metrics[metric]
-    names = {NLL.key: "log loss", ACCURACY.key: "accuracy", BRIER.key: f"the {BRIER.title}"}
-    name = names.get(metric, error_name(metric))
+    titles = {each.key: each.title.lower() for each in (NLL, ACCURACY)} | {BRIER.key: f"the {BRIER.title}"}
+    name = titles.get(metric, error_name(metric))
     if before.value is None or after.value is None:
         way = "falls" if before.value is None else "rises"
         return f"{name} {way} from {value_of(before)} to {value_of(after)}"
