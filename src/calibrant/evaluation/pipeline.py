@@ -10,7 +10,6 @@ from typing import ParamSpec
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, refuse_with_sums
-from calibrant.evaluation.fitting.pieces import with_fewer_resamples
 from calibrant.evaluation.fitting.split import judged_kind
 from calibrant.evaluation.fitting.templates import templates, wants_calibrators
 from calibrant.evaluation.measured_coverage import coverage_of
@@ -20,7 +19,14 @@ from calibrant.evaluation.quantities import check_metrics
 from calibrant.evaluation.result import SCHEMA_VERSION, Evaluation, Intervals
 from calibrant.evaluation.source import Judgeable, calibration_in_memory, source_of
 from calibrant.evaluation.spread import Spread, here
-from calibrant.evaluation.stages import fit, furthest_classes, judge, notes_on, verdict_of
+from calibrant.evaluation.stages import (
+    fit,
+    furthest_classes,
+    judge,
+    notes_on,
+    verdict_of,
+    with_fewer_resamples,
+)
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions

@@ -20,8 +20,7 @@ from calibrant.evaluation.arguments import (
     test_of,
 )
 from calibrant.evaluation.dense.source import ImageSource
-from calibrant.evaluation.fitting.pieces import split_in_memory
-from calibrant.evaluation.fitting.split import Split, has_both_parts
+from calibrant.evaluation.fitting.split import Split, has_both_parts, split_in_memory
 from calibrant.evaluation.fitting.templates import FittedCalibrator
 from calibrant.evaluation.judging.groups import group_rows
 from calibrant.evaluation.judging.labelled_probs import Calibrate

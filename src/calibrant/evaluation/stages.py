@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -11,16 +11,16 @@ from calibrant._math.errors import InputError
 from calibrant.calibrators import FitResult
 from calibrant.evaluation.alarms import NO_BETTER, alarms, other_notes
 from calibrant.evaluation.arguments import as_judged, clusters_note, dropped_note, few_resamples_note, test_of
-from calibrant.evaluation.fitting import pieces
 from calibrant.evaluation.fitting.recommend import (
     LEAST_TO_CHOOSE,
     UNCALIBRATED,
     Recommendation,
+    fit_to_rows,
     further,
     missing_classes,
     recommend,
 )
-from calibrant.evaluation.fitting.split import NOTHING_FITTED, Split, has_both_parts
+from calibrant.evaluation.fitting.split import NOTHING_FITTED, Split, has_both_parts, is_wide
 from calibrant.evaluation.fitting.templates import (
     FIT_FAILURES,
     FittedCalibrator,
@@ -30,7 +30,6 @@ from calibrant.evaluation.fitting.templates import (
     fit_summary,
     probs_in_turn,
 )
-from calibrant.evaluation.fitting.top_k import fit_to_rows
 from calibrant.evaluation.judging.diagrams import shapes_of_arm
 from calibrant.evaluation.judging.groups import with_groups
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
@@ -48,7 +47,24 @@ from calibrant.predictions.to_event import repaired
 from calibrant.predictions.top_k import has_row_temperature
 
 MOST_LISTED = 200  # classes, of very many
+MOST_DRAWN = 1 << 28  # rows drawn in all resamples together
+FEWEST_RESAMPLES = 200
 OF_OPTIMISM, MOST = 2.0, 1.8  # how much wider intervals become by cross-fitting, fixed by simulation
+
+IN_PIECES = (
+    "The scores were read in pieces, because they are large: the AUROC is not computed, and the class-wise "
+    "ECE has no interval; everything else is what it would be in memory."
+)
+
+
+def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
+    """The procedure with as many resamples as take minutes, not hours; chance is small on so many samples."""
+    if not split.test_as_given.streamed:
+        return procedure
+    most = max(FEWEST_RESAMPLES, MOST_DRAWN // split.test.num_samples)
+    return replace(
+        procedure, num_resamples=min(procedure.num_resamples, most), num_draws=min(procedure.num_draws, most)
+    )
 
 
 def notes_on(
@@ -91,10 +107,20 @@ def notes_on(
             f"With {procedure.num_draws} draws under calibration no error can count as real at this level; "
             f"take {math.floor(1 / threshold)} or more."
         )
-    notes += pieces.notes(split, procedure, asked)
+    notes += _notes_on_size(split.test, procedure.num_resamples, asked)
     if drawn is not None and drawn.announce and held is not None:
         notes.append(f"Calibrators were fitted on {drawn.words}.")
     return (*notes, *split.notes)
+
+
+def _notes_on_size(test: Predictions, resamples: int, asked: int) -> Iterator[str]:
+    if test.streamed:
+        yield IN_PIECES
+    elif is_wide(test):
+        lacking = "the AUROC is not computed, and the class-wise ECE has no interval"
+        yield f"There are more than {WIDE:,} classes: {lacking}."
+    if resamples < asked:
+        yield f"For {test.num_samples:,} samples {resamples} resamples and draws were made, not {asked}."
 
 
 def one_class_only(predictions: Predictions | None) -> bool:

@@ -7,6 +7,7 @@ import pytest
 
 from calibrant import metrics
 from calibrant._math.isotonic import blocks_of_points
+from calibrant.evaluation.judging import diagrams
 from calibrant.evaluation.judging.diagrams import (
     MOST_POINTS,
     area_influences,
