@@ -97,7 +97,6 @@ def _of_labels(reduced: ArmStatistics) -> Iterator[str]:
 
 
 def _of_accuracy(kind: Kind, reduced: ArmStatistics) -> Iterator[str]:
-    """Warn of an accuracy that the confidences rule out."""
     right, stated = reduced.values.get(ACCURACY.key), reduced.values.get(MEAN_CONFIDENCE.key)
     count = reduced.effective_samples
     if right is None or stated is None:

@@ -55,21 +55,18 @@ def in_clusters(predictions: Predictions, cluster: Cluster) -> Predictions:
 
 
 def clusters_note(predictions: Predictions) -> tuple[str, ...]:
-    """Notes on groups and clusters."""
     if predictions.clusters is not None:
         return (cluster_note(predictions.clusters),)
     return groups_note(predictions.groups is not None, clusters=False)
 
 
 def dropped_note(number: int) -> str:
-    """A note on samples that are marked to be fitted on while others are given for that."""
     return (
         f"The {number:,} samples marked as calibration split are not used: `calibration` takes their place."
     )
 
 
 def groups_note(groups: bool, *, clusters: bool) -> tuple[str, ...]:
-    """A note if there are groups but no clusters."""
     return (GROUPS_NOTE,) if groups and not clusters else ()
 
 
@@ -132,7 +129,6 @@ def as_judged(predictions: Predictions, positive_class: int | str | None = None)
 
 
 def check_pairs(models: Iterable[object]) -> None:
-    """Refuse anything but pairs of a name and something else."""
     for model in models:
         match model:
             case (str(_), _):

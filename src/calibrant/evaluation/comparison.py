@@ -307,7 +307,6 @@ def _by_chance(
 def _ranked(
     found: list[ComparedModel], metric: str, name: str, alike: list[int], close: list[int], *, among: int
 ) -> str:
-    """A sentence on the models with the lowest error."""
 
     def shown(places: list[int]) -> str:
         return " and ".join(

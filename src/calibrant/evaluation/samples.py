@@ -23,7 +23,6 @@ class ArmSamples(ABC):
 
     @property
     def in_memory(self) -> Predictions | None:
-        """The samples, if they are in memory."""
         return None
 
     @property
@@ -69,12 +68,10 @@ class Source(ABC):
 
     @property
     def has_groups(self) -> bool:
-        """Whether the samples name their groups."""
         return False
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes of the predictions as they are."""
         return ()
 
     @abstractmethod

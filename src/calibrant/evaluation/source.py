@@ -132,7 +132,6 @@ def source_of(
     fits: bool = False,
     spread: Spread = here,
 ) -> Source:
-    """The source of predictions; ``name`` is what they are called in errors."""
     if cluster is not None and isinstance(given, DensePredictions | PartitionedPredictions):
         raise InputError("`cluster` must not be given for images, or for tables that are read part by part.")
     if isinstance(given, DensePredictions):

@@ -59,7 +59,6 @@ class Split:
 
     @property
     def effective_calibration(self) -> float:
-        """Effective number of calibration samples, given their weights."""
         given = self.in_pieces or self.calibration
         if given is None or given.weights is None:
             return self.num_calibration
@@ -280,7 +279,6 @@ def _check_same_problem(predictions: Predictions, calibration: Predictions) -> N
 
 
 def _described(predictions: Predictions) -> str:
-    """Kind and number of classes, which of confidences need not be known."""
     kind, number = judged_kind(predictions), predictions.num_classes
     called = "confidences (top_label)" if kind == "top_label" else kind
     return called if number is None else f"{called} with {number} classes"

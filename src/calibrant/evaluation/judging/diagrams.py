@@ -136,7 +136,6 @@ def _counts(events: Events, matrix: Any) -> list[int]:
 def _numbers(
     index: Indices, events: Events, size: int, which: NDArray[np.bool_] | slice = slice(None)
 ) -> list[int]:
-    """Number of samples in each bin; a row can stand for many."""
     counts = None if events.numbers is None else events.numbers[which]
     return np.bincount(index[which], counts, size).astype(np.int64).tolist()
 
@@ -340,7 +339,6 @@ def thinned_roc(found: Detection) -> RocCurve:
 
 
 def _roc(event: Events) -> RocCurve | None:
-    """The ROC curve of an event; ``None`` where it always occurs, or never."""
     positive, negative = event.mass * event.outcomes, event.mass * (1 - event.outcomes)
     if not (positive.any() and negative.any()):
         return None

@@ -233,7 +233,6 @@ def _apart(one: float, other: float, correlation: float) -> float:
 
 
 def _correlation(one: Vector, other: Vector) -> float:
-    """The correlation of resampled values; 0 where one is constant."""
     both = ~(np.isnan(one) | np.isnan(other))
     if both.sum() < 2 or min(np.ptp(one[both]), np.ptp(other[both])) < ROUNDING:
         return 0.0
@@ -327,7 +326,6 @@ def _set_against_chance(quantity: Quantity, noise: Noise) -> bool:
 def _curves_of(
     events: tuple[Events, ...], drawn: Sequence[NullDraws], names: tuple[str, ...], procedure: Procedure
 ) -> list[Curve]:
-    """A diagram of each event, and one of all if there are several."""
     num_bins, level = procedure.num_bins, procedure.level
     pooled: Matrix = np.zeros((num_bins, procedure.num_draws))
     curves: list[Curve] = []

@@ -80,7 +80,6 @@ class Agreement:
             self.hits[offset] += float(mass[predicted == labels + offset].sum())
 
     def share(self, offset: int) -> float:
-        """Share of samples whose predicted class is the label plus this number."""
         return self.hits[offset] / self.total
 
     @property
@@ -130,7 +129,6 @@ class ArmStatistics:
 
     @property
     def effective_samples(self) -> float:
-        """Effective number of rows, given their weights; of clusters, if there are any."""
         if self.clusters is not None:
             return number_of_clusters(self.weights, self.clusters)
         return self.num_samples if self.weights is None else effective_number(self.weights)

@@ -161,7 +161,6 @@ class Case:
 
     @cached_property
     def event_gap(self) -> Estimate | None:
-        """Mean probability minus prevalence, with its interval."""
         judged = self.uncalibrated
         stated, happened = (judged.reduced.values.get(each.key) for each in (MEAN_PROBABILITY, PREVALENCE))
         if stated is None or happened is None:
@@ -245,14 +244,12 @@ class Case:
 
     @property
     def spoken_of(self) -> tuple[str, ...]:
-        """Keys of the errors that sentences are about."""
         if self.kind == "binary":
             return (ECE.event_key,)
         return (ECE.key, CLASSWISE_ECE.key) if self.kind == "multiclass" else (ECE.key,)
 
     @property
     def where(self) -> Range | None:
-        """Range of the scale in which the event is furthest off, if it is."""
         return next((part.where for part in self.parts if not part.holds), None)
 
     @property

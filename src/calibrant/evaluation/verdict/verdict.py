@@ -79,7 +79,6 @@ OF_DOUBT: dict[Doubt | None, str] = {
 
 
 def _check(case: Case, part: Part) -> Check:
-    """One part that was tested, of the predictions before any repair."""
     metrics: tuple[str, ...] = ()
     if part.name in MAIN:
         text, metrics = _of_average(case, part), tuple(each.key for each in _pair(case))

@@ -50,7 +50,6 @@ def error_name(metric: str) -> str:
 
 
 def value_of(estimate: Estimate) -> str:
-    """The number, or why it is infinite."""
     if estimate.value is not None:
         return number(estimate.value)
     return f"infinity ({(estimate.reason or '').removeprefix('infinite: ')})"
