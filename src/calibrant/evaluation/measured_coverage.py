@@ -25,7 +25,7 @@ def coverage_of(procedure: Procedure, keys: Iterable[str]) -> Coverages | None:
     wanted = {key: _measured_as(key, procedure.kind, found["values"]) for key in keys}
 
     def of(known: Mapping[str, Any]) -> dict[str, Coverage]:
-        return {key: Coverage(**known[name]) for key, name in wanted.items() if name in known}
+        return {key: Coverage(**known[name]) for key, name in wanted.items() if name and name in known}
 
     return Coverages(level=found["level"], values=of(found["values"]), changes=of(found["changes"]))
 

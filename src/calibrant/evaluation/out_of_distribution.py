@@ -69,7 +69,7 @@ def detect(
     clusters = (_clusters(test), _clusters(foreign))
     together = np.concatenate(masses), _together(clusters, masses)
     level = procedure.level
-    judged = [_judge(*scores, masses, clusters, procedure) for _, _, *scores in arms]
+    judged = [_judge(inside, outside, masses, clusters, procedure) for _, _, inside, outside in arms]
     found = [
         Detection(
             name=name,

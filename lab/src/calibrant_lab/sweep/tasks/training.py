@@ -330,7 +330,7 @@ def point_values(predictions: Predictions, calibrators: Sequence[str], num_bins:
             undefined[stage] = {key: reduced.reasons.get(key, f"it is {found[key]}") for key in missing}
         if test.kind == "multilabel":
             probs = test.probs if samples.calibrate is None else samples.calibrate(test.scores)
-            labels[stage] = _of_labels(test, probs, num_bins)
+            labels[stage] = _of_labels(probs, test, num_bins)
     return Outcome(
         metrics=metrics,
         undefined=undefined,
@@ -342,8 +342,10 @@ def point_values(predictions: Predictions, calibrators: Sequence[str], num_bins:
     )
 
 
-def _of_labels(test: Predictions, probs: Tensor, num_bins: int) -> dict[str, dict[str, float | None]]:
-    given = (probs.double(), test.labels)
+def _of_labels(probs: Tensor, test: Predictions, num_bins: int) -> dict[str, dict[str, float | None]]:
+    if test.labels is None:
+        raise no_labels(test)
+    given = probs.double(), test.labels
     found = {
         "auroc": auroc(*given, average="none"),
         "ece": expected_calibration_error(*given, num_bins=num_bins, average="none"),
