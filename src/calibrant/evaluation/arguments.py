@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -103,19 +103,17 @@ def check_predictions(value: object, name: str) -> None:
     raise TypeError(f"`{name}` must be Predictions; got {type(value).__name__}; {remedy}")
 
 
-def refuse_with_sums(predictions: object, given: Mapping[str, bool]) -> None:
+def refuse_with_sums(predictions: object, **given: object) -> None:
     """Refuse arguments that need all samples in memory, for images and for tables in parts."""
-    images = isinstance(predictions, DensePredictions)
-    if not images and not isinstance(predictions, PartitionedPredictions):
+    if isinstance(predictions, DensePredictions):
+        heeded, remedy = set[str](), "mark images to fit on by `split`, and leave out the others"
+    elif isinstance(predictions, PartitionedPredictions):
+        heeded = {"calibration", "positive_class", "ood", "ood_score"}
+        remedy = "read all of it by `load_predictions` (without --engine)"
+    else:
         return
-    heeded = () if images else ("calibration", "positive_class", "ood", "ood_score")
-    refused = [name for name, is_given in given.items() if is_given and name not in heeded]
+    refused = [name for name, value in given.items() if value is not None and name not in heeded]
     if refused:
-        remedy = (
-            "mark images to fit on by `split`, and leave out the others"
-            if images
-            else "read all of it by `load_predictions` (without --engine)"
-        )
         raise InputError(
             f"`{'`, `'.join(refused)}` must not be given with `{type(predictions).__name__}`, which is "
             f"judged by sums; {remedy}."
@@ -162,7 +160,7 @@ def same_samples(first: Predictions, other: Predictions) -> bool:
 
 
 def are_telling(num_samples: int, hits: int) -> bool:
-    """True if a million patterns, or more, of right and wrong have as many hits."""
+    """True if a million patterns, or more, of right and wrong have this number of hits."""
     patterns = math.lgamma(num_samples + 1) - math.lgamma(hits + 1) - math.lgamma(num_samples - hits + 1)
     return patterns > math.log(1e6)
 

@@ -17,7 +17,7 @@ from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.quantity import ANYTHING
 from calibrant.evaluation.resampling.events import Vector
 from calibrant.evaluation.resampling.intervals import normal_interval
-from calibrant.evaluation.result import Estimate, Evaluation, Kind, Repair
+from calibrant.evaluation.result import Estimate, Evaluation, Kind, Repair, between
 from calibrant.evaluation.verdict.words import bad_groups, no_fix, not_for_all, title_within
 from calibrant.predictions import Predictions
 from calibrant.predictions.to_event import to_repair
@@ -160,8 +160,7 @@ def _mean(values: Vector, weights: Vector, level: float) -> Estimate:
         return Estimate(value=float(values.mean()) if len(values) else None, reason="too few samples")
     mean = float(weights @ values / total)
     error = float(np.sqrt((weights**2) @ (values - mean) ** 2)) / total
-    low, high = normal_interval(mean, error, level, ANYTHING)
-    return Estimate(value=mean, low=low, high=high)
+    return between(mean, normal_interval(mean, error, level, ANYTHING))
 
 
 def title_of(repairs: ByGroup) -> str:

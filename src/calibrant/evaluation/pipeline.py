@@ -198,15 +198,15 @@ def evaluate(
         >>> after.value < before.value / 2
         True
     """
-    given = {
-        "cluster": cluster is not None,
-        "intervals": intervals != "inverted",
-        "calibration": calibration is not None,
-        "positive_class": positive_class is not None,
-        "ood": ood is not None,
-        "ood_score": ood_score is not None,
-    }
-    refuse_with_sums(predictions, given)
+    refuse_with_sums(
+        predictions,
+        cluster=cluster,
+        intervals=None if intervals == "inverted" else intervals,
+        calibration=calibration,
+        positive_class=positive_class,
+        ood=ood,
+        ood_score=ood_score,
+    )
     calibration, drawn = calibration_in_memory(calibration, predictions, seed, spread=spread)
     source = source_of(
         predictions,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -197,13 +198,14 @@ def smooth_consistency_band(
     ]
     known = [place for place, found in enumerate(curves[0].outcome) if found is not None]
     outcomes = np.array([[curve.outcome[place] for place in known] for curve in curves], dtype=np.float64)
-    low, high = np.quantile(outcomes, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    positions = [curves[0].confidence[place] for place in known]
-    return Band(
-        positions=tuple(at for at in positions if at is not None),
-        low=tuple(low.tolist()),
-        high=tuple(high.tolist()),
-    )
+    return _band([curves[0].confidence[place] or 0.0 for place in known], outcomes, level)
+
+
+def _band(positions: Sequence[float], curves: Matrix, level: float) -> Band:
+    """The range of most curves ``(D, P)`` at each position."""
+    low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    high = np.minimum(high, 1)
+    return Band(positions=tuple(positions), low=tuple(low.tolist()), high=tuple(high.tolist()))
 
 
 def shapes_of_arm(reduced: ArmStatistics, procedure: Procedure) -> tuple[Shapes, ...]:
@@ -274,10 +276,7 @@ def consistency_band(event: Events, *, level: float, seed: int, draws: int = BAN
         if moved is not None:
             sums = (moved.draw((sums - expected).T)[0].T + expected).clip(0.0, weights)
         curves[start:stop] = isotonic_curves(points, weights, np.ascontiguousarray(sums), positions)
-    low, high = np.quantile(curves, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return Band(
-        positions=tuple(positions.tolist()), low=tuple(low.tolist()), high=tuple(np.minimum(high, 1).tolist())
-    )
+    return _band(positions.tolist(), curves, level)
 
 
 def _signed(event: Events, rows: NDArray[np.int64], starts: NDArray[np.int64], seed: int) -> SignedSums:

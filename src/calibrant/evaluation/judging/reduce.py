@@ -49,23 +49,15 @@ Ratios = dict[str, tuple[Vector, Vector]]
 Mask = NDArray[np.bool_]
 
 
-@dataclass
 class Agreement:
     """Sums over the samples, by their weights."""
 
-    num_classes: int
-    hits: dict[int, float] = field(default_factory=lambda: dict.fromkeys(OFFSETS, 0.0))
-    """Where the predicted class is the label plus that number."""
-    total: float = 0.0
-    predicted: Tensor = field(init=False)
-    occurred: Tensor = field(init=False)
-    variance: Tensor = field(init=False)
-    """The variance of how often each class occurs, if what is stated is true."""
-
-    def __post_init__(self) -> None:
-        self.predicted = torch.zeros(self.num_classes, dtype=torch.float64)
-        self.occurred = torch.zeros(self.num_classes, dtype=torch.float64)
-        self.variance = torch.zeros(self.num_classes, dtype=torch.float64)
+    def __init__(self, num_classes: int) -> None:
+        self.num_classes = num_classes
+        self.hits = dict.fromkeys(OFFSETS, 0.0)  # where the predicted class is the label plus that number
+        self.total = 0.0
+        # Of each class, and how the number of its samples varies if what is stated is true.
+        self.predicted, self.occurred, self.variance = torch.zeros((3, num_classes), dtype=torch.float64)
 
     def add(
         self, probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"], weights: Float[Tensor, " n"] | None

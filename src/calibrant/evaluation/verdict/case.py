@@ -33,6 +33,7 @@ from calibrant.evaluation.result import (
     Part,
     PartName,
     Range,
+    between,
 )
 from calibrant.evaluation.thresholds import FEW_SAMPLES, TOLERABLE_GAP, beyond_chance
 
@@ -166,9 +167,8 @@ class Case:
         if stated is None or happened is None:
             return None
         replicates = judged.replicates[MEAN_PROBABILITY.key] - judged.replicates[PREVALENCE.key]
-        interval = centred_interval(stated - happened, replicates, self.level, GAP.bounds)
-        low, high = interval or (None, None)
-        return Estimate(value=stated - happened, low=low, high=high)
+        value = stated - happened
+        return between(value, centred_interval(value, replicates, self.level, GAP.bounds))
 
     @property
     def has_event(self) -> bool:
@@ -208,7 +208,7 @@ class Case:
         """The direction of the error, from the parts that do not hold.
 
         If the event does not hold, the interval of its mean probability minus its rate gives the direction;
-        if that contains zero, the calibration slope does. Of top labels and of several labels, mean
+        if that contains zero, the calibration slope does. For top labels and several labels, mean
         confidence minus accuracy does, unless the labels' mean probability is further from their rate. If
         only the classes do not hold, the model is calibrated in part. If all hold, it counts as calibrated,
         unless a gap of 5 points could have been missed.

@@ -300,8 +300,8 @@ def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: P
 def point_values(predictions: Predictions, calibrators: Sequence[str], num_bins: int) -> Outcome:
     """Every quantity of the test split, by stage: as the predictions are, and after each calibrator.
 
-    Of several labels per sample ``more["labels"]`` has some quantities by stage and name of the label; None
-    where a label occurs with all samples or with none.
+    If samples have several labels, ``more["labels"]`` has some quantities by stage and label; None where a
+    label occurs with all samples or with none.
     """
     test, held_out = as_judged(predictions.test), to_repair(predictions.calibration)
     if test.labels is None:
