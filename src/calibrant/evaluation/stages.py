@@ -58,7 +58,7 @@ IN_PIECES = (
 
 
 def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
-    """The procedure with resamples for minutes, not hours; chance is small on so many samples."""
+    """The procedure with fewer resamples where they would take hours; chance is small in large files."""
     if not split.test_as_given.streamed:
         return procedure
     most = max(FEWEST_RESAMPLES, MOST_DRAWN // split.test.num_samples)

@@ -54,7 +54,8 @@ class Agreement:
 
     def __init__(self, num_classes: int) -> None:
         self.num_classes = num_classes
-        self.hits = dict.fromkeys(OFFSETS, 0.0)  # where the predicted class is the label plus that number
+        # Where the predicted class is the label plus that number.
+        self.hits: dict[int, float] = dict.fromkeys(OFFSETS, 0.0)
         self.total = 0.0
         # Of each class, and how the number of its samples varies if what is stated is true.
         self.predicted, self.occurred, self.variance = torch.zeros((3, num_classes), dtype=torch.float64)

@@ -353,11 +353,8 @@ def _of_labels(probs: Tensor, test: Predictions, num_bins: int) -> dict[str, dic
         "brier": brier_score(*given, average="none"),
     }
     names = test.class_names or [str(place) for place in range(probs.shape[1])]
-    return {
-        name: {key: None if each[k] is None else _finite(float(each[k])) for key, each in found.items()}
-        for k, name in enumerate(names)
-    }
+    return {name: {key: _finite(each[k]) for key, each in found.items()} for k, name in enumerate(names)}
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+def _finite(value: float | Tensor | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
