@@ -15,7 +15,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.threads import one_thread
 from calibrant._math.top_k import TopK, joined
 from calibrant.calibrators import Calibrator, TemperatureScaling
-from calibrant.evaluation.fitting.pieces import MOST_FITTED
+from calibrant.evaluation.fitting.split import MOST_FITTED
 from calibrant.evaluation.parts.dealing import Deal, Half
 from calibrant.evaluation.parts.several import AnySums, LabelSums, added
 from calibrant.evaluation.parts.states import BatchSums

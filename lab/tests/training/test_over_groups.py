@@ -7,7 +7,7 @@ import pytest
 
 from calibrant import metrics
 from calibrant._math.errors import InputError
-from calibrant.evaluation.over_groups import _Column, label_rows
+from calibrant_lab.training.over_groups import _Column, label_rows
 
 
 @pytest.fixture
