@@ -44,18 +44,20 @@ class DrawnCounts:
     """Draws event counts of groups of ``probs`` ``(N,)``; ``starts`` ``(G + 1,)`` includes the end."""
 
     def __init__(self, probs: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
-        from calibrant.evaluation.resampling.kernels import count_tables  # compiled
+        from calibrant.evaluation.resampling.kernels import fill_tables  # compiled
 
-        self._starts = starts
-        self._tables = count_tables(probs, starts)
+        self._starts, self.tables = starts, np.empty(len(probs) + len(starts) - 1)
+        fill_tables(probs, starts, self.tables)
 
-    def draw(self, rng: np.random.Generator, num_draws: int) -> NDArray[np.float64]:
+    def draw(self, rng: np.random.Generator, num_draws: int) -> Matrix:
         """Numbers ``(G, num_draws)``."""
-        from calibrant.evaluation.resampling.kernels import drawn_counts  # compiled
+        from calibrant.evaluation.resampling.kernels import GUIDE, draw_counts  # compiled
 
         # Single precision halves the time of drawing; it resolves probabilities to 6e-8.
         uniform = rng.random((len(self._starts) - 1, num_draws), dtype=np.float32)
-        return drawn_counts(uniform, self._tables, self._starts)
+        counts = np.empty(uniform.shape)
+        draw_counts(uniform, self.tables, self._starts, np.empty(GUIDE, np.int64), counts)
+        return counts
 
 
 class DrawnSums:

@@ -40,7 +40,7 @@ class EventErrors:
         self._order = order.astype(np.int32)
         starts = np.append(0, np.flatnonzero(np.diff(places)) + 1)
         lengths = np.diff(starts, append=len(ranked))
-        self._ties = np.repeat(np.stack([starts, starts + lengths], 1), lengths, axis=0).astype(np.int32)
+        self._ties = np.repeat(np.stack([starts, starts + lengths], 1), lengths, axis=0)
         self._edges = np.searchsorted(width_bins(ranked, num_bins), np.arange(num_bins + 1))
         self._mass = events.mass[order]
         self._residuals = self._mass * (events.outcomes[order] - ranked)
@@ -53,12 +53,12 @@ class EventErrors:
         from calibrant._math.lipschitz_values import lipschitz_values  # compiled, as are those:
         from calibrant.evaluation.resampling import kernels
 
-        total = self._totals(counts)
-        errors = kernels.binned_errors(
-            counts, self._targets(total), self._order, self._ties, self._edges, self._mass, self._residuals
-        )
-        points = self._cells.points
-        gathered = kernels.cell_sums(counts, self._cells.index, self._unranked, len(points))
+        total, points = self._totals(counts), self._cells.points
+        errors, gathered = np.zeros((len(counts), 4)), np.zeros((len(counts), len(points)))
+        ranked = self._order, self._ties, self._edges, self._mass, self._residuals
+        sums = np.zeros((-(-counts.shape[1] // kernels.BLOCK) + 1, 2))
+        kernels.add_errors(counts, self._targets(total), *ranked, sums, errors)
+        kernels.add_to_cells(counts, self._cells.index, self._unranked, gathered)
         return {
             "width l1": divide(errors[:, kernels.ECE], total),
             "mass l1": divide(errors[:, kernels.ADAPTIVE], total),
