@@ -134,7 +134,7 @@ class CheckedSamples:
         samples, procedure = self._reduced.effective_samples, self._procedure
         models = self._models(asked)
         if models is not None:
-            return undetected(models, limit, num_draws=procedure.num_draws, confidence=self._confidence)
+            return undetected(models, limit, confidence=self._confidence)
         if self._binomial(asked):
             return missed_accuracy(limit, samples, confidence=self._confidence)
         return UndetectedError(math.inf, always=True) if too_few(samples, procedure.level) else None
@@ -170,7 +170,7 @@ class CheckedSamples:
         models = self._models(asked)
         if models is None:
             raise InputError(f"{asked.metric} cannot be checked: it is not drawn for a model at a limit.")
-        return at_limit(models, limit, num_draws=self._procedure.num_draws, confidence=self._confidence)
+        return at_limit(models, limit, confidence=self._confidence)
 
     def _models(self, asked: GatedQuantity) -> ErrorModels | None:
         """The models whose errors are drawn; ``None`` for means, and classes that are known by their sums."""

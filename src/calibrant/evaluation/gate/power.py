@@ -35,16 +35,14 @@ def _above(num_draws: int, confidence: float) -> int:
     return math.ceil((1 - confidence) * (1 + num_draws) - ROUNDING) - 2
 
 
-def undetected(
-    models: ErrorModels, limit: float, *, num_draws: int, confidence: float
-) -> UndetectedError | None:
+def undetected(models: ErrorModels, limit: float, *, confidence: float) -> UndetectedError | None:
     """The worst model that the test of :func:`at_limit` would not tell from one at the limit.
 
     The errors tried are that of :func:`much_worse` and further tenths. What is stated stays; what happens
     moves away from it towards the greatest error. So the answer depends on what was stated, and not on what
     happened. ``None`` if all of these fail in half of the draws.
     """
-    num_draws = min(num_draws, models.num_draws)
+    num_draws = models.num_draws
     above = _above(num_draws, confidence)
     if models.plenty and above >= 0 and limit < LEAST_GREATEST:
         return None
