@@ -97,7 +97,7 @@ def test_batches_mix_what_is_sorted_and_keep_clusters_whole(tmp_path) -> None:
     written(given, tmp_path / "sorted")
     found = PartitionedPredictions(tmp_path / "sorted")
     deal = Deal.of(found, 15, fits=False)
-    assert summed(found, deal, 15, (None,)).arms[0].filled.tolist() == list(range(256))
+    assert summed(found, deal, 15, (None,))[0][0].filled.tolist() == list(range(256))
     written(
         given | {"clusters": np.char.add("patient", (np.arange(4 * ROWS) % 50).astype(str))}, tmp_path / "by"
     )

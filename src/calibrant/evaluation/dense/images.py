@@ -54,8 +54,8 @@ def image_rows(
     (sums,) = summed_images(dense, range(dense.num_images), num_bins, (calibrator,))
     if not sums.names:
         return []
-    images, hits, cells, places = *sums.rows(), sums.cells()
-    edges = edges_of_cells(num_bins)
+    images, places, cells = sums.rows()
+    hits, places, edges = places % 2, places // 2, edges_of_cells(num_bins)
     count, num_images = cells[:, COUNT], len(sums.names)
 
     def total(values: Vector) -> Vector:

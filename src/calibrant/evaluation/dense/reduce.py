@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import ClassVar
+from functools import cache, cached_property
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -40,6 +40,7 @@ from calibrant.evaluation.resampling.resamples import Counts
 from calibrant.evaluation.resampling.statistics import divide
 from calibrant.evaluation.result import ClassRow, Kind
 from calibrant.evaluation.samples import ArmSamples
+from calibrant.evaluation.spread import Item, Spread
 
 LEAST_CELLS, MOST_CELLS = 256, 1200
 
@@ -81,8 +82,37 @@ SEVERAL = 4
 """Samples per row, on average, from which the mean of a cell places its rows better than their own."""
 
 
+class SumsOfParts(ArmSamples):
+    """Sums of one arm over images, or over the parts of a table."""
+
+    @abstractmethod
+    def merge(self, other: Any) -> None:
+        """Add the sums of another part."""
+
+
+AnySums = TypeVar("AnySums", bound=SumsOfParts)
+
+
+def added_up(
+    arms: tuple[AnySums, ...],
+    task: Callable[[Item], tuple[tuple[AnySums, ...], Sequence[str]]],
+    items: Sequence[Item],
+    *,
+    spread: Spread,
+    tell: Callable[[float], None],
+) -> list[str]:
+    """Add the sums of all items to those of the arms, in their order; what had to be repaired is returned."""
+    repairs: list[str] = []
+    for done, (found, repaired) in enumerate(spread(task, items), start=1):
+        for one, other in zip(arms, found, strict=True):
+            one.merge(other)
+        repairs += repaired
+        tell(done / len(items))
+    return repairs
+
+
 @dataclass(kw_only=True)
-class Sums(ArmSamples):
+class Sums(SumsOfParts):
     """Sums of images or of batches of samples, from which an evaluation is made."""
 
     kind: Kind
@@ -106,109 +136,92 @@ class Sums(ArmSamples):
     def num_tested(self) -> int:
         return int(self.agreement[: self.num_classes, 4].sum())
 
-    @property
-    @abstractmethod
-    def confidences(self) -> Matrix:
-        """Sums of the probabilities ``(C, B)``."""
-
-    @property
-    @abstractmethod
-    def outcomes(self) -> Matrix:
-        """Sums of the outcomes ``(C, B)``."""
-
     @abstractmethod
     def rows(self) -> tuple[Indices, Indices, Matrix]:
-        """The image or batch of each row, whether it is right (or occurs), and its sums ``(n, 8)``."""
+        """Of each row the image or batch, its place, and its sums ``(n, 8)``.
+
+        The place is twice the cell, plus one if it is right (or occurs).
+        """
 
     @abstractmethod
-    def cells(self) -> Indices:
-        """The cell of each row."""
-
-    @abstractmethod
-    def of_classes(self) -> tuple[Matrix, Matrix]:
-        """Residuals and counts of each image or batch in the bins of all classes ``(G, C, B)``."""
+    def of_classes(self) -> Matrix:
+        """Mass, probabilities and outcomes ``(G, C, B, 3)`` in each image or batch, class and bin."""
 
     def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
-        return reduced_sums(self, class_names, metrics)
+        kind = self.kind
+        wanted = quantities(kind, metrics)
+        known = [each for each in wanted if kind != "top_label" or not each.needs_all_classes]
+        images, places, cells = self.rows()
+        weights = cells[:, COUNT]
+        events = _events_of(self, images, places, cells)
+        (top,), (event,) = events[""], events.get(EVENT, events[""])
+        nothing = np.empty(0)
+        samples = Samples(
+            confidence=top.confidences[:, None],
+            correct=top.outcomes[:, None],
+            entropy=(cells[:, ENTROPY] / weights)[:, None],
+            nll=np.where(cells[:, INFINITE] > 0, np.inf, cells[:, NLL]) / weights,
+            brier=cells[:, BRIER] / weights,
+            stated=event.confidences if kind == "binary" else nothing,
+            happened=event.outcomes if kind == "binary" else nothing,
+        )
+        ratios = ratios_of(known, samples, weights)
+
+        def denied(infinite: Mask) -> str:
+            positions = f"{int(cells[infinite, INFINITE].sum()):,} {self.unit}"
+            if kind == "top_label":
+                return f"{positions} are wrong with a confidence of 1, or right with one of 0"
+            return f"{positions} give their true class probability 0"
+
+        values, reasons, influences = values_of(known, ratios, events, self.num_bins, denied)
+        reasons |= {each.key: WHY_MISSING for each in wanted if each not in known}
+        classes = _Classes(self.of_classes(), self.agreement, images, cells)
+        for each in known:
+            if isinstance(each.computed, ClassErrors):
+                values[each.key] = values[ECE.event_key] if self.event else float(classes.errors.mean())
+            elif isinstance(each.computed, ClassRanks):
+                reasons[each.key] = self.no_ranks
+            elif isinstance(each.computed, EventError) and each.computed.estimates is not None:
+                (event,) = events[each.prefix]
+                values[each.key] = _without_chance(event, each.computed.estimates, self.num_bins)
+            elif each.computed.kernel == "mass l1":
+                (event,) = events[each.prefix]
+                values[each.key] = BinnedEvents(event, self.num_bins).cells("mass l1").observed
+        return ArmStatistics(
+            quantities=wanted,
+            weights=weights,
+            ratios=ratios,
+            events=events,
+            values=values,
+            reasons=reasons,
+            influences=influences,
+            classwise=None if self.event else classes.resampled,
+            class_null=None if self.event else classes.null,
+            agreement=None if self.event else classes.agreed,
+            classes=() if kind == "top_label" else classes.rows(class_names),
+            clusters=images,
+        )
 
 
-def reduced_sums(sums: Sums, class_names: tuple[str, ...], metrics: Iterable[str] = ()) -> ArmStatistics:
-    kind = sums.kind
-    wanted = quantities(kind, metrics)
-    known = [each for each in wanted if kind != "top_label" or not each.needs_all_classes]
-    images, hits, cells = sums.rows()
-    weights = cells[:, COUNT]
-    events = _events_of(sums, images, hits, cells)
-    (top,), (event,) = events[""], events.get(EVENT, events[""])
-    nothing = np.empty(0)
-    samples = Samples(
-        confidence=top.confidences[:, None],
-        correct=top.outcomes[:, None],
-        entropy=(cells[:, ENTROPY] / weights)[:, None],
-        nll=np.where(cells[:, INFINITE] > 0, np.inf, cells[:, NLL]) / weights,
-        brier=cells[:, BRIER] / weights,
-        stated=event.confidences if kind == "binary" else nothing,
-        happened=event.outcomes if kind == "binary" else nothing,
-    )
-    ratios = ratios_of(known, samples, weights)
-
-    def denied(infinite: Mask) -> str:
-        positions = int(cells[infinite, INFINITE].sum())
-        if kind == "top_label":
-            return f"{positions:,} {sums.unit} are wrong with a confidence of 1, or right with one of 0"
-        return f"{positions:,} {sums.unit} give their true class probability 0"
-
-    values, reasons, influences = values_of(known, ratios, events, sums.num_bins, denied)
-    reasons |= {each.key: WHY_MISSING for each in wanted if each not in known}
-    classes = _Classes(sums)
-    for each in known:
-        if isinstance(each.computed, ClassErrors):
-            values[each.key] = values[ECE.event_key] if sums.event else float(classes.errors.mean())
-        elif isinstance(each.computed, ClassRanks):
-            reasons[each.key] = sums.no_ranks
-        elif isinstance(each.computed, EventError) and each.computed.estimates is not None:
-            (event,) = events[each.prefix]
-            values[each.key] = _without_chance(event, each.computed.estimates, sums.num_bins)
-        elif each.computed.kernel == "mass l1":
-            (event,) = events[each.prefix]
-            values[each.key] = BinnedEvents(event, sums.num_bins).cells("mass l1").observed
-    return ArmStatistics(
-        quantities=wanted,
-        weights=weights,
-        ratios=ratios,
-        events=events,
-        values=values,
-        reasons=reasons,
-        influences=influences,
-        classwise=None if sums.event else classes.resampled,
-        class_null=None if sums.event else classes.null,
-        agreement=None if sums.event else _agreement(sums),
-        classes=() if kind == "top_label" else classes.rows(class_names),
-        clusters=images,
-    )
-
-
-def _events_of(sums: Sums, images: Indices, hits: Indices, cells: Matrix) -> dict[str, tuple[Events, ...]]:
+def _events_of(sums: Sums, images: Indices, places: Indices, cells: Matrix) -> dict[str, tuple[Events, ...]]:
     """Confidences and correctness of each row and, of two classes, the event."""
     weights, many = cells[:, COUNT], (images, cells[:, SQUARES], cells[:, NUMBER])
-    places, edges = sums.cells(), edges_of_cells(sums.num_bins)
-    stated, happened = within_cells(cells[:, STATED] / weights, places, edges), hits.astype(np.float64)
-    event = Events(stated, happened, weights, *many, _cell_means(places, stated, weights, many[2]))
+    happened, places, edges = (places % 2).astype(np.float64), places // 2, edges_of_cells(sums.num_bins)
+
+    def event(stated: Vector, happened: Vector, places: Indices) -> tuple[Events]:
+        totals, masses, samples, rows = (
+            np.bincount(places, each)[places]
+            for each in (weights * stated, weights, many[2], np.ones(len(places)))
+        )
+        means = np.where(samples >= SEVERAL * rows, totals / masses, stated)
+        return (Events(stated, happened, weights, *many, means),)
+
+    stated = within_cells(cells[:, STATED] / weights, places, edges)
     if sums.kind != "binary":
-        return {"": (event,)}
-    sure, right = np.maximum(stated, 1 - stated), ((stated > 0.5) == (happened > 0)).astype(np.float64)
-    folded = np.maximum(places, len(edges) - 2 - places)
-    top = Events(sure, right, weights, *many, _cell_means(folded, sure, weights, many[2]))
-    return {"": (top,), EVENT: (event,)}
-
-
-def _cell_means(places: Indices, stated: Vector, weights: Vector, numbers: Vector) -> Vector:
-    """The mean probability of the cell of each row if its rows are of several samples, else of the row."""
-    totals, masses, samples, rows = (
-        np.bincount(places, each)[places]
-        for each in (weights * stated, weights, numbers, np.ones(len(places)))
-    )
-    return np.where(samples >= SEVERAL * rows, totals / masses, stated)
+        return {"": event(stated, happened, places)}
+    right = ((stated > 0.5) == (happened > 0)).astype(np.float64)
+    top = event(np.maximum(stated, 1 - stated), right, np.maximum(places, len(edges) - 2 - places))
+    return {"": top, EVENT: event(stated, happened, places)}
 
 
 def _without_chance(event: Events, estimated: Kernel, num_bins: int) -> float:
@@ -221,45 +234,56 @@ def _without_chance(event: Events, estimated: Kernel, num_bins: int) -> float:
     return positive if estimated == "width l1" else math.sqrt(positive)
 
 
-def _agreement(sums: Sums) -> Agreement:
-    found = Agreement(sums.num_classes)
-    count = sums.num_classes
-    predicted, occurred, variance = (torch.from_numpy(each[:count].copy()) for each in sums.agreement.T[:3])
-    found.predicted, found.occurred, found.variance = predicted, occurred, variance
-    found.total = float(occurred.sum())
-    found.hits = {offset: float(sums.agreement[count + 1 + offset, 0]) for offset in OFFSETS}
-    return found
-
-
 @dataclass(frozen=True)
 class _Classes:
-    """All classes, from the sums of each image."""
+    """All classes, from the sums ``(G, C, B, 3)`` of each image or batch."""
 
-    sums: Sums
+    sums: Matrix
+    agreement: Matrix
+    images: Indices
+    cells: Matrix
+
+    @property
+    def num_classes(self) -> int:
+        return self.sums.shape[1]
 
     @property
     def total(self) -> float:
-        return float(self.sums.agreement[: self.sums.num_classes, 1].sum())
+        return float(self.agreement[: self.num_classes, 1].sum())
 
-    @property
-    def _bins(self) -> BinSums:
-        masses = self.sums.of_classes()[1].sum(axis=0)
-        parts = (torch.from_numpy(each) for each in (masses, self.sums.confidences, self.sums.outcomes))
-        return BinSums(width_edges(self.sums.num_bins), *parts, total=self.total)
+    @cached_property
+    def bins(self) -> BinSums:
+        parts = (torch.from_numpy(each.copy()) for each in np.moveaxis(self.sums.sum(axis=0), -1, 0))
+        return BinSums(width_edges(self.sums.shape[2]), *parts, total=self.total)
 
     @property
     def errors(self) -> Vector:
-        return self._bins.calibration_error("l1").numpy()
+        return self.bins.calibration_error("l1").numpy()
+
+    @property
+    def residuals(self) -> Matrix:
+        """Of each image or batch ``(G, C, B)``."""
+        return self.sums[..., 2] - self.sums[..., 1]
+
+    @property
+    def agreed(self) -> Agreement:
+        found, count = Agreement(self.num_classes), self.num_classes
+        found.predicted, found.occurred, found.variance = (
+            torch.from_numpy(each[:count].copy()) for each in self.agreement.T[:3]
+        )
+        found.total = float(found.occurred.sum())
+        found.hits = {offset: float(self.agreement[count + 1 + offset, 0]) for offset in OFFSETS}
+        return found
 
     def rows(self, names: tuple[str, ...]) -> tuple[ClassRow, ...]:
-        sums, total, errors = self.sums, self.total, self.errors.tolist()
-        right, numbers = sums.agreement[:, 3], sums.agreement[:, 4]
-        occurs = sums.outcomes.sum(axis=1)
+        total, errors = self.total, self.errors.tolist()
+        right, numbers = self.agreement[:, 3], self.agreement[:, 4]
+        stated, occurs = (each.numpy().sum(axis=1) for each in (self.bins.confidences, self.bins.outcomes))
         return tuple(
             ClassRow(
                 name=name,
                 count=int(numbers[k]),
-                mean_probability=float(sums.confidences[k].sum()) / total,
+                mean_probability=float(stated[k]) / total,
                 prevalence=float(occurs[k]) / total,
                 ece=errors[k],
                 auroc=None,
@@ -270,31 +294,31 @@ class _Classes:
 
     def resampled(self, counts: Counts) -> Vector:
         """The class-wise error of each resample, for counts ``(r, n)`` of rows."""
-        images, _, _ = self.sums.rows()
-        first = np.flatnonzero(np.append(True, np.diff(images) != 0))
-        drawn = counts[:, first].astype(np.float64)
-        residuals, masses = self.sums.of_classes()
-        gaps = np.abs(drawn @ residuals.reshape(len(residuals), -1)).sum(axis=1)
-        per_class = drawn @ masses.sum(axis=(1, 2)) / self.sums.num_classes
-        return divide(gaps, self.sums.num_classes * per_class)
+        drawn = counts[:, np.append(True, np.diff(self.images) != 0)].astype(np.float64)
+        gaps = np.abs(drawn @ self.residuals.reshape(len(self.sums), -1)).sum(axis=1)
+        masses = np.ascontiguousarray(self.sums[..., 0])
+        per_class = drawn @ masses.sum(axis=(1, 2)) / self.num_classes
+        return divide(gaps, self.num_classes * per_class)
 
     def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClassNull:
         """The classes under calibration, by random signs of whole images."""
         from scipy.sparse import csr_array
 
-        bins, total = self._bins, self.total
-        filled = bins.counts.numpy() > 0
-        residuals, masses = (each[:, filled].T for each in self.sums.of_classes())  # (M, G)
-        counts, stated = bins.counts.numpy()[filled], bins.confidences.numpy()[filled]
+        total, num_classes = self.total, self.num_classes
+        all_counts, all_stated, outcomes = (
+            each.numpy() for each in (self.bins.counts, self.bins.confidences, self.bins.outcomes)
+        )
+        filled = all_counts > 0
+        residuals, masses = (each[:, filled].T for each in (self.residuals, self.sums[..., 0]))  # (M, G)
+        counts, stated, place = all_counts[filled], all_stated[filled], np.arange(filled.sum())
         mean = stated / counts
-        cells = self.sums.rows()[2]
-        share = float(cells[:, SQUARES].sum() / cells[:, COUNT].sum())  # per unit of weight
+        share = float(self.cells[:, SQUARES].sum() / self.cells[:, COUNT].sum())  # per unit of weight
         squares = share * counts
         variance = squares * mean * (1 - mean)
         starts: Indices = np.append(0, np.cumsum(filled.sum(axis=1))[:-1])
-        expected, occurs = bins.confidences.numpy().sum(axis=1), bins.outcomes.numpy().sum(axis=1)
+        expected, occurs = all_stated.sum(axis=1), outcomes.sum(axis=1)
         totals = np.add.reduceat(residuals, starts, axis=0)
-        spread = np.maximum(self.sums.agreement[: self.sums.num_classes, 2], (totals**2).sum(axis=1))
+        spread = np.maximum(self.agreement[:num_classes, 2], (totals**2).sum(axis=1))
         rng = np.random.default_rng((*seed, 11))
         noise = np.sqrt(variance)[:, None] * rng.standard_normal((len(variance), num_draws))
         drawn, signs = SignedSums(csr_array(residuals), variance, seed).draw(noise)
@@ -303,8 +327,7 @@ class _Classes:
         steepest = float(np.abs(np.add.reduceat(tilts * residuals, starts).sum(axis=1)).max())
         far = class_scores(np.add.reduceat(drawn + stated[:, None], starts), expected, spread)
         kept = num_noise(len(counts), num_draws, level)
-        place = np.arange(len(counts))
-        num_classes = self.sums.num_classes
+        drawn_masses = (masses @ signs[:, :kept]).T / total
         places = ResidualSums(
             cell=place,
             bin=place,
@@ -317,9 +340,7 @@ class _Classes:
             num_bins=len(counts),
             total_squares=share / total,
             error=lambda each: np.abs(each).sum(axis=1) / num_classes,
-            clustered=Clustered.of(
-                csr_array(residuals / total), csr_array(masses / total), (masses @ signs[:, :kept]).T / total
-            ),
+            clustered=Clustered.of(csr_array(residuals / total), csr_array(masses / total), drawn_masses),
         )
         return ClassNull(
             scores=class_scores(occurs, expected, spread),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from calibrant._math.dense_sums import (
 from calibrant._math.errors import InputError
 from calibrant._math.threads import one_thread
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.reduce import Sums, edges_of_cells, num_cells
+from calibrant.evaluation.dense.reduce import Sums, added_up, edges_of_cells, num_cells
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions
@@ -40,7 +40,7 @@ class ImageSums(Sums):
     """Sums of the images of one arm.
 
     For each image: the filled cells ``(n, 8)``, by confidence and whether the prediction is right (of an
-    event: whether it occurs), and residuals and counts in the bins of all classes ``(C, B)``.
+    event: whether it occurs), and sums in the bins of all classes ``(C, B, 3)``.
     """
 
     kind: Kind = field(init=False)
@@ -49,10 +49,7 @@ class ImageSums(Sums):
     """Checksums of the labels of each image."""
     _cells: list[Matrix] = field(default_factory=list[Matrix])
     _places: list[Indices] = field(default_factory=list[Indices])
-    _masses: list[Matrix] = field(default_factory=list[Matrix])
-    _residuals: list[Matrix] = field(default_factory=list[Matrix])
-    _confidences: Matrix = field(init=False)
-    _outcomes: Matrix = field(init=False)
+    _classes: list[Matrix] = field(default_factory=list[Matrix])
 
     unit: ClassVar[str] = "positions"
     no_ranks: ClassVar[str] = "not computed for images read one by one: it needs all positions in order"
@@ -60,8 +57,6 @@ class ImageSums(Sums):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.kind = "binary" if self.event else "multiclass"
-        shape = (self.num_classes, self.num_bins)
-        self._confidences, self._outcomes = np.zeros(shape), np.zeros(shape)
 
     @property
     def fingerprint(self) -> tuple[object, object]:
@@ -74,17 +69,12 @@ class ImageSums(Sums):
     def add(self, image: Image, *, logits: bool, calibrator: Calibrator | None) -> None:
         cells = np.zeros((1, num_cells(self.num_bins), 2, CELL_SUMS))
         classes = np.zeros((1, self.num_classes, self.num_bins, 3))
+        sums = cells, classes, self.agreement
         one = np.zeros(POSITIONS, np.int64)  # the image is a batch
         for start in range(0, len(image.labels), POSITIONS):
             part = slice(start, start + POSITIONS)
-            wrong = add_scores(
-                image.scores[:, part].T,
-                image.labels[part],
-                one,
-                (cells, classes, self.agreement),
-                logits=logits,
-                calibrator=calibrator,
-            )
+            scores, labels = image.scores[:, part].T, image.labels[part]
+            wrong = add_scores(scores, labels, one, sums, logits=logits, calibrator=calibrator)
             if wrong is not None:
                 kind = "finite numbers" if logits else "probabilities"
                 raise InputError(
@@ -95,39 +85,19 @@ class ImageSums(Sums):
         self.labels.append(zlib.crc32(np.ascontiguousarray(image.labels).data))
         self._cells.append(cells.reshape(-1, CELL_SUMS)[filled])
         self._places.append(filled)
-        self._masses.append(classes[0, :, :, 0])
-        self._residuals.append(classes[0, :, :, 2] - classes[0, :, :, 1])
-        self._confidences += classes[0, :, :, 1]
-        self._outcomes += classes[0, :, :, 2]
+        self._classes.append(classes[0])
 
-    def merge(self, other: ImageSums) -> None:
+    def merge(self, other: Self) -> None:
         self.agreement += other.agreement
-        self.names += other.names
-        self.labels += other.labels
-        self._cells += other._cells
-        self._places += other._places
-        self._masses += other._masses
-        self._residuals += other._residuals
-        self._confidences += other._confidences
-        self._outcomes += other._outcomes
-
-    @property
-    def confidences(self) -> Matrix:
-        return self._confidences
-
-    @property
-    def outcomes(self) -> Matrix:
-        return self._outcomes
+        for name in ("names", "labels", "_cells", "_places", "_classes"):
+            getattr(self, name).extend(getattr(other, name))
 
     def rows(self) -> tuple[Indices, Indices, Matrix]:
         images = np.repeat(np.arange(len(self._cells)), [len(each) for each in self._cells])
-        return images, np.concatenate(self._places) % 2, np.concatenate(self._cells)
+        return images, np.concatenate(self._places), np.concatenate(self._cells)
 
-    def cells(self) -> Indices:
-        return np.concatenate(self._places) // 2
-
-    def of_classes(self) -> tuple[Matrix, Matrix]:
-        return np.stack(self._residuals), np.stack(self._masses)
+    def of_classes(self) -> Matrix:
+        return np.stack(self._classes)
 
 
 class Wrong(NamedTuple):
@@ -200,18 +170,17 @@ class SumImage:
     calibrators: tuple[Calibrator | None, ...]
 
     def nothing(self) -> tuple[ImageSums, ...]:
-        return tuple(
-            ImageSums(num_classes=self.dense.num_classes, num_bins=self.num_bins) for _ in self.calibrators
-        )
+        num_classes, num_bins = self.dense.num_classes, self.num_bins
+        return tuple(ImageSums(num_classes=num_classes, num_bins=num_bins) for _ in self.calibrators)
 
-    def __call__(self, place: int) -> tuple[ImageSums, ...]:
+    def __call__(self, place: int) -> tuple[tuple[ImageSums, ...], tuple[str, ...]]:
         arms = self.nothing()
         with one_thread():
             for image in self.dense.images([place]):
                 if len(image.labels):
                     for each, calibrator in zip(arms, self.calibrators, strict=True):
                         each.add(image, logits=self.dense.space == "logits", calibrator=calibrator)
-        return arms
+        return arms, ()
 
 
 def summed_images(
@@ -226,8 +195,5 @@ def summed_images(
     """The sums of some images, added in their order."""
     task = SumImage(dense, num_bins, calibrators)
     arms = task.nothing()
-    for done, found in enumerate(spread(task, places), start=1):
-        for one, other in zip(arms, found, strict=True):
-            one.merge(other)
-        tell(done / len(places))
+    added_up(arms, task, places, spread=spread, tell=tell)
     return arms

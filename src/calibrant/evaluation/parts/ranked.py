@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -65,13 +64,9 @@ class ExactScores:
         if weights is not None:
             self._weights.append(weights[counts])
 
-    def merge(self, other: TopLabelScores | ClassScores) -> None:
-        if not isinstance(other, ExactScores):
-            raise TypeError("parts of a table are kept alike")
-        self._probs += other._probs
-        self._labels += other._labels
-        self._weights += other._weights
-        self._batches += other._batches
+    def merge(self, other: Any) -> None:
+        for name in ("_probs", "_labels", "_weights", "_batches"):
+            getattr(self, name).extend(getattr(other, name))
 
     @property
     def weights(self) -> Vector | None:
@@ -90,25 +85,37 @@ class ExactScores:
         totals = np.bincount(np.concatenate(self._batches), influence, self.num_batches)
         return Areas(tuple(areas), totals[filled].astype(np.float64))
 
-    def column(self, *, top: bool) -> ExactColumn:
+    def column(self, *, top: bool) -> Column:
         stated = np.concatenate(self._probs)[:, 0]
         happened = np.concatenate(self._labels) == 0
         if top:
             stated, happened = np.maximum(stated, 1 - stated), (stated > 0.5) == happened
-        return ExactColumn(Events(stated, happened.astype(np.float64), self.weights))
+        return Column(Events(stated, happened.astype(np.float64), self.weights))
 
 
 @dataclass(frozen=True)
-class ExactColumn:
-    """An event of which all samples are kept."""
+class Column:
+    """An event: all its samples, or its cells, each as two ties: what happened, and what did not."""
 
     events: Events
+    cells: Matrix | None = None  # (K, 3), those that hold samples
+    whole: bool = True
+    """Whether each sample counts one."""
 
     def error(self, error: EventError, num_bins: int) -> float | None:
-        """The error, computed as in memory; None for bins of equal width, whose sums are kept elsewhere."""
-        if error.kernel is not None and BIN_KINDS[error.kernel] == "width":
+        """The error; None where bins know it, whose sums are kept elsewhere, or samples are needed.
+
+        Cells that the edge of a bin divides are shared out.
+        """
+        event, kernel = self.events, error.kernel
+        if (kernel is None and self.cells is not None) or (
+            kernel is not None and BIN_KINDS[kernel] == "width"
+        ):
             return None
-        event = self.events
+        if kernel == "mass l1" and self.cells is not None:
+            mass, stated, happened = (torch.from_numpy(np.ascontiguousarray(each)) for each in self.cells.T)
+            gaps = shared_out(mass, stated - happened, num_bins=num_bins, whole=self.whole)
+            return float(gaps.abs().sum() / mass.sum())
         return error.value(event.confidences, event.outcomes, event.weights, num_bins)
 
 
@@ -128,9 +135,7 @@ class BinnedScores:
         mass = np.ones(len(labels)) if weights is None else weights
         add_to_cells(probs[:, 0], (labels == 0).astype(np.int64), mass, self.bits, self.cells)
 
-    def merge(self, other: TopLabelScores) -> None:
-        if not isinstance(other, BinnedScores):
-            raise TypeError("parts of a table are kept alike")
+    def merge(self, other: Any) -> None:
         self.weighted |= other.weighted
         self.cells += other.cells
 
@@ -144,9 +149,14 @@ class BinnedScores:
         filled, values = state["cells"]
         self.cells[filled] = values
 
-    def column(self, *, top: bool) -> BinnedColumn:
+    def column(self, *, top: bool) -> Column:
         cells = folded(self.cells) if top else self.cells
-        return BinnedColumn(cells[cells[:, MASS] > 0], whole=not self.weighted)
+        cells = cells[cells[:, MASS] > 0]
+        mass, stated, happened = cells.T
+        weights = np.concatenate([happened, np.maximum(mass - happened, 0.0)])
+        means, some = np.tile(np.clip(stated / mass, 0.0, 1.0), 2), weights > 0
+        event = Events(means[some], np.repeat([1.0, 0.0], len(mass))[some], weights[some])
+        return Column(event, cells, whole=not self.weighted)
 
 
 @dataclass(kw_only=True)
@@ -180,9 +190,7 @@ class BinnedClassScores:
         mass = np.ones(len(labels)) if weights is None else weights
         rank_in_cells(probs, labels, mass, batches, self.every, self.bits, self.cells, self.of_groups)
 
-    def merge(self, other: ClassScores) -> None:
-        if not isinstance(other, BinnedClassScores):
-            raise TypeError("parts of a table are kept alike")
+    def merge(self, other: Any) -> None:
         self.cells += other.cells
         self.of_groups += other.of_groups
 
@@ -234,36 +242,6 @@ def _within(held: Indices, happened: Vector, others: Vector) -> float:
     beside = np.diff(held) == 1
     rising, falling = others[:-1] * happened[1:], others[1:] * happened[:-1]
     return float((rising - falling)[beside].sum()) / 12
-
-
-@dataclass(frozen=True)
-class BinnedColumn:
-    """An event of which cells are known."""
-
-    cells: Matrix  # (K, 3), those that hold samples
-    whole: bool
-    """Whether each sample counts one."""
-
-    @cached_property
-    def events(self) -> Events:
-        """Each cell as two ties: what happened, and what did not."""
-        mass, stated, happened = self.cells.T
-        means = np.clip(stated / mass, 0.0, 1.0)
-        weights = np.concatenate([happened, np.maximum(mass - happened, 0.0)])
-        outcomes = np.repeat([1.0, 0.0], len(mass))
-        some = weights > 0
-        return Events(np.tile(means, 2)[some], outcomes[some], weights[some])
-
-    def error(self, error: EventError, num_bins: int) -> float | None:
-        """Cells that the edge of a bin divides are shared out; None where samples are needed, or bins do."""
-        if error.kernel is None or BIN_KINDS[error.kernel] == "width":
-            return None
-        if error.kernel == "mass l1":
-            mass, stated, happened = (torch.from_numpy(np.ascontiguousarray(each)) for each in self.cells.T)
-            gaps = shared_out(mass, stated - happened, num_bins=num_bins, whole=self.whole)
-            return float(gaps.abs().sum() / mass.sum())
-        event = self.events
-        return error.value(event.confidences, event.outcomes, event.weights, num_bins)
 
 
 TopLabelScores: TypeAlias = ExactScores | BinnedScores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ import torch
 from calibrant._math.decimals import plural
 from calibrant._math.dense_sums import COUNT, INFINITE
 from calibrant.calibrators import Calibrator
+from calibrant.evaluation.dense.reduce import SumsOfParts
 from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, mean_error
 from calibrant.evaluation.parts.ranked import MOST_KEPT, BinnedClassScores, BinnedScores, TopLabelScores
 from calibrant.evaluation.parts.states import BatchSums
@@ -27,7 +28,6 @@ from calibrant.evaluation.quantity import (
 from calibrant.evaluation.resampling.clusters import cluster_totals
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.evaluation.resampling.ranking import influence_totals
-from calibrant.evaluation.samples import ArmSamples
 from calibrant.predictions.pieces import Piece
 
 BITS = 10
@@ -35,7 +35,7 @@ BITS = 10
 
 
 @dataclass(kw_only=True)
-class LabelSums(ArmSamples):
+class LabelSums(SumsOfParts):
     """Sums of every label of one arm, each as an event."""
 
     num_classes: int
@@ -86,7 +86,7 @@ class LabelSums(ArmSamples):
         for place, each in enumerate(self.labels):
             each.add(piece.label(place, logits=logits), rows, batches, logits=logits, calibrator=None)
 
-    def merge(self, other: LabelSums) -> None:
+    def merge(self, other: Self) -> None:
         for mine, theirs in zip(self.labels, other.labels, strict=True):
             mine.merge(theirs)
 
@@ -172,13 +172,3 @@ def _add_value(
 def _of_batches(label: ArmStatistics, key: str, weights: Vector) -> Vector:
     totals = influence_totals(label.influences[key], label.weights, label.codes)
     return totals * weights.sum() / weights
-
-
-def added(sums: AnySums, others: AnySums) -> None:
-    match sums, others:
-        case LabelSums(), LabelSums():
-            sums.merge(others)
-        case BatchSums(), BatchSums():
-            sums.merge(others)
-        case _:
-            raise TypeError("sums of different kinds cannot be added")

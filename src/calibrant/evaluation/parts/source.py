@@ -94,9 +94,9 @@ class TableSource(Source):
         tell: Callable[[float], None] = lambda _: None,
     ) -> tuple[Sequence[AnySums], tuple[str, ...]]:
         arms = tuple(None if each is None else each.calibrator for each in calibrators)
-        found = summed(self.given, self._deal, self.num_bins, arms, spread=self.spread, tell=tell)
-        too_many = (TOO_MANY,) if found.arms[0].groups is None else ()
-        return found.arms, (self._note(found.arms[0]), *too_many, *found.repairs)
+        sums, repairs = summed(self.given, self._deal, self.num_bins, arms, spread=self.spread, tell=tell)
+        too_many = (TOO_MANY,) if sums[0].groups is None else ()
+        return sums, (self._note(sums[0]), *too_many, *repairs)
 
     def _note(self, sums: AnySums) -> str:
         """A note on batches, which bound memory, and on their effect on the intervals."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -154,7 +154,7 @@ class BatchSums(Sums):
         if len(self.groups) > MAX_GROUPS:
             self.groups = None
 
-    def merge(self, other: BatchSums) -> None:
+    def merge(self, other: Self) -> None:
         self._add_groups(other.groups)
         self.agreement += other.agreement
         self.samples ^= other.samples
@@ -166,25 +166,16 @@ class BatchSums(Sums):
             self.ranks.merge(other.ranks)
 
     @property
-    def confidences(self) -> Matrix:
-        return self._classes[..., 1].sum(axis=0)
-
-    @property
-    def outcomes(self) -> Matrix:
-        return self._classes[..., 2].sum(axis=0)
-
-    @property
     def filled(self) -> Indices:
         return np.flatnonzero(self._cells[..., COUNT].any(axis=(1, 2)))
 
     def rows(self) -> tuple[Indices, Indices, Matrix]:
-        cells = self._cells[self.filled]
-        batch, place = np.nonzero(cells[..., COUNT].reshape(len(cells), -1))
-        return batch, place % 2, cells.reshape(len(cells), -1, CELL_SUMS)[batch, place]
+        cells = self._cells[self.filled].reshape(len(self.filled), -1, CELL_SUMS)
+        batch, place = np.nonzero(cells[..., COUNT])
+        return batch, place, cells[batch, place]
 
-    def cells(self) -> Indices:
-        counts = self._cells[self.filled][..., COUNT]
-        return np.nonzero(counts.reshape(len(counts), -1))[1] // 2
+    def of_classes(self) -> Matrix:
+        return self._classes[self.filled]
 
     def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
         reduced = super().reduced(class_names, metrics)
@@ -198,10 +189,6 @@ class BatchSums(Sums):
         if small:
             found[other] = np.sum(small, axis=0)
         return rows_of_groups([_group(name, each) for name, each in sorted(found.items())], procedure)
-
-    def of_classes(self) -> tuple[Matrix, Matrix]:
-        classes = self._classes[self.filled]
-        return classes[..., 2] - classes[..., 1], classes[..., 0]
 
 
 def _group(name: str, sums: Matrix) -> Group:

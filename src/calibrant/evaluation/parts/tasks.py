@@ -11,13 +11,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.threads import one_thread
 from calibrant._math.top_k import TopK, joined
 from calibrant.calibrators import Calibrator, TemperatureScaling
+from calibrant.evaluation.dense.reduce import added_up
 from calibrant.evaluation.fitting.pieces import MOST_FITTED
 from calibrant.evaluation.parts.dealing import Deal, Half
-from calibrant.evaluation.parts.several import AnySums, LabelSums, added
+from calibrant.evaluation.parts.several import AnySums, LabelSums
 from calibrant.evaluation.parts.states import BatchSums
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.resamples import Stream, generator
@@ -27,14 +29,6 @@ from calibrant.predictions.partitioned import Part, PartitionedPredictions
 from calibrant.predictions.pieces import Piece
 
 SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the table
-
-
-@dataclass(frozen=True)
-class Summed:
-    """The sums of a part, for each arm, and what had to be repaired in it."""
-
-    arms: tuple[AnySums, ...]
-    repairs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,7 @@ class SumPart:
             for _ in self.calibrators
         )
 
-    def __call__(self, part: Part) -> Summed:
+    def __call__(self, part: Part) -> tuple[tuple[AnySums, ...], list[str]]:
         table, arms = self.table, self.nothing()
         repairs: list[str] = []
         with one_thread():
@@ -72,7 +66,7 @@ class SumPart:
                     given, after = _at_its_temperature(piece, calibrator)
                     each.add(given, rows, batches, logits=table.space == "logits", calibrator=after)
                 repairs += piece.repairs
-        return Summed(arms, tuple(repairs))
+        return arms, repairs
 
 
 def _at_its_temperature(piece: Piece, calibrator: Calibrator | None) -> tuple[Piece, Calibrator | None]:
@@ -93,18 +87,14 @@ def summed(
     *,
     spread: Spread = here,
     tell: Callable[[float], None] = lambda _: None,
-) -> Summed:
-    """The sums of all parts, added in their order."""
+) -> tuple[tuple[AnySums, ...], tuple[str, ...]]:
+    """The sums of all parts for each arm, added in their order, and what had to be repaired."""
     task = SumPart(table, deal, num_bins, calibrators)
-    arms, repairs = task.nothing(), list[str]()
-    for done, found in enumerate(spread(task, table.parts), start=1):
-        repairs += found.repairs
-        for one, other in zip(arms, found.arms, strict=True):
-            added(one, other)
-        tell(done / len(table.parts))
-    several = "s" * (len(repairs) > 1)
-    said = () if not repairs else (f"{repairs[0]} So it is in {len(repairs):,} piece{several} of the table.",)
-    return Summed(arms, said)
+    arms = task.nothing()
+    repairs = added_up(arms, task, table.parts, spread=spread, tell=tell)
+    if not repairs:
+        return arms, ()
+    return arms, (f"{repairs[0]} So it is in {plural(len(repairs), 'piece')} of the table.",)
 
 
 class Rows(NamedTuple):

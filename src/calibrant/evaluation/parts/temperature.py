@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,43 +19,60 @@ from calibrant.calibrators.fitting.passes import Point, nothing, solved, sums_of
 from calibrant.calibrators.fitting.samples import Samples
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.resampling.events import Indices
-from calibrant.evaluation.spread import Item, Spread
+from calibrant.evaluation.spread import Spread
 from calibrant.predictions import DensePredictions, Predictions, Source
+from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.predictions.pieces import Piece
 from calibrant.predictions.to_event import to_repair
 
 
-class ToFit(Protocol[Item]):
-    """Source of rows to fit on, part by part: a table, or images."""
+@dataclass(frozen=True)
+class Positions:
+    """Images as the parts of a table to fit on."""
+
+    dense: DensePredictions
 
     @property
-    def parts(self) -> Sequence[Item]: ...
+    def parts(self) -> Sequence[int]:
+        return range(self.dense.num_images)
 
     @property
     def space(self) -> str:
-        """Kind of scores: logits, or probs."""
-        ...
+        return self.dense.space
 
     @property
-    def class_names(self) -> tuple[str, ...] | None: ...
+    def class_names(self) -> tuple[str, ...] | None:
+        return self.dense.class_names
 
     @property
-    def source(self) -> Source: ...
+    def source(self) -> Source:
+        return self.dense.source or Source(name="images", sha256="", format="dense", path=None)
 
-    def pieces(self, part: Item) -> Iterator[Piece]:
-        """The rows of a part, some at a time."""
-        ...
+    def pieces(self, part: int) -> Iterator[Piece]:
+        for image in self.dense.images([part]):
+            if len(image.labels):
+                yield Piece(
+                    first_row=0,
+                    scores=np.ascontiguousarray(image.scores.T),
+                    labels=image.labels,
+                    truth=image.labels,
+                    class_names=self.class_names,
+                )
+
+
+ToFit: TypeAlias = PartitionedPredictions | Positions
+"""Source of rows to fit on, part by part."""
 
 
 @dataclass(frozen=True)
-class SumsOfPart(Generic[Item]):
+class SumsOfPart:
     """Sums over the rows of a part to fit on."""
 
-    table: ToFit[Item]
+    table: ToFit
     deal: Deal
     points: Sequence[Point]
 
-    def __call__(self, part: Item) -> Matrix:
+    def __call__(self, part: Any) -> Matrix:
         sums = nothing(self.points)
         with one_thread():
             for piece in self.table.pieces(part):
@@ -74,7 +91,7 @@ def fits_in_passes(calibrator: Calibrator, kind: str, num_classes: int) -> bool:
 
 
 def fit_in_passes(
-    calibrator: Calibrator, table: ToFit[Item], sample: Predictions, deal: Deal, *, spread: Spread
+    calibrator: Calibrator, table: ToFit, sample: Predictions, deal: Deal, *, spread: Spread
 ) -> Calibrator:
     """Fit to all rows in a few passes: the search begins at the optimum of a ``sample``.
 
@@ -118,37 +135,3 @@ def _samples(piece: Piece, rows: Indices, *, logits: bool) -> Samples:
     weights = None if piece.weights is None else torch.from_numpy(piece.weights[rows])
     checked = check_logits(scores, torch.from_numpy(piece.labels[rows]), weights, allow_minus_inf=True)
     return next(CalibrationData.of(checked).weighted(checked.weights).problems())
-
-
-@dataclass(frozen=True)
-class Positions:
-    """Images as the parts of a table to fit on."""
-
-    dense: DensePredictions
-
-    @property
-    def parts(self) -> Sequence[int]:
-        return range(self.dense.num_images)
-
-    @property
-    def space(self) -> str:
-        return self.dense.space
-
-    @property
-    def class_names(self) -> tuple[str, ...] | None:
-        return self.dense.class_names
-
-    @property
-    def source(self) -> Source:
-        return self.dense.source or Source(name="images", sha256="", format="dense", path=None)
-
-    def pieces(self, part: int) -> Iterator[Piece]:
-        for image in self.dense.images([part]):
-            if len(image.labels):
-                yield Piece(
-                    first_row=0,
-                    scores=np.ascontiguousarray(image.scores.T),
-                    labels=image.labels,
-                    truth=image.labels,
-                    class_names=self.class_names,
-                )
