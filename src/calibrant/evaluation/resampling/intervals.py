@@ -31,11 +31,10 @@ def resampled_interval(
     defined = replicates[~np.isnan(replicates)]
     if len(defined) < 2:
         return None
-    shares: Bounds | None = (1 - level) / 2, (1 + level) / 2
-    if kind == "bca":
-        shares = _bca_shares(value, defined, deleted, shares)
-        if shares is None:
-            return None
+    tail = (1 - level) / 2
+    shares = _bca_shares(value, defined, deleted, level) if kind == "bca" else (tail, 1 - tail)
+    if shares is None:
+        return None
     low, high = np.quantile(defined, shares) + (value - defined.mean() if kind == "centred" else 0.0)
     return max(bounds[0], float(low)), min(bounds[1], float(high))
 
@@ -45,7 +44,7 @@ def centred_interval(value: float, replicates: Vector, level: float, bounds: Bou
     return resampled_interval("centred", value, replicates, None, level, bounds)
 
 
-def _bca_shares(value: float, replicates: Vector, deleted: Vector | None, tails: Bounds) -> Bounds | None:
+def _bca_shares(value: float, replicates: Vector, deleted: Vector | None, level: float) -> Bounds | None:
     r"""Bias-corrected and accelerated percentiles.
 
     The percentiles at :math:`\Phi(z_0 + (z_0 + z) / (1 - a (z_0 + z)))`: :math:`z_0` is the normal quantile
@@ -64,7 +63,7 @@ def _bca_shares(value: float, replicates: Vector, deleted: Vector | None, tails:
     if not 0 < below < 1:
         return None
     centre, acceleration = _NORMAL.inv_cdf(below), _acceleration(deleted)
-    places = [centre + _NORMAL.inv_cdf(tail) for tail in tails]
+    places = [centre + _NORMAL.inv_cdf(tail) for tail in ((1 - level) / 2, (1 + level) / 2)]
     if any(acceleration * place >= 1 for place in places):  # beyond the reach of the expansion
         return None
     low, high = (_NORMAL.cdf(centre + place / (1 - acceleration * place)) for place in places)
