@@ -16,7 +16,7 @@ from calibrant.evaluation import check, compare
 from calibrant.evaluation.arguments import GROUPS_NOTE
 from calibrant.evaluation.parts import dealing
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.tasks import sample, shares_to_draw, summed
+from calibrant.evaluation.parts.source import sample, shares_to_draw, summed
 from calibrant.evaluation.source import source_of
 from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import PartitionedPredictions

@@ -14,7 +14,7 @@ from calibrant import InputError, Predictions, evaluate, load_calibrator
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.evaluation import Evaluation, check, compare
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.tasks import summed
+from calibrant.evaluation.parts.source import summed
 from calibrant.predictions import partitioned
 from calibrant.predictions.formats.parquet_files import is_partitioned, restored
 from calibrant.predictions.partitioned import PartitionedPredictions

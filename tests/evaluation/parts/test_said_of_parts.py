@@ -12,7 +12,7 @@ from calibrant.cli.opening import opened_large
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import check
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.tasks import sample, summed
+from calibrant.evaluation.parts.source import sample, summed
 from calibrant.predictions import ColumnNames
 from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
 

@@ -25,8 +25,7 @@ from calibrant.evaluation.resampling.intervals import (
     wilson_interval,
 )
 from calibrant.evaluation.resampling.ranking import standard_error
-from calibrant.evaluation.resampling.resamples import Resamples
-from calibrant.evaluation.resampling.statistics import EventErrors
+from calibrant.evaluation.resampling.resamples import EventErrors, Resamples
 from calibrant.predictions import Predictions
 
 Maker = Callable[..., Predictions]

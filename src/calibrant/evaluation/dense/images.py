@@ -8,8 +8,7 @@ import numpy as np
 
 from calibrant._math.dense_sums import BRIER, COUNT, NLL, STATED
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.dense.reduce import edges_of_cells, within_cells
-from calibrant.evaluation.dense.states import summed_images
+from calibrant.evaluation.dense.sums import edges_of_cells, summed_images, within_cells
 from calibrant.evaluation.resampling.events import Vector, width_bins
 from calibrant.predictions import DensePredictions
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.dense.states import ImageSums, summed_images
+from calibrant.evaluation.dense.sums import ImageSums, summed_images
 from calibrant.evaluation.fitting.pieces import MOST_FITTED, split_in_memory
 from calibrant.evaluation.fitting.split import Split, marked_split
 from calibrant.evaluation.fitting.templates import FittedCalibrator

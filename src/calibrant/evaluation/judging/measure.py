@@ -39,12 +39,13 @@ from calibrant.evaluation.resampling.resamples import (
     SMALL_BLOCK,
     Counts,
     Deletions,
+    EventErrors,
+    Means,
     Resamples,
     Stream,
     block_bounds,
     stream_seed,
 )
-from calibrant.evaluation.resampling.statistics import EventErrors, Means
 from calibrant.evaluation.result import ClassRow, Curve, Estimate, Intervals, NullError, Part
 from calibrant.evaluation.thresholds import beyond_chance
 

@@ -15,7 +15,7 @@ from calibrant._math.shapes import Float, Int
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs, with_complement
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.ranking import auroc_influence
-from calibrant.evaluation.resampling.statistics import ClasswiseErrors
+from calibrant.evaluation.resampling.resamples import ClasswiseErrors
 from calibrant.evaluation.result import ClassRow
 
 OFFSETS = (-1, 0, 1)

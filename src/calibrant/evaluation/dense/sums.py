@@ -1,22 +1,27 @@
-"""From sums of images or batches to what an evaluation keeps of an arm; a row stands for many positions."""
+"""Sums of images or batches, and what an evaluation keeps of them; a row stands for many positions."""
 
 from __future__ import annotations
 
 import math
+import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from calibrant._math.binning import BinSums, width_edges
 from calibrant._math.debias import PairSums
 from calibrant._math.dense_sums import (
     AGREEMENT,
+    ANSWER,
     BRIER,
+    CELL_SUMS,
+    CLASSES,
     COUNT,
     ENTROPY,
     INFINITE,
@@ -24,8 +29,15 @@ from calibrant._math.dense_sums import (
     NUMBER,
     SQUARES,
     STATED,
+    add_positions,
     cell_edges,
 )
+from calibrant._math.dense_sums import (
+    EVENT as ONE_EVENT,
+)
+from calibrant._math.errors import InputError
+from calibrant._math.threads import one_thread
+from calibrant.calibrators import Calibrator
 from calibrant.evaluation.judging.reduce import WHY_MISSING, ArmStatistics, Mask, ratios_of, values_of
 from calibrant.evaluation.judging.scan import OFFSETS, Agreement
 from calibrant.evaluation.quantities import ECE, quantities
@@ -36,11 +48,13 @@ from calibrant.evaluation.resampling.drawn_labels import ClassNull, class_scores
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel, ResidualSums
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 from calibrant.evaluation.resampling.null import num_noise
-from calibrant.evaluation.resampling.resamples import Counts
-from calibrant.evaluation.resampling.statistics import divide
+from calibrant.evaluation.resampling.resamples import Counts, divide
 from calibrant.evaluation.result import ClassRow, Kind
 from calibrant.evaluation.samples import ArmSamples
-from calibrant.evaluation.spread import Item, Spread
+from calibrant.evaluation.spread import Item, Spread, here
+from calibrant.predictions import DensePredictions
+from calibrant.predictions.dense import Image
+from calibrant.predictions.pieces import columns_of_odds
 
 LEAST_CELLS, MOST_CELLS = 256, 1200
 
@@ -351,3 +365,173 @@ class _Classes:
             cells=places,
             noise=drawn[:, :kept].T / total,
         )
+
+
+POSITIONS = 1 << 15  # of a block
+GROUP_SUMS = 4
+NOT_READ: tuple[Matrix, Matrix] = np.empty((0, 0)), np.empty((0, 2))
+NO_GROUPS: tuple[Indices, Matrix] = np.empty(0, np.int64), np.empty((0, 0, 0, 2, GROUP_SUMS))
+
+
+@dataclass(kw_only=True)
+class ImageSums(Sums):
+    """Sums of the images of one arm.
+
+    For each image: the filled cells ``(n, 8)``, by confidence and whether the prediction is right (of an
+    event: whether it occurs), and sums in the bins of all classes ``(C, B, 3)``.
+    """
+
+    kind: Kind = field(init=False)
+    names: list[str] = field(default_factory=list[str])
+    labels: list[int] = field(default_factory=list[int])
+    """Checksums of the labels of each image."""
+    _cells: list[Matrix] = field(default_factory=list[Matrix])
+    _places: list[Indices] = field(default_factory=list[Indices])
+    _classes: list[Matrix] = field(default_factory=list[Matrix])
+
+    unit: ClassVar[str] = "positions"
+    no_ranks: ClassVar[str] = "not computed for images read one by one: it needs all positions in order"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.kind = "binary" if self.event else "multiclass"
+
+    @property
+    def fingerprint(self) -> tuple[object, object]:
+        return tuple(zip(self.names, self.labels, strict=True)), None
+
+    @property
+    def num_clusters(self) -> int:
+        return len(self.names)
+
+    def add(self, image: Image, *, logits: bool, calibrator: Calibrator | None) -> None:
+        cells = np.zeros((1, num_cells(self.num_bins), 2, CELL_SUMS))
+        classes = np.zeros((1, self.num_classes, self.num_bins, 3))
+        sums = cells, classes, self.agreement
+        one = np.zeros(POSITIONS, np.int64)  # the image is a batch
+        for start in range(0, len(image.labels), POSITIONS):
+            part = slice(start, start + POSITIONS)
+            scores, labels = image.scores[:, part].T, image.labels[part]
+            wrong = add_scores(scores, labels, one, sums, logits=logits, calibrator=calibrator)
+            if wrong is not None:
+                kind = "finite numbers" if logits else "probabilities"
+                raise InputError(
+                    f"scores must be {kind}; image {image.name!r} holds {wrong.values} at a position."
+                )
+        filled = np.flatnonzero(cells[:, :, :, 0].ravel())
+        self.names.append(image.name)
+        self.labels.append(zlib.crc32(np.ascontiguousarray(image.labels).data))
+        self._cells.append(cells.reshape(-1, CELL_SUMS)[filled])
+        self._places.append(filled)
+        self._classes.append(classes[0])
+
+    def merge(self, other: Self) -> None:
+        self.agreement += other.agreement
+        for name in ("names", "labels", "_cells", "_places", "_classes"):
+            getattr(self, name).extend(getattr(other, name))
+
+    def rows(self) -> tuple[Indices, Indices, Matrix]:
+        images = np.repeat(np.arange(len(self._cells)), [len(each) for each in self._cells])
+        return images, np.concatenate(self._places), np.concatenate(self._cells)
+
+    def of_classes(self) -> Matrix:
+        return np.stack(self._classes)
+
+
+class Wrong(NamedTuple):
+    """A position with scores that cannot be added."""
+
+    position: int
+    values: str
+
+
+def add_scores(
+    scores: NDArray[Any],
+    labels: Indices,
+    batches: Indices,
+    sums: tuple[Matrix, Matrix, Matrix],
+    *,
+    logits: bool,
+    calibrator: Calibrator | None,
+    weights: Vector | None = None,
+    groups: tuple[Indices, Matrix] = NO_GROUPS,
+    answers: bool = False,
+    read: tuple[Matrix, Matrix] = NOT_READ,
+) -> Wrong | None:
+    """Add scores ``(P, C)``, as they are or after a calibrator, to the sums of `add_positions`.
+
+    Of ``answers`` the classes are that they are wrong and right. ``read`` is filled with the probabilities
+    and events of these scores where it has room for them.
+    """
+    cells, classes, agreement = sums
+    _, num_classes, num_bins, _ = classes.shape
+    scores = np.ascontiguousarray(scores, dtype=np.float64)
+    if calibrator is not None:
+        scores = _calibrated(scores, calibrator, logits=logits)
+    wrong = add_positions(
+        scores,
+        labels,
+        logits or calibrator is not None,
+        ANSWER if answers else ONE_EVENT if num_classes == 2 else CLASSES,
+        edges_of_cells(num_bins),
+        np.arange(num_bins + 1) / num_bins,
+        batches,
+        np.ones(len(labels)) if weights is None else weights,
+        groups[0],
+        cells,
+        classes,
+        agreement,
+        groups[1],
+        read[0] if len(read[0]) else np.empty((1, num_classes)),
+        read[1],
+    )
+    return None if wrong < 0 else Wrong(wrong, ", ".join(f"{value:g}" for value in scores[wrong][:5]))
+
+
+def _calibrated(scores: Matrix, calibrator: Calibrator, *, logits: bool) -> Matrix:
+    """Log-probabilities ``(P, C)``, or logits of two classes."""
+    given = torch.from_numpy(scores)
+    if not logits:
+        given = given.log()
+    with torch.no_grad():
+        if calibrator.kind_ == "binary":
+            return columns_of_odds(calibrator(given[:, 1] - given[:, 0])).numpy()
+        return calibrator(given).numpy()
+
+
+@dataclass(frozen=True)
+class SumImage:
+    """Sums up an image: every arm, which reads it once."""
+
+    dense: DensePredictions
+    num_bins: int
+    calibrators: tuple[Calibrator | None, ...]
+
+    def nothing(self) -> tuple[ImageSums, ...]:
+        num_classes, num_bins = self.dense.num_classes, self.num_bins
+        return tuple(ImageSums(num_classes=num_classes, num_bins=num_bins) for _ in self.calibrators)
+
+    def __call__(self, place: int) -> tuple[tuple[ImageSums, ...], tuple[str, ...]]:
+        arms = self.nothing()
+        with one_thread():
+            for image in self.dense.images([place]):
+                if len(image.labels):
+                    for each, calibrator in zip(arms, self.calibrators, strict=True):
+                        each.add(image, logits=self.dense.space == "logits", calibrator=calibrator)
+        return arms, ()
+
+
+def summed_images(
+    dense: DensePredictions,
+    places: Sequence[int],
+    num_bins: int,
+    calibrators: tuple[Calibrator | None, ...],
+    *,
+    spread: Spread = here,
+    tell: Callable[[float], None] = lambda _: None,
+) -> tuple[ImageSums, ...]:
+    """The sums of some images, added in their order."""
+    task = SumImage(dense, num_bins, calibrators)
+    arms = task.nothing()
+    added_up(arms, task, places, spread=spread, tell=tell)
+    return arms
