@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.threads import one_thread
-from calibrant._math.top_k import TopK, joined
+from calibrant._math.top_k import joined
 from calibrant.calibrators import Calibrator, TemperatureScaling
 from calibrant.evaluation.arguments import as_judged, dropped_note, groups_note
 from calibrant.evaluation.dense.sums import added_up
@@ -106,42 +106,28 @@ def summed(
     return arms, (f"{repairs[0]} So it is in {plural(len(repairs), 'piece')} of the table.",)
 
 
-class Rows(NamedTuple):
-    """Some rows; weights, clusters and the largest logits if there are any, groups if asked for."""
+Rows: TypeAlias = dict[str, Any]
+"""Some rows, as the arguments of `PartitionedPredictions.predictions`."""
 
-    scores: NDArray[Any]
-    labels: NDArray[np.int64]
-    weights: NDArray[np.float64] | None
-    clusters: tuple[str, ...]
-    groups: tuple[str, ...]
-    top_k: tuple[TopK, ...]
 
-    @classmethod
-    def of(cls, piece: Piece, chosen: Indices, *, groups: bool) -> Rows:
-        clusters, of_groups = (
-            () if names is None else tuple(names[k] for k in chosen.tolist())
-            for names in (piece.clusters, piece.groups if groups else None)
-        )
-        return cls(
-            piece.scores[chosen],
-            piece.labels[chosen],
-            None if piece.weights is None else piece.weights[chosen],
-            clusters,
-            of_groups,
-            () if piece.top_k is None else (piece.top_k.rows(torch.from_numpy(chosen)),),
-        )
+def _rows(piece: Piece, chosen: Indices, *, groups: bool) -> Rows:
+    """Rows of a piece, with their groups if asked for."""
+    arrays = {"scores": piece.scores, "labels": piece.labels, "weights": piece.weights}
+    names = {"clusters": piece.clusters, "groups": piece.groups if groups else None}
+    found: Rows = {name: each[chosen] for name, each in arrays.items() if each is not None}
+    found |= {name: [each[k] for k in chosen.tolist()] for name, each in names.items() if each is not None}
+    return found if piece.top_k is None else found | {"top_k": piece.top_k.rows(torch.from_numpy(chosen))}
 
-    @classmethod
-    def joined(cls, parts: Sequence[Rows]) -> Rows:
-        """The rows of all parts, of which there must be one."""
-        scores, labels, weights, *names = zip(*parts, strict=True)
-        known = [each for each in weights if each is not None]
-        return cls(
-            np.concatenate(scores),
-            np.concatenate(labels),
-            np.concatenate(known) if known else None,
-            *(tuple(chain.from_iterable(each)) for each in names),
-        )
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    """The rows of all parts, of which there must be one."""
+    columns = {name: [part[name] for part in parts] for name in parts[0]}
+    join = {"top_k": joined, "clusters": _chained, "groups": _chained}
+    return {name: join.get(name, np.concatenate)(each) for name, each in columns.items()}
+
+
+def _chained(names: Sequence[list[str]]) -> list[str]:
+    return list(chain.from_iterable(names))
 
 
 @dataclass(frozen=True)
@@ -162,8 +148,8 @@ class SamplePart:
             rows, _ = self.deal.rows(piece, self.half)
             number = len(rows) if share == 1 else min(len(rows), int(rng.poisson(share * len(rows))))
             chosen = np.sort(rng.choice(rows, number, replace=False)) if number < len(rows) else rows
-            drawn.append(Rows.of(piece, chosen, groups=self.groups))
-        return Rows.joined(drawn)
+            drawn.append(_rows(piece, chosen, groups=self.groups))
+        return _joined(drawn)
 
 
 def sample(
@@ -180,19 +166,12 @@ def sample(
     shares = shares_to_draw(np.array([deal.expected(part, half) for part in table.parts]), number)
     items = [(table.parts[k], float(shares[k])) for k in np.flatnonzero(shares)]
     found = list(spread(SamplePart(table, deal, half, seed, groups), items))
-    if not any(len(each.labels) for each in found):
+    if not any(len(each["labels"]) for each in found):
         return None
-    rows = Rows.joined(found)
-    if rows.weights is not None and not rows.weights.any():
+    rows = _joined(found)
+    if "weights" in rows and not rows["weights"].any():
         raise weightless(table, deal, half)
-    return table.predictions(
-        rows.scores,
-        rows.labels,
-        clusters=rows.clusters if table.has_clusters else None,
-        groups=rows.groups if groups and table.has_groups else None,
-        weights=rows.weights,
-        top_k=joined(rows.top_k) if rows.top_k else None,
-    )
+    return table.predictions(**rows)
 
 
 def rows_to_fit(

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
-from calibrant.evaluation.resampling.resamples import Counts
 
-Row: TypeAlias = NDArray[np.uint8]  # (N,): how often each sample was drawn
+Counts: TypeAlias = NDArray[np.uint8]  # (r, N), or (N,) of one resample: how often each sample was drawn
 Places: TypeAlias = NDArray[np.int32]
 Uniform: TypeAlias = NDArray[np.float32]
 
@@ -138,7 +137,7 @@ def add_errors(
 
 
 @njit(inner=True)
-def _sum_blocks(row: Row, order: Places, mass: Vector, residuals: Vector, sums: Matrix) -> None:
+def _sum_blocks(row: Counts, order: Places, mass: Vector, residuals: Vector, sums: Matrix) -> None:
     """Write the mass and residual before each block, and after the last, into ``sums``."""
     whole = len(order) // BLOCK
     for block in range(len(sums) - 1):
@@ -160,7 +159,7 @@ def _sum_blocks(row: Row, order: Places, mass: Vector, residuals: Vector, sums: 
 
 @njit(inner=True)
 def _reaching(
-    target: float, block: int, row: Row, order: Places, mass: Vector, sums: Matrix
+    target: float, block: int, row: Counts, order: Places, mass: Vector, sums: Matrix
 ) -> tuple[float, int]:
     """The mass before the sample of a block that reaches the target, and that sample's place."""
     within, before, place = 0.0, sums[block, 0], block * BLOCK
@@ -174,7 +173,7 @@ def _reaching(
 
 @njit(inner=True)
 def _sums_before(
-    stop: int, row: Row, order: Places, mass: Vector, residuals: Vector, sums: Matrix
+    stop: int, row: Counts, order: Places, mass: Vector, residuals: Vector, sums: Matrix
 ) -> tuple[float, float]:
     """Cumulative mass and residual of the samples before ``stop``.
 

@@ -41,9 +41,13 @@ class SparseNoise:
         self._units = unit[few] * self._side
         self._usual = self._units * self._rare * self._trials
         rng = np.random.default_rng((seed, 1))
-        self._uniform = rng.random((len(noise), len(few)), dtype=np.float32)
-        counts = np.ascontiguousarray(noise[:, few] / self._units + self._rare * trials[few])
-        _into_uniform(counts, self._uniform, binomial_tables(self._trials, self._rare))
+        counts = noise[:, few] / self._units + self._rare * trials[few]
+        drawn = (counts + 0.5).astype(np.int64).clip(0, MOST_COUNTED - 1)
+        tables, columns = binomial_tables(self._trials, self._rare), np.arange(len(few))
+        high = tables[columns, drawn]
+        low = np.where(drawn > 0, tables[columns, drawn - 1], np.float32(0.0))
+        self._uniform = high - rng.random(counts.shape, dtype=np.float32) * (high - low)
+        """Numbers ``(R, M)`` from which the tables give the counts."""
 
     def counted(self, gaps: Vector) -> Mask:
         """Mask ``(M,)`` of cells where few events are expected with these gaps too."""
@@ -62,10 +66,12 @@ class SparseNoise:
 
     def sums(self, gaps: Vector, shrink: Vector, extra: Single, more: Vector) -> Matrix:
         """Residual sums ``(R, M)`` with these gaps, where few events are expected from their number."""
-        counted, sums = self.counted(gaps), np.empty(self._noise.shape)
-        _add_noise(self._noise, shrink, extra, more, self._cells.sums(gaps), counted, sums)
+        sums = self._cells.sums(gaps) + shrink * self._noise
+        if len(extra):
+            sums += more * extra
         if len(self._places):
-            few, tables = counted[self._places], binomial_tables(self._trials, self._rates(gaps))
+            few = self.counted(gaps)[self._places]
+            tables = binomial_tables(self._trials, self._rates(gaps))
             _set_counts(sums, self._places, self._uniform, tables, self._units, self._usual, few)
         return sums
 
@@ -89,18 +95,6 @@ class SparseNoise:
 
 
 @njit
-def _add_noise(
-    noise: Matrix, shrink: Vector, extra: Single, more: Vector, expected: Vector, left_out: Mask, sums: Matrix
-) -> None:
-    for r in range(len(noise)):
-        for m in range(noise.shape[1]):
-            if not left_out[m]:
-                sums[r, m] = expected[m] + shrink[m] * noise[r, m]
-                if more[m] > 0.0:
-                    sums[r, m] += more[m] * extra[r, m]
-
-
-@njit
 def _add_sizes(
     noise: Matrix,
     shrink: Vector,
@@ -116,7 +110,7 @@ def _add_sizes(
     drawn: Vector,
     sizes: Vector,
 ) -> None:
-    """The summed sizes ``(R,)`` of what `_add_noise` and `_set_counts` give, from arrays ``(M, R)``."""
+    """The summed sizes ``(R,)`` of `SparseNoise.sums`, from arrays ``(M, R)``."""
     num_cells, num_draws = noise.shape
     for m in range(num_cells):
         if counted[m]:
@@ -178,13 +172,3 @@ def _set_counts(
                     while k < MOST_COUNTED - 1 and u > tables[j, k]:
                         k += 1
                 sums[r, places[j]] = units[j] * k - expected[j]
-
-
-@njit
-def _into_uniform(counts: Matrix, uniform: Single, tables: Single) -> None:
-    """Overwrite ``uniform`` ``(R, M)`` with numbers from which the tables give the counts."""
-    for r in range(len(counts)):
-        for j in range(len(tables)):
-            k = min(max(int(counts[r, j] + 0.5), 0), MOST_COUNTED - 1)
-            low = tables[j, k - 1] if k > 0 else np.float32(0.0)
-            uniform[r, j] = tables[j, k] - uniform[r, j] * (tables[j, k] - low)
