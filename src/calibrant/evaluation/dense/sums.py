@@ -7,7 +7,7 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -499,26 +499,23 @@ def _calibrated(scores: Matrix, calibrator: Calibrator, *, logits: bool) -> Matr
         return calibrator(given).numpy()
 
 
-@dataclass(frozen=True)
-class SumImage:
-    """Sums up an image: every arm, which reads it once."""
+def _no_sums(
+    dense: DensePredictions, num_bins: int, calibrators: tuple[Calibrator | None, ...]
+) -> tuple[ImageSums, ...]:
+    return tuple(ImageSums(num_classes=dense.num_classes, num_bins=num_bins) for _ in calibrators)
 
-    dense: DensePredictions
-    num_bins: int
-    calibrators: tuple[Calibrator | None, ...]
 
-    def nothing(self) -> tuple[ImageSums, ...]:
-        num_classes, num_bins = self.dense.num_classes, self.num_bins
-        return tuple(ImageSums(num_classes=num_classes, num_bins=num_bins) for _ in self.calibrators)
-
-    def __call__(self, place: int) -> tuple[tuple[ImageSums, ...], tuple[str, ...]]:
-        arms = self.nothing()
-        with one_thread():
-            for image in self.dense.images([place]):
-                if len(image.labels):
-                    for each, calibrator in zip(arms, self.calibrators, strict=True):
-                        each.add(image, logits=self.dense.space == "logits", calibrator=calibrator)
-        return arms, ()
+def _sums_of_image(
+    dense: DensePredictions, num_bins: int, calibrators: tuple[Calibrator | None, ...], place: int
+) -> tuple[tuple[ImageSums, ...], tuple[str, ...]]:
+    """The sums of every arm; the image is read once."""
+    arms = _no_sums(dense, num_bins, calibrators)
+    with one_thread():
+        for image in dense.images([place]):
+            if len(image.labels):
+                for each, calibrator in zip(arms, calibrators, strict=True):
+                    each.add(image, logits=dense.space == "logits", calibrator=calibrator)
+    return arms, ()
 
 
 def summed_images(
@@ -531,7 +528,7 @@ def summed_images(
     tell: Callable[[float], None] = lambda _: None,
 ) -> tuple[ImageSums, ...]:
     """The sums of some images, added in their order."""
-    task = SumImage(dense, num_bins, calibrators)
-    arms = task.nothing()
+    arms = _no_sums(dense, num_bins, calibrators)
+    task = partial(_sums_of_image, dense, num_bins, calibrators)
     added_up(arms, task, places, spread=spread, tell=tell)
     return arms

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, ClassVar, TypeAlias
 
@@ -40,42 +40,39 @@ from calibrant.predictions.table import Source as File
 SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the table
 
 
-@dataclass(frozen=True)
-class SumPart:
-    """Sums up a part: every arm in one pass."""
+Calibrators: TypeAlias = tuple[Calibrator | None, ...]
 
-    table: PartitionedPredictions
-    deal: Deal
-    num_bins: int
-    calibrators: tuple[Calibrator | None, ...]
 
-    def nothing(self) -> tuple[AnySums, ...]:
-        table, deal = self.table, self.deal
-        number = table.num_samples - (table.num_fit if deal.rule == "split" else 0)
-        size = {
-            "num_classes": table.num_classes,
-            "num_bins": self.num_bins,
-            "num_batches": deal.num_batches,
-            "num_samples": number,
-        }
-        if table.kind == "multilabel":
-            return tuple(LabelSums(**size) for _ in self.calibrators)
-        return tuple(
-            BatchSums(kind=table.kind, clusters=table.has_clusters, has_labels=table.has_labels, **size)
-            for _ in self.calibrators
-        )
+def _no_sums(
+    table: PartitionedPredictions, deal: Deal, num_bins: int, calibrators: Calibrators
+) -> tuple[AnySums, ...]:
+    size = {
+        "num_classes": table.num_classes,
+        "num_bins": num_bins,
+        "num_batches": deal.num_batches,
+        "num_samples": table.num_samples - (table.num_fit if deal.rule == "split" else 0),
+    }
+    if table.kind == "multilabel":
+        return tuple(LabelSums(**size) for _ in calibrators)
+    return tuple(
+        BatchSums(kind=table.kind, clusters=table.has_clusters, has_labels=table.has_labels, **size)
+        for _ in calibrators
+    )
 
-    def __call__(self, part: Part) -> tuple[tuple[AnySums, ...], list[str]]:
-        table, arms = self.table, self.nothing()
-        repairs: list[str] = []
-        with one_thread():
-            for piece in table.pieces(part):
-                rows, batches = self.deal.rows(piece, "test")
-                for each, calibrator in zip(arms, self.calibrators, strict=True):
-                    given, after = _at_its_temperature(piece, calibrator)
-                    each.add(given, rows, batches, logits=table.space == "logits", calibrator=after)
-                repairs += piece.repairs
-        return arms, repairs
+
+def _sums_of_part(
+    table: PartitionedPredictions, deal: Deal, num_bins: int, calibrators: Calibrators, part: Part
+) -> tuple[tuple[AnySums, ...], list[str]]:
+    """The sums of every arm, in one pass, and what had to be repaired."""
+    arms, repairs = _no_sums(table, deal, num_bins, calibrators), list[str]()
+    with one_thread():
+        for piece in table.pieces(part):
+            rows, batches = deal.rows(piece, "test")
+            for each, calibrator in zip(arms, calibrators, strict=True):
+                given, after = _at_its_temperature(piece, calibrator)
+                each.add(given, rows, batches, logits=table.space == "logits", calibrator=after)
+            repairs += piece.repairs
+    return arms, repairs
 
 
 def _at_its_temperature(piece: Piece, calibrator: Calibrator | None) -> tuple[Piece, Calibrator | None]:
@@ -92,15 +89,15 @@ def summed(
     table: PartitionedPredictions,
     deal: Deal,
     num_bins: int,
-    calibrators: tuple[Calibrator | None, ...],
+    calibrators: Calibrators,
     *,
     spread: Spread = here,
     tell: Callable[[float], None] = lambda _: None,
 ) -> tuple[tuple[AnySums, ...], tuple[str, ...]]:
     """The sums of all parts for each arm, added in their order, and what had to be repaired."""
-    task = SumPart(table, deal, num_bins, calibrators)
-    arms = task.nothing()
-    repairs = added_up(arms, task, table.parts, spread=spread, tell=tell)
+    given = table, deal, num_bins, calibrators
+    arms = _no_sums(*given)
+    repairs = added_up(arms, partial(_sums_of_part, *given), table.parts, spread=spread, tell=tell)
     if not repairs:
         return arms, ()
     return arms, (f"{repairs[0]} So it is in {plural(len(repairs), 'piece')} of the table.",)
@@ -130,26 +127,24 @@ def _chained(names: Sequence[list[str]]) -> list[str]:
     return list(chain.from_iterable(names))
 
 
-@dataclass(frozen=True)
-class SamplePart:
-    """Draws rows of a part."""
-
-    table: PartitionedPredictions
-    deal: Deal
-    half: Half
-    seed: int
-    groups: bool = False
-
-    def __call__(self, item: tuple[Part, float]) -> Rows:
-        part, share = item
-        rng = generator(self.seed, Stream.SAMPLE, 2 * part.number + (self.half == "fit"))
-        drawn: list[Rows] = []
-        for piece in self.table.pieces(part):
-            rows, _ = self.deal.rows(piece, self.half)
-            number = len(rows) if share == 1 else min(len(rows), int(rng.poisson(share * len(rows))))
-            chosen = np.sort(rng.choice(rows, number, replace=False)) if number < len(rows) else rows
-            drawn.append(_rows(piece, chosen, groups=self.groups))
-        return _joined(drawn)
+def _sample_of_part(
+    table: PartitionedPredictions,
+    deal: Deal,
+    half: Half,
+    seed: int,
+    groups: bool,
+    item: tuple[Part, float],
+) -> Rows:
+    """Random rows of a part, of which the share is given."""
+    part, share = item
+    rng = generator(seed, Stream.SAMPLE, 2 * part.number + (half == "fit"))
+    drawn: list[Rows] = []
+    for piece in table.pieces(part):
+        rows, _ = deal.rows(piece, half)
+        number = len(rows) if share == 1 else min(len(rows), int(rng.poisson(share * len(rows))))
+        chosen = np.sort(rng.choice(rows, number, replace=False)) if number < len(rows) else rows
+        drawn.append(_rows(piece, chosen, groups=groups))
+    return _joined(drawn)
 
 
 def sample(
@@ -165,7 +160,7 @@ def sample(
     """About ``number`` random rows of a half, from parts spread over it; all if it has no more."""
     shares = shares_to_draw(np.array([deal.expected(part, half) for part in table.parts]), number)
     items = [(table.parts[k], float(shares[k])) for k in np.flatnonzero(shares)]
-    found = list(spread(SamplePart(table, deal, half, seed, groups), items))
+    found = list(spread(partial(_sample_of_part, table, deal, half, seed, groups), items))
     if not any(len(each["labels"]) for each in found):
         return None
     rows = _joined(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -64,24 +65,16 @@ ToFit: TypeAlias = PartitionedPredictions | Positions
 """Source of rows to fit on, part by part."""
 
 
-@dataclass(frozen=True)
-class SumsOfPart:
+def _sums_of_part(table: ToFit, deal: Deal, points: Sequence[Point], part: Any) -> Matrix:
     """Sums over the rows of a part to fit on."""
-
-    table: ToFit
-    deal: Deal
-    points: Sequence[Point]
-
-    def __call__(self, part: Any) -> Matrix:
-        sums = nothing(self.points)
-        with one_thread():
-            for piece in self.table.pieces(part):
-                rows, _ = self.deal.rows(piece, "fit")
-                mass = float(len(rows) if piece.weights is None else piece.weights[rows].sum())
-                if mass > 0:
-                    samples = _samples(piece, rows, logits=self.table.space == "logits")
-                    sums += sums_of(samples, self.points)
-        return sums
+    sums = nothing(points)
+    with one_thread():
+        for piece in table.pieces(part):
+            rows, _ = deal.rows(piece, "fit")
+            mass = float(len(rows) if piece.weights is None else piece.weights[rows].sum())
+            if mass > 0:
+                sums += sums_of(_samples(piece, rows, logits=table.space == "logits"), points)
+    return sums
 
 
 def fits_in_passes(calibrator: Calibrator, kind: str, num_classes: int) -> bool:
@@ -106,7 +99,7 @@ def fit_in_passes(
 
     def sums(points: Sequence[Point]) -> Matrix:
         total = nothing(points)
-        for each in spread(SumsOfPart(table, deal, points), table.parts):
+        for each in spread(partial(_sums_of_part, table, deal, points), table.parts):
             total += each
         return total
 

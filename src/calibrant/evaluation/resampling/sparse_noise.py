@@ -46,7 +46,8 @@ class SparseNoise:
         tables, columns = binomial_tables(self._trials, self._rare), np.arange(len(few))
         high = tables[columns, drawn]
         low = np.where(drawn > 0, tables[columns, drawn - 1], np.float32(0.0))
-        self._uniform = high - rng.random(counts.shape, dtype=np.float32) * (high - low)
+        uniform = high - rng.random(counts.shape, dtype=np.float32) * (high - low)
+        self._uniform = uniform.astype(np.float32, copy=False)
         """Numbers ``(R, M)`` from which the tables give the counts."""
 
     def counted(self, gaps: Vector) -> Mask:
