@@ -51,11 +51,11 @@ def image_rows(
         [('0', 81), ('1', 81)]
     """
     (sums,) = summed_images(dense, range(dense.num_images), num_bins, (calibrator,))
-    if not sums.names:
+    if not sums.images:
         return []
     images, places, cells = sums.rows()
     hits, places, edges = places % 2, places // 2, edges_of_cells(num_bins)
-    count, num_images = cells[:, COUNT], len(sums.names)
+    count, num_images = cells[:, COUNT], len(sums.images)
 
     def total(values: Vector) -> Vector:
         return np.bincount(images, values, num_images).astype(np.float64)
@@ -75,7 +75,7 @@ def image_rows(
     means = [(total(column) / totals).tolist() for column in columns]
     return [
         ImageRow(
-            name=name,
+            name=each.name,
             count=int(positions),
             accuracy=accuracy,
             mean_confidence=sure,
@@ -84,7 +84,7 @@ def image_rows(
             nll=nll,
             brier=brier,
         )
-        for name, positions, gap, accuracy, sure, nll, brier in zip(
-            sums.names, totals, gaps, *means, strict=True
+        for each, positions, gap, accuracy, sure, nll, brier in zip(
+            sums.images, totals, gaps, *means, strict=True
         )
     ]

@@ -373,21 +373,25 @@ NOT_READ: tuple[Matrix, Matrix] = np.empty((0, 0)), np.empty((0, 2))
 NO_GROUPS: tuple[Indices, Matrix] = np.empty(0, np.int64), np.empty((0, 0, 0, 2, GROUP_SUMS))
 
 
+class _Summed(NamedTuple):
+    """An image: its name, a checksum of its labels, and its sums."""
+
+    name: str
+    labels: int
+    places: Indices
+    cells: Matrix  # (n, 8) at these places, which are filled
+    classes: Matrix  # (C, B, 3)
+
+
 @dataclass(kw_only=True)
 class ImageSums(Sums):
     """Sums of the images of one arm.
 
-    For each image: the filled cells ``(n, 8)``, by confidence and whether the prediction is right (of an
-    event: whether it occurs), and sums in the bins of all classes ``(C, B, 3)``.
+    Cells are by confidence and whether the prediction is right (of an event: whether it occurs).
     """
 
     kind: Kind = field(init=False)
-    names: list[str] = field(default_factory=list[str])
-    labels: list[int] = field(default_factory=list[int])
-    """Checksums of the labels of each image."""
-    _cells: list[Matrix] = field(default_factory=list[Matrix])
-    _places: list[Indices] = field(default_factory=list[Indices])
-    _classes: list[Matrix] = field(default_factory=list[Matrix])
+    images: list[_Summed] = field(default_factory=list["_Summed"])
 
     unit: ClassVar[str] = "positions"
     no_ranks: ClassVar[str] = "not computed for images read one by one: it needs all positions in order"
@@ -398,11 +402,11 @@ class ImageSums(Sums):
 
     @property
     def fingerprint(self) -> tuple[object, object]:
-        return tuple(zip(self.names, self.labels, strict=True)), None
+        return tuple((each.name, each.labels) for each in self.images), None
 
     @property
     def num_clusters(self) -> int:
-        return len(self.names)
+        return len(self.images)
 
     def add(self, image: Image, *, logits: bool, calibrator: Calibrator | None) -> None:
         cells = np.zeros((1, num_cells(self.num_bins), 2, CELL_SUMS))
@@ -419,23 +423,20 @@ class ImageSums(Sums):
                     f"scores must be {kind}; image {image.name!r} holds {wrong.values} at a position."
                 )
         filled = np.flatnonzero(cells[:, :, :, 0].ravel())
-        self.names.append(image.name)
-        self.labels.append(zlib.crc32(np.ascontiguousarray(image.labels).data))
-        self._cells.append(cells.reshape(-1, CELL_SUMS)[filled])
-        self._places.append(filled)
-        self._classes.append(classes[0])
+        checksum, cells = zlib.crc32(np.ascontiguousarray(image.labels).data), cells.reshape(-1, CELL_SUMS)
+        self.images.append(_Summed(image.name, checksum, filled, cells[filled], classes[0]))
 
     def merge(self, other: Self) -> None:
         self.agreement += other.agreement
-        for name in ("names", "labels", "_cells", "_places", "_classes"):
-            getattr(self, name).extend(getattr(other, name))
+        self.images += other.images
 
     def rows(self) -> tuple[Indices, Indices, Matrix]:
-        images = np.repeat(np.arange(len(self._cells)), [len(each) for each in self._cells])
-        return images, np.concatenate(self._places), np.concatenate(self._cells)
+        images = np.repeat(np.arange(len(self.images)), [len(each.places) for each in self.images])
+        places, cells = ([getattr(each, name) for each in self.images] for name in ("places", "cells"))
+        return images, np.concatenate(places), np.concatenate(cells)
 
     def of_classes(self) -> Matrix:
-        return np.stack(self._classes)
+        return np.stack([each.classes for each in self.images])
 
 
 class Wrong(NamedTuple):

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from calibrant._math.fine_cells import (
     CELL_SUMS,
@@ -50,31 +49,29 @@ class ExactScores:
     """All samples, in the order of the parts."""
 
     num_batches: int
-    _probs: list[Matrix] = field(default_factory=list[Matrix])
-    _labels: list[NDArray[np.int32]] = field(default_factory=list[NDArray[np.int32]])
-    _weights: list[Vector] = field(default_factory=list[Vector])
-    _batches: list[NDArray[np.int16]] = field(default_factory=list[NDArray[np.int16]])
+    _parts: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
+    """Probabilities, labels, weights if there are any, and batches."""
 
     def add(self, probs: Matrix, labels: Indices, weights: Vector | None, batches: Indices) -> None:
         """Add samples; those without weight do not count."""
         counts = slice(None) if weights is None else weights > 0
-        self._probs.append(probs[counts].copy())
-        self._labels.append(labels[counts].astype(np.int32))
-        self._batches.append(batches[counts].astype(np.int16))
-        if weights is not None:
-            self._weights.append(weights[counts])
+        mass = None if weights is None else weights[counts]
+        found = probs[counts].copy(), labels[counts].astype(np.int32), mass, batches[counts].astype(np.int16)
+        self._parts.append(found)
 
     def merge(self, other: Any) -> None:
-        for name in ("_probs", "_labels", "_weights", "_batches"):
-            getattr(self, name).extend(getattr(other, name))
+        self._parts += other._parts
+
+    def _whole(self, place: int) -> Any:
+        return np.concatenate([each[place] for each in self._parts])
 
     @property
     def weights(self) -> Vector | None:
-        return np.concatenate(self._weights) if self._weights else None
+        return None if not self._parts or self._parts[0][2] is None else self._whole(2)
 
     def areas(self, filled: Indices) -> Areas:
         """The areas, computed as in memory; ``filled`` are the batches with samples."""
-        probs, labels, weights = np.concatenate(self._probs), np.concatenate(self._labels), self.weights
+        probs, labels, weights = self._whole(0), self._whole(1), self.weights
         influence, areas = np.zeros(len(probs)), list[float | None]()
         for column in range(probs.shape[1]):
             found = auroc_influence(np.ascontiguousarray(probs[:, column]), labels == column, weights)
@@ -82,12 +79,11 @@ class ExactScores:
             influence += 0.0 if found is None else found[1]
         mass = np.ones(len(probs)) if weights is None else weights
         influence *= mass / mass.sum() / max(1, len(areas) - areas.count(None))
-        totals = np.bincount(np.concatenate(self._batches), influence, self.num_batches)
+        totals = np.bincount(self._whole(3), influence, self.num_batches)
         return Areas(tuple(areas), totals[filled].astype(np.float64))
 
     def column(self, *, top: bool) -> Column:
-        stated = np.concatenate(self._probs)[:, 0]
-        happened = np.concatenate(self._labels) == 0
+        stated, happened = self._whole(0)[:, 0], self._whole(1) == 0
         if top:
             stated, happened = np.maximum(stated, 1 - stated), (stated > 0.5) == happened
         return Column(Events(stated, happened.astype(np.float64), self.weights))
