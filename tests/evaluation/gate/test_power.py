@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 
 from calibrant.evaluation import check
-from calibrant.evaluation.gate.power import UndetectedError, missed_accuracy, undetected
+from calibrant.evaluation.gate.limits_and_baseline import UndetectedError, missed_accuracy, undetected
 from calibrant.evaluation.resampling.at_limit import AtLimitKernel, error_models
 from calibrant.evaluation.resampling.events import Events
 from calibrant.predictions import Predictions

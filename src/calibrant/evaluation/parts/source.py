@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -13,11 +13,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from calibrant._math.checks import check_logits
 from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
+from calibrant._math.newton import Matrix
 from calibrant._math.threads import one_thread
 from calibrant._math.top_k import joined
 from calibrant.calibrators import Calibrator, TemperatureScaling
+from calibrant.calibrators.fitting.data import CalibrationData
+from calibrant.calibrators.fitting.passes import Point, nothing, solved, sums_of
+from calibrant.calibrators.fitting.samples import Samples
 from calibrant.evaluation.arguments import as_judged, dropped_note, groups_note
 from calibrant.evaluation.dense.sums import added_up
 from calibrant.evaluation.fitting.pieces import MOST_FITTED, split_in_memory
@@ -31,15 +36,17 @@ from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.samples import Drawn, Source
 from calibrant.evaluation.spread import Spread, here
-from calibrant.predictions import Predictions
+from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.formats.parquet_files import is_address
 from calibrant.predictions.partitioned import Part, PartitionedPredictions
 from calibrant.predictions.pieces import Piece
 from calibrant.predictions.table import Source as File
+from calibrant.predictions.to_event import to_repair
 
 SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the table
-
-
+LOOKED_AT = 2000  # test samples, to find what is odd about the scores
+MOST_FAMILIAR = 1 << 16  # rows that out-of-distribution samples are compared with
+TOO_MANY = f"Groups were not tested: there are more than {MAX_GROUPS}, whose sums would not fit into memory."
 Calibrators: TypeAlias = tuple[Calibrator | None, ...]
 
 
@@ -207,11 +214,6 @@ def shares_to_draw(held: NDArray[np.float64], number: int) -> NDArray[np.float64
     return np.where(drawn > 1e-6, drawn / np.maximum(held, 1e-6), 0.0).clip(max=1.0)
 
 
-LOOKED_AT = 2000  # test samples, to find what is odd about the scores
-MOST_FAMILIAR = 1 << 16  # rows that out-of-distribution samples are compared with
-TOO_MANY = f"Groups were not tested: there are more than {MAX_GROUPS}, whose sums would not fit into memory."
-
-
 @dataclass(frozen=True, kw_only=True)
 class TableSource(Source):
     """A table of which random rows are fitted on, and all rows are tested part by part."""
@@ -368,3 +370,106 @@ def sampled_by_group(
         return found, ()
     numbers = f"{fit.num_samples:,} random rows and tested on {test.num_samples:,} others"
     return found, (f"Repairs of groups were fitted on {numbers}.",)
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Images as the parts of a table to fit on."""
+
+    dense: DensePredictions
+
+    @property
+    def parts(self) -> Sequence[int]:
+        return range(self.dense.num_images)
+
+    @property
+    def space(self) -> str:
+        return self.dense.space
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        return self.dense.class_names
+
+    @property
+    def source(self) -> File:
+        return self.dense.source or File(name="images", sha256="", format="dense", path=None)
+
+    def pieces(self, part: int) -> Iterator[Piece]:
+        for image in self.dense.images([part]):
+            if len(image.labels):
+                yield Piece(
+                    first_row=0,
+                    scores=np.ascontiguousarray(image.scores.T),
+                    labels=image.labels,
+                    truth=image.labels,
+                    class_names=self.class_names,
+                )
+
+
+ToFit: TypeAlias = PartitionedPredictions | Positions
+"""Source of rows to fit on, part by part."""
+
+
+def _sums_to_fit(table: ToFit, deal: Deal, points: Sequence[Point], part: Any) -> Matrix:
+    """Sums over the rows of a part to fit on."""
+    sums = nothing(points)
+    with one_thread():
+        for piece in table.pieces(part):
+            rows, _ = deal.rows(piece, "fit")
+            mass = float(len(rows) if piece.weights is None else piece.weights[rows].sum())
+            if mass > 0:
+                sums += sums_of(_samples(piece, rows, logits=table.space == "logits"), points)
+    return sums
+
+
+def fits_in_passes(calibrator: Calibrator, kind: str, num_classes: int) -> bool:
+    """True if a calibrator is fitted to all rows by sums; an exponent only if there are several classes."""
+    several = num_classes > 2 or isinstance(calibrator, TemperatureScaling)
+    return calibrator.fits_in_pieces and several and kind != "multilabel"
+
+
+def fit_in_passes(
+    calibrator: Calibrator, table: ToFit, sample: Predictions, deal: Deal, *, spread: Spread
+) -> Calibrator:
+    """Fit to all rows in a few passes: the search begins at the optimum of a ``sample``.
+
+    Parameters and certificate are those of all rows; the profile is that of the sample.
+    """
+    form = to_repair(sample)
+    if form.labels is None:
+        raise InputError("`sample` must have labels.")
+    checked = check_logits(form.scores, form.labels, form.weights, allow_minus_inf=True)
+    data = CalibrationData.of(checked).weighted(checked.weights)
+    some = next(data.problems())
+
+    def sums(points: Sequence[Point]) -> Matrix:
+        total = nothing(points)
+        for each in spread(partial(_sums_to_fit, table, deal, points), table.parts):
+            total += each
+        return total
+
+    solution, facts = solved(calibrator.in_passes(some), sums)
+    result = replace(
+        data.result([solution], calibrator.objective),
+        num_samples=facts.num_samples,
+        data_sha256=table.source.sha256,
+    )
+    calibrator.restore(
+        {name: torch.tensor(value, dtype=torch.float64) for name, value in solution.parameters.items()},
+        result,
+        kind=checked.task,
+        num_classes=checked.num_classes,
+        class_names=table.class_names,
+    )
+    return calibrator
+
+
+def _samples(piece: Piece, rows: Indices, *, logits: bool) -> Samples:
+    scores = torch.from_numpy(piece.scores[rows])
+    if not logits:
+        scores = scores.to(torch.float64).log()
+    if scores.shape[1] == 2:
+        scores = scores[:, 1] - scores[:, 0]
+    weights = None if piece.weights is None else torch.from_numpy(piece.weights[rows])
+    checked = check_logits(scores, torch.from_numpy(piece.labels[rows]), weights, allow_minus_inf=True)
+    return next(CalibrationData.of(checked).weighted(checked.weights).problems())
