@@ -306,21 +306,22 @@ class TableSource(Source):
 
     def familiar(self, split: Split) -> tuple[Predictions, Predictions, tuple[str, ...]]:  # noqa: ARG002
         table = self.given
-        some = self._sample("test", min(MOST_FAMILIAR, MOST_FITTED // table.width))
-        if some is None:
-            raise InputError(f"{table.address} holds no samples to evaluate.")
+        some = self._some(min(MOST_FAMILIAR, MOST_FITTED // table.width))
         number = f"{some.num_samples:,} random samples of the table"
         notes = (f"Out-of-distribution samples were compared with {number}.",)
         return some, as_judged(some), notes if some.num_samples < self._held else ()
 
     def with_groups(self) -> tuple[Predictions, tuple[str, ...]]:
-        table = self.given
-        some = self._sample("test", MOST_FITTED // table.width, groups=True)
-        if some is None:
-            raise InputError(f"{table.address} holds no samples to evaluate.")
+        some = self._some(MOST_FITTED // self.given.width, groups=True)
         if some.num_samples == self._held:
             return some, ()
         return some, (f"Groups were checked on {some.num_samples:,} random rows of the table.",)
+
+    def _some(self, most: int, *, groups: bool = False) -> Predictions:
+        some = self._sample("test", most, groups=groups)
+        if some is None:
+            raise InputError(f"{self.given.address} holds no samples to evaluate.")
+        return some
 
     @property
     def _held(self) -> int:

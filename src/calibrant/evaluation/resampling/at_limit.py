@@ -119,7 +119,7 @@ class ClusteredError(GapModels):
         return np.where(self.stated <= 0.5, 1.0, 0.0)
 
     def error_of(self, gaps: Vector) -> float:
-        return float(self._cells.error(self._cells.sums(gaps)[None])[0])
+        return self._cells.error_of(gaps)
 
     def draws(self, gaps: Vector, number: int) -> Vector:
         noise = self._noise[:number]

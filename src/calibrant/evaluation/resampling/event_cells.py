@@ -150,6 +150,14 @@ class ResidualSums:
         mean = np.divide(tilt, squares, out=np.zeros_like(squares), where=squares > 0)
         return np.clip((1 - mean) / 2, 0.0, 1.0)
 
+    def error_of(self, gaps: Vector) -> float:
+        """The error that gaps ``(F,)`` have without noise."""
+        return float(self.error(self.sums(gaps)[None])[0])
+
+    def possible(self, gaps: Vector) -> Vector:
+        """Gaps clipped so that true probabilities stay within [0, 1]."""
+        return np.clip(gaps, -self.stated, 1 - self.stated)
+
     def sums(self, gaps: Vector) -> Vector:
         return self._by_cell(self.mass * gaps[self.bin])
 
