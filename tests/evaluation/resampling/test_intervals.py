@@ -132,6 +132,8 @@ def test_plain_percentiles_stay_where_they_are() -> None:
     values = np.append(np.arange(101.0), np.nan)
     assert resampled_interval("percentile", 20.0, values, None, 0.9, EVERYWHERE) == pytest.approx((5, 95))
     assert resampled_interval("percentile", 20.0, values, None, 0.9, (10, 90)) == pytest.approx((10, 90))
+    for kind in ("centred", "inverted"):
+        assert resampled_interval(kind, 20.0, values, None, 0.9, EVERYWHERE) == pytest.approx((-25, 65))
     assert resampled_interval("percentile", 1.0, np.array([np.nan, 1.0]), None, 0.9, EVERYWHERE) is None
 
 

@@ -21,7 +21,8 @@ def resampled_interval(
     """The interval of the chosen kind; ``deleted`` are the values without single rows, for BCa.
 
     Undefined replicates (a mean over none) are left out; ``None`` where fewer than two are defined.
-    ``"percentile"`` takes the replicates as they are, ``"centred"`` moves them to centre on the value.
+    ``"percentile"`` takes the replicates as they are; ``"centred"``, and ``"inverted"`` for what has no test to
+    invert, move them to centre on the value.
 
     A calibration error grows with every layer of noise, so resampled errors lie above the error they are
     drawn from, by as much as that one lies above the truth. Left where they are, their percentiles lie too
@@ -35,7 +36,9 @@ def resampled_interval(
     shares = _bca_shares(value, defined, deleted, level) if kind == "bca" else (tail, 1 - tail)
     if shares is None:
         return None
-    low, high = np.quantile(defined, shares) + (value - defined.mean() if kind == "centred" else 0.0)
+    low, high = np.quantile(defined, shares) + (
+        0.0 if kind in {"percentile", "bca"} else value - defined.mean()
+    )
     return max(bounds[0], float(low)), min(bounds[1], float(high))
 
 
