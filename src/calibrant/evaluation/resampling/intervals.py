@@ -21,8 +21,8 @@ def resampled_interval(
     """The interval of the chosen kind; ``deleted`` are the values without single rows, for BCa.
 
     Undefined replicates (a mean over none) are left out; ``None`` where fewer than two are defined.
-    ``"percentile"`` takes the replicates as they are; ``"centred"``, and ``"inverted"`` for what has no test to
-    invert, move them to centre on the value.
+    ``"percentile"`` takes the replicates as they are. ``"centred"`` moves them to centre on the value, and so
+    does ``"inverted"``, for quantities that have no test to invert.
 
     A calibration error grows with every layer of noise, so resampled errors lie above the error they are
     drawn from, by as much as that one lies above the truth. Left where they are, their percentiles lie too
