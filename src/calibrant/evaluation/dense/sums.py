@@ -152,7 +152,7 @@ class Sums(SumsOfParts):
 
     @abstractmethod
     def rows(self) -> tuple[Indices, Indices, Matrix]:
-        """Of each row the image or batch, its place, and its sums ``(n, 8)``.
+        """The image or batch of each row, its place, and its sums ``(n, 8)``.
 
         The place is twice the cell, plus one if it is right (or occurs).
         """
@@ -276,7 +276,7 @@ class _Classes:
 
     @property
     def residuals(self) -> Matrix:
-        """Of each image or batch ``(G, C, B)``."""
+        """Residuals of each image or batch ``(G, C, B)``."""
         return self.sums[..., 2] - self.sums[..., 1]
 
     @property

@@ -83,7 +83,7 @@ _WORDS: dict[TestKey, tuple[str, str, str]] = {
         "No evidence that the shares of the true classes differ from the baseline",
     ),
 }
-"""The title of a test, and what is said after an alarm and without one."""
+"""The title of a test, and its sentences after an alarm and without one."""
 
 
 def calibration_test(watched: Watched, *, decides: bool) -> SequentialTest:

@@ -196,7 +196,7 @@ def weightless(table: PartitionedPredictions, deal: Deal, half: Half) -> InputEr
 def shares_to_draw(held: NDArray[np.float64], number: int) -> NDArray[np.float64]:
     """The share of the rows of each part to draw; in expectation every row is as likely.
 
-    Of many parts those are read that lie under windows, which are spread evenly over all rows.
+    If there are many parts, those under windows are read, which are spread evenly over all rows.
 
     Example:
         >>> shares_to_draw(np.array([0.0, 30.0, 10.0]), 20)

@@ -51,7 +51,7 @@ class GapModels(ErrorModels):
     """Models whose outcomes have the stated probabilities plus gaps, as far as these stay within 0 and 1."""
 
     stated: Vector
-    """Of each bin or sample ``(F,)``."""
+    """The probability of each bin or sample ``(F,)``."""
     steps: int = STEPS
 
     @abstractmethod
@@ -234,10 +234,10 @@ def at_limit(models: ErrorModels, limit: float, *, confidence: float) -> AtLimit
 
     The model at the limit states what this one states. What happens has the probability
     :math:`p + t \, g(p)`, where g is the gap found in p's bin (share minus mean) and t is chosen such that
-    the error of these probabilities is the limit: as far off as is allowed, in the directions in which this
-    model errs. For a limit of zero this is the test against perfect calibration. An error computed from few
-    samples is too large on average; here both sides are, so that does no harm. Samples in clusters have these
-    gaps bin by bin, with the noise of whole clusters.
+    the error of these probabilities is the limit. That is as far off as is allowed, in the directions in
+    which this model errs. For a limit of zero this is the test against perfect calibration. An error computed
+    from few samples is too large on average; here both sides are, so that does no harm. Samples in clusters
+    have these gaps bin by bin, with the noise of whole clusters.
     """
     drawn = models.as_found(limit, models.num_draws)
     return AtLimit(

@@ -1,9 +1,9 @@
 """Bootstrap resamples and deletions as counts, and the calibration errors of all of them at once.
 
 A resample of N rows is a vector of N counts. Means are then one product of the counts with what is averaged.
-Bins lie one after the other in the order of the confidences, so that one compiled pass over the counts gives
-the errors over bins of equal width and of equal mass, and another the smooth calibration error. The bins of
-every class are sparse but for the lowest.
+Bins lie one after the other in the order of the confidences. So one compiled pass over the counts gives the
+errors over bins of equal width and of equal mass, and another the smooth calibration error. The bins of every
+class are sparse but for the lowest.
 """
 
 from __future__ import annotations
