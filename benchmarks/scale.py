@@ -113,8 +113,8 @@ def measure(path: Path) -> dict[str, Any]:
 
     from calibrant import evaluate
     from calibrant.evaluation.parts.dealing import Deal
-    from calibrant.evaluation.parts.states import BatchSums
-    from calibrant.evaluation.parts.tasks import summed
+    from calibrant.evaluation.parts.source import summed
+    from calibrant.evaluation.parts.sums import BatchSums
     from calibrant.predictions import PartitionedPredictions
     from calibrant.predictions.stores import PIECE
 

@@ -330,7 +330,7 @@ def test_large_images_of_probabilities_are_calibrated_like_small_ones(monkeypatc
     fitted = TemperatureScaling().fit(given["logits"], given["labels"], ignore_index=255)
     dense = DensePredictions(probs=probs, labels=given["labels"], ignore_index=255)
     whole = image_rows(dense, calibrator=fitted)
-    monkeypatch.setattr("calibrant.evaluation.dense.states.POSITIONS", 10)
+    monkeypatch.setattr("calibrant.evaluation.dense.sums.POSITIONS", 10)
     for found, wanted in zip(image_rows(dense, calibrator=fitted), whole, strict=True):
         assert (found.nll, found.ece) == pytest.approx((wanted.nll, wanted.ece), rel=1e-12)
 

@@ -112,8 +112,8 @@ def check(
     refuse_to_replace(junit, option="--junit", force=force, may=starts_with(b'<testsuites name="calibrant'))
 
     from calibrant._math.files import write_text
-    from calibrant.evaluation.gate.by_group import summed_up
     from calibrant.evaluation.gate.check import check as check_predictions
+    from calibrant.evaluation.gate.check import summed_up
     from calibrant.reports.exports import junit_text
 
     with (

@@ -6,8 +6,8 @@ from calibrant._math.lazy import declared_exports
 
 if TYPE_CHECKING:
     from calibrant.evaluation.comparison import compare as compare
-    from calibrant.evaluation.dense.images import ImageRow as ImageRow
-    from calibrant.evaluation.dense.images import image_rows as image_rows
+    from calibrant.evaluation.dense.source import ImageRow as ImageRow
+    from calibrant.evaluation.dense.source import image_rows as image_rows
     from calibrant.evaluation.detection import DetectionError as DetectionError
     from calibrant.evaluation.detection import detection_calibration_error as detection_calibration_error
     from calibrant.evaluation.gate.check import check as check

@@ -21,7 +21,7 @@ from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure, Progress, versions
 from calibrant.evaluation.quantities import ACCURACY, ECE, NLL, check_metrics
 from calibrant.evaluation.quantity import EVENT
-from calibrant.evaluation.resampling.at_limit import draw_at_limit
+from calibrant.evaluation.resampling.at_limit import at_limit, error_models
 from calibrant.evaluation.result import SCHEMA_VERSION, ComparedModel, Comparison, Kind
 from calibrant.evaluation.source import DEALT_OTHERWISE, Judgeable, ModelSamples, in_same_clusters, samples_of
 from calibrant.evaluation.spread import Spread, here
@@ -291,16 +291,15 @@ def _by_chance(
 ) -> bool:
     """Noise as an explanation of one model's error, if its true error is that of the best."""
     seen, procedure = apart
-    drawn = draw_at_limit(
+    models = error_models(
         "width l1",
         seen[place].events[EVENT if metric == ECE.event_key else ""],
-        best,
         value,
         num_bins=procedure.num_bins,
         num_draws=procedure.num_draws,
-        confidence=procedure.level,
         seed=procedure.seed,
     )
+    drawn = at_limit(models, best, confidence=procedure.level)
     return not beyond_chance(drawn.p_value, procedure.level)
 
 

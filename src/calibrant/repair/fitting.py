@@ -31,8 +31,7 @@ from calibrant.evaluation.fitting.split import MOST_FITTED, is_wide
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.evaluation.group_repairs import usual_by_group
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.tasks import rows_to_fit
-from calibrant.evaluation.parts.temperature import Positions, fit_in_passes, fits_in_passes
+from calibrant.evaluation.parts.source import Positions, fit_in_passes, fits_in_passes, rows_to_fit
 from calibrant.evaluation.procedure import Progress
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions, Predictions

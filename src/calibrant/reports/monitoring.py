@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from calibrant.evaluation.monitoring.clusters import CLUSTERS_NOTE
-from calibrant.evaluation.monitoring.questions import said_times
+from calibrant.evaluation.monitoring.questions import CLUSTERS_NOTE, said_times
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.quantities import ECE
 from calibrant.reports.figures import drawing

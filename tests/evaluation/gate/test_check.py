@@ -11,7 +11,7 @@ import pytest
 
 from calibrant import InputError
 from calibrant.evaluation import check
-from calibrant.evaluation.resampling.at_limit import draw_at_limit
+from calibrant.evaluation.resampling.at_limit import at_limit, error_models
 from calibrant.evaluation.resampling.events import Events
 from calibrant.predictions import Predictions
 
@@ -62,7 +62,8 @@ def test_the_model_at_the_limit_is_at_the_limit() -> None:
     stated = np.round(rng.uniform(size=100_000), 3)
     event = Events(stated, (rng.random(100_000) < stated**2).astype(float), rng.uniform(0.5, 2, 100_000))
     for error in ("width l1", "mass l1", "smooth"):
-        drawn = draw_at_limit(error, [event], 0.05, 0.16, num_bins=15, num_draws=20, confidence=0.9, seed=0)
+        models = error_models(error, [event], 0.16, num_bins=15, num_draws=20, seed=0)
+        drawn = at_limit(models, 0.05, confidence=0.9)
         assert drawn.mean == pytest.approx(0.05, abs=0.004)  # sampling noise of 1e5
         assert drawn.p_value == 1 / 21
 

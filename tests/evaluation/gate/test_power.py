@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 
 from calibrant.evaluation import check
-from calibrant.evaluation.gate.power import UndetectedError, missed_accuracy, undetected
+from calibrant.evaluation.gate.limits_and_baseline import UndetectedError, missed_accuracy, undetected
 from calibrant.evaluation.resampling.at_limit import AtLimitKernel, error_models
 from calibrant.evaluation.resampling.events import Events
 from calibrant.predictions import Predictions
@@ -33,7 +33,7 @@ def missed_error(
 ) -> UndetectedError | None:
     """The worst model that would pass; the error found does not matter."""
     models = error_models(error, events, 0.0, num_bins=num_bins, num_draws=num_draws, seed=seed)
-    return undetected(models, limit, num_draws=num_draws, confidence=confidence)
+    return undetected(models, limit, confidence=confidence)
 
 
 def would_pass(

@@ -15,8 +15,13 @@ from calibrant import CalibrantWarning, metrics
 from calibrant.evaluation.judging.measure import replicate
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.resampling.events import Events, width_bins
-from calibrant.evaluation.resampling.resamples import MOST_DELETIONS, Deletions, Resamples, block_bounds
-from calibrant.evaluation.resampling.statistics import EventErrors
+from calibrant.evaluation.resampling.resamples import (
+    MOST_DELETIONS,
+    Deletions,
+    EventErrors,
+    Resamples,
+    block_bounds,
+)
 from calibrant.predictions import Kind, Predictions
 
 Maker = Callable[..., Predictions]

@@ -17,8 +17,7 @@ from calibrant.evaluation import Evaluation, check, compare
 from calibrant.evaluation.group_repairs import group_repairs
 from calibrant.evaluation.parts import source
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.source import sampled_by_group, sampled_to_fit
-from calibrant.evaluation.parts.tasks import sample, summed
+from calibrant.evaluation.parts.source import sample, sampled_by_group, sampled_to_fit, summed
 from calibrant.evaluation.source import samples_of
 from calibrant.evaluation.spread import here
 from calibrant.predictions import ColumnNames, partitioned
@@ -319,7 +318,7 @@ def test_parts_may_be_worked_on_anywhere_in_any_order(given, tmp_path, monkeypat
         found = [pickle.dumps(pickle.loads(pickle.dumps(task))(item)) for item in reversed(items)]
         return map(pickle.loads, reversed(found))
 
-    sums = [summed(table, deal, 15, (None,), spread=spread).arms[0] for spread in (here, backwards)]
+    sums = [summed(table, deal, 15, (None,), spread=spread)[0][0] for spread in (here, backwards)]
     drawn = [sample(table, deal, "fit", 10, seed=0, spread=spread) for spread in (here, backwards)]
     assert sums[0].fingerprint == sums[1].fingerprint
     values = [each.reduced(tuple("abc"), ()).values for each in sums]

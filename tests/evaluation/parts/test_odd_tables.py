@@ -14,10 +14,9 @@ from calibrant.cli.opening import opened_alike
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import check, compare
 from calibrant.evaluation.arguments import GROUPS_NOTE
-from calibrant.evaluation.dense.reduce import reduced_sums
 from calibrant.evaluation.parts import dealing
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.tasks import sample, shares_to_draw, summed
+from calibrant.evaluation.parts.source import sample, shares_to_draw, summed
 from calibrant.evaluation.source import source_of
 from calibrant.predictions import ColumnNames, partitioned
 from calibrant.predictions.partitioned import PartitionedPredictions
@@ -142,12 +141,12 @@ def test_the_noise_knows_the_squares_of_weights(tmp_path) -> None:
     weights[::7] = 0
     given = {f"logit_{k}": rng.normal(size=300) for k in range(3)} | {"label": rng.integers(3, size=300)}
     found = table(tmp_path / "a.parquet", given | {"weight": weights, "group": groups})
-    sums = summed(found, Deal.of(found, 15, fits=False), 15, (None,)).arms[0]
+    sums = summed(found, Deal.of(found, 15, fits=False), 15, (None,))[0][0]
     for name in "ab":
         mine = weights[groups == name]
         kept = sums.groups[name].sum(axis=(0, 1, 2))
         assert kept[[0, 2, 3]] == pytest.approx([mine.sum(), len(mine), (mine**2).sum()])
-    cells = reduced_sums(sums, ("x", "y", "z")).class_null(2, (0,), 0.95).cells
+    cells = sums.reduced(("x", "y", "z"), ()).class_null(2, (0,), 0.95).cells
     share = (weights**2).sum() / weights.sum()
     assert cells.total_squares * weights.sum() == pytest.approx(share)
     assert cells.squares.sum() * weights.sum() == pytest.approx(3 * share)
@@ -207,7 +206,7 @@ def test_other_weights_are_other_samples(tmp_path) -> None:
     seen = []
     for more in ({}, {"weight": heavy}, {"weight": heavy + 1}, {"weight": heavy}):
         found = table(tmp_path / "a.parquet", given | more)
-        seen.append(summed(found, Deal.of(found, 15, fits=False), 15, (None,)).arms[0].fingerprint)
+        seen.append(summed(found, Deal.of(found, 15, fits=False), 15, (None,))[0][0].fingerprint)
     assert seen[1] == seen[3]
     assert len(set(seen)) == 3
 

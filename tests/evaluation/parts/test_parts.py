@@ -14,7 +14,7 @@ from calibrant import InputError, Predictions, evaluate, load_calibrator
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.evaluation import Evaluation, check, compare
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.tasks import summed
+from calibrant.evaluation.parts.source import summed
 from calibrant.predictions import partitioned
 from calibrant.predictions.formats.parquet_files import is_partitioned, restored
 from calibrant.predictions.partitioned import PartitionedPredictions
@@ -97,7 +97,7 @@ def test_batches_mix_what_is_sorted_and_keep_clusters_whole(tmp_path) -> None:
     written(given, tmp_path / "sorted")
     found = PartitionedPredictions(tmp_path / "sorted")
     deal = Deal.of(found, 15, fits=False)
-    assert summed(found, deal, 15, (None,)).arms[0].filled.tolist() == list(range(256))
+    assert summed(found, deal, 15, (None,))[0][0].filled.tolist() == list(range(256))
     written(
         given | {"clusters": np.char.add("patient", (np.arange(4 * ROWS) % 50).astype(str))}, tmp_path / "by"
     )

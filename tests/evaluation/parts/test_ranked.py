@@ -18,13 +18,12 @@ from calibrant._math.fine_cells import (
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.parts import ranked as module
 from calibrant.evaluation.parts.ranked import BinnedScores, ExactScores, ranks_of, top_of
-from calibrant.evaluation.parts.tasks import SumPart
 from calibrant.evaluation.quantities import QUANTITIES, optional_keys
 from calibrant.evaluation.quantity import EventError, EventInfluence
 from calibrant.evaluation.resampling.event_cells import BIN_KINDS, BinnedEvents
 from calibrant.evaluation.resampling.events import Events, binned_error
 from calibrant.evaluation.resampling.ranking import error_of_totals
-from calibrant.evaluation.resampling.statistics import EventErrors
+from calibrant.evaluation.resampling.resamples import EventErrors
 from calibrant.evaluation.source import samples_of
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
@@ -157,7 +156,7 @@ def test_cells_of_a_table_are_those_of_its_parts(tmp_path, none_kept) -> None:
             held.rows(np.arange(600) // 300 == k).save(folder / f"{k}.parquet")
         table = PartitionedPredictions(folder)
 
-        def sent(task: SumPart, items):
+        def sent(task, items):
             found = {item: pickle.dumps(task(item)) for item in reversed(items)}
             return (pickle.loads(found[item]) for item in items)
 

@@ -12,7 +12,7 @@ from calibrant.cli.opening import opened_large
 from calibrant.cli.reading import Reading
 from calibrant.evaluation import check
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.tasks import sample, summed
+from calibrant.evaluation.parts.source import sample, summed
 from calibrant.predictions import ColumnNames
 from calibrant.predictions.partitioned import NeedsWholeError, PartitionedPredictions
 
@@ -65,7 +65,7 @@ def test_numbered_classes_and_one_piece_are_called_so(tmp_path) -> None:
     deal = Deal.of(table, 15, fits=False)
     few = sample(table.with_positive(0), deal, "test", ROWS, seed=0)
     assert "class 0 is positive" in " ".join(few.as_binary().notes)
-    assert summed(table, deal, 15, (None,)).repairs[0].endswith("So it is in 1 piece of the table.")
+    assert summed(table, deal, 15, (None,))[1][0].endswith("So it is in 1 piece of the table.")
 
 
 def test_percentages_are_recognised(tmp_path, capsys) -> None:

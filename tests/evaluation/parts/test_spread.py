@@ -13,8 +13,7 @@ from calibrant import Predictions, evaluate, load_predictions
 from calibrant.calibrators import TemperatureScaling, build
 from calibrant.evaluation import check
 from calibrant.evaluation.parts.dealing import Deal
-from calibrant.evaluation.parts.tasks import sample
-from calibrant.evaluation.parts.temperature import fit_in_passes
+from calibrant.evaluation.parts.source import fit_in_passes, sample
 from calibrant.evaluation.spread import Spread, in_order, spreading
 from calibrant.predictions.partitioned import PartitionedPredictions
 

@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pytest
 
-from calibrant.evaluation.resampling.kernels import count_tables
 from calibrant.evaluation.resampling.null import MOST_TOGETHER, DrawnCounts, group_starts
 
 
@@ -18,7 +17,7 @@ def test_tables_against_every_outcome(rng: np.random.Generator) -> None:
     expected = np.zeros(9)
     for outcome in itertools.product((0, 1), repeat=8):
         expected[sum(outcome)] += math.prod(p if y else 1 - p for p, y in zip(probs, outcome, strict=True))
-    table = count_tables(probs, np.array([0, 8]))
+    table = DrawnCounts(probs, np.array([0, 8])).tables
     assert table[:8] == pytest.approx(np.cumsum(expected)[:8], abs=1e-15)
     assert table[8] > 1
 
@@ -29,7 +28,7 @@ def test_every_uniform_number_finds_its_place(rng: np.random.Generator) -> None:
     starts = np.array([0, 1, 3, 40, 100])
     drawn = DrawnCounts(probs, starts).draw(np.random.default_rng(5), 500)
     uniform = np.random.default_rng(5).random((4, 500), dtype=np.float32)
-    tables = count_tables(probs, starts)
+    tables = DrawnCounts(probs, starts).tables
     for group, (start, stop) in enumerate(itertools.pairwise(starts)):
         table = tables[start + group : stop + group + 1]
         assert drawn[group].tolist() == np.searchsorted(table, uniform[group], side="right").tolist()

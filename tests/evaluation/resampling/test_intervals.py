@@ -15,19 +15,17 @@ from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events, calibration_line
 from calibrant.evaluation.resampling.intervals import (
-    bca_interval,
     centred_interval,
     effective_number,
     highest_share,
     normal_interval,
-    percentile_interval,
+    resampled_interval,
     share_interval_at_end,
     too_few,
     wilson_interval,
 )
 from calibrant.evaluation.resampling.ranking import standard_error
-from calibrant.evaluation.resampling.resamples import Resamples
-from calibrant.evaluation.resampling.statistics import EventErrors
+from calibrant.evaluation.resampling.resamples import EventErrors, Resamples
 from calibrant.predictions import Predictions
 
 Maker = Callable[..., Predictions]
@@ -132,9 +130,11 @@ def test_moved_percentiles_cover_small_errors_that_plain_ones_miss() -> None:
 def test_plain_percentiles_stay_where_they_are() -> None:
     """The percentile interval does not know the value; NaN does not count."""
     values = np.append(np.arange(101.0), np.nan)
-    assert percentile_interval(20.0, values, 0.9, EVERYWHERE) == pytest.approx((5, 95))
-    assert percentile_interval(20.0, values, 0.9, (10, 90)) == pytest.approx((10, 90))
-    assert percentile_interval(1.0, np.array([np.nan, 1.0]), 0.9, EVERYWHERE) is None
+    assert resampled_interval("percentile", 20.0, values, None, 0.9, EVERYWHERE) == pytest.approx((5, 95))
+    assert resampled_interval("percentile", 20.0, values, None, 0.9, (10, 90)) == pytest.approx((10, 90))
+    for kind in ("centred", "inverted"):
+        assert resampled_interval(kind, 20.0, values, None, 0.9, EVERYWHERE) == pytest.approx((-25, 65))
+    assert resampled_interval("percentile", 1.0, np.array([np.nan, 1.0]), None, 0.9, EVERYWHERE) is None
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95])
@@ -152,21 +152,21 @@ def test_bca_against_scipy(rng: np.random.Generator, level: float) -> None:
         rng=np.random.default_rng(0),
     )
     deleted = (sample.sum() - sample) / 39
-    ours = bca_interval(sample.mean(), theirs.bootstrap_distribution, deleted, level, EVERYWHERE)
+    ours = resampled_interval("bca", sample.mean(), theirs.bootstrap_distribution, deleted, level, EVERYWHERE)
     assert ours == pytest.approx(theirs.confidence_interval, abs=1e-12)
-    plain = percentile_interval(0, theirs.bootstrap_distribution, level, EVERYWHERE)
+    plain = resampled_interval("percentile", 0, theirs.bootstrap_distribution, None, level, EVERYWHERE)
     assert ours[1] > plain[1]  # the test can fail: skewness moves the interval
 
 
 def test_bca_has_no_interval_where_all_replicates_lie_on_one_side() -> None:
     """Nor where fewer than two are defined; replicates that equal the value count half to each side."""
     values = np.arange(1.0, 101.0)
-    assert bca_interval(0.5, values, None, 0.9, EVERYWHERE) is None
-    assert bca_interval(200.0, values, None, 0.9, EVERYWHERE) is None
-    assert bca_interval(1.0, np.array([np.nan, 1.0]), None, 0.9, EVERYWHERE) is None
-    assert bca_interval(1.0, np.ones(50), np.ones(50), 0.9, EVERYWHERE) == (1, 1)
-    assert bca_interval(50.5, values, np.full(3, np.nan), 0.9, EVERYWHERE) == pytest.approx(
-        percentile_interval(50.5, values, 0.9, EVERYWHERE), abs=1e-9
+    assert resampled_interval("bca", 0.5, values, None, 0.9, EVERYWHERE) is None
+    assert resampled_interval("bca", 200.0, values, None, 0.9, EVERYWHERE) is None
+    assert resampled_interval("bca", 1.0, np.array([np.nan, 1.0]), None, 0.9, EVERYWHERE) is None
+    assert resampled_interval("bca", 1.0, np.ones(50), np.ones(50), 0.9, EVERYWHERE) == (1, 1)
+    assert resampled_interval("bca", 50.5, values, np.full(3, np.nan), 0.9, EVERYWHERE) == pytest.approx(
+        resampled_interval("percentile", 50.5, values, None, 0.9, EVERYWHERE), abs=1e-9
     )
 
 

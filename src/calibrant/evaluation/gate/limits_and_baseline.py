@@ -1,30 +1,220 @@
-"""Decisions on values against limits and against a baseline, one after the other."""
+"""Decisions on values against limits and against a baseline, one after the other, and their sentences."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal, get_args
 
 import numpy as np
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.gate.power import UndetectedError, missed_accuracy, undetected
-from calibrant.evaluation.gate.question import GatedQuantity
-from calibrant.evaluation.gate.result import Check
-from calibrant.evaluation.gate.sentences import Decision, Sentences
+from calibrant.evaluation.gate.result import Check, Outcome
 from calibrant.evaluation.judging.measure import Measured, change, main_events, measure
 from calibrant.evaluation.judging.noise import Noise, draw_noise
+from calibrant.evaluation.phrases import decimals_apart, number
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities import ECE, NLL
-from calibrant.evaluation.resampling.at_limit import AtLimit, ErrorModels, at_limit, error_models
+from calibrant.evaluation.quantities import ECE, NLL, with_gate
+from calibrant.evaluation.quantity import EVENT, Gate, Kind, Quantity
+from calibrant.evaluation.resampling.at_limit import (
+    AtLimit,
+    AtLimitKernel,
+    ErrorModels,
+    at_limit,
+    error_models,
+)
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import highest_share, too_few
 from calibrant.evaluation.resampling.null import ROUNDING
 from calibrant.evaluation.result import Estimate
 from calibrant.evaluation.source import ModelSamples
-from calibrant.evaluation.thresholds import beyond_chance
+from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
+
+MOST_RIGHT = 5000  # samples; of so many an accuracy is known to a point
+LEAST_GREATEST = 0.5  # what always happens, or never, is stated with an error of one half or more
+FEW_DRAWS = 400  # of a much worse model: whether half of them fail
+TENTHS = tuple(k / 10 for k in range(1, 10))
+
+
+@dataclass(frozen=True)
+class UndetectedError:
+    """The value of a much worse model that passes more often than not; ``always`` if it cannot fail."""
+
+    value: float
+    always: bool
+
+
+def much_worse(limit: float, greatest: float) -> float:
+    """An error of twice the limit, at least 5 points above it, but halfway to the greatest at most."""
+    return min(max(2 * limit, limit + TOLERABLE_GAP), (limit + greatest) / 2)
+
+
+def _above(num_draws: int, confidence: float) -> int:
+    """The largest number of draws at the limit that may exceed a failing error, less one."""
+    return math.ceil((1 - confidence) * (1 + num_draws) - ROUNDING) - 2
+
+
+def undetected(models: ErrorModels, limit: float, *, confidence: float) -> UndetectedError | None:
+    """The worst model that the test of :func:`at_limit` would not tell from one at the limit.
+
+    The errors tried are that of :func:`much_worse` and further tenths. What is stated stays; what happens
+    moves away from it towards the greatest error. So the answer depends on what was stated, and not on what
+    happened. ``None`` if all of these fail in half of the draws.
+    """
+    num_draws = models.num_draws
+    above = _above(num_draws, confidence)
+    if models.plenty and above >= 0 and limit < LEAST_GREATEST:
+        return None
+    greatest = models.greatest
+    if above < 0 or greatest <= limit + ROUNDING:
+        return UndetectedError(greatest, always=True)
+    if models.plenty:
+        return None
+    at_limit = np.sort(models.furthest(limit, num_draws))
+    needed = at_limit[-1 - above]
+    if greatest <= needed + ROUNDING:
+        return UndetectedError(greatest, always=True)
+    found = None
+    for wrong in _rungs(limit, greatest):
+        if np.mean(models.furthest(wrong, min(num_draws, FEW_DRAWS)) > needed + ROUNDING) >= 0.5:
+            break
+        found = UndetectedError(wrong, always=False)
+    return found
+
+
+def missed_accuracy(least: float, num_samples: float, *, confidence: float) -> UndetectedError | None:
+    """The lowest accuracy that a binomial test would not tell from the least that is allowed."""
+    from scipy.special import bdtr
+
+    trials = math.floor(num_samples + ROUNDING)
+    hits = np.arange(trials + 1.0)
+    failing = int((bdtr(hits, trials, least) <= 1 - confidence).sum())  # as many counts of hits
+    if failing == 0:
+        return UndetectedError(0.0, always=True)
+    if trials >= MOST_RIGHT:
+        return None
+    found = None
+    for wrong in _rungs(1 - least, 1.0):
+        if bdtr(failing - 1.0, trials, 1 - wrong) >= 0.5:
+            break
+        found = UndetectedError(round(1 - wrong, 12), always=False)
+    return found
+
+
+def _rungs(limit: float, greatest: float) -> list[float]:
+    """Errors to try, from the smallest."""
+    first = much_worse(limit, greatest)
+    return [first, *(tenth for tenth in TENTHS if first < tenth < greatest)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatedQuantity:
+    """One quantity; of a binary model, an error is that of the positive class."""
+
+    metric: str  # the key that was asked for
+    form: Quantity  # which stands in the table under its own key
+    gate: Gate
+    kind: Kind
+
+    @classmethod
+    def of(cls, metric: str, kind: Kind) -> GatedQuantity:
+        """The quantity of :func:`with_gate`, in its form for the kind."""
+        quantity = with_gate()[metric]
+        forms = quantity.forms(kind)
+        if not forms or quantity.gate is None:
+            raise InputError(f"{metric} cannot be checked: {kind} predictions do not have it.")
+        return cls(metric=metric, form=forms[0], gate=quantity.gate, kind=kind)
+
+    @classmethod
+    def with_limit(cls, metric: str, kind: Kind, limit: float) -> GatedQuantity:
+        """The quantity for a gate, if it can have this limit."""
+        asked = cls.of(metric, kind)
+        if asked.gate.help is None:
+            raise InputError(f"there is no limit for {metric}; compare it with a baseline.")
+        if not limit >= 0:
+            raise InputError(f"the limit of {metric} must be 0 or more; got {limit:g}.")
+        if limit > 1 and asked.form.bounds[1] == 1:
+            raise InputError(
+                f"the limit of {metric} must be between 0 and 1; got {limit:g}; "
+                f"use {limit / 100:g} for {limit:g}%."
+            )
+        return asked
+
+    @property
+    def is_error(self) -> bool:
+        return self.form.computed.is_error
+
+    @property
+    def _classwise(self) -> bool:
+        return self.is_error and not self.form.computed.of_events
+
+    @property
+    def of_classes(self) -> bool:
+        """True if it is an error of classes that exclude each other."""
+        return self._classwise and self.kind == "multiclass"
+
+    @property
+    def drawn(self) -> bool:
+        """True if it is drawn for a model at a limit; else an interval decides."""
+        return self.of_classes or self.kernel is not None
+
+    @property
+    def prefix(self) -> str:
+        if self._classwise and self.kind == "binary":
+            return EVENT  # both classes are off by as much as the positive one
+        return self.form.prefix
+
+    @property
+    def kernel(self) -> AtLimitKernel | None:
+        by_events = self._classwise and not self.of_classes  # which stand for the classes
+        kernel = (ECE if by_events else self.form).computed.kernel
+        return next((known for known in get_args(AtLimitKernel) if known == kernel), None)
+
+    @property
+    def binomial(self) -> bool:
+        """True if it is a share of independent samples, of which more is better."""
+        return self.form.share and self.form.sign < 0 and self.kind != "multilabel"
+
+    @property
+    def about(self) -> str:
+        """``positive class``, ``labels``, ``top label``, ``decisions`` or ``all classes``."""
+        if self._classwise:
+            return "labels" if self.kind == "multilabel" else "all classes"
+        if self.is_error and self.form.prefix:
+            return "positive class"
+        if self.is_error:
+            return "labels" if self.kind == "multilabel" else "top label"
+        return "decisions" if self.form.share else "all classes"
+
+    @property
+    def named(self) -> str:
+        """``calibration error (ECE) of the positive class``."""
+        of_events = self.about in {"positive class", "labels"}
+        return f"{self.gate.name} of the {self.about}" if of_events else self.gate.name
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided on one value."""
+
+    asked: GatedQuantity
+    kind: Literal["limit", "baseline"]
+    value: float | None
+    """None: infinite."""
+    against: float | None
+    """The limit, or the baseline's value."""
+    outcome: Outcome
+    threshold: float | None = None
+    """The bound of the value, or of the difference, that decided."""
+    drawn: bool = False
+    """Whether draws from a model at the limit decide."""
+    at_limit: AtLimit | None = None
+    """The draws that decided."""
+    missed: UndetectedError | None = None
+    """A much worse model that would pass as well."""
+    paired: bool = False
 
 
 class CheckedSamples:
@@ -35,8 +225,8 @@ class CheckedSamples:
         self._procedure = procedure
         self._confidence = confidence
         self._strict = strict
+        self._num_samples = subject.samples.num_tested
         self._reduced = subject.reduced(procedure.metrics)
-        self._judged: Measured | None = None
         self.warnings = subject.warnings(self._reduced)
 
     @property
@@ -50,7 +240,7 @@ class CheckedSamples:
     def against(self, other: ModelSamples, metrics: Sequence[str], *, paired: bool) -> Iterator[Check]:
         reduced = other.reduced(self._procedure.metrics)
         judged = measure(reduced, self._procedure, part=0 if paired else 1)
-        changes = change(self._judge(), judged, self._procedure.level, paired=paired)
+        changes = change(self._measured, judged, self._procedure.level, paired=paired)
         few = too_few(min(each.effective_samples for each in (self._reduced, reduced)), self._procedure.level)
         default = [ECE.key] if self._subject.kind == "top_label" else [ECE.key, NLL.key]
         for metric in metrics or default:
@@ -105,13 +295,6 @@ class CheckedSamples:
     def _worded(self, found: Decision) -> Check:
         asked, missed = found.asked, found.missed
         lenient = found.outcome == "pass" or (found.outcome == "within noise" and not self._strict)
-        words = Sentences(
-            num_samples=self._subject.samples.num_tested,
-            num_draws=self._procedure.num_draws,
-            confidence=self._confidence,
-            strict=self._strict,
-            reasons=self._reduced.reasons,
-        )
         return Check(
             metric=asked.metric,
             key=asked.form.key,
@@ -125,7 +308,7 @@ class CheckedSamples:
             conclusive=missed is None,
             would_pass=None if missed is None or missed.always else missed.value,
             passed=lenient and not (self._strict and missed is not None),
-            sentence=words.sentence(found),
+            sentence=self._sentence(found),
         )
 
     def _missed(self, asked: GatedQuantity, limit: float) -> UndetectedError | None:
@@ -133,7 +316,7 @@ class CheckedSamples:
         samples, procedure = self._reduced.effective_samples, self._procedure
         models = self._models(asked)
         if models is not None:
-            return undetected(models, limit, num_draws=procedure.num_draws, confidence=self._confidence)
+            return undetected(models, limit, confidence=self._confidence)
         if self._binomial(asked):
             return missed_accuracy(limit, samples, confidence=self._confidence)
         return UndetectedError(math.inf, always=True) if too_few(samples, procedure.level) else None
@@ -149,7 +332,7 @@ class CheckedSamples:
             return highest_share(value, samples, self._confidence)
         if too_few(samples, self._procedure.level):
             return None
-        estimate = self._judge().metrics[asked.form.key]
+        estimate = self._measured.metrics[asked.form.key]
         return estimate.low if asked.form.sign > 0 else estimate.high
 
     def _binomial(self, asked: GatedQuantity) -> bool:
@@ -169,7 +352,7 @@ class CheckedSamples:
         models = self._models(asked)
         if models is None:
             raise InputError(f"{asked.metric} cannot be checked: it is not drawn for a model at a limit.")
-        return at_limit(models, limit, num_draws=self._procedure.num_draws, confidence=self._confidence)
+        return at_limit(models, limit, confidence=self._confidence)
 
     def _models(self, asked: GatedQuantity) -> ErrorModels | None:
         """The models whose errors are drawn; ``None`` for means, and classes that are known by their sums."""
@@ -200,7 +383,73 @@ class CheckedSamples:
     def _noise(self) -> Noise:
         return draw_noise(self._reduced, self._procedure)
 
-    def _judge(self) -> Measured:
-        if self._judged is None:
-            self._judged = measure(self._reduced, self._procedure)
-        return self._judged
+    @cached_property
+    def _measured(self) -> Measured:
+        return measure(self._reduced, self._procedure)
+
+    def _sentence(self, found: Decision) -> str:
+        """The decision, and a caveat if a much worse model would pass as well."""
+        said = self._of_limit(found) if found.kind == "limit" else self._of_baseline(found)
+        if found.missed is None or (self._strict and found.outcome != "pass"):
+            return said
+        return f"{said} {self._caveat(found, found.missed)}"
+
+    def _of_limit(self, found: Decision) -> str:
+        asked, value, limit = found.asked, found.value, found.against or 0.0
+        sign = asked.form.sign
+        if value is None:
+            allowed = f"at {'most' if sign > 0 else 'least'} {limit:g}"
+            return f"The {asked.named} is {self._reduced.reasons[asked.form.key]}; {allowed} is allowed."
+        facts = f"The {asked.named} is {number(value, decimals_apart(value, limit))}"
+        if found.outcome == "pass":
+            return f"{facts}, within the limit of {limit:g}."
+        side = "above" if sign > 0 else "below"
+        return f"{facts}, {side} the limit of {limit:g}. {self._why(found, 'it')}."
+
+    def _of_baseline(self, found: Decision) -> str:
+        value, base = found.value, found.against
+        digits = None if value is None or base is None else decimals_apart(value, base)
+        shown = ["infinity" if each is None else number(each, digits) for each in (value, base)]
+        facts = f"The {found.asked.named} is {shown[0]}"
+        other = f"the baseline's {shown[1]} ({'same samples' if found.paired else 'unpaired'})"
+        if found.outcome == "pass":
+            return f"{facts}, no worse than {other}."
+        if value is None:
+            return f"{facts}, worse than {other}."
+        return f"{facts}, worse than {other}. {self._why(found, 'the difference')}."
+
+    def _why(self, found: Decision, what: str) -> str:
+        judgement = "This is more than noise"
+        if found.outcome != "fail":
+            judgement = "This could be noise, " + (
+                "but the gate is strict" if self._strict else "so it passes"
+            )
+        confidence = f"{100 * self._confidence:g}%"
+        if found.at_limit is not None:
+            drawn = found.at_limit
+            sign = "≤" if drawn.p_value <= 1 / (1 + drawn.num_draws) else "="
+            return (
+                f"{judgement}: a model with a true error of {found.against:.4g} stays below "
+                f"{number(drawn.upper)} on {self._num_samples:,} samples in {confidence} of cases "
+                f"(p {sign} {drawn.p_value:.2g})"
+            )
+        if found.threshold is None:
+            return f"{judgement}: no interval can be computed"
+        side = "least" if found.asked.form.sign > 0 else "most"
+        return f"{judgement}: {what} is at {side} {number(found.threshold)} with {confidence} confidence"
+
+    def _caveat(self, found: Decision, missed: UndetectedError) -> str:
+        asked, limit = found.asked, found.against or 0.0
+        told = f"{self._num_samples:,} samples are too few"
+        if found.drawn:
+            if (1 + self._procedure.num_draws) * (1 - self._confidence) < 1 - ROUNDING:
+                told = f"{self._procedure.num_draws} draws are too few"
+            elif missed.value <= limit + ROUNDING:
+                told = f"With these probabilities no error can exceed {missed.value:.2g}"
+        elif found.kind == "limit" and asked.form.share and limit == 0:
+            told = f"No {asked.gate.name} is less than 0"
+        what = "error" if asked.is_error else asked.metric
+        worse = f"a model with a true {what} of {missed.value:.2g}"
+        passes = "any model would pass" if missed.always else f"{worse} would pass more often than not"
+        strict = ", so the strict gate fails: otherwise" if self._strict else ":"
+        return f"{told}{strict} {passes}."

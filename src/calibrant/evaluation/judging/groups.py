@@ -22,8 +22,7 @@ from calibrant.evaluation.resampling.events import Events, Indices
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
 from calibrant.evaluation.resampling.inversion import invert
 from calibrant.evaluation.resampling.null import draw_null, fewest_draws, noise_of, null_error
-from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Resamples, Stream, stream_seed
-from calibrant.evaluation.resampling.statistics import Means
+from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Means, Resamples, Stream, stream_seed
 from calibrant.evaluation.result import Arm, Estimate, GroupRow, NullError, Part, between
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance, holm
 

@@ -39,17 +39,17 @@ from calibrant.evaluation.resampling.resamples import (
     SMALL_BLOCK,
     Counts,
     Deletions,
+    EventErrors,
+    Means,
     Resamples,
     Stream,
     block_bounds,
     stream_seed,
 )
-from calibrant.evaluation.resampling.statistics import EventErrors, Means
 from calibrant.evaluation.result import (
     ClassRow,
     Curve,
     Estimate,
-    Intervals,
     Kind,
     NullError,
     Part,

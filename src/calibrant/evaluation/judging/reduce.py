@@ -36,8 +36,7 @@ from calibrant.evaluation.resampling.drawn_labels import ClassNull
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
 from calibrant.evaluation.resampling.ranking import auroc_influence
-from calibrant.evaluation.resampling.resamples import Counts
-from calibrant.evaluation.resampling.statistics import ClasswiseErrors
+from calibrant.evaluation.resampling.resamples import ClasswiseErrors, Counts
 from calibrant.evaluation.result import ClassRow
 from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions import Predictions

@@ -23,17 +23,15 @@ from calibrant.evaluation.arguments import (
 )
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
-from calibrant.evaluation.monitoring.clusters import (
-    CLUSTERS_NOTE,
-    one_per_cluster,
-    sample_per_cluster,
-    whole_clusters,
-)
 from calibrant.evaluation.monitoring.questions import (
+    CLUSTERS_NOTE,
     Watched,
     calibration_test,
     change_test,
     drift_tests,
+    one_per_cluster,
+    sample_per_cluster,
+    whole_clusters,
 )
 from calibrant.evaluation.monitoring.result import MONITOR_SCHEMA_VERSION, Against, Monitoring, Window
 from calibrant.evaluation.monitoring.windows import Windows, ripe, stated_probs, windows_of

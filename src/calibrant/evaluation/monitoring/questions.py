@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +22,16 @@ from calibrant.evaluation.monitoring.evidence import (
 )
 from calibrant.evaluation.monitoring.result import SequentialTest, TestKey
 from calibrant.evaluation.monitoring.windows import Event, Windows, events_of, stated_classes, stated_probs
-from calibrant.evaluation.resampling.events import Matrix, Vector
+from calibrant.evaluation.resampling.clusters import cluster_codes
+from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.predictions import Predictions
 
+CLUSTERS_NOTE = (
+    "Samples of a cluster can depend on each other, so bets on them share one stake. A cluster counts with "
+    "its samples in the window where it began. The tests against the baseline use one of these samples, "
+    "picked by a hash of the cluster's name. The probability of a false alarm holds for checks at the end of "
+    "a window, because clusters can still grow in a window that isn't over or waits for labels."
+)
 _BINS, _LEAST_OF_BIN = 10, 30
 _POWER = 4  # digits from which evidence is written as a power of ten
 
@@ -34,13 +43,12 @@ class Watched:
     stream: Predictions
     told: Predictions  # all of it, if none has
     windows: Windows
-    index: NDArray[np.int64]  # the window of each labelled sample
+    index: Indices  # the window of each labelled sample
     false_alarms: float
-    clusters: NDArray[np.int64] | None = None  # of each labelled sample; one is in the window where it began
+    clusters: Indices | None = None  # of each labelled sample; one is in the window where it began
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """Evidence of one thing that could be wrong, ``log E[begun, ended]``."""
 
     name: str
@@ -48,84 +56,63 @@ class Evidence:
     evidence: Matrix
 
 
-@dataclass(frozen=True)
-class _Question:
-    key: TestKey
-    title: str
-    found: str
-    quiet: str
-
-
-_CALIBRATION = _Question(
-    "calibration",
-    "Predicted probabilities against outcomes",
-    "Outcomes do not match the predicted probabilities",
-    "No evidence against the predicted probabilities",
-)
-_CHANGE = _Question(
-    "change",
-    "Outcomes as in the baseline, at the same predicted probability",
-    "At the same predicted probability, outcomes differ from the baseline",
-    "No evidence that, at the same predicted probability, outcomes differ from the baseline",
-)
-_CONFIDENCE = _Question(
-    "confidence",
-    "Predicted probabilities as in the baseline",
-    "The distribution of the predicted probabilities differs from the baseline",
-    "No evidence that the distribution of the predicted probabilities differs from the baseline",
-)
-_STATED = _Question(
-    "stated-classes",
-    "Classes predicted as in the baseline",
-    "The shares of the predicted classes differ from the baseline",
-    "No evidence that the shares of the predicted classes differ from the baseline",
-)
-_TRUE = _Question(
-    "true-classes",
-    "True classes as in the baseline",
-    "The shares of the true classes differ from the baseline",
-    "No evidence that the shares of the true classes differ from the baseline",
-)
+_WORDS: dict[TestKey, tuple[str, str, str]] = {
+    "calibration": (
+        "Predicted probabilities against outcomes",
+        "Outcomes do not match the predicted probabilities",
+        "No evidence against the predicted probabilities",
+    ),
+    "change": (
+        "Outcomes as in the baseline, at the same predicted probability",
+        "At the same predicted probability, outcomes differ from the baseline",
+        "No evidence that, at the same predicted probability, outcomes differ from the baseline",
+    ),
+    "confidence": (
+        "Predicted probabilities as in the baseline",
+        "The distribution of the predicted probabilities differs from the baseline",
+        "No evidence that the distribution of the predicted probabilities differs from the baseline",
+    ),
+    "stated-classes": (
+        "Classes predicted as in the baseline",
+        "The shares of the predicted classes differ from the baseline",
+        "No evidence that the shares of the predicted classes differ from the baseline",
+    ),
+    "true-classes": (
+        "True classes as in the baseline",
+        "The shares of the true classes differ from the baseline",
+        "No evidence that the shares of the true classes differ from the baseline",
+    ),
+}
+"""The title of a test, and its sentences after an alarm and without one."""
 
 
 def calibration_test(watched: Watched, *, decides: bool) -> SequentialTest:
-    parts = (Evidence(each.name, each.share, _wealth(each, watched)) for each in events_of(watched.told))
-    return _answer(_CALIBRATION, parts, watched, watched.false_alarms, decides=decides)
+    def wealth(event: Event) -> Matrix:
+        known = event.probs, event.outcomes, watched.index, len(watched.windows)
+        return log_mean_wealth(log_wealth(*known, event.gamblers, watched.clusters))
 
-
-def _wealth(event: Event, watched: Watched) -> Matrix:
-    bets = log_wealth(
-        event.probs,
-        event.outcomes,
-        watched.index,
-        len(watched.windows),
-        event.gamblers,
-        watched.clusters,
-    )
-    return log_mean_wealth(bets)
+    parts = (Evidence(each.name, each.share, wealth(each)) for each in events_of(watched.told))
+    return _answer("calibration", parts, watched, watched.false_alarms, decides=decides)
 
 
 def change_test(watched: Watched, baseline: Predictions, *, decides: bool) -> SequentialTest:
-    return _answer(_CHANGE, _changed(watched, baseline), watched, watched.false_alarms, decides=decides)
+    return _answer("change", _changed(watched, baseline), watched, watched.false_alarms, decides=decides)
 
 
 def drift_tests(
     watched: Watched, baseline: Predictions, *, labelled: bool, decides: bool
 ) -> Iterator[SequentialTest]:
     """Tests of the inputs against the baseline; those that are only noted share the false alarms."""
-    drifts = {
-        _CONFIDENCE: _moved(watched, baseline),
-        _STATED: _other_classes(
-            watched.stream, watched.windows.index, watched.windows, baseline, stated=True
-        ),
+    drifts: dict[TestKey, list[Evidence]] = {
+        "confidence": _moved(watched, baseline),
+        "stated-classes": _other_classes(watched, baseline, stated=True),
+        "true-classes": _other_classes(watched, baseline, stated=False) if labelled else [],
     }
-    if labelled:
-        drifts[_TRUE] = _other_classes(watched.told, watched.index, watched.windows, baseline, stated=False)
-    asked = {question: parts for question, parts in drifts.items() if parts}
-    for question, parts in asked.items():
-        decisive = decides and question is _CONFIDENCE
+    asked: dict[TestKey, list[Evidence]] = {key: parts for key, parts in drifts.items() if parts}
+    for key, parts in asked.items():
+        decisive = decides and key == "confidence"
         level = watched.false_alarms / (1 if decisive else len(asked))
-        yield _answer(question, parts, watched, level, decides=decisive)
+        yield _answer(key, parts, watched, level, decides=decisive)
 
 
 def _changed(watched: Watched, baseline: Predictions) -> Iterator[Evidence]:
@@ -163,9 +150,8 @@ def _moved(watched: Watched, baseline: Predictions) -> list[Evidence]:
     return found
 
 
-def _other_classes(
-    stream: Predictions, index: NDArray[np.int64], windows: Windows, baseline: Predictions, *, stated: bool
-) -> list[Evidence]:
+def _other_classes(watched: Watched, baseline: Predictions, *, stated: bool) -> list[Evidence]:
+    stream, index = (watched.stream, watched.windows.index) if stated else (watched.told, watched.index)
     if stream.kind == "top_label" or (stated and stream.kind == "multilabel"):
         return []
     old, new = (stated_classes(each) if stated else each.labels for each in (baseline, stream))
@@ -178,7 +164,7 @@ def _other_classes(
     found: list[Evidence] = []
     for column in range(before.shape[1]):
         counts = np.bincount(before[:, column], minlength=cells).astype(np.float64)
-        table = _table(index, now[:, column], len(windows), cells)
+        table = _table(index, now[:, column], len(watched.windows), cells)
         name = names[column] if before.shape[1] > 1 else "classes"
         found.append(Evidence(name, 1 / before.shape[1], log_change(table, counts)))
     return found
@@ -190,24 +176,22 @@ def _edges(probs: Vector) -> Vector:
     return np.unique(np.quantile(probs, np.arange(1, bins) / bins))
 
 
-def _counts(
-    probs: Vector, outcomes: Vector, edges: Vector, index: NDArray[np.int64], num_windows: int
-) -> NDArray[np.float64]:
+def _counts(probs: Vector, outcomes: Vector, edges: Vector, index: Indices, num_windows: int) -> Matrix:
     """Number of absent and present outcomes in each bin: ``(windows, bins, 2)``."""
     cells = 2 * np.searchsorted(edges, probs) + outcomes.astype(np.int64)
     return _table(index, cells, num_windows, 2 * (len(edges) + 1)).reshape(num_windows, -1, 2)
 
 
-def _table(rows: NDArray[np.int64], cells: NDArray[np.int64], num_rows: int, num_cells: int) -> Matrix:
+def _table(rows: Indices, cells: Indices, num_rows: int, num_cells: int) -> Matrix:
     counted = np.bincount(rows * num_cells + cells, minlength=num_rows * num_cells)
     return counted.reshape(num_rows, num_cells).astype(np.float64)
 
 
 def _answer(
-    question: _Question, parts: Iterable[Evidence], watched: Watched, false_alarms: float, *, decides: bool
+    key: TestKey, parts: Iterable[Evidence], watched: Watched, false_alarms: float, *, decides: bool
 ) -> SequentialTest:
     """The evidence of all parts together; after an alarm, also its likely start and its clearest part."""
-    kept = list(parts)
+    kept, (title, found, quiet) = list(parts), _WORDS[key]
     together = mean_of([each.evidence for each in kept], [each.share for each in kept])
     evidence = over_starts(together)
     threshold = -math.log(false_alarms)
@@ -215,7 +199,7 @@ def _answer(
     alarm = int(reached[0]) if len(reached) else None
     since = about = None
     ended, needed = float(evidence[-1]) / math.log(10), threshold / math.log(10)
-    sentence = f"{question.quiet} (evidence {said_times(ended)}; an alarm needs {said_times(needed)})."
+    sentence = f"{quiet} (evidence {said_times(ended)}; an alarm needs {said_times(needed)})."
     if alarm is not None:
         since = likeliest_start(together, alarm)
         loudest = max(kept, key=lambda each: float(each.evidence[since, alarm]) + math.log(each.share))
@@ -224,13 +208,13 @@ def _answer(
         reached_by = said_times(float(evidence[alarm]) / math.log(10))
         clearest = f", clearest for {about}" if about else ""
         sentence = (
-            f"{question.found}: alarm at {end} "
+            f"{found}: alarm at {end} "
             f"(evidence {reached_by}; an alarm needs {said_times(needed)}), "
             f"most likely since {start}{clearest}."
         )
     return SequentialTest(
-        key=question.key,
-        title=question.title,
+        key=key,
+        title=title,
         decides=decides,
         log10_evidence=tuple(float(each) for each in evidence / math.log(10)),
         log10_threshold=needed,
@@ -252,3 +236,64 @@ def said_times(log10_evidence: float) -> str:
         return f"10^{log10_evidence:.0f}"
     factor = 10**log10_evidence
     return f"{factor:,.0f}" if factor >= 100 else f"{factor:.3g}"
+
+
+def whole_clusters(watched: Watched) -> Watched:
+    """The stream with its clusters, each with the samples of the window where it began."""
+    codes = _codes(watched.told)
+    first = np.flatnonzero(_in_first_window(codes, watched.index))
+    return replace(
+        watched,
+        told=watched.told.rows(first),
+        index=watched.index[first],
+        clusters=codes[first],
+    )
+
+
+def one_per_cluster(watched: Watched, seed: int) -> Watched:
+    """The stream with one sample per cluster, from the window where it began."""
+    every = _row_per_cluster(watched.stream, watched.windows.index, seed)
+    known = _row_per_cluster(watched.told, watched.index, seed)
+    return replace(
+        watched,
+        stream=watched.stream.rows(every),
+        told=watched.told.rows(known),
+        windows=replace(watched.windows, index=watched.windows.index[every]),
+        index=watched.index[known],
+    )
+
+
+def sample_per_cluster(predictions: Predictions, seed: int) -> Predictions:
+    if predictions.clusters is None:
+        return predictions
+    at_once = np.zeros(predictions.num_samples, dtype=np.int64)
+    return predictions.rows(_row_per_cluster(predictions, at_once, seed))
+
+
+def _codes(predictions: Predictions) -> Indices:
+    return cluster_codes(predictions.clusters or ())
+
+
+def _in_first_window(codes: Indices, index: Indices) -> NDArray[np.bool_]:
+    """Mask of the samples in the window where their cluster began."""
+    began = np.full(codes.max() + 1, np.iinfo(np.int64).max)
+    np.minimum.at(began, codes, index)
+    return index == began[codes]
+
+
+def _row_per_cluster(predictions: Predictions, index: Indices, seed: int) -> Indices:
+    """A row of each cluster from its first window, which a hash of its name picks.
+
+    Nothing that comes in later windows, of this cluster or of others, changes the choice.
+    """
+    codes = _codes(predictions)
+    rows = np.flatnonzero(_in_first_window(codes, index))
+    rows = rows[np.argsort(codes[rows], kind="stable")]  # cluster by cluster, in their order
+    sizes = np.bincount(codes[rows])
+    picked = np.array([_hashed(f"{seed} {name}") for name in np.unique(np.asarray(predictions.clusters))])
+    place = (picked % sizes.astype(np.uint64)).astype(np.int64)
+    return np.sort(rows[np.cumsum(sizes) - sizes + place])
+
+
+def _hashed(text: str) -> np.uint64:
+    return np.uint64(int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little"))

@@ -112,7 +112,7 @@ def windows_of(times: NDArray[np.generic], window: str | float) -> Windows:
         origin = -3 * 86400 if length % (7 * 86400) == 0 else 0
         first, index = _indices(seconds, length, origin)
         starts = origin + length * np.arange(first, first + index.max() + 2)
-        edges = tuple(_shown(each) for each in starts.astype("datetime64[s]"))
+        edges = tuple(str(each).removesuffix("T00:00:00") for each in starts.astype("datetime64[s]"))
         return Windows(index, edges, tuple(float(each) for each in starts))
     numbers = times.astype(np.float64)
     if not np.isfinite(numbers).all():
@@ -163,9 +163,3 @@ def _seconds(window: object, name: str = "window") -> int:
 def _in_full(number: float) -> str:
     """A number with all its digits, as those of seconds since 1970."""
     return f"{number:.0f}" if number.is_integer() and abs(number) < 1e19 else f"{number:.15g}"
-
-
-def _shown(date: np.datetime64) -> str:
-    """A date, with the time of day where that is not midnight."""
-    text = str(date)
-    return text.removesuffix("T00:00:00")

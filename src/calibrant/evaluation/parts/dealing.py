@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.dense_sums import CELL_SUMS
-from calibrant.evaluation.dense.reduce import num_cells
+from calibrant.evaluation.dense.sums import num_cells
 from calibrant.evaluation.resampling.events import Indices, Vector
 from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from calibrant._math.fine_cells import (
     CELL_SUMS,
@@ -51,35 +49,29 @@ class ExactScores:
     """All samples, in the order of the parts."""
 
     num_batches: int
-    _probs: list[Matrix] = field(default_factory=list[Matrix])
-    _labels: list[NDArray[np.int32]] = field(default_factory=list[NDArray[np.int32]])
-    _weights: list[Vector] = field(default_factory=list[Vector])
-    _batches: list[NDArray[np.int16]] = field(default_factory=list[NDArray[np.int16]])
+    _parts: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
+    """Probabilities, labels, weights if there are any, and batches."""
 
     def add(self, probs: Matrix, labels: Indices, weights: Vector | None, batches: Indices) -> None:
         """Add samples; those without weight do not count."""
         counts = slice(None) if weights is None else weights > 0
-        self._probs.append(probs[counts].copy())
-        self._labels.append(labels[counts].astype(np.int32))
-        self._batches.append(batches[counts].astype(np.int16))
-        if weights is not None:
-            self._weights.append(weights[counts])
+        mass = None if weights is None else weights[counts]
+        found = probs[counts].copy(), labels[counts].astype(np.int32), mass, batches[counts].astype(np.int16)
+        self._parts.append(found)
 
-    def merge(self, other: TopLabelScores | ClassScores) -> None:
-        if not isinstance(other, ExactScores):
-            raise TypeError("parts of a table are kept alike")
-        self._probs += other._probs
-        self._labels += other._labels
-        self._weights += other._weights
-        self._batches += other._batches
+    def merge(self, other: Any) -> None:
+        self._parts += other._parts
+
+    def _whole(self, place: int) -> Any:
+        return np.concatenate([each[place] for each in self._parts])
 
     @property
     def weights(self) -> Vector | None:
-        return np.concatenate(self._weights) if self._weights else None
+        return None if not self._parts or self._parts[0][2] is None else self._whole(2)
 
     def areas(self, filled: Indices) -> Areas:
         """The areas, computed as in memory; ``filled`` are the batches with samples."""
-        probs, labels, weights = np.concatenate(self._probs), np.concatenate(self._labels), self.weights
+        probs, labels, weights = self._whole(0), self._whole(1), self.weights
         influence, areas = np.zeros(len(probs)), list[float | None]()
         for column in range(probs.shape[1]):
             found = auroc_influence(np.ascontiguousarray(probs[:, column]), labels == column, weights)
@@ -87,28 +79,39 @@ class ExactScores:
             influence += 0.0 if found is None else found[1]
         mass = np.ones(len(probs)) if weights is None else weights
         influence *= mass / mass.sum() / max(1, len(areas) - areas.count(None))
-        totals = np.bincount(np.concatenate(self._batches), influence, self.num_batches)
+        totals = np.bincount(self._whole(3), influence, self.num_batches)
         return Areas(tuple(areas), totals[filled].astype(np.float64))
 
-    def column(self, *, top: bool) -> ExactColumn:
-        stated = np.concatenate(self._probs)[:, 0]
-        happened = np.concatenate(self._labels) == 0
+    def column(self, *, top: bool) -> Column:
+        stated, happened = self._whole(0)[:, 0], self._whole(1) == 0
         if top:
             stated, happened = np.maximum(stated, 1 - stated), (stated > 0.5) == happened
-        return ExactColumn(Events(stated, happened.astype(np.float64), self.weights))
+        return Column(Events(stated, happened.astype(np.float64), self.weights))
 
 
 @dataclass(frozen=True)
-class ExactColumn:
-    """An event of which all samples are kept."""
+class Column:
+    """An event: all its samples, or its cells, each as two ties: what happened, and what did not."""
 
     events: Events
+    cells: Matrix | None = None  # (K, 3), those that hold samples
+    whole: bool = True
+    """Whether each sample counts one."""
 
     def error(self, error: EventError, num_bins: int) -> float | None:
-        """The error, computed as in memory; None for bins of equal width, whose sums are kept elsewhere."""
-        if error.kernel is not None and BIN_KINDS[error.kernel] == "width":
+        """The error; None where bins know it, whose sums are kept elsewhere, or samples are needed.
+
+        Cells that the edge of a bin divides are shared out.
+        """
+        event, kernel = self.events, error.kernel
+        if (kernel is None and self.cells is not None) or (
+            kernel is not None and BIN_KINDS[kernel] == "width"
+        ):
             return None
-        event = self.events
+        if kernel == "mass l1" and self.cells is not None:
+            mass, stated, happened = (torch.from_numpy(np.ascontiguousarray(each)) for each in self.cells.T)
+            gaps = shared_out(mass, stated - happened, num_bins=num_bins, whole=self.whole)
+            return float(gaps.abs().sum() / mass.sum())
         return error.value(event.confidences, event.outcomes, event.weights, num_bins)
 
 
@@ -128,9 +131,7 @@ class BinnedScores:
         mass = np.ones(len(labels)) if weights is None else weights
         add_to_cells(probs[:, 0], (labels == 0).astype(np.int64), mass, self.bits, self.cells)
 
-    def merge(self, other: TopLabelScores) -> None:
-        if not isinstance(other, BinnedScores):
-            raise TypeError("parts of a table are kept alike")
+    def merge(self, other: Any) -> None:
         self.weighted |= other.weighted
         self.cells += other.cells
 
@@ -144,9 +145,14 @@ class BinnedScores:
         filled, values = state["cells"]
         self.cells[filled] = values
 
-    def column(self, *, top: bool) -> BinnedColumn:
+    def column(self, *, top: bool) -> Column:
         cells = folded(self.cells) if top else self.cells
-        return BinnedColumn(cells[cells[:, MASS] > 0], whole=not self.weighted)
+        cells = cells[cells[:, MASS] > 0]
+        mass, stated, happened = cells.T
+        weights = np.concatenate([happened, np.maximum(mass - happened, 0.0)])
+        means, some = np.tile(np.clip(stated / mass, 0.0, 1.0), 2), weights > 0
+        event = Events(means[some], np.repeat([1.0, 0.0], len(mass))[some], weights[some])
+        return Column(event, cells, whole=not self.weighted)
 
 
 @dataclass(kw_only=True)
@@ -180,9 +186,7 @@ class BinnedClassScores:
         mass = np.ones(len(labels)) if weights is None else weights
         rank_in_cells(probs, labels, mass, batches, self.every, self.bits, self.cells, self.of_groups)
 
-    def merge(self, other: ClassScores) -> None:
-        if not isinstance(other, BinnedClassScores):
-            raise TypeError("parts of a table are kept alike")
+    def merge(self, other: Any) -> None:
         self.cells += other.cells
         self.of_groups += other.of_groups
 
@@ -234,36 +238,6 @@ def _within(held: Indices, happened: Vector, others: Vector) -> float:
     beside = np.diff(held) == 1
     rising, falling = others[:-1] * happened[1:], others[1:] * happened[:-1]
     return float((rising - falling)[beside].sum()) / 12
-
-
-@dataclass(frozen=True)
-class BinnedColumn:
-    """An event of which cells are known."""
-
-    cells: Matrix  # (K, 3), those that hold samples
-    whole: bool
-    """Whether each sample counts one."""
-
-    @cached_property
-    def events(self) -> Events:
-        """Each cell as two ties: what happened, and what did not."""
-        mass, stated, happened = self.cells.T
-        means = np.clip(stated / mass, 0.0, 1.0)
-        weights = np.concatenate([happened, np.maximum(mass - happened, 0.0)])
-        outcomes = np.repeat([1.0, 0.0], len(mass))
-        some = weights > 0
-        return Events(np.tile(means, 2)[some], outcomes[some], weights[some])
-
-    def error(self, error: EventError, num_bins: int) -> float | None:
-        """Cells that the edge of a bin divides are shared out; None where samples are needed, or bins do."""
-        if error.kernel is None or BIN_KINDS[error.kernel] == "width":
-            return None
-        if error.kernel == "mass l1":
-            mass, stated, happened = (torch.from_numpy(np.ascontiguousarray(each)) for each in self.cells.T)
-            gaps = shared_out(mass, stated - happened, num_bins=num_bins, whole=self.whole)
-            return float(gaps.abs().sum() / mass.sum())
-        event = self.events
-        return error.value(event.confidences, event.outcomes, event.weights, num_bins)
 
 
 TopLabelScores: TypeAlias = ExactScores | BinnedScores

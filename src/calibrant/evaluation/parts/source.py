@@ -3,31 +3,213 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import ClassVar
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any, ClassVar, TypeAlias
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from calibrant._math.checks import check_logits
+from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
+from calibrant._math.newton import Matrix
+from calibrant._math.threads import one_thread
+from calibrant._math.top_k import joined
+from calibrant.calibrators import Calibrator, TemperatureScaling
+from calibrant.calibrators.fitting.data import CalibrationData
+from calibrant.calibrators.fitting.passes import Point, nothing, solved, sums_of
+from calibrant.calibrators.fitting.samples import Samples
 from calibrant.evaluation.arguments import as_judged, dropped_note, groups_note
-from calibrant.evaluation.fitting.split import Split, marked_split, split_in_memory
+from calibrant.evaluation.dense.sums import added_up
+from calibrant.evaluation.fitting.split import MOST_FITTED, Split, marked_split, split_in_memory
 from calibrant.evaluation.fitting.templates import FittedCalibrator
 from calibrant.evaluation.parts.dealing import Deal, Half
 from calibrant.evaluation.parts.ranked import BinnedScores
-from calibrant.evaluation.parts.several import AnySums
-from calibrant.evaluation.parts.states import MAX_GROUPS
-from calibrant.evaluation.parts.tasks import MOST_FITTED, rows_to_fit, sample, summed, weightless
+from calibrant.evaluation.parts.sums import MAX_GROUPS, AnySums, BatchSums, LabelSums
 from calibrant.evaluation.resampling.clusters import few_note
+from calibrant.evaluation.resampling.events import Indices
+from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.samples import Drawn, Source
-from calibrant.evaluation.spread import Spread
-from calibrant.predictions import Predictions
+from calibrant.evaluation.spread import Spread, here
+from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.formats.parquet_files import is_address
-from calibrant.predictions.partitioned import PartitionedPredictions
+from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
 from calibrant.predictions.table import Source as File
+from calibrant.predictions.to_event import to_repair
 
+SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the table
 LOOKED_AT = 2000  # test samples, to find what is odd about the scores
 MOST_FAMILIAR = 1 << 16  # rows that out-of-distribution samples are compared with
 TOO_MANY = f"Groups were not tested: there are more than {MAX_GROUPS}, whose sums would not fit into memory."
+Calibrators: TypeAlias = tuple[Calibrator | None, ...]
+
+
+def _no_sums(
+    table: PartitionedPredictions, deal: Deal, num_bins: int, calibrators: Calibrators
+) -> tuple[AnySums, ...]:
+    size = {
+        "num_classes": table.num_classes,
+        "num_bins": num_bins,
+        "num_batches": deal.num_batches,
+        "num_samples": table.num_samples - (table.num_fit if deal.rule == "split" else 0),
+    }
+    if table.kind == "multilabel":
+        return tuple(LabelSums(**size) for _ in calibrators)
+    return tuple(
+        BatchSums(kind=table.kind, clusters=table.has_clusters, has_labels=table.has_labels, **size)
+        for _ in calibrators
+    )
+
+
+def _sums_of_part(
+    table: PartitionedPredictions, deal: Deal, num_bins: int, calibrators: Calibrators, part: Part
+) -> tuple[tuple[AnySums, ...], list[str]]:
+    """The sums of every arm, in one pass, and what had to be repaired."""
+    arms, repairs = _no_sums(table, deal, num_bins, calibrators), list[str]()
+    with one_thread():
+        for piece in table.pieces(part):
+            rows, batches = deal.rows(piece, "test")
+            for each, calibrator in zip(arms, calibrators, strict=True):
+                given, after = _at_its_temperature(piece, calibrator)
+                each.add(given, rows, batches, logits=table.space == "logits", calibrator=after)
+            repairs += piece.repairs
+    return arms, repairs
+
+
+def _at_its_temperature(piece: Piece, calibrator: Calibrator | None) -> tuple[Piece, Calibrator | None]:
+    if (
+        piece.top_k is not None
+        and isinstance(calibrator, TemperatureScaling)
+        and calibrator.kind_ != "binary"
+    ):
+        return piece.at(float(calibrator.temperature)), None
+    return piece, calibrator
+
+
+def summed(
+    table: PartitionedPredictions,
+    deal: Deal,
+    num_bins: int,
+    calibrators: Calibrators,
+    *,
+    spread: Spread = here,
+    tell: Callable[[float], None] = lambda _: None,
+) -> tuple[tuple[AnySums, ...], tuple[str, ...]]:
+    """The sums of all parts for each arm, added in their order, and what had to be repaired."""
+    given = table, deal, num_bins, calibrators
+    arms = _no_sums(*given)
+    repairs = added_up(arms, partial(_sums_of_part, *given), table.parts, spread=spread, tell=tell)
+    if not repairs:
+        return arms, ()
+    return arms, (f"{repairs[0]} So it is in {plural(len(repairs), 'piece')} of the table.",)
+
+
+Rows: TypeAlias = dict[str, Any]
+"""Some rows, as the arguments of `PartitionedPredictions.predictions`."""
+
+
+def _rows(piece: Piece, chosen: Indices, *, groups: bool) -> Rows:
+    """Rows of a piece, with their groups if asked for."""
+    arrays = {"scores": piece.scores, "labels": piece.labels, "weights": piece.weights}
+    names = {"clusters": piece.clusters, "groups": piece.groups if groups else None}
+    found: Rows = {name: each[chosen] for name, each in arrays.items() if each is not None}
+    found |= {name: [each[k] for k in chosen.tolist()] for name, each in names.items() if each is not None}
+    return found if piece.top_k is None else found | {"top_k": piece.top_k.rows(torch.from_numpy(chosen))}
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    """The rows of all parts, of which there must be one."""
+    columns = {name: [part[name] for part in parts] for name in parts[0]}
+    join = {"top_k": joined, "clusters": _chained, "groups": _chained}
+    return {name: join.get(name, np.concatenate)(each) for name, each in columns.items()}
+
+
+def _chained(names: Sequence[list[str]]) -> list[str]:
+    return list(chain.from_iterable(names))
+
+
+def _sample_of_part(
+    table: PartitionedPredictions,
+    deal: Deal,
+    half: Half,
+    seed: int,
+    groups: bool,
+    item: tuple[Part, float],
+) -> Rows:
+    """Random rows of a part, of which the share is given."""
+    part, share = item
+    rng = generator(seed, Stream.SAMPLE, 2 * part.number + (half == "fit"))
+    drawn: list[Rows] = []
+    for piece in table.pieces(part):
+        rows, _ = deal.rows(piece, half)
+        number = len(rows) if share == 1 else min(len(rows), int(rng.poisson(share * len(rows))))
+        chosen = np.sort(rng.choice(rows, number, replace=False)) if number < len(rows) else rows
+        drawn.append(_rows(piece, chosen, groups=groups))
+    return _joined(drawn)
+
+
+def sample(
+    table: PartitionedPredictions,
+    deal: Deal,
+    half: Half,
+    number: int,
+    *,
+    seed: int,
+    spread: Spread = here,
+    groups: bool = False,
+) -> Predictions | None:
+    """About ``number`` random rows of a half, from parts spread over it; all if it has no more."""
+    shares = shares_to_draw(np.array([deal.expected(part, half) for part in table.parts]), number)
+    items = [(table.parts[k], float(shares[k])) for k in np.flatnonzero(shares)]
+    found = list(spread(partial(_sample_of_part, table, deal, half, seed, groups), items))
+    if not any(len(each["labels"]) for each in found):
+        return None
+    rows = _joined(found)
+    if "weights" in rows and not rows["weights"].any():
+        raise weightless(table, deal, half)
+    return table.predictions(**rows)
+
+
+def rows_to_fit(
+    table: PartitionedPredictions, deal: Deal, *, seed: int, spread: Spread = here
+) -> Predictions:
+    some = sample(table, deal, "fit", MOST_FITTED // table.width, seed=seed, spread=spread)
+    if some is None or some.num_samples < 2:
+        raise InputError(f"{table.address} has no two samples to fit on.")
+    return some
+
+
+def weightless(table: PartitionedPredictions, deal: Deal, half: Half) -> InputError:
+    said = "`weights` must not all be zero; give at least one sample a positive weight."
+    if deal.rule == "split":
+        called = "calibration" if half == "fit" else "test"
+        said = f"the {called} split must not have weight zero throughout."
+    return InputError(f"{table.address}: {said}")
+
+
+def shares_to_draw(held: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    """The share of the rows of each part to draw; in expectation every row is as likely.
+
+    If there are many parts, those under windows are read, which are spread evenly over all rows.
+
+    Example:
+        >>> shares_to_draw(np.array([0.0, 30.0, 10.0]), 20)
+        array([0. , 0.5, 0.5])
+    """
+    total = float(held.sum())
+    share = min(1.0, number / total) if total else 0.0
+    if share == 1 or (held > 0).sum() <= SAMPLED_PARTS:
+        return np.where(held > 0, share, 0.0)
+    step = total / SAMPLED_PARTS
+    width = share * step
+    ends = np.append(0.0, np.cumsum(held)) - (step - width) / 2
+    below = np.floor(ends / step) * width + np.minimum(ends % step, width)  # of the windows, at the ends
+    drawn = np.where(held > 0, np.diff(below), 0.0)
+    return np.where(drawn > 1e-6, drawn / np.maximum(held, 1e-6), 0.0).clip(max=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +275,9 @@ class TableSource(Source):
         tell: Callable[[float], None] = lambda _: None,
     ) -> tuple[Sequence[AnySums], tuple[str, ...]]:
         arms = tuple(None if each is None else each.calibrator for each in calibrators)
-        found = summed(self.given, self._deal, self.num_bins, arms, spread=self.spread, tell=tell)
-        too_many = (TOO_MANY,) if found.arms[0].groups is None else ()
-        return found.arms, (self._note(found.arms[0]), *too_many, *found.repairs)
+        sums, repairs = summed(self.given, self._deal, self.num_bins, arms, spread=self.spread, tell=tell)
+        too_many = (TOO_MANY,) if sums[0].groups is None else ()
+        return sums, (self._note(sums[0]), *too_many, *repairs)
 
     def _note(self, sums: AnySums) -> str:
         """A note on batches, which bound memory, and on their effect on the intervals."""
@@ -122,21 +304,22 @@ class TableSource(Source):
 
     def familiar(self, split: Split) -> tuple[Predictions, Predictions, tuple[str, ...]]:  # noqa: ARG002
         table = self.given
-        some = self._sample("test", min(MOST_FAMILIAR, MOST_FITTED // table.width))
-        if some is None:
-            raise InputError(f"{table.address} holds no samples to evaluate.")
+        some = self._some(min(MOST_FAMILIAR, MOST_FITTED // table.width))
         number = f"{some.num_samples:,} random samples of the table"
         notes = (f"Out-of-distribution samples were compared with {number}.",)
         return some, as_judged(some), notes if some.num_samples < self._held else ()
 
     def with_groups(self) -> tuple[Predictions, tuple[str, ...]]:
-        table = self.given
-        some = self._sample("test", MOST_FITTED // table.width, groups=True)
-        if some is None:
-            raise InputError(f"{table.address} holds no samples to evaluate.")
+        some = self._some(MOST_FITTED // self.given.width, groups=True)
         if some.num_samples == self._held:
             return some, ()
         return some, (f"Groups were checked on {some.num_samples:,} random rows of the table.",)
+
+    def _some(self, most: int, *, groups: bool = False) -> Predictions:
+        some = self._sample("test", most, groups=groups)
+        if some is None:
+            raise InputError(f"{self.given.address} holds no samples to evaluate.")
+        return some
 
     @property
     def _held(self) -> int:
@@ -186,3 +369,106 @@ def sampled_by_group(
         return found, ()
     numbers = f"{fit.num_samples:,} random rows and tested on {test.num_samples:,} others"
     return found, (f"Repairs of groups were fitted on {numbers}.",)
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Images as the parts of a table to fit on."""
+
+    dense: DensePredictions
+
+    @property
+    def parts(self) -> Sequence[int]:
+        return range(self.dense.num_images)
+
+    @property
+    def space(self) -> str:
+        return self.dense.space
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        return self.dense.class_names
+
+    @property
+    def source(self) -> File:
+        return self.dense.source or File(name="images", sha256="", format="dense", path=None)
+
+    def pieces(self, part: int) -> Iterator[Piece]:
+        for image in self.dense.images([part]):
+            if len(image.labels):
+                yield Piece(
+                    first_row=0,
+                    scores=np.ascontiguousarray(image.scores.T),
+                    labels=image.labels,
+                    truth=image.labels,
+                    class_names=self.class_names,
+                )
+
+
+ToFit: TypeAlias = PartitionedPredictions | Positions
+"""Source of rows to fit on, part by part."""
+
+
+def _sums_to_fit(table: ToFit, deal: Deal, points: Sequence[Point], part: Any) -> Matrix:
+    """Sums over the rows of a part to fit on."""
+    sums = nothing(points)
+    with one_thread():
+        for piece in table.pieces(part):
+            rows, _ = deal.rows(piece, "fit")
+            mass = float(len(rows) if piece.weights is None else piece.weights[rows].sum())
+            if mass > 0:
+                sums += sums_of(_samples(piece, rows, logits=table.space == "logits"), points)
+    return sums
+
+
+def fits_in_passes(calibrator: Calibrator, kind: str, num_classes: int) -> bool:
+    """True if a calibrator is fitted to all rows by sums; an exponent only if there are several classes."""
+    several = num_classes > 2 or isinstance(calibrator, TemperatureScaling)
+    return calibrator.fits_in_pieces and several and kind != "multilabel"
+
+
+def fit_in_passes(
+    calibrator: Calibrator, table: ToFit, sample: Predictions, deal: Deal, *, spread: Spread
+) -> Calibrator:
+    """Fit to all rows in a few passes: the search begins at the optimum of a ``sample``.
+
+    Parameters and certificate are those of all rows; the profile is that of the sample.
+    """
+    form = to_repair(sample)
+    if form.labels is None:
+        raise InputError("`sample` must have labels.")
+    checked = check_logits(form.scores, form.labels, form.weights, allow_minus_inf=True)
+    data = CalibrationData.of(checked).weighted(checked.weights)
+    some = next(data.problems())
+
+    def sums(points: Sequence[Point]) -> Matrix:
+        total = nothing(points)
+        for each in spread(partial(_sums_to_fit, table, deal, points), table.parts):
+            total += each
+        return total
+
+    solution, facts = solved(calibrator.in_passes(some), sums)
+    result = replace(
+        data.result([solution], calibrator.objective),
+        num_samples=facts.num_samples,
+        data_sha256=table.source.sha256,
+    )
+    calibrator.restore(
+        {name: torch.tensor(value, dtype=torch.float64) for name, value in solution.parameters.items()},
+        result,
+        kind=checked.task,
+        num_classes=checked.num_classes,
+        class_names=table.class_names,
+    )
+    return calibrator
+
+
+def _samples(piece: Piece, rows: Indices, *, logits: bool) -> Samples:
+    scores = torch.from_numpy(piece.scores[rows])
+    if not logits:
+        scores = scores.to(torch.float64).log()
+    if scores.shape[1] == 2:
+        scores = scores[:, 1] - scores[:, 0]
+    weights = None if piece.weights is None else torch.from_numpy(piece.weights[rows])
+    checked = check_logits(scores, torch.from_numpy(piece.labels[rows]), weights, allow_minus_inf=True)
+    return next(CalibrationData.of(checked).weighted(checked.weights).problems())

@@ -244,7 +244,11 @@ class _Neighbours:
         if self.events.counted:
             spread = np.sqrt(self.variance)[:, None]
             return spread * rng.standard_normal((len(spread), num_draws))
-        return self._outcomes(rng, num_draws)
+        sums = DrawnSums(self.stated, self.mass, self.starts)  # binomial counts among those of equal weight
+        drawn = np.empty((len(self.starts), num_draws))
+        for start, stop in block_bounds(num_draws, SMALL_BLOCK // sums.size):
+            drawn[:, start:stop] = sums.draw(rng, stop - start)
+        return drawn - self.total(self.mass * self.stated)[:, None]
 
     @cached_property
     def of_clusters(self) -> Any:
@@ -254,12 +258,3 @@ class _Neighbours:
         group[self.starts[1:]] = 1
         residuals = indicator(codes, self.mass * (self.events.outcomes[self.order] - self.stated))
         return (indicator(np.cumsum(group)).T @ residuals).tocsr()
-
-    def _outcomes(self, rng: np.random.Generator, num_draws: int) -> Matrix:
-        """Drawn outcomes of independent samples: binomial counts among those of equal weight."""
-        sums = DrawnSums(self.stated, self.mass, self.starts)
-        expected = self.total(self.mass * self.stated)[:, None]
-        drawn = np.empty((len(self.starts), num_draws))
-        for start, stop in block_bounds(num_draws, SMALL_BLOCK // sums.size):
-            drawn[:, start:stop] = sums.draw(rng, stop - start)
-        return drawn - expected

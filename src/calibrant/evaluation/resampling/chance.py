@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -94,7 +95,7 @@ def null_distribution(
     checked = check_probs(probs, None, weights, task="multilabel" if multilabel else None)
     rng = generator(seed, Stream.NULL)
     more = {} if checked.weights is None else {"weights": checked.weights}
-    draw = _Labels(checked.scores, checked.task)
+    draw = _drawing(checked.scores, checked.task)
     return NullDistribution(
         np.array([_value(metric(checked.scores, draw(rng), **more)) for _ in range(num_draws)])
     )
@@ -184,8 +185,9 @@ def paired_test(
         return next(found), next(found)
 
     def differences() -> Iterator[float]:
-        for rows in _resamples(len(a), num_resamples, seed):
-            index = torch.from_numpy(rows).to(a.device)
+        draws = Resamples(len(a), num_resamples, stream_seed(seed, Stream.BOOTSTRAP))
+        for counts in itertools.chain.from_iterable(draws.blocks()):
+            index = torch.from_numpy(np.repeat(np.arange(len(a)), counts)).to(a.device)
             if mass is not None and not bool(mass[index].any()):
                 continue
             mine, theirs = values(a, b, index)
@@ -215,32 +217,21 @@ def paired_test(
     )
 
 
-class _Labels:
-    def __init__(self, probs: Tensor, task: Task) -> None:
-        self._probs = probs.to("cpu", torch.float64).numpy()
-        self._device = probs.device
-        self._classes = task == "multiclass"
-        if self._classes:
-            self._ends = np.cumsum(self._probs, axis=1)
-            self._ends /= self._ends[:, -1:]
+def _drawing(probs: Tensor, task: Task) -> Callable[[np.random.Generator], Tensor]:
+    """What draws classes ``(N,)``, or outcomes of the shape of the probabilities."""
+    stated = probs.to("cpu", torch.float64).numpy()
+    ends = np.cumsum(stated, axis=1) if task == "multiclass" else None
+    if ends is not None:
+        ends /= ends[:, -1:]
 
-    def __call__(self, rng: np.random.Generator) -> Tensor:
-        """Classes ``(N,)``, or outcomes of the shape of the probabilities."""
-        if self._classes:
-            drawn = (self._ends <= rng.random((len(self._ends), 1))).sum(axis=1)
+    def draw(rng: np.random.Generator) -> Tensor:
+        if ends is None:
+            drawn = rng.random(stated.shape) < stated
         else:
-            drawn = rng.random(self._probs.shape) < self._probs
-        return torch.from_numpy(drawn.astype(np.int64)).to(self._device)
+            drawn = (ends <= rng.random((len(ends), 1))).sum(axis=1)
+        return torch.from_numpy(drawn.astype(np.int64)).to(probs.device)
 
-
-def _resamples(
-    num_samples: int, num_resamples: int, seed: int
-) -> Iterator[np.ndarray[Any, np.dtype[np.int64]]]:
-    """Rows of each resample, ascending."""
-    draws = Resamples(num_samples, num_resamples, stream_seed(seed, Stream.BOOTSTRAP))
-    for counts in draws.blocks():
-        for row in counts:
-            yield np.repeat(np.arange(num_samples), row)
+    return draw
 
 
 def _value(found: Any) -> float:

@@ -54,11 +54,7 @@ class EventSigns:
 
     def clustered(self) -> Mapping[BinKind, Clustered]:
         total = self._cells.total
-        bins: dict[BinKind, BinKind] = {
-            "width": "width",
-            "mass": "mass",
-            "score": "width",
-        }  # gaps are of these
+        bins: dict[BinKind, BinKind] = {"width": "width", "mass": "mass", "score": "width"}  # of the gaps
         return {
             place: Clustered.of(self._residuals[of] / total, self._masses[of] / total, self._drawn[place])
             for place, of in bins.items()

@@ -108,9 +108,10 @@ class Clustered:
 def joined_clusters(parts: Sequence[Clustered]) -> Clustered:
     return Clustered(
         np.concatenate([part.masses for part in parts], axis=1),
-        np.concatenate([part.residual_squares for part in parts]),
-        np.concatenate([part.products for part in parts]),
-        np.concatenate([part.mass_squares for part in parts]),
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("residual_squares", "products", "mass_squares")
+        ),
     )
 
 

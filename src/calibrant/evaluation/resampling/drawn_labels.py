@@ -104,25 +104,28 @@ def draw_labels(
 def _add(
     rows: ClassRowsBlock, places: Indices, rng: np.random.Generator, usual: Vector, sums: Matrix
 ) -> None:
-    from calibrant.evaluation.resampling.kernels import add_drawn_labels, add_exceptions  # compiled
+    from calibrant.evaluation.resampling import kernels  # compiled
 
+    ends = np.empty(rows.probs.shape[1])
     likeliest = rows.probs.max(axis=1)
     exceptions = np.maximum(1 - likeliest / rows.probs.sum(axis=1), 0.0)
     sure = exceptions < LIKELY_EXCEPTION
     if not sure.all():
         these = rows.part(~sure)
         uniform = rng.random((len(these.mass), sums.shape[1]), dtype=np.float32)
-        add_drawn_labels(uniform, these.probs, these.bins, places, these.mass, sums)
+        given, guide = (these.probs, these.bins, places, these.mass), np.empty(kernels.GUIDE, np.int64)
+        kernels.add_drawn_labels(uniform, *given, ends, guide, sums)
     if not sure.any():
         return
     these, place = rows.part(sure), np.zeros(2, np.int64)
+    given = these.probs, these.bins, places, these.mass
     expected = sums.shape[1] * exceptions[sure] + 1
     while place[0] < len(these.mass):
         wanted = expected[place[0] :].sum()
         size = max(1, int(wanted + SPARE * np.sqrt(wanted)))
         steps = rng.standard_exponential(size, dtype=np.float32)
         uniform = rng.random(size, dtype=np.float32)
-        add_exceptions(place, steps, uniform, these.probs, these.bins, places, these.mass, usual, sums)
+        kernels.add_exceptions(place, steps, uniform, *given, ends, usual, sums)
 
 
 def class_scores(occurs: Matrix, expected: Vector, variance: Vector) -> Matrix:

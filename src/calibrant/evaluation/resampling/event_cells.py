@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from functools import cached_property, partial
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -75,15 +75,8 @@ Kernel: TypeAlias = Literal[
 
 BinKind: TypeAlias = Literal["width", "mass", "score"]
 BIN_KINDS: dict[Kernel, BinKind] = {
-    "width l1": "width",
-    "width l2": "width",
-    "width max": "width",
-    "width over": "width",
-    "width under": "width",
-    "mass l1": "mass",
-    "smooth": "score",
-    "cumulative": "score",
-    "kernel": "score",
+    kernel: "width" if kernel.startswith("width") else "mass" if kernel == "mass l1" else "score"
+    for kernel in get_args(Kernel)
 }
 CANCELLING: tuple[Kernel, ...] = ("width over", "width under", "smooth", "cumulative", "kernel")
 """In these errors gaps of both signs can cancel, or those of one sign do not count."""
@@ -157,6 +150,14 @@ class ResidualSums:
         mean = np.divide(tilt, squares, out=np.zeros_like(squares), where=squares > 0)
         return np.clip((1 - mean) / 2, 0.0, 1.0)
 
+    def error_of(self, gaps: Vector) -> float:
+        """The error that gaps ``(F,)`` have without noise."""
+        return float(self.error(self.sums(gaps)[None])[0])
+
+    def possible(self, gaps: Vector) -> Vector:
+        """Gaps clipped so that true probabilities stay within [0, 1]."""
+        return np.clip(gaps, -self.stated, 1 - self.stated)
+
     def sums(self, gaps: Vector) -> Vector:
         return self._by_cell(self.mass * gaps[self.bin])
 
@@ -195,25 +196,21 @@ def joined(parts: Sequence[ResidualSums]) -> ResidualSums:
         each = [part.error(sums[:, a:b]) for part, a, b in zip(parts, cells[:-1], cells[1:], strict=True)]
         return np.mean(each, axis=0)
 
-    def all_of(name: str) -> Any:
-        return np.concatenate([getattr(part, name) for part in parts])
-
+    values = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("mass", "residual", "variance", "tilt", "squares")
+    }
+    known = [part.clustered for part in parts if part.clustered is not None]
     return replace(
         parts[0],
         cell=np.concatenate([part.cell + start for part, start in zip(parts, cells[:-1], strict=True)]),
         bin=np.concatenate([part.bin + start for part, start in zip(parts, bins[:-1], strict=True)]),
-        mass=all_of("mass"),
-        residual=all_of("residual"),
-        variance=all_of("variance"),
-        tilt=all_of("tilt"),
-        squares=all_of("squares"),
         num_cells=int(cells[-1]),
         num_bins=int(bins[-1]),
         error=error,
         per_size=None if parts[0].per_size is None else parts[0].per_size / len(parts),
-        clustered=joined_clusters([part.clustered for part in parts if part.clustered is not None])
-        if parts[0].clustered is not None
-        else None,
+        clustered=joined_clusters(known) if known else None,
+        **values,
     )
 
 
@@ -245,19 +242,17 @@ class BinnedEvents:
         return matrix.multiply(self.events.squares / np.where(self.weights > 0, self.weights, 1.0)).tocsr()
 
     def cells(self, kernel: Kernel) -> ResidualSums:
-        cells = self._cells[BIN_KINDS[kernel]]
-        per_size = 1.0 if _ERRORS[kernel] is _absolute else None
         return replace(
-            cells,
+            self._cells[BIN_KINDS[kernel]],
             error=self.error(kernel),
-            per_size=per_size,
+            per_size=1.0 if kernel in {"width l1", "mass l1"} else None,
             cancels=kernel in CANCELLING,
             largest=kernel == "width max",
         )
 
     def error(self, kernel: Kernel) -> Callable[[Matrix], Vector]:
         """The errors ``(R,)`` of residual sums ``(R, M)`` over bins or cells, divided by the total weight."""
-        return _ERRORS[kernel](self)
+        return partial(_ERRORS[kernel], self)
 
     @cached_property
     def per_mass(self) -> Vector:
@@ -309,7 +304,7 @@ class BinnedEvents:
             num_cells=int(cell.max()) + 1,
             num_bins=self.num_bins,
             total_squares=float(self.events.squared_mass.sum()) / total**2,
-            error=_absolute(self),
+            error=self.error("width l1"),
         )
 
 
@@ -320,53 +315,27 @@ def weights_by_place(index: Indices, size: int, weights: Vector) -> Any:
     return csr_array((weights, (index, np.arange(len(index)))), shape=(size, len(index)))
 
 
-def _absolute(_: BinnedEvents) -> Callable[[Matrix], Vector]:
-    return lambda sums: np.abs(sums).sum(axis=1)
-
-
-def _squared(cells: BinnedEvents) -> Callable[[Matrix], Vector]:
-    per_mass = cells.per_mass
-    return lambda sums: np.sqrt(sums**2 @ per_mass)
-
-
-def _largest(cells: BinnedEvents) -> Callable[[Matrix], Vector]:
-    per_mass = cells.per_mass
-    return lambda sums: (np.abs(sums) * per_mass).max(axis=1)
-
-
-def _over(_: BinnedEvents) -> Callable[[Matrix], Vector]:
-    return lambda sums: np.maximum(-sums, 0.0).sum(axis=1)
-
-
-def _under(_: BinnedEvents) -> Callable[[Matrix], Vector]:
-    return lambda sums: np.maximum(sums, 0.0).sum(axis=1)
-
-
-def _cumulative(_: BinnedEvents) -> Callable[[Matrix], Vector]:
-    return lambda sums: np.abs(np.cumsum(sums, axis=1)).max(axis=1)
-
-
 def smooth_errors(points: Vector) -> Callable[[Matrix], Vector]:
     from calibrant._math.lipschitz import lipschitz_values  # compiled
 
     return lambda sums: lipschitz_values(points, np.ascontiguousarray(sums))
 
 
-def _kernel(cells: BinnedEvents) -> Callable[[Matrix], Vector]:
+def _kernel(cells: BinnedEvents, sums: Matrix) -> Vector:
     from calibrant._math.kernel_smoothing import fixed_points
 
-    return lambda sums: fixed_points(np.clip(cells.scores.points, 0.0, 1.0), sums)
+    return fixed_points(np.clip(cells.scores.points, 0.0, 1.0), sums)
 
 
-_ERRORS: dict[Kernel, Callable[[BinnedEvents], Callable[[Matrix], Vector]]] = {
-    "width l1": _absolute,
-    "mass l1": _absolute,
-    "width l2": _squared,
-    "width max": _largest,
-    "width over": _over,
-    "width under": _under,
-    "cumulative": _cumulative,
-    "smooth": lambda cells: smooth_errors(cells.scores.points),
+_ERRORS: dict[Kernel, Callable[[BinnedEvents, Matrix], Vector]] = {
+    "width l1": lambda _, sums: np.abs(sums).sum(axis=1),
+    "mass l1": lambda _, sums: np.abs(sums).sum(axis=1),
+    "width l2": lambda cells, sums: np.sqrt(sums**2 @ cells.per_mass),
+    "width max": lambda cells, sums: (np.abs(sums) * cells.per_mass).max(axis=1),
+    "width over": lambda _, sums: np.maximum(-sums, 0.0).sum(axis=1),
+    "width under": lambda _, sums: np.maximum(sums, 0.0).sum(axis=1),
+    "cumulative": lambda _, sums: np.abs(np.cumsum(sums, axis=1)).max(axis=1),
+    "smooth": lambda cells, sums: smooth_errors(cells.scores.points)(sums),
     "kernel": _kernel,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -66,14 +66,14 @@ class Events:
 
     def part(self, rows: Any) -> Events:
         """Some of the samples; clusters are renumbered from 0 without gaps."""
-        clusters = None
-        if self.clusters is not None:
-            clusters = np.unique(self.clusters[rows], return_inverse=True)[1].astype(np.int64)
-        weights, squares, numbers, cells = (
-            None if each is None else each[rows]
-            for each in (self.weights, self.squares, self.numbers, self.cells)
-        )
-        return Events(self.confidences[rows], self.outcomes[rows], weights, clusters, squares, numbers, cells)
+        clusters = self.clusters
+        if clusters is not None:
+            clusters = np.unique(clusters[rows], return_inverse=True)[1].astype(np.int64)
+        others = {
+            name: None if (each := getattr(self, name)) is None else each[rows]
+            for name in ("weights", "squares", "numbers", "cells")
+        }
+        return Events(self.confidences[rows], self.outcomes[rows], clusters=clusters, **others)
 
 
 def width_bins(confidences: Vector, num_bins: int) -> Indices:
@@ -81,20 +81,11 @@ def width_bins(confidences: Vector, num_bins: int) -> Indices:
 
 
 def pool(events: tuple[Events, ...]) -> Events:
-    weights, squares, numbers, cells = (
-        [each for event in events if (each := getattr(event, name)) is not None]
-        for name in ("weights", "squares", "numbers", "cells")
-    )
-    clusters = [event.clusters for event in events if event.clusters is not None]
-    return Events(
-        np.concatenate([event.confidences for event in events]),
-        np.concatenate([event.outcomes for event in events]),
-        np.concatenate(weights) if weights else None,
-        np.concatenate(clusters) if clusters else None,
-        np.concatenate(squares) if squares else None,
-        np.concatenate(numbers) if numbers else None,
-        np.concatenate(cells) if cells else None,
-    )
+    def pooled(name: str) -> Any:
+        known = [each for event in events if (each := getattr(event, name)) is not None]
+        return np.concatenate(known) if known else None
+
+    return Events(*(pooled(field.name) for field in fields(Events)))
 
 
 def binned_error(

@@ -18,44 +18,36 @@ _NORMAL = NormalDist()
 def resampled_interval(
     kind: Intervals, value: float, replicates: Vector, deleted: Vector | None, level: float, bounds: Bounds
 ) -> Bounds | None:
-    """The interval of the chosen kind; ``deleted`` are the values without single rows, for BCa."""
-    if kind == "bca":
-        return bca_interval(value, replicates, deleted, level, bounds)
-    return (percentile_interval if kind == "percentile" else centred_interval)(
-        value, replicates, level, bounds
-    )
+    """The interval of the chosen kind; ``deleted`` are the values without single rows, for BCa.
 
-
-def centred_interval(value: float, replicates: Vector, level: float, bounds: Bounds) -> Bounds | None:
-    """Percentile interval of replicates that were moved to centre on the value.
+    Undefined replicates (a mean over none) are left out; ``None`` where fewer than two are defined.
+    ``"percentile"`` takes the replicates as they are. ``"centred"`` moves them to centre on the value, and so
+    does ``"inverted"``, for quantities that have no test to invert.
 
     A calibration error grows with every layer of noise, so resampled errors lie above the error they are
     drawn from, by as much as that one lies above the truth. Left where they are, their percentiles lie too
     high: of a true error of 0.021 they cover 55 % at 2000 samples, moved ones 88 %. For a mean the replicates
-    centre on the value anyway, and this is the plain percentile interval. Undefined replicates (a mean over
-    none) are left out; ``None`` where fewer than two are defined.
+    centre on the value anyway, and this is the plain percentile interval.
     """
     defined = replicates[~np.isnan(replicates)]
     if len(defined) < 2:
         return None
     tail = (1 - level) / 2
-    low, high = np.quantile(defined, [tail, 1 - tail]) + (value - defined.mean())
-    return max(bounds[0], float(low)), min(bounds[1], float(high))
-
-
-def percentile_interval(_: float, replicates: Vector, level: float, bounds: Bounds) -> Bounds | None:
-    """Percentiles of the replicates, not moved; ``None`` where fewer than two are defined."""
-    defined = replicates[~np.isnan(replicates)]
-    if len(defined) < 2:
+    shares = _bca_shares(value, defined, deleted, level) if kind == "bca" else (tail, 1 - tail)
+    if shares is None:
         return None
-    tail = (1 - level) / 2
-    low, high = np.quantile(defined, [tail, 1 - tail])
+    low, high = np.quantile(defined, shares) + (
+        0.0 if kind in {"percentile", "bca"} else value - defined.mean()
+    )
     return max(bounds[0], float(low)), min(bounds[1], float(high))
 
 
-def bca_interval(
-    value: float, replicates: Vector, deleted: Vector | None, level: float, bounds: Bounds
-) -> Bounds | None:
+def centred_interval(value: float, replicates: Vector, level: float, bounds: Bounds) -> Bounds | None:
+    """Percentile interval of replicates that were moved to centre on the value; see `resampled_interval`."""
+    return resampled_interval("centred", value, replicates, None, level, bounds)
+
+
+def _bca_shares(value: float, replicates: Vector, deleted: Vector | None, level: float) -> Bounds | None:
     r"""Bias-corrected and accelerated percentiles.
 
     The percentiles at :math:`\Phi(z_0 + (z_0 + z) / (1 - a (z_0 + z)))`: :math:`z_0` is the normal quantile
@@ -63,29 +55,22 @@ def bca_interval(
     skewness of what single rows do to the value, :math:`\sum d^3 / 6 (\sum d^2)^{3/2}`, with d the mean of
     ``deleted`` less each.
 
-    ``None`` where fewer than two replicates are defined, or all lie on one side of the value, as those of a
-    calibration error of a nearly calibrated model do: there is no correction for that.
+    ``None`` where all replicates lie on one side of the value, as those of a calibration error of a nearly
+    calibrated model do: there is no correction for that.
 
     References:
         Efron, "Better Bootstrap Confidence Intervals", Journal of the American Statistical Association 82,
         1987.
     """
-    defined = replicates[~np.isnan(replicates)]
-    if len(defined) < 2:
-        return None
-    below = (float((defined < value).sum()) + float((defined == value).sum()) / 2) / len(defined)
+    below = (float((replicates < value).sum()) + float((replicates == value).sum()) / 2) / len(replicates)
     if not 0 < below < 1:
         return None
     centre, acceleration = _NORMAL.inv_cdf(below), _acceleration(deleted)
-    shares: list[float] = []
-    for tail in ((1 - level) / 2, (1 + level) / 2):
-        place = centre + _NORMAL.inv_cdf(tail)
-        stretch = 1 - acceleration * place
-        if stretch <= 0:  # beyond the reach of the expansion
-            return None
-        shares.append(_NORMAL.cdf(centre + place / stretch))
-    low, high = np.quantile(defined, shares)
-    return max(bounds[0], float(low)), min(bounds[1], float(high))
+    places = [centre + _NORMAL.inv_cdf(tail) for tail in ((1 - level) / 2, (1 + level) / 2)]
+    if any(acceleration * place >= 1 for place in places):  # beyond the reach of the expansion
+        return None
+    low, high = (_NORMAL.cdf(centre + place / (1 - acceleration * place)) for place in places)
+    return low, high
 
 
 def _acceleration(deleted: Vector | None) -> float:

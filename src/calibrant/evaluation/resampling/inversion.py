@@ -140,17 +140,17 @@ class _Search:
             place = rising_root(excess, 0.0, FARTHEST, at_start=at_zero, close=CLOSE_TO_MEDIAN)
         else:
             place = _between(excess, (0.0, at_zero), (self._nothing, _z(self._p_value)), CLOSE_TO_MEDIAN)
-        return self._error(self._soft(place))
+        return self._cells.error_of(self._soft(place))
 
     def _low(self) -> float:
         """Smallest error that the test does not reject."""
-        least = _first(lambda at: self._error(self._firm(at)) > 0, self._nothing, 0.0)
+        least = _first(lambda at: self._cells.error_of(self._firm(at)) > 0, self._nothing, 0.0)
         at_zero = self._surprise_below(self._firm(0.0))
         found = 0.0
         if at_zero > 0:
             end = (least, self._below_without_gaps())
             found = _between(lambda at: self._surprise_below(self._firm(at)), (0.0, at_zero), end)
-        low = self._error(self._firm(found))
+        low = self._cells.error_of(self._firm(found))
         if self._cells.cancels:
             for family in self._one_sign(np.zeros_like(self._sizes)):
                 low = min(low, self._low_of(family, low))
@@ -168,9 +168,9 @@ class _Search:
         at_start = surprise(start)
         if start == FARTHEST or at_start <= 0:
             return bound
-        least = _first(lambda at: self._error(family(at)) > 0, 0.0, start)
+        least = _first(lambda at: self._cells.error_of(family(at)) > 0, 0.0, start)
         found = _between(surprise, (0.0, self._below_without_gaps()), (start, at_start))
-        return self._error(family(max(least, found)))
+        return self._cells.error_of(family(max(least, found)))
 
     def _below_without_gaps(self) -> float:
         """Surprise without gaps: negative, the observed error is too large."""
@@ -180,7 +180,7 @@ class _Search:
     def _high(self) -> float:
         """Largest error that the test does not reject."""
         if self._cells.largest:
-            return self._error(widest_gaps(self._cells, self._level))
+            return self._cells.error_of(widest_gaps(self._cells, self._level))
         out = self._signs * np.maximum(self._sizes - STANDS_OUT * self._errors, 0.0)
         high = self._high_of(self._added(out, self._signs), 0.0)
         if self._cells.cancels:
@@ -195,11 +195,11 @@ class _Search:
             return bound
         at_start = self._surprise_above(family(start))
         found = rising_root(lambda at: self._surprise_above(family(at)), start, FARTHEST, at_start=at_start)
-        return max(bound, self._error(family(found)))
+        return max(bound, self._cells.error_of(family(found)))
 
     def _place_of(self, family: Family, error: float) -> float:
         """Place at which the gaps have this error."""
-        return _first(lambda at: self._error(family(at)) >= error, 0.0, FARTHEST)
+        return _first(lambda at: self._cells.error_of(family(at)) >= error, 0.0, FARTHEST)
 
     def _one_sign(self, gaps: Vector) -> Iterator[Family]:
         """Increments of the gaps in every bin: all positive, and all negative."""
@@ -207,15 +207,15 @@ class _Search:
 
     def _added(self, gaps: Vector, signs: Vector) -> Family:
         """Gaps plus a number of standard errors per bin."""
-        return lambda place: self._possible(gaps + place * signs * self._errors)
+        return lambda place: self._cells.possible(gaps + place * signs * self._errors)
 
     def _even(self, place: float) -> Vector:
         """Gaps of one size in all bins; at place 1 as large as the error found."""
-        return self._possible(place * self._observed * self._signs)
+        return self._cells.possible(place * self._observed * self._signs)
 
     def _soft(self, place: float) -> Vector:
         """Observed gaps, shrunk or grown by standard errors."""
-        return self._possible(self._signs * np.maximum(self._sizes + place * self._errors, 0.0))
+        return self._cells.possible(self._signs * np.maximum(self._sizes + place * self._errors, 0.0))
 
     def _firm(self, place: float) -> Vector:
         """Large gaps as found, small ones shrunk to nothing."""
@@ -223,13 +223,6 @@ class _Search:
             self._scores > -2 * place, self._sizes, 2 * np.maximum(self._sizes + place * self._errors, 0.0)
         )
         return self._signs * sizes
-
-    def _possible(self, gaps: Vector) -> Vector:
-        """Gaps clipped so that true probabilities stay within [0, 1]."""
-        return np.clip(gaps, -self._cells.stated, 1 - self._cells.stated)
-
-    def _error(self, gaps: Vector) -> float:
-        return float(self._cells.error(self._cells.sums(gaps)[None])[0])
 
     def _surprise_below(self, gaps: Vector) -> float:
         """Positive where the error found is not too large for these gaps; far below if no draw reaches it."""

@@ -3,47 +3,34 @@
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
+from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
+
+Counts: TypeAlias = NDArray[np.uint8]  # (r, N), or (N,) of one resample: how often each sample was drawn
+Places: TypeAlias = NDArray[np.int32]
+Uniform: TypeAlias = NDArray[np.float32]
 
 ECE, ADAPTIVE, SQUARED, MAXIMUM = 0, 1, 2, 3  # columns of the result
 GUIDE = 64  # entries that tell where to begin in a table
 BLOCK = 16  # samples whose sums are kept together
 
 
-def cell_sums(
-    counts: NDArray[np.uint8], index: NDArray[np.int32], residuals: NDArray[np.float64], num_cells: int
-) -> NDArray[np.float64]:
-    """Sums ``(r, K)`` over the cells of residuals ``(N,)``, each as often as the resample drew it."""
-    sums = np.zeros((counts.shape[0], num_cells))
-    _add_to_cells(counts, index, residuals, sums)
-    return sums
-
-
 @njit
-def _add_to_cells(
-    counts: NDArray[np.uint8],
-    index: NDArray[np.int32],
-    residuals: NDArray[np.float64],
-    sums: NDArray[np.float64],
-) -> None:
+def add_to_cells(counts: Counts, index: Places, residuals: Vector, sums: Matrix) -> None:
+    """Add residuals ``(N,)`` to the sums ``(r, K)`` of their cells, as often as the resample drew them."""
     for r in range(counts.shape[0]):
         for i in range(counts.shape[1]):
             sums[r, index[i]] += counts[r, i] * residuals[i]
 
 
-def count_tables(probs: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """P(at most k events occur) of each group, k = 0 to its size, one table after the other."""
-    tables = np.empty(len(probs) + len(starts) - 1)
-    _fill_tables(probs, starts, tables)
-    return tables
-
-
 @njit
-def _fill_tables(probs: NDArray[np.float64], starts: NDArray[np.int64], tables: NDArray[np.float64]) -> None:
+def fill_tables(probs: Vector, starts: Indices, tables: Vector) -> None:
+    """P(at most k events occur) of each group, k = 0 to its size, one table after the other."""
     for group in range(len(starts) - 1):
         start, size = starts[group], starts[group + 1] - starts[group]
         table = tables[start + group : start + group + size + 1]
@@ -60,7 +47,7 @@ def _fill_tables(probs: NDArray[np.float64], starts: NDArray[np.int64], tables: 
 
 
 @njit(inner=True)
-def set_guide(table: NDArray[np.float64], guide: NDArray[np.int64]) -> None:
+def _set_guide(table: Vector, guide: Indices) -> None:
     """Fill ``guide`` with start indices in an ascending table, by the first bits of a uniform number."""
     k = 0
     for place in range(GUIDE):
@@ -70,7 +57,7 @@ def set_guide(table: NDArray[np.float64], guide: NDArray[np.int64]) -> None:
 
 
 @njit(inner=True)
-def first_above(uniform: float, table: NDArray[np.float64], guide: NDArray[np.int64]) -> int:
+def _first_above(uniform: float, table: Vector, guide: Indices) -> int:
     """The least k whose table entry exceeds the uniform number."""
     k = guide[int(uniform * GUIDE)]
     while table[k] <= uniform:
@@ -78,23 +65,9 @@ def first_above(uniform: float, table: NDArray[np.float64], guide: NDArray[np.in
     return k
 
 
-def drawn_counts(
-    uniform: NDArray[np.float32], tables: NDArray[np.float64], starts: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Numbers ``(G, r)`` that occur: the least k whose table entry exceeds the uniform number ``(G, r)``."""
-    counts = np.empty(uniform.shape)
-    _draw_counts(uniform, tables, starts, np.empty(GUIDE, np.int64), counts)
-    return counts
-
-
 @njit
-def _draw_counts(
-    uniform: NDArray[np.float32],
-    tables: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    guide: NDArray[np.int64],
-    counts: NDArray[np.float64],
-) -> None:
+def draw_counts(uniform: Uniform, tables: Vector, starts: Indices, guide: Indices, counts: Matrix) -> None:
+    """Numbers ``(G, r)`` that occur: the least k whose table entry exceeds the uniform number ``(G, r)``."""
     num_groups, num_draws = uniform.shape
     for group in range(num_groups):
         start, size = starts[group], starts[group + 1] - starts[group]
@@ -103,21 +76,24 @@ def _draw_counts(
             for r in range(num_draws):
                 counts[group, r] = 0.0 if uniform[group, r] < table[0] else 1.0
             continue
-        set_guide(table, guide)
+        _set_guide(table, guide)
         for r in range(num_draws):
-            counts[group, r] = first_above(uniform[group, r], table, guide)
+            counts[group, r] = _first_above(uniform[group, r], table, guide)
 
 
-def binned_errors(
-    counts: NDArray[np.uint8],
-    targets: NDArray[np.float64],
-    order: NDArray[np.int32],
-    ties: NDArray[np.int32],
-    edges: NDArray[np.int64],
-    mass: NDArray[np.float64],
-    residuals: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Errors ``(r, 4)`` of each resample; all but the maximum are multiplied by the resample's weight.
+@njit
+def add_errors(
+    counts: Counts,
+    targets: Matrix,
+    order: Places,
+    ties: Indices,
+    edges: Indices,
+    mass: Vector,
+    residuals: Vector,
+    sums: Matrix,
+    errors: Matrix,
+) -> None:
+    """Add the ``errors`` ``(r, 4)`` of each resample; all but the maximum times the resample's weight.
 
     ``counts`` ``(r, N)`` are in the order of the rows. ``mass`` and ``residuals`` (mass times outcome minus
     confidence) ``(N,)`` are in the ``order`` of the confidences, ties in that of the mass; there, ``ties``
@@ -126,30 +102,10 @@ def binned_errors(
     such a bin ends with the first copy of a sample that reaches its target.
 
     Between ties the cumulative residual R(u) is a straight line in the cumulative mass u, because tied
-    samples share their mean; a bin of equal mass from u to v contributes abs(R(v) - R(u)). Cumulative sums
-    are kept at every 16th sample; the few that are asked for between these are completed.
+    samples share their mean; a bin of equal mass from u to v contributes abs(R(v) - R(u)). Cumulative
+    ``sums`` ``(blocks + 1, 2)`` of mass and residual are kept at every 16th sample; the few that are asked
+    for between these are completed.
     """
-    num_resamples, num_samples = counts.shape
-    num_blocks = (num_samples + BLOCK - 1) // BLOCK
-    errors = np.zeros((num_resamples, 4))
-    sums = np.zeros((num_blocks + 1, 2))  # of mass and residual before each block
-    ends = ties.astype(np.int64)  # one type for all places: what finds them is compiled once
-    _add_errors(counts, targets, order, ends, edges, mass, residuals, sums, errors)
-    return errors
-
-
-@njit
-def _add_errors(
-    counts: NDArray[np.uint8],
-    targets: NDArray[np.float64],
-    order: NDArray[np.int32],
-    ties: NDArray[np.int64],
-    edges: NDArray[np.int64],
-    mass: NDArray[np.float64],
-    residuals: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    errors: NDArray[np.float64],
-) -> None:
     num_blocks = len(sums) - 1
     for r in range(counts.shape[0]):
         row = counts[r]
@@ -181,13 +137,7 @@ def _add_errors(
 
 
 @njit(inner=True)
-def _sum_blocks(
-    row: NDArray[np.uint8],
-    order: NDArray[np.int32],
-    mass: NDArray[np.float64],
-    residuals: NDArray[np.float64],
-    sums: NDArray[np.float64],
-) -> None:
+def _sum_blocks(row: Counts, order: Places, mass: Vector, residuals: Vector, sums: Matrix) -> None:
     """Write the mass and residual before each block, and after the last, into ``sums``."""
     whole = len(order) // BLOCK
     for block in range(len(sums) - 1):
@@ -209,12 +159,7 @@ def _sum_blocks(
 
 @njit(inner=True)
 def _reaching(
-    target: float,
-    block: int,
-    row: NDArray[np.uint8],
-    order: NDArray[np.int32],
-    mass: NDArray[np.float64],
-    sums: NDArray[np.float64],
+    target: float, block: int, row: Counts, order: Places, mass: Vector, sums: Matrix
 ) -> tuple[float, int]:
     """The mass before the sample of a block that reaches the target, and that sample's place."""
     within, before, place = 0.0, sums[block, 0], block * BLOCK
@@ -228,12 +173,7 @@ def _reaching(
 
 @njit(inner=True)
 def _sums_before(
-    stop: int,
-    row: NDArray[np.uint8],
-    order: NDArray[np.int32],
-    mass: NDArray[np.float64],
-    residuals: NDArray[np.float64],
-    sums: NDArray[np.float64],
+    stop: int, row: Counts, order: Places, mass: Vector, residuals: Vector, sums: Matrix
 ) -> tuple[float, float]:
     """Cumulative mass and residual of the samples before ``stop``.
 
@@ -248,33 +188,27 @@ def _sums_before(
     return sums[block, 0] + total, sums[block, 1] + residual
 
 
-def isotonic_curves(
-    points: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    positions: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def isotonic_curves(points: Vector, weights: Vector, sums: Matrix, positions: Vector) -> Matrix:
     """The best increasing functions ``(r, P)`` at ascending positions: `blocks_of_points` for many outcomes.
 
     ``sums`` ``(r, n)`` are weighted sums of outcomes at the ascending points ``(n,)``.
     """
-    size = len(points)
     curves = np.empty((len(sums), len(positions)))
-    last, weight, total = np.empty(size, np.int64), np.empty(size), np.empty(size)
+    last, weight, total = np.empty(len(points), np.int64), np.empty(len(points)), np.empty(len(points))
     _isotonic_curves(points, weights, sums, positions, last, weight, total, curves)
     return curves
 
 
 @njit
 def _isotonic_curves(
-    points: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    positions: NDArray[np.float64],
-    last: NDArray[np.int64],  # place at which each step ends
-    weight: NDArray[np.float64],
-    total: NDArray[np.float64],
-    curves: NDArray[np.float64],
+    points: Vector,
+    weights: Vector,
+    sums: Matrix,
+    positions: Vector,
+    last: Indices,  # place at which each step ends
+    weight: Vector,
+    total: Vector,
+    curves: Matrix,
 ) -> None:
     for r in range(len(sums)):
         top = -1
@@ -298,34 +232,22 @@ def _isotonic_curves(
                 curves[r, p] = before + (curves[r, p] - before) / (end - start) * (x - start)
 
 
+@njit
 def add_drawn_labels(
-    uniform: NDArray[np.float32],
-    probs: NDArray[np.float64],
-    bins: NDArray[np.int64],
-    places: NDArray[np.int64],
-    mass: NDArray[np.float64],
-    sums: NDArray[np.float64],
+    uniform: Uniform,
+    probs: Matrix,
+    bins: Indices,
+    places: Indices,
+    mass: Vector,
+    ends: Vector,
+    guide: Indices,
+    sums: Matrix,
 ) -> None:
     """Draw the label of each sample from its probabilities ``(N, C)`` by uniform numbers ``(N, r)``.
 
     The mass of a sample is added to ``sums`` ``(M, r)`` where it is drawn: at the ``places`` ``(C, B)`` of
     its class and of the bin of the probability that the sample states for it.
     """
-    ends, guide = np.empty(probs.shape[1]), np.empty(GUIDE, np.int64)
-    _add_labels(uniform, probs, bins, places, mass, ends, guide, sums)
-
-
-@njit
-def _add_labels(
-    uniform: NDArray[np.float32],
-    probs: NDArray[np.float64],
-    bins: NDArray[np.int64],
-    places: NDArray[np.int64],
-    mass: NDArray[np.float64],
-    ends: NDArray[np.float64],
-    guide: NDArray[np.int64],
-    sums: NDArray[np.float64],
-) -> None:
     num_samples, num_classes = probs.shape
     for i in range(num_samples):
         total = 0.0
@@ -335,14 +257,14 @@ def _add_labels(
         for k in range(num_classes):
             ends[k] /= total
         ends[num_classes - 1] = 2.0  # whatever rounding left of it: no uniform number lies beyond
-        set_guide(ends, guide)
+        _set_guide(ends, guide)
         for r in range(uniform.shape[1]):
-            k = first_above(uniform[i, r], ends, guide)
+            k = _first_above(uniform[i, r], ends, guide)
             sums[places[k, bins[i, k]], r] += mass[i]
 
 
 @njit(inner=True)
-def _first_beyond(wanted: float, table: NDArray[np.float64]) -> int:
+def _first_beyond(wanted: float, table: Vector) -> int:
     """The least k whose entry in a long ascending table exceeds a number; the last at the latest."""
     low, high = 0, len(table) - 1
     while low < high:
@@ -354,16 +276,18 @@ def _first_beyond(wanted: float, table: NDArray[np.float64]) -> int:
     return low
 
 
+@njit
 def add_exceptions(
-    place: NDArray[np.int64],
-    steps: NDArray[np.float32],
-    uniform: NDArray[np.float32],
-    probs: NDArray[np.float64],
-    bins: NDArray[np.int64],
-    places: NDArray[np.int64],
-    mass: NDArray[np.float64],
-    usual: NDArray[np.float64],
-    sums: NDArray[np.float64],
+    place: Indices,
+    steps: Uniform,
+    uniform: Uniform,
+    probs: Matrix,
+    bins: Indices,
+    places: Indices,
+    mass: Vector,
+    ends: Vector,
+    usual: Vector,
+    sums: Matrix,
 ) -> None:
     """As `add_drawn_labels` where the likeliest class is likely: only draws of another class are drawn.
 
@@ -372,22 +296,6 @@ def add_exceptions(
     without exceptions is added to ``usual`` ``(M,)``. It begins at ``place``, a sample and a draw, and leaves
     there where it ran out of steps.
     """
-    _add_exceptions(place, steps, uniform, probs, bins, places, mass, np.empty(probs.shape[1]), usual, sums)
-
-
-@njit
-def _add_exceptions(
-    place: NDArray[np.int64],
-    steps: NDArray[np.float32],
-    uniform: NDArray[np.float32],
-    probs: NDArray[np.float64],
-    bins: NDArray[np.int64],
-    places: NDArray[np.int64],
-    mass: NDArray[np.float64],
-    ends: NDArray[np.float64],
-    usual: NDArray[np.float64],
-    sums: NDArray[np.float64],
-) -> None:
     num_samples, num_classes = probs.shape
     num_draws = sums.shape[1]
     used = 0

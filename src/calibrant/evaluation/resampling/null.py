@@ -44,18 +44,20 @@ class DrawnCounts:
     """Draws event counts of groups of ``probs`` ``(N,)``; ``starts`` ``(G + 1,)`` includes the end."""
 
     def __init__(self, probs: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
-        from calibrant.evaluation.resampling.kernels import count_tables  # compiled
+        from calibrant.evaluation.resampling.kernels import fill_tables  # compiled
 
-        self._starts = starts
-        self._tables = count_tables(probs, starts)
+        self._starts, self.tables = starts, np.empty(len(probs) + len(starts) - 1)
+        fill_tables(probs, starts, self.tables)
 
-    def draw(self, rng: np.random.Generator, num_draws: int) -> NDArray[np.float64]:
+    def draw(self, rng: np.random.Generator, num_draws: int) -> Matrix:
         """Numbers ``(G, num_draws)``."""
-        from calibrant.evaluation.resampling.kernels import drawn_counts  # compiled
+        from calibrant.evaluation.resampling.kernels import GUIDE, draw_counts  # compiled
 
         # Single precision halves the time of drawing; it resolves probabilities to 6e-8.
         uniform = rng.random((len(self._starts) - 1, num_draws), dtype=np.float32)
-        return drawn_counts(uniform, self._tables, self._starts)
+        counts = np.empty(uniform.shape)
+        draw_counts(uniform, self.tables, self._starts, np.empty(GUIDE, np.int64), counts)
+        return counts
 
 
 class DrawnSums:
@@ -85,9 +87,8 @@ class NullDraws:
     errors: dict[Kernel, Vector]  # over bins of equal width and of equal mass, and the smooth one
     outcomes: Matrix  # weighted sums, not yet divided by the weight of the bin
     outcomes_by_mass: Matrix  # the same in the bins of equal mass
-    sums: (
-        Matrix  # residual sums ``(R', 2B + K)`` of the first draws, over the bins and cells of `BinnedEvents`
-    )
+    sums: Matrix
+    """Residual sums ``(R', 2B + K)`` of the first draws, over the bins and cells of `BinnedEvents`."""
     clustered: Mapping[BinKind, Clustered] | None = None
     """Cluster noise; ``None`` where the samples are independent."""
 
@@ -111,16 +112,15 @@ def draw_null(
     """
     cells = events if isinstance(events, BinnedEvents) else BinnedEvents(events, num_bins)
     rng = np.random.Generator(np.random.SFC64(seed))  # the fastest that numpy has
-    independent = _Counted(cells) if cells.events.counted else _OneByOne(cells)
-    expected = independent.expected
+    expected, size, draw = _independent(cells)
     kernels: tuple[Kernel, ...] = ("width l1", "mass l1", "smooth")
     errors: dict[Kernel, Vector] = {kernel: np.empty(num_draws) for kernel in kernels}
     outcomes = np.empty((2 * num_bins, num_draws))
     kept = np.empty((min(num_kept, num_draws), len(expected)))
     codes = cells.events.clusters
     clustered = None if codes is None else EventSigns(cells, codes, seed, len(kept))
-    for start, stop in block_bounds(num_draws, SMALL_BLOCK // independent.size):
-        residuals = independent.draw(rng, stop - start)
+    for start, stop in block_bounds(num_draws, SMALL_BLOCK // size):
+        residuals = draw(rng, stop - start)
         if clustered is not None:
             residuals = clustered.draw(residuals)
         outcomes[:, start:stop] = residuals[: 2 * num_bins]
@@ -137,34 +137,22 @@ def draw_null(
     )
 
 
-class _OneByOne:
-    """Residual sums ``(M, r)`` of outcomes drawn one by one."""
+def _independent(cells: BinnedEvents) -> tuple[Matrix, int, Callable[[np.random.Generator, int], Matrix]]:
+    """Expected sums ``(M, 1)``, numbers in a draw, and what draws residual sums ``(M, r)``.
 
-    def __init__(self, cells: BinnedEvents) -> None:
-        order, starts = _alike(cells.events, cells.matrix)
-        ranked = cells.events.confidences[order]
-        self._counts = DrawnCounts(ranked, starts)
-        self._matrix = cells.matrix[:, order[starts[:-1]]].tocsr()  # of the groups
-        self.expected: Matrix = self._matrix @ np.add.reduceat(ranked, starts[:-1])[:, None]
-        self.size = len(starts) - 1
-
-    def draw(self, rng: np.random.Generator, num_draws: int) -> Matrix:
-        return self._matrix @ self._counts.draw(rng, num_draws) - self.expected
-
-
-class _Counted:
-    """Normal draws for rows that stand for many samples, with the variance of independent ones."""
-
-    def __init__(self, cells: BinnedEvents) -> None:
-        stated = cells.events.confidences
-        self.expected: Matrix = (cells.matrix @ stated)[:, None]
-        self._spread = np.sqrt(cells.squares(cells.matrix) @ (stated * (1 - stated)))[:, None]
-        self.size = max(
-            len(self._spread), int(cells.events.clusters.max()) if cells.events.clusters is not None else 0
-        )
-
-    def draw(self, rng: np.random.Generator, num_draws: int) -> Matrix:
-        return self._spread * rng.standard_normal((len(self._spread), num_draws))
+    Outcomes are drawn one by one; for rows that stand for many samples, normal sums of their variance.
+    """
+    stated, codes = cells.events.confidences, cells.events.clusters
+    if cells.events.counted:
+        spread = np.sqrt(cells.squares(cells.matrix) @ (stated * (1 - stated)))[:, None]
+        size = max(len(spread), 0 if codes is None else int(codes.max()))
+        expected: Matrix = (cells.matrix @ stated)[:, None]
+        return expected, size, lambda rng, number: spread * rng.standard_normal((len(spread), number))
+    order, starts = _alike(cells.events, cells.matrix)
+    counts = DrawnCounts(stated[order], starts)
+    matrix = cells.matrix[:, order[starts[:-1]]].tocsr()  # of the groups
+    expected = matrix @ np.add.reduceat(stated[order], starts[:-1])[:, None]
+    return expected, len(starts) - 1, lambda rng, number: matrix @ counts.draw(rng, number) - expected
 
 
 def draw_values(

@@ -1,17 +1,27 @@
-"""Bootstrap resamples and deletions as counts: how often each row was drawn."""
+"""Bootstrap resamples and deletions as counts, and the calibration errors of all of them at once.
+
+A resample of N rows is a vector of N counts. Means are then one product of the counts with what is averaged.
+Bins lie one after the other in the order of the confidences. So one compiled pass over the counts gives the
+errors over bins of equal width and of equal mass, and another the smooth calibration error. The bins of every
+class are sparse but for the lowest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, unique
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from calibrant._math.binning import REACHED, mass_order
 from calibrant._math.drawing import num_units, resampled_counts
+from calibrant.evaluation.resampling.event_cells import Kernel, ScoreCells
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector, width_bins
 
 
 @unique
@@ -104,3 +114,138 @@ def block_bounds(total: int, size: int) -> Iterator[tuple[int, int]]:
     """``(start, stop)`` of consecutive blocks of ``size``, at least one, that cover ``range(total)``."""
     size = max(1, size)
     return ((start, min(start + size, total)) for start in range(0, total, size))
+
+
+def divide(numerator: Matrix, denominator: Matrix) -> Matrix:
+    """The quotient, NaN where the denominator is not positive."""
+    out = np.full(np.broadcast_shapes(numerator.shape, denominator.shape), np.nan)
+    return np.divide(numerator, denominator, out=out, where=denominator > 0)
+
+
+class EventErrors:
+    """Calibration errors over bins of equal width and of equal mass, and the smooth one, in resamples."""
+
+    KERNELS: tuple[Kernel, ...] = ("width l1", "mass l1", "width l2", "width max", "smooth")
+
+    def __init__(self, events: Events, num_bins: int) -> None:
+        weights = None if events.weights is None else torch.from_numpy(events.weights)
+        order = mass_order(torch.from_numpy(events.places), weights).numpy()
+        ranked, places = events.confidences[order], events.places[order]
+        self._weights = events.weights
+        self._num_bins = num_bins
+        self._order = order.astype(np.int32)
+        starts = np.append(0, np.flatnonzero(np.diff(places)) + 1)
+        lengths = np.diff(starts, append=len(ranked))
+        self._ties = np.repeat(np.stack([starts, starts + lengths], 1), lengths, axis=0)
+        self._edges = np.searchsorted(width_bins(ranked, num_bins), np.arange(num_bins + 1))
+        self._mass = events.mass[order]
+        self._residuals = self._mass * (events.outcomes[order] - ranked)
+        self._cells = ScoreCells.of(events.confidences, events.weights)
+        self._unranked = events.outcomes - events.confidences
+        if events.weights is not None:
+            self._unranked = events.weights * self._unranked
+
+    def __call__(self, counts: Counts) -> dict[Kernel, Vector]:
+        from calibrant._math.lipschitz import lipschitz_values  # compiled, as are those:
+        from calibrant.evaluation.resampling import kernels
+
+        total, points = self._totals(counts), self._cells.points
+        errors, gathered = np.zeros((len(counts), 4)), np.zeros((len(counts), len(points)))
+        ranked = self._order, self._ties, self._edges, self._mass, self._residuals
+        sums = np.zeros((-(-counts.shape[1] // kernels.BLOCK) + 1, 2))
+        kernels.add_errors(counts, self._targets(total), *ranked, sums, errors)
+        kernels.add_to_cells(counts, self._cells.index, self._unranked, gathered)
+        return {
+            "width l1": divide(errors[:, kernels.ECE], total),
+            "mass l1": divide(errors[:, kernels.ADAPTIVE], total),
+            "width l2": np.sqrt(divide(errors[:, kernels.SQUARED], total)),
+            "width max": errors[:, kernels.MAXIMUM],
+            "smooth": divide(lipschitz_values(points, gathered), total),
+        }
+
+    def _totals(self, counts: Counts) -> Vector:
+        if self._weights is None:
+            return counts.sum(axis=1, dtype=np.uint32).astype(np.float64)  # thrice as fast as in float64
+        return np.array([row @ self._weights for row in counts])
+
+    def _targets(self, total: Vector) -> Matrix:
+        """Cumulative weights ``(r, B - 1)`` that the inner bins of equal mass must reach."""
+        steps = np.arange(1, self._num_bins)
+        if self._weights is None:  # ceil(j N / B) samples
+            targets = np.ceil(steps * total[:, None] / self._num_bins)
+        else:
+            targets = steps / self._num_bins * total[:, None] * REACHED
+        return np.where(total[:, None] > 0, targets, np.inf)  # without weight nothing is reached
+
+
+class ClasswiseErrors:
+    """Mean over the classes of the one-vs-rest calibration error, in every resample.
+
+    Probabilities above 1 / num_bins are few, since a row sums to one, and their bins are summed sparsely. The
+    lowest bin of a class is what remains of the sum over all samples, which is one dense product for all
+    classes.
+
+    Args:
+        rows: Sample of each probability above the lowest bin.
+        cells: Its class * num_bins + bin.
+        residuals: Its outcome minus the probability, weighted.
+        mass: Weight of each sample ``(N,)``.
+        sums: Turns counts ``(r, N)`` into residuals ``(r, C)`` summed over all rows.
+    """
+
+    def __init__(
+        self,
+        rows: Indices,
+        cells: Indices,
+        residuals: Vector,
+        *,
+        mass: Vector,
+        num_classes: int,
+        num_bins: int,
+        sums: Callable[[Counts], Matrix],
+    ) -> None:
+        from scipy.sparse import csr_array
+
+        filled, index = np.unique(cells, return_inverse=True)
+        self._mass = mass
+        self._num_classes = num_classes
+        self._sums = sums
+        self._cells: Any = csr_array((residuals, (index, rows)), shape=(len(filled), len(mass)))
+        self._classes: Any = csr_array(
+            (np.ones(len(filled)), (filled // num_bins, np.arange(len(filled)))),
+            shape=(num_classes, len(filled)),
+        )
+
+    def __call__(self, counts: Counts) -> Vector:
+        sums = self._sums(counts).T  # (C, r)
+        errors = np.empty(len(counts))
+        for start, stop in block_bounds(len(counts), SMALL_BLOCK // counts.shape[1]):
+            columns = np.ascontiguousarray(counts[start:stop].T, dtype=np.float64)
+            cells: Matrix = self._cells @ columns
+            lowest = sums[:, start:stop] - self._classes @ cells
+            gaps = np.abs(cells).sum(axis=0) + np.abs(lowest).sum(axis=0)
+            errors[start:stop] = divide(gaps, self._num_classes * (self._mass @ columns))
+        return errors
+
+
+class Means:
+    """Resampled ratios: ``ratios`` holds, by name, weighted numerators and denominators ``(N,)``."""
+
+    def __init__(self, ratios: Mapping[str, tuple[Vector, Vector]]) -> None:
+        distinct: dict[bytes, int] = {}  # most ratios share their denominator
+        rows: list[Vector] = []
+        self._places: dict[str, list[int]] = {}
+        for name, pair in ratios.items():
+            self._places[name] = []
+            for values in pair:
+                place = distinct.setdefault(values.tobytes(), len(rows))
+                if place == len(rows):
+                    rows.append(values)
+                self._places[name].append(place)
+        self._columns = torch.from_numpy(np.stack(rows)).T
+
+    def __call__(self, counts: Counts) -> dict[str, Vector]:
+        """Ratios ``(r,)`` for counts ``(r, N)``; NaN where a denominator is zero."""
+        # By torch: where cores are scarce, its threads and numpy's in one process spin against each other.
+        sums = (torch.from_numpy(counts).to(torch.float64) @ self._columns).numpy()
+        return {name: divide(sums[:, above], sums[:, below]) for name, (above, below) in self._places.items()}

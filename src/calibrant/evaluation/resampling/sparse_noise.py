@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
 from calibrant.evaluation.resampling.event_cells import ResidualSums
-from calibrant.evaluation.resampling.events import Matrix, Vector
+from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
+
+Single: TypeAlias = NDArray[np.float32]
+Mask: TypeAlias = NDArray[np.bool_]
 
 FEW = 5.0  # events
 MOST_COUNTED = 48  # of them
@@ -37,11 +41,16 @@ class SparseNoise:
         self._units = unit[few] * self._side
         self._usual = self._units * self._rare * self._trials
         rng = np.random.default_rng((seed, 1))
-        self._uniform = rng.random((len(noise), len(few)), dtype=np.float32)
         counts = noise[:, few] / self._units + self._rare * trials[few]
-        into_uniform(counts, self._uniform, binomial_tables(self._trials, self._rare))
+        drawn = (counts + 0.5).astype(np.int64).clip(0, MOST_COUNTED - 1)
+        tables, columns = binomial_tables(self._trials, self._rare), np.arange(len(few))
+        high = tables[columns, drawn]
+        low = np.where(drawn > 0, tables[columns, drawn - 1], np.float32(0.0))
+        uniform = high - rng.random(counts.shape, dtype=np.float32) * (high - low)
+        self._uniform = uniform.astype(np.float32, copy=False)
+        """Numbers ``(R, M)`` from which the tables give the counts."""
 
-    def counted(self, gaps: Vector) -> NDArray[np.bool_]:
+    def counted(self, gaps: Vector) -> Mask:
         """Mask ``(M,)`` of cells where few events are expected with these gaps too."""
         counted = np.zeros(self._cells.num_cells, bool)
         counted[self._places] = self._rates(gaps) * self._trials <= MOST_EXPECTED
@@ -50,47 +59,36 @@ class SparseNoise:
     def _rates(self, gaps: Vector) -> Vector:
         return np.clip(self._rare + self._side * gaps[self._places], 0.0, 1.0)
 
-    def errors(self, gaps: Vector, shrink: Vector, extra: NDArray[np.float32], more: Vector) -> Vector:
+    def errors(self, gaps: Vector, shrink: Vector, extra: Single, more: Vector) -> Vector:
         """Errors ``(R,)`` with these gaps: of the noise times factors, plus more noise ``(R, M)``."""
         if self._cells.per_size is None:
             return self._cells.error(self.sums(gaps, shrink, extra, more))
         return self._sizes(gaps, shrink, extra, more) * self._cells.per_size
 
-    def sums(self, gaps: Vector, shrink: Vector, extra: NDArray[np.float32], more: Vector) -> Matrix:
+    def sums(self, gaps: Vector, shrink: Vector, extra: Single, more: Vector) -> Matrix:
         """Residual sums ``(R, M)`` with these gaps, where few events are expected from their number."""
-        counted, sums = self.counted(gaps), np.empty(self._noise.shape)
-        _add_noise(self._noise, shrink, extra, more, self._cells.sums(gaps), counted, sums)
+        sums = self._cells.sums(gaps) + shrink * self._noise
+        if len(extra):
+            sums += more * extra
         if len(self._places):
-            few, tables = counted[self._places], binomial_tables(self._trials, self._rates(gaps))
-            set_counts(sums, self._places, self._uniform, tables, self._units, self._usual, few)
+            few = self.counted(gaps)[self._places]
+            tables = binomial_tables(self._trials, self._rates(gaps))
+            _set_counts(sums, self._places, self._uniform, tables, self._units, self._usual, few)
         return sums
 
-    def _sizes(self, gaps: Vector, shrink: Vector, extra: NDArray[np.float32], more: Vector) -> Vector:
+    def _sizes(self, gaps: Vector, shrink: Vector, extra: Single, more: Vector) -> Vector:
         """Summed absolute values ``(R,)`` of `sums`: seven times as fast, since none is kept."""
         noise, uniform, place = self._by_cell
         if len(extra) and self._extra_by_cell.shape != noise.shape:
             self._extra_by_cell = np.ascontiguousarray(extra.T)
         tables = binomial_tables(self._trials, self._rates(gaps))
         drawn, sizes = np.empty(len(self._noise)), np.zeros(len(self._noise))
-        _add_sizes(
-            noise,
-            shrink,
-            self._extra_by_cell,
-            more,
-            self._cells.sums(gaps),
-            self.counted(gaps),
-            place,
-            uniform,
-            tables,
-            self._units,
-            self._usual,
-            drawn,
-            sizes,
-        )
+        moved, counted = (shrink, self._extra_by_cell, more, self._cells.sums(gaps)), self.counted(gaps)
+        _add_sizes(noise, *moved, counted, place, uniform, tables, self._units, self._usual, drawn, sizes)
         return sizes
 
     @cached_property
-    def _by_cell(self) -> tuple[Matrix, NDArray[np.float32], NDArray[np.int64]]:
+    def _by_cell(self) -> tuple[Matrix, Single, Indices]:
         """The noise and the uniform numbers cell by cell, and where a cell is among those of few events."""
         place = np.zeros(self._cells.num_cells, np.int64)
         place[self._places] = np.arange(len(self._places))
@@ -98,40 +96,22 @@ class SparseNoise:
 
 
 @njit
-def _add_noise(
-    noise: NDArray[np.float64],
-    shrink: NDArray[np.float64],
-    extra: NDArray[np.float32],
-    more: NDArray[np.float64],
-    expected: NDArray[np.float64],
-    left_out: NDArray[np.bool_],
-    sums: NDArray[np.float64],
-) -> None:
-    for r in range(len(noise)):
-        for m in range(noise.shape[1]):
-            if not left_out[m]:
-                sums[r, m] = expected[m] + shrink[m] * noise[r, m]
-                if more[m] > 0.0:
-                    sums[r, m] += more[m] * extra[r, m]
-
-
-@njit
 def _add_sizes(
-    noise: NDArray[np.float64],
-    shrink: NDArray[np.float64],
-    extra: NDArray[np.float32],
-    more: NDArray[np.float64],
-    expected: NDArray[np.float64],
-    counted: NDArray[np.bool_],
-    place: NDArray[np.int64],
-    uniform: NDArray[np.float32],
-    tables: NDArray[np.float32],
-    units: NDArray[np.float64],
-    usual: NDArray[np.float64],
-    drawn: NDArray[np.float64],
-    sizes: NDArray[np.float64],
+    noise: Matrix,
+    shrink: Vector,
+    extra: Single,
+    more: Vector,
+    expected: Vector,
+    counted: Mask,
+    place: Indices,
+    uniform: Single,
+    tables: Single,
+    units: Vector,
+    usual: Vector,
+    drawn: Vector,
+    sizes: Vector,
 ) -> None:
-    """The summed sizes ``(R,)`` of what `_add_noise` and `set_counts` give, from arrays ``(M, R)``."""
+    """The summed sizes ``(R,)`` of `SparseNoise.sums`, from arrays ``(M, R)``."""
     num_cells, num_draws = noise.shape
     for m in range(num_cells):
         if counted[m]:
@@ -153,7 +133,7 @@ def _add_sizes(
                 sizes[r] += abs(expected[m] + shrink[m] * noise[m, r])
 
 
-def binomial_tables(trials: NDArray[np.float64], rates: NDArray[np.float64]) -> NDArray[np.float32]:
+def binomial_tables(trials: Vector, rates: Vector) -> Single:
     """The probabilities ``(M, MOST_COUNTED)`` of at most 0, 1, ... events in so many trials."""
     tables = np.ones((len(trials), MOST_COUNTED), np.float32)
     _fill_binomial(trials, rates, tables)
@@ -161,9 +141,7 @@ def binomial_tables(trials: NDArray[np.float64], rates: NDArray[np.float64]) -> 
 
 
 @njit
-def _fill_binomial(
-    trials: NDArray[np.float64], rates: NDArray[np.float64], tables: NDArray[np.float32]
-) -> None:
+def _fill_binomial(trials: Vector, rates: Vector, tables: Single) -> None:
     for m in range(len(trials)):
         n, q = trials[m], rates[m]
         if q >= 1.0:
@@ -182,14 +160,8 @@ def _fill_binomial(
 
 
 @njit
-def set_counts(
-    sums: NDArray[np.float64],
-    places: NDArray[np.int64],
-    uniform: NDArray[np.float32],
-    tables: NDArray[np.float32],
-    units: NDArray[np.float64],
-    expected: NDArray[np.float64],
-    few: NDArray[np.bool_],
+def _set_counts(
+    sums: Matrix, places: Indices, uniform: Single, tables: Single, units: Vector, expected: Vector, few: Mask
 ) -> None:
     """Set ``sums`` ``(R, M)`` at ``places`` to drawn counts times units, less the expected number."""
     for r in range(len(sums)):
@@ -201,21 +173,3 @@ def set_counts(
                     while k < MOST_COUNTED - 1 and u > tables[j, k]:
                         k += 1
                 sums[r, places[j]] = units[j] * k - expected[j]
-
-
-def into_uniform(
-    counts: NDArray[np.float64], uniform: NDArray[np.float32], tables: NDArray[np.float32]
-) -> None:
-    """Overwrite ``uniform`` ``(R, M)`` with numbers from which the tables give the counts."""
-    _into_uniform(np.ascontiguousarray(counts), uniform, tables)
-
-
-@njit
-def _into_uniform(
-    counts: NDArray[np.float64], uniform: NDArray[np.float32], tables: NDArray[np.float32]
-) -> None:
-    for r in range(len(counts)):
-        for j in range(len(tables)):
-            k = min(max(int(counts[r, j] + 0.5), 0), MOST_COUNTED - 1)
-            low = tables[j, k - 1] if k > 0 else np.float32(0.0)
-            uniform[r, j] = tables[j, k] - uniform[r, j] * (tables[j, k] - low)

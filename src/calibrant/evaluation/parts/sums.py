@@ -1,23 +1,35 @@
-"""Sums over batches of samples; their size does not grow with the number of samples."""
+"""Sums over batches of samples, whose size does not grow with their number."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
+import torch
 
-from calibrant._math.dense_sums import CELL_SUMS, COUNT
+from calibrant._math.decimals import plural
+from calibrant._math.dense_sums import CELL_SUMS, COUNT, INFINITE
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
 from calibrant.evaluation.arguments import are_telling
-from calibrant.evaluation.dense.reduce import Sums, num_cells, within_cells
-from calibrant.evaluation.dense.states import GROUP_SUMS, POSITIONS, add_scores
+from calibrant.evaluation.dense.sums import (
+    GROUP_SUMS,
+    POSITIONS,
+    Sums,
+    SumsOfParts,
+    add_scores,
+    num_cells,
+    within_cells,
+)
 from calibrant.evaluation.judging.groups import MEANS, Group, large_groups, ratios_of_event, rows_of_groups
-from calibrant.evaluation.judging.reduce import ArmStatistics
+from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, mean_error
 from calibrant.evaluation.parts.dealing import fingerprint
 from calibrant.evaluation.parts.ranked import (
+    MOST_KEPT,
+    BinnedClassScores,
+    BinnedScores,
     ClassScores,
     ExactScores,
     TopLabelScores,
@@ -26,7 +38,11 @@ from calibrant.evaluation.parts.ranked import (
     with_rank_statistics,
 )
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.resampling.events import Events, Indices, Matrix
+from calibrant.evaluation.quantities import ECE, quantities
+from calibrant.evaluation.quantity import EVENT, ClassErrors, ClassRanks, EventError, Quantity, Ratio
+from calibrant.evaluation.resampling.clusters import cluster_totals
+from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
+from calibrant.evaluation.resampling.ranking import influence_totals
 from calibrant.evaluation.result import GroupRow
 from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions.partitioned import Piece
@@ -154,7 +170,7 @@ class BatchSums(Sums):
         if len(self.groups) > MAX_GROUPS:
             self.groups = None
 
-    def merge(self, other: BatchSums) -> None:
+    def merge(self, other: Self) -> None:
         self._add_groups(other.groups)
         self.agreement += other.agreement
         self.samples ^= other.samples
@@ -166,25 +182,16 @@ class BatchSums(Sums):
             self.ranks.merge(other.ranks)
 
     @property
-    def confidences(self) -> Matrix:
-        return self._classes[..., 1].sum(axis=0)
-
-    @property
-    def outcomes(self) -> Matrix:
-        return self._classes[..., 2].sum(axis=0)
-
-    @property
     def filled(self) -> Indices:
         return np.flatnonzero(self._cells[..., COUNT].any(axis=(1, 2)))
 
     def rows(self) -> tuple[Indices, Indices, Matrix]:
-        cells = self._cells[self.filled]
-        batch, place = np.nonzero(cells[..., COUNT].reshape(len(cells), -1))
-        return batch, place % 2, cells.reshape(len(cells), -1, CELL_SUMS)[batch, place]
+        cells = self._cells[self.filled].reshape(len(self.filled), -1, CELL_SUMS)
+        batch, place = np.nonzero(cells[..., COUNT])
+        return batch, place, cells[batch, place]
 
-    def cells(self) -> Indices:
-        counts = self._cells[self.filled][..., COUNT]
-        return np.nonzero(counts.reshape(len(counts), -1))[1] // 2
+    def of_classes(self) -> Matrix:
+        return self._classes[self.filled]
 
     def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
         reduced = super().reduced(class_names, metrics)
@@ -198,10 +205,6 @@ class BatchSums(Sums):
         if small:
             found[other] = np.sum(small, axis=0)
         return rows_of_groups([_group(name, each) for name, each in sorted(found.items())], procedure)
-
-    def of_classes(self) -> tuple[Matrix, Matrix]:
-        classes = self._classes[self.filled]
-        return classes[..., 2] - classes[..., 1], classes[..., 0]
 
 
 def _group(name: str, sums: Matrix) -> Group:
@@ -225,3 +228,147 @@ def _group(name: str, sums: Matrix) -> Group:
         clusters=clusters,
     )
     return Group(name, reduced, int(sums[..., 2].sum()))
+
+
+BITS = 10
+"""Bits of a label's fine cells, few because there may be many labels."""
+
+
+@dataclass(kw_only=True)
+class LabelSums(SumsOfParts):
+    """Sums of every label of one arm, each as an event."""
+
+    num_classes: int
+    num_bins: int
+    num_batches: int
+    num_samples: int
+    """Upper bound on the number of test samples."""
+    labels: tuple[BatchSums, ...] = field(init=False)
+
+    groups: ClassVar[dict[str, Matrix]] = {}
+    """Groups are evaluated in memory."""
+
+    def __post_init__(self) -> None:
+        size = {"num_bins": self.num_bins, "num_batches": self.num_batches, "num_samples": self.num_samples}
+        self.labels = tuple(
+            BatchSums(kind="binary", num_classes=2, clusters=False, has_labels=True, **size)
+            for _ in range(self.num_classes)
+        )
+        if self.num_samples * self.num_classes > MOST_KEPT:  # as of classes
+            for each in self.labels:
+                each.top = BinnedScores(bits=BITS)
+                each.ranks = BinnedClassScores(
+                    num_columns=1, num_batches=self.num_batches, clusters=True, of_event=BITS
+                )
+
+    @property
+    def top(self) -> TopLabelScores:
+        return self.labels[0].top
+
+    @property
+    def fingerprint(self) -> tuple[object, object]:
+        return tuple(each.samples for each in self.labels), self.labels[0].dealing
+
+    @property
+    def num_tested(self) -> int:
+        return self.labels[0].num_tested
+
+    @property
+    def num_clusters(self) -> int:
+        return self.labels[0].num_clusters
+
+    def add(
+        self, piece: Piece, rows: Indices, batches: Indices, *, logits: bool, calibrator: Calibrator | None
+    ) -> None:
+        if calibrator is not None:
+            piece = replace(piece, scores=_calibrated(piece, calibrator, logits=logits))
+            logits = True
+        for place, each in enumerate(self.labels):
+            each.add(piece.label(place, logits=logits), rows, batches, logits=logits, calibrator=None)
+
+    def merge(self, other: Self) -> None:
+        for mine, theirs in zip(self.labels, other.labels, strict=True):
+            mine.merge(theirs)
+
+    def reduced(self, class_names: tuple[str, ...], metrics: Iterable[str]) -> ArmStatistics:
+        """Statistics of all labels, with batches as rows; the events of each label have rows of their own."""
+        metrics = tuple(metrics)
+        labels = [each.reduced(("", ""), metrics) for each in self.labels]
+        batches, _, cells = self.labels[0].rows()
+        weights = cluster_totals(cells[:, COUNT], batches)
+        found = ArmStatistics(
+            quantities=quantities("multilabel", metrics),
+            weights=weights,
+            ratios=_ratios(labels),
+            events={"": tuple(each.events[EVENT][0] for each in labels)},
+            values={},
+            reasons={},
+            influences={},
+            classes=tuple(
+                replace(each.classes[1], name=name) for name, each in zip(class_names, labels, strict=True)
+            ),
+            clusters=np.arange(len(weights)),
+            rows_are_clusters=True,
+        )
+        denied = int(sum(each.rows()[2][:, INFINITE].sum() for each in self.labels))
+        for each in found.quantities:
+            _add_value(found, each, labels, self.num_bins, denied)
+        return found
+
+
+AnySums: TypeAlias = BatchSums | LabelSums
+
+
+def _calibrated(piece: Piece, calibrator: Calibrator, *, logits: bool) -> Matrix:
+    """Log-odds ``(n, L)`` after a calibrator."""
+    given = torch.from_numpy(piece.scores.astype(np.float64))
+    with torch.no_grad():
+        return calibrator(given if logits else given.logit()).numpy()
+
+
+def _ratios(labels: Sequence[ArmStatistics]) -> Ratios:
+    """Numerators and denominators of each batch, summed over the labels."""
+    totals: Ratios = {}
+    for each in labels:
+        for key, parts in each.ratios.items():
+            above, below = (
+                cluster_totals(part, each.clusters) for part in parts if each.clusters is not None
+            )
+            more, mass = totals.get(key, (0.0, 0.0))
+            totals[key] = above + more, below + mass
+    return totals
+
+
+def _add_value(
+    found: ArmStatistics, quantity: Quantity, labels: Sequence[ArmStatistics], num_bins: int, denied: int
+) -> None:
+    """Add a quantity or why it is undefined; errors, slopes and areas are means over labels."""
+    key, computed = quantity.key, quantity.computed
+    if isinstance(computed, Ratio):
+        above, below = found.ratios[key]
+        if np.isinf(above).any():
+            found.reasons[key] = f"infinite: {plural(denied, 'label')} with what happened at probability 0"
+        elif below.any():
+            found.values[key] = float(above.sum() / below.sum())
+        else:
+            found.reasons[key] = quantity.undefined or "undefined: no sample counts"
+        return
+    if isinstance(computed, ClassErrors):
+        found.values[key] = found.values[ECE.key]
+        return
+    of_label = key if isinstance(computed, ClassRanks) else quantity.event_key
+    known = [each for each in labels if of_label in each.values]
+    if known:
+        found.values[key] = float(np.mean([each.values[of_label] for each in known]))
+    elif isinstance(computed, EventError):  # it has no form for a positive class
+        found.values[key] = mean_error(computed, found.events[""], num_bins)
+    else:
+        found.reasons[key] = labels[0].reasons[of_label]
+    moved = [_of_batches(each, of_label, found.mass) for each in known if of_label in each.influences]
+    if moved:
+        found.influences[key] = np.mean(moved, axis=0)
+
+
+def _of_batches(label: ArmStatistics, key: str, weights: Vector) -> Vector:
+    totals = influence_totals(label.influences[key], label.weights, label.codes)
+    return totals * weights.sum() / weights
