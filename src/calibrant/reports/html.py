@@ -134,7 +134,8 @@ def templates() -> Environment:
     filters |= {
         f"signed_{each.__name__}": partial(each, signed=True) for each in (words.number, words.interval)
     }
-    filters |= {"short_number": short_number, "sentence": _sentence, "breakable": _breakable, "day": _day}
+    filters |= {"short_number": short_number, "sentence": _sentence, "breakable": _breakable}
+    filters |= {"dates": _dates, "day": _day}
     return environment
 
 
@@ -150,6 +151,14 @@ def _breakable(text: str) -> Markup:
     """A name, or a sentence with names in it, that may be broken after an underscore or a slash."""
     pieces = re.split(r"(?<=[_/])(?![_/])", text)
     return Markup("<wbr>").join(Markup.escape(piece) for piece in pieces)
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?)?")
+
+
+def _dates(text: str) -> Markup:
+    """A text whose dates stay on one line."""
+    return Markup(_DATE.sub(r'<span class="date">\g<0></span>', str(Markup.escape(text))))
 
 
 def _day(date: date) -> str:
