@@ -6,9 +6,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from calibrant._math.errors import InputError
 from calibrant.cli.reading import FREQUENCY, Reading, is_pipe
@@ -19,22 +17,6 @@ if TYPE_CHECKING:
     from calibrant.predictions import DensePredictions, Predictions
     from calibrant.predictions.partitioned import PartitionedPredictions
 
-EngineOption = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        metavar="ENGINE",
-        help='Backend for parallel reading: serial, pool, ray or ray(address="auto").',
-    ),
-]
-JobsOption = Annotated[
-    int | None,
-    typer.Option("--jobs", min=1, metavar="N", help="Parallel jobs, with --engine."),
-]
-IgnoreIndex = Annotated[
-    int | None,
-    typer.Option(metavar="LABEL", help="Segmentation: ignore pixels with this label."),
-]
 _HEEDED = frozenset(
     {
         *("format", "label_column", "prob_columns", "logit_columns", "weight_column", "group_column"),

@@ -54,8 +54,7 @@ def serve(
     class_names: Annotated[
         str | None,
         typer.Option(
-            metavar="NAMES",
-            help="Class names, comma-separated or a file; or chexnet, torchxrayvision.",
+            metavar="NAMES", help="Class names, comma-separated or a file; or chexnet, torchxrayvision."
         ),
     ] = None,
     multilabel: Annotated[
@@ -78,10 +77,7 @@ def serve(
         str | None, typer.Option(metavar="NUMBERS", help="Standard deviation per channel.")
     ] = None,
     level: Level = 0.95,
-    notice: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Sentence to show next to every answer."),
-    ] = None,
+    notice: Annotated[str | None, typer.Option(help="Sentence to show next to every answer.")] = None,
 ) -> None:
     """Evaluate files in the browser or over HTTP.
 
