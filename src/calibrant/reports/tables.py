@@ -37,6 +37,7 @@ from calibrant.reports.words import (
     percent,
 )
 
+NullRow = tuple[Metric, float, result.NullError]
 MAIN_ROWS = 6
 NUMBERS = 3  # at the top
 POOLED = "all labels"  # the first curve of multilabel predictions
@@ -328,13 +329,48 @@ def tests_sentence(comparison: result.Comparison) -> str:
     return f"{said} Passes: {', '.join(rest)}." if rest else said
 
 
-def null_sentence(null: result.NullError, observed: float, kind: result.Kind, level: float) -> str:
-    """The noise floor, and what was measured."""
-    return (
-        f"{metric(null.metric, kind).title}: a perfectly calibrated model would score {number(null.mean)} on "
-        f"this many samples, and below {number(null.upper)} in {percent(level)} of cases; this one scores "
-        f"{number(observed)} ({p_value(null)})."
-    )
+def null_rows(part: result.Arm | result.ComparedModel | Column, kind: result.Kind) -> list[NullRow]:
+    """The errors of an arm or model that noise was drawn for: in words, as measured, and their noise."""
+    return [
+        (metric(null.metric, kind), observed, null)
+        for null in sorted(part.null, key=lambda null: display_order(null.metric))
+        if (observed := part.metrics[null.metric].value) is not None
+    ]
+
+
+def null_groups(found: result.Evaluation | result.Comparison) -> list[tuple[str, list[NullRow]]]:
+    """These rows by the title of each arm or model that has some."""
+    groups = [(part.title, null_rows(part, found.kind)) for part in columns(found)]
+    return [(title, rows) for title, rows in groups if rows]
+
+
+def null_sentences(evaluation: result.Evaluation) -> list[str]:
+    """The answer to "is this more than chance?" for the predictions as they came."""
+    level = percent(evaluation.settings.level)
+    return [
+        f"{words.title}: a perfectly calibrated model would score {number(null.mean)} on this many samples, "
+        f"and below {number(null.upper)} in {level} of cases; this one scores {number(observed)} "
+        f"({p_value(null)})."
+        for words, observed, null in null_rows(evaluation.arms[0], evaluation.kind)
+        if words.drawn
+    ]
+
+
+def moves(table: MetricTable, numbers: Sequence[MetricRow]) -> list[tuple[str, str, str]]:
+    """Every model but the first, and what is better and what worse than that one's, beyond noise."""
+
+    def titles(place: int, mark: str) -> str:
+        return ", ".join(row.words.title for row in numbers if row.cells[place].mark == mark)
+
+    return [
+        (column.title, titles(place, "better"), titles(place, "worse"))
+        for place, column in enumerate(table.columns)
+    ][1:]
+
+
+def shared_warnings(arms: Sequence[result.Arm]) -> dict[str, list[str]]:
+    """The warnings of several fits, with the titles of their arms."""
+    return {warning: titles for warning, titles in titles_by_warning(arms).items() if len(titles) > 1}
 
 
 def whole_curves(part: result.Arm | result.ComparedModel, kind: result.Kind) -> tuple[result.Curve, ...]:
