@@ -163,7 +163,7 @@ def _day(date: date) -> str:
 def _evaluation_context(evaluation: Evaluation, repairs: ByGroup | None) -> dict[str, object]:
     after, several = tables.recommended(evaluation), evaluation.kind == "multilabel"
     pairs = tables.class_pairs(evaluation)
-    groups = list(pictures.diagrams(evaluation))
+    groups = pictures.diagrams(evaluation)
     main, shifts, finding = _main_diagrams(groups, evaluation), pictures.class_shifts(evaluation), ()
     # A finding on classes or labels would not show in a reliability diagram.
     if shifts is not None and (several or evaluation.verdict.about == CLASSWISE_ECE.key):
@@ -212,7 +212,7 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
         ],
         "num_labels": len(labels),
         "legend": pictures.legend([model.name for model in models[: pictures.MOST_OVERLAID]]),
-        "diagrams": list(pictures.model_diagrams(comparison)),
+        "diagrams": pictures.diagrams(comparison),
     }
 
 

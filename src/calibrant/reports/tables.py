@@ -6,23 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from calibrant.evaluation import result
+from calibrant.evaluation import quantities, result
 from calibrant.evaluation.monitoring.result import Monitoring, SequentialTest, Window
 from calibrant.evaluation.phrases import p_value
-from calibrant.evaluation.quantities import (
-    ACCURACY,
-    AUROC,
-    BRIER,
-    BRIER_SKILL,
-    ECE,
-    GAP,
-    MEAN_CONFIDENCE,
-    MEAN_PROBABILITY,
-    NLL,
-    PREVALENCE,
-    display_order,
-)
-from calibrant.evaluation.result import ChoiceRow
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.evaluation.verdict.checks import PHRASES
 from calibrant.reports.words import (
@@ -100,13 +86,16 @@ class MetricTable:
 
     def numbers(self, found: result.Evaluation | result.Comparison) -> list[MetricRow]:
         """The rows of the first screen: what the verdict is about, then the usual ones that are known."""
-        first, usual = self.columns[0].metrics, [NLL.key, ACCURACY.key, BRIER.key]
-        error = ECE.event_key if ECE.event_key in first else ECE.key
+        first, usual = (
+            self.columns[0].metrics,
+            [quantities.NLL.key, quantities.ACCURACY.key, quantities.BRIER.key],
+        )
+        error = quantities.ECE.event_key if quantities.ECE.event_key in first else quantities.ECE.key
         rows = {row.key: row for row in self.rows}
         if isinstance(found, result.Evaluation):
             error = found.verdict.about if found.verdict.about in first else error
-            usual[1:1] = [AUROC.key] if is_rare(found) else []
-            usual += [GAP.key, MEAN_CONFIDENCE.key]
+            usual[1:1] = [quantities.AUROC.key] if is_rare(found) else []
+            usual += [quantities.GAP.key, quantities.MEAN_CONFIDENCE.key]
             rows = {key: row for key, row in rows.items() if row.cells[0].estimate.value is not None}
         return [rows[key] for key in (error, *usual) if key in rows][:NUMBERS]
 
@@ -124,6 +113,11 @@ def ordered_arms(evaluation: result.Evaluation) -> tuple[result.Arm, ...]:
     name = evaluation.verdict.recommended
     first, *others = evaluation.arms
     return (first, *sorted(others, key=lambda arm: arm.name != name))
+
+
+def parts(found: result.Evaluation | result.Comparison) -> tuple[result.Arm | result.ComparedModel, ...]:
+    """The arms in the order in which they are shown, or the models."""
+    return found.models if isinstance(found, result.Comparison) else ordered_arms(found)
 
 
 def columns(found: result.Evaluation | result.Comparison) -> tuple[Column, ...]:
@@ -152,7 +146,7 @@ def is_rare(found: result.Evaluation | result.Comparison) -> bool:
 
 
 def _event_rate(found: result.Evaluation | result.Comparison) -> float | None:
-    rate = columns(found)[0].metrics.get(PREVALENCE.key)
+    rate = columns(found)[0].metrics.get(quantities.PREVALENCE.key)
     return None if found.kind != "binary" or rate is None else rate.value
 
 
@@ -170,7 +164,7 @@ def mark_above_trivial(
     key: str, mark: Literal["better", "worse"] | None, value: float | None, trivial: float | None
 ) -> Literal["better", "worse"] | None:
     """The mark of a change; an accuracy below that of always answering one class is never good."""
-    if key == ACCURACY.key and mark == "better" and None not in {value, trivial}:
+    if key == quantities.ACCURACY.key and mark == "better" and None not in {value, trivial}:
         return None if (value or 0.0) < (trivial or 0.0) else mark
     return mark
 
@@ -181,9 +175,9 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
     groups: dict[str, list[MetricRow]] = {group: [] for group in SECTIONS}
     missing: dict[str, list[str]] = {}
     in_short: set[str] = set()
-    also = named(found) | ({AUROC.key, BRIER_SKILL.key} if is_rare(found) else set())
+    also = named(found) | ({quantities.AUROC.key, quantities.BRIER_SKILL.key} if is_rare(found) else set())
     trivial = trivial_accuracy(found)
-    for key in sorted({key for part in parts for key in part.metrics}, key=display_order):
+    for key in sorted({key for part in parts for key in part.metrics}, key=quantities.display_order):
         words = metric(key, found.kind)
         shown = words.in_short or key in also
         if shown:
@@ -246,7 +240,7 @@ def coverage_sentence(found: result.Evaluation | result.Comparison) -> str:
 def _covered(measured: Mapping[str, result.Coverage], kind: result.Kind) -> str:
     """``ECE 94–100%, smCE 92–99%``: from the lowest condition to the highest."""
     shares: dict[str, str] = {}
-    for key in sorted(measured, key=display_order):
+    for key in sorted(measured, key=quantities.display_order):
         title, each = metric(key, kind).title.partition(", ")[0], measured[key]
         if each.lowest is None or each.highest is None:
             shares[title] = f"{100 * each.average:.0f}% on average"
@@ -277,7 +271,7 @@ def _best(key: str, kind: result.Kind, estimates: Sequence[result.Estimate]) -> 
     return {place for place, mark in known.items() if mark == max(known.values())}
 
 
-def choice_rows(evaluation: result.Evaluation) -> list[tuple[ChoiceRow, bool]]:
+def choice_rows(evaluation: result.Evaluation) -> list[tuple[result.ChoiceRow, bool]]:
     """The candidates of the choice, and whether each was taken; the fewest parameters first."""
     choice = evaluation.choice
     return [] if choice is None else [(each, each.name == choice.chosen) for each in choice.candidates]
@@ -333,7 +327,7 @@ def null_rows(part: result.Arm | result.ComparedModel | Column, kind: result.Kin
     """The errors of an arm or model that noise was drawn for: in words, as measured, and their noise."""
     return [
         (metric(null.metric, kind), observed, null)
-        for null in sorted(part.null, key=lambda null: display_order(null.metric))
+        for null in sorted(part.null, key=lambda null: quantities.display_order(null.metric))
         if (observed := part.metrics[null.metric].value) is not None
     ]
 
@@ -425,8 +419,8 @@ def group_pairs(evaluation: result.Evaluation) -> list[GroupPair]:
 def means_of(found: Monitoring) -> tuple[tuple[str, str], tuple[str, str]]:
     """Keys and titles of the predicted and the actual rate."""
     if found.kind in {"binary", "multilabel"}:
-        return (MEAN_PROBABILITY.key, "predicted"), (PREVALENCE.key, "actual")
-    return (MEAN_CONFIDENCE.key, "confidence"), (ACCURACY.key, "accuracy")
+        return (quantities.MEAN_PROBABILITY.key, "predicted"), (quantities.PREVALENCE.key, "actual")
+    return (quantities.MEAN_CONFIDENCE.key, "confidence"), (quantities.ACCURACY.key, "accuracy")
 
 
 def deciding(found: Monitoring) -> SequentialTest:
@@ -444,5 +438,5 @@ def window_cells(window: Window, found: Monitoring) -> tuple[str, ...]:
     """Means, ECE and its interval of a window; nothing where too few labels are known."""
     metrics = window.metrics
     means = [brief(metrics[key], key)[0] if key in metrics else MISSING for key, _ in means_of(found)]
-    error = metrics.get(ECE.key)
+    error = metrics.get(quantities.ECE.key)
     return (*means, *((MISSING, "") if error is None else brief(error)))
