@@ -67,8 +67,7 @@ def check(
         ),
     ] = 0.95,
     strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Also fail if noise or too few samples could explain the result."),
+        bool, typer.Option("--strict", help="Also fail if noise or too few samples could explain the result.")
     ] = False,
     positive_class: terminal.PositiveClass = None,
     groups: Annotated[

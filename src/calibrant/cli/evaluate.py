@@ -185,11 +185,7 @@ def _refuse_no_groups(predictions: Judgeable, file: Path) -> None:
 
 
 def _repaired_by_group(
-    answer: Evaluation,
-    given: Predictions | PartitionedPredictions,
-    level: float,
-    seed: int,
-    spread: Spread,
+    answer: Evaluation, given: Predictions | PartitionedPredictions, level: float, seed: int, spread: Spread
 ) -> tuple[Evaluation, ByGroup]:
     from calibrant.evaluation.group_repairs import with_repairs_by_group
     from calibrant.evaluation.parts.source import sampled_by_group

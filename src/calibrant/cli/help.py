@@ -287,8 +287,7 @@ def _said(option: Any, ctx: Any) -> str:
 
 
 def show_help(
-    context: typer.Context,
-    topic: Annotated[str | None, typer.Argument(help="input, or a command.")] = None,
+    context: typer.Context, topic: Annotated[str | None, typer.Argument(help="input, or a command.")] = None
 ) -> None:
     """Explain the input options, or a command.
 

@@ -70,10 +70,7 @@ app.command("help", cls=Command, hidden=True)(with_common_options(show_help))
 
 @app.callback()
 def about(
-    context: typer.Context,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    _version: Version = False,
+    context: typer.Context, quiet: Quiet = False, verbose: Verbose = False, _version: Version = False
 ) -> None:
     """Test whether a classifier's probabilities are right, and fix them if they aren't.
 

@@ -144,9 +144,8 @@ def _show(found: Monitoring, *, quiet: bool) -> None:
 
 def _table(found: Monitoring) -> Table:
     from calibrant.evaluation.monitoring.questions import said_times
-    from calibrant.reports.tables import deciding, window_cells, window_titles
+    from calibrant.reports.tables import deciding, window_cells, window_start, window_titles
     from calibrant.reports.terminal_table import plain_table
-    from calibrant.reports.words import count
 
     table = plain_table(caption_justify="left", padding=(0, 1, 0, 0))  # times in full
     for title in (*window_titles(found), "evidence"):
@@ -158,6 +157,5 @@ def _table(found: Monitoring) -> Table:
     if len(windows) > _MOST_SHOWN:
         table.caption += f" The last {_MOST_SHOWN} of {len(windows)} windows; --json has all."
     for each, evidence in windows[-_MOST_SHOWN:]:
-        labelled = f"{count(each.num_labelled)}/{count(each.num_samples)}"
-        table.add_row(each.start, labelled, *window_cells(each, found), said_times(evidence))
+        table.add_row(*window_start(each), *window_cells(each, found), said_times(evidence))
     return table

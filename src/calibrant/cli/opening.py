@@ -90,7 +90,7 @@ def _say_read_whole(path: Path, reason: str) -> None:
         )
     errors().print(
         f"note: with {reason}, all samples must be in memory: this process reads {path} whole, and --engine "
-        "does nothing.",
+        "does nothing."
     )
 
 

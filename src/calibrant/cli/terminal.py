@@ -135,12 +135,7 @@ _BY_ANOTHER = "by another command"
 
 
 def refuse_to_replace(
-    path: Path | None,
-    *,
-    option: str,
-    force: bool,
-    may: Callable[[Path], bool],
-    what: str = _BY_ANOTHER,
+    path: Path | None, *, option: str, force: bool, may: Callable[[Path], bool], what: str = _BY_ANOTHER
 ) -> None:
     """Refuse to write over a file, unless it is forced or ``may`` says that nothing is lost by it."""
     if path is None or force or not path.is_file() or may(path):

@@ -51,8 +51,7 @@ Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print all metrics and candidates, and time each stage.")
 ]
 Version = Annotated[
-    bool,
-    typer.Option("--version", "-V", callback=print_version, is_eager=True, help="Print the version."),
+    bool, typer.Option("--version", "-V", callback=print_version, is_eager=True, help="Print the version.")
 ]
 
 

@@ -260,11 +260,7 @@ def command_to_share(command: str) -> str:
     return shlex.join(_PATH.sub(r"\1", word) for word in words)
 
 
-_HOW = {
-    "command": command_to_share,
-    "commands": command_to_share,
-    "file": lambda path: _PATH.sub("", path),
-}
+_HOW = {"command": command_to_share, "commands": command_to_share, "file": lambda path: _PATH.sub("", path)}
 """How texts of some fields are cut; all others as sentences."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,8 +15,7 @@ from calibrant.evaluation.quantities import ECE
 from calibrant.reports.figures import drawing
 from calibrant.reports.pictures import drawn
 from calibrant.reports.sections import Section, SectionTable
-from calibrant.reports.tables import deciding, means_of, window_cells, window_titles
-from calibrant.reports.words import count
+from calibrant.reports.tables import deciding, means_of, window_cells, window_start, window_titles
 
 SIZE = (4.2, 2.6)  # inches
 
@@ -41,39 +41,43 @@ def context(found: Monitoring) -> dict[str, object]:
 
 
 def _sections(found: Monitoring) -> Iterator[Section]:
+    def error(ax: Axes) -> None:
+        window_diagram(found, [(ECE.key, "ECE")], ax).set_ylabel("ECE")
+
+    def means(ax: Axes) -> None:
+        window_diagram(found, means_of(found), ax).set_ylabel("mean")
+
+    test = deciding(found)
+    evidence = partial(evidence_diagram, found)
     yield Section(
         title="Tests and evidence",
         points=tuple(
             f"{'Decides' if test.decides else 'Noted only'}: {test.sentence}"
             for test in sorted(found.tests, key=lambda test: not test.decides)
         ),
-        pictures=(
-            drawn(
-                SIZE,
-                lambda ax: evidence_diagram(found, ax),
-                "Evidence at the end of each window (dashed: alarm level)",
-                label=deciding(found).sentence,
-                name="monitor-evidence",
-            ),
-            drawn(
-                SIZE,
-                lambda ax: window_diagram(found, [(ECE.key, "ECE")], ax).set_ylabel("ECE"),
-                "Calibration error of each window, with its interval",
-                label=_spoken(found),
-                name="monitor-error",
-            ),
-            drawn(
-                SIZE,
-                lambda ax: window_diagram(found, means_of(found), ax).set_ylabel("mean"),
-                "Predicted and actual rates",
-                label=_spoken(found),
-                name="monitor-means",
-            ),
+        pictures=tuple(
+            drawn(SIZE, draw, caption, label=spoken, name=f"monitor-{name}")
+            for name, draw, caption, spoken in (
+                (
+                    "evidence",
+                    evidence,
+                    "Evidence at the end of each window (dashed: alarm level)",
+                    test.sentence,
+                ),
+                ("error", error, "Calibration error of each window, with its interval", _spoken(found)),
+                ("means", means, "Predicted and actual rates", _spoken(found)),
+            )
         ),
         note="The evidence stays valid however often you check. Each interval is for one window only: a "
         "calibrated model falls outside it in about 5 of 100 windows.",
     )
-    yield Section(title="Windows", table=_table(found))
+    rows = tuple(
+        (*window_start(window), *window_cells(window, found), said_times(each))
+        for window, each in zip(found.windows, test.log10_evidence, strict=True)
+    )
+    columns = (*window_titles(found), "evidence")
+    table = SectionTable(label="Numbers of each window", columns=columns, rows=rows)
+    yield Section(title="Windows", table=table)
 
 
 def _spoken(found: Monitoring) -> str:
@@ -81,23 +85,6 @@ def _spoken(found: Monitoring) -> str:
     last = found.windows[-1]
     cells = zip(window_titles(found)[2:], window_cells(last, found), strict=True)
     return f"In the last window, from {last.start}: " + ", ".join(f"{title} {cell}" for title, cell in cells)
-
-
-def _table(found: Monitoring) -> SectionTable:
-    evidence = deciding(found).log10_evidence
-    return SectionTable(
-        label="Numbers of each window",
-        columns=(*window_titles(found), "evidence"),
-        rows=tuple(
-            (
-                window.start,
-                f"{count(window.num_labelled)}/{count(window.num_samples)}",
-                *window_cells(window, found),
-                said_times(each),
-            )
-            for window, each in zip(found.windows, evidence, strict=True)
-        ),
-    )
 
 
 MOST_MARKED = 6  # windows named below the axis
@@ -133,11 +120,7 @@ def window_diagram(found: Monitoring, keys: Sequence[tuple[str, str]], ax: Axes)
 
 def _named(found: Monitoring, ax: Axes) -> Axes:
     step = -(-len(found.windows) // MOST_MARKED)
-    ax.set_xticks(
-        np.arange(0, len(found.windows), step),
-        [window.start for window in found.windows[::step]],
-        rotation=30,
-        ha="right",
-    )
+    starts = [window.start for window in found.windows[::step]]
+    ax.set_xticks(np.arange(0, len(found.windows), step), starts, rotation=30, ha="right")
     ax.set_xlabel("window")
     return ax

@@ -188,22 +188,13 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
         if all(estimate.value is None for estimate in estimates):
             missing.setdefault(estimates[0].reason or "no reason given", []).append(words.title)
             continue
-        best = _best(key, found.kind, estimates)
-        cells = tuple(
-            Cell(
-                estimate,
-                part.change.get(key),
-                mark_above_trivial(
-                    key,
-                    mark_of_change(key, found.kind, estimate, part.change.get(key)),
-                    estimate.value,
-                    trivial,
-                ),
-                column in best,
-            )
-            for column, (part, estimate) in enumerate(zip(parts, estimates, strict=True))
-        )
-        groups[words.section].append(MetricRow(key, words, shown, cells))
+        best, cells = _best(key, found.kind, estimates), list[Cell]()
+        for column, (part, estimate) in enumerate(zip(parts, estimates, strict=True)):
+            change = part.change.get(key)
+            mark = mark_of_change(key, found.kind, estimate, change)
+            mark = mark_above_trivial(key, mark, estimate.value, trivial)
+            cells.append(Cell(estimate, change, mark, column in best))
+        groups[words.section].append(MetricRow(key, words, shown, tuple(cells)))
     return MetricTable(
         parts,
         {group: tuple(rows) for group, rows in groups.items() if rows},
@@ -260,15 +251,13 @@ def titles_by_warning(arms: Sequence[result.Arm], *, most: int | None = None) ->
 
 def _best(key: str, kind: result.Kind, estimates: Sequence[result.Estimate]) -> set[int]:
     """Indices of the best values as shown, if any."""
-    marks = {
-        place: goodness(key, kind, round(estimate.value, 4))
+    known = {
+        place: mark
         for place, estimate in enumerate(estimates)
-        if estimate.value is not None
+        if estimate.value is not None and (mark := goodness(key, kind, round(estimate.value, 4))) is not None
     }
-    known = {place: mark for place, mark in marks.items() if mark is not None}
-    if len(set(known.values())) < 2:
-        return set()
-    return {place for place, mark in known.items() if mark == max(known.values())}
+    best = max(known.values(), default=0.0)
+    return {place for place, mark in known.items() if mark == best} if len(set(known.values())) > 1 else set()
 
 
 def choice_rows(evaluation: result.Evaluation) -> list[tuple[result.ChoiceRow, bool]]:
@@ -432,6 +421,11 @@ def window_titles(found: Monitoring) -> Sequence[str]:
     """Titles of the columns, without the evidence."""
     (_, predicted), (_, actual) = means_of(found)
     return ("window", "labelled", predicted, actual, "ECE", "95%")
+
+
+def window_start(window: Window) -> tuple[str, str]:
+    """When a window begins, and how many of its samples have a label."""
+    return window.start, f"{window.num_labelled:,}/{window.num_samples:,}"
 
 
 def window_cells(window: Window, found: Monitoring) -> tuple[str, ...]:
