@@ -184,34 +184,44 @@ class Reading(ReadOptions):
         return replace(found, predictions=self._in_clusters(found.predictions, path))
 
 
-_SHOWN_FIRST = ("format", "label_column", "prob_columns", "logit_columns", "score_columns")
-_SEVERAL = tuple(each.name for each in fields(Reading) if each.default == ())
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
-def _options() -> list[inspect.Parameter]:
-    """The fields of :class:`Reading` as options."""
-    kinds, found = get_type_hints(Reading), {each.name: each for each in fields(Reading) if each.metadata}
+def options_of(kind: Any, *first: str, panel: str | None = None) -> list[inspect.Parameter]:
+    """The fields of a dataclass that are :func:`told`, as options; ``first`` come first."""
+    kinds, told_of = get_type_hints(kind), {each.name: each for each in fields(kind) if each.metadata}
     options: list[inspect.Parameter] = []
-    for name in dict.fromkeys((*_SHOWN_FIRST, *found)):
-        several, long = name in _SEVERAL, f"--{name.replace('_', '-')}"
-        names = (long, "--group-columns") if name == "group_column" else (long,)
-        option = typer.Option(*names, rich_help_panel=INPUT, **found[name].metadata)
-        kind: Any = list[str] | None if several else kinds[name]
-        default = None if several else found[name].default
-        options.append(inspect.Parameter(name, _KEYWORD, default=default, annotation=Annotated[kind, option]))
+    for name in dict.fromkeys((*first, *told_of)):
+        long, default, typed = f"--{name.replace('_', '-')}", told_of[name].default, kinds[name]
+        names = (long, f"{long}s") if name == "group_column" else (long,)
+        if default == ():
+            default, typed = None, list[str] | None
+        elif typed in (tuple[str, ...] | None, tuple[float, ...] | None):
+            typed = str | None
+        annotation = Annotated[typed, typer.Option(*names, rich_help_panel=panel, **told_of[name].metadata)]
+        options.append(inspect.Parameter(name, _KEYWORD, default=default, annotation=annotation))
     return options
 
 
-_KEYWORD = inspect.Parameter.KEYWORD_ONLY
-_OPTIONS = _options()
+def with_options(
+    command: Callable[..., None], name: str, options: list[inspect.Parameter]
+) -> inspect.Signature:
+    """The signature of a command with options in place of the parameter of that name."""
+    signature = inspect.signature(command, eval_str=True)
+    parameters: list[inspect.Parameter] = []
+    for each in signature.parameters.values():
+        parameters += options if each.name == name else [each.replace(kind=_KEYWORD)]
+    return signature.replace(parameters=parameters)
+
+
+_SEVERAL = tuple(each.name for each in fields(Reading) if each.default == ())
+_OPTIONS = options_of(
+    Reading, "format", "label_column", "prob_columns", "logit_columns", "score_columns", panel=INPUT
+)
 
 
 def reads(command: Callable[..., None]) -> Callable[..., None]:
     """The command with these options in place of its parameter ``reading``."""
-    signature = inspect.signature(command, eval_str=True)
-    parameters: list[inspect.Parameter] = []
-    for each in signature.parameters.values():
-        parameters += _OPTIONS if each.name == "reading" else [each.replace(kind=_KEYWORD)]
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
@@ -222,7 +232,7 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
         with bounded_memory():
             command(**values, reading=Reading(**given, positive_class=values.get("positive_class")))
 
-    vars(run)["__signature__"] = signature.replace(parameters=parameters)
+    vars(run)["__signature__"] = with_options(command, "reading", _OPTIONS)
     return run
 
 

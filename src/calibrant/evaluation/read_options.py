@@ -11,9 +11,14 @@ if TYPE_CHECKING:
     from calibrant.predictions import ColumnNames
 
 
-def told(help: str, default: Any = None, metavar: str | None = None) -> Any:  # noqa: A002 (typer's name)
-    """A field with what the command line's help says of it, and calls its value."""
-    return field(default=default, metadata={"help": help, "metavar": metavar})
+def told(
+    help: str,  # noqa: A002 (typer's name)
+    default: Any = None,
+    metavar: str | None = None,
+    **limits: int,
+) -> Any:
+    """A field with what the command line's help says of it, calls its value and takes (``min``, ``max``)."""
+    return field(default=default, metadata={"help": help, "metavar": metavar, **limits})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,32 +41,27 @@ def context(found: Monitoring) -> dict[str, object]:
 
 
 def _sections(found: Monitoring) -> Iterator[Section]:
-    def error(ax: Axes) -> None:
-        window_diagram(found, [(ECE.key, "ECE")], ax).set_ylabel("ECE")
-
-    def means(ax: Axes) -> None:
-        window_diagram(found, means_of(found), ax).set_ylabel("mean")
-
-    test = deciding(found)
-    evidence = partial(evidence_diagram, found)
+    test, spoken = deciding(found), _spoken(found)
+    error, means = ([(ECE.key, "ECE")], "ECE"), (means_of(found), "mean")
+    evidence = "Evidence at the end of each window (dashed: alarm level)"
+    shown = {
+        "evidence": (partial(evidence_diagram, found), evidence, test.sentence),
+        "error": (
+            partial(window_diagram, found, *error),
+            "Calibration error of each window, with its interval",
+            spoken,
+        ),
+        "means": (partial(window_diagram, found, *means), "Predicted and actual rates", spoken),
+    }
     yield Section(
         title="Tests and evidence",
         points=tuple(
-            f"{'Decides' if test.decides else 'Noted only'}: {test.sentence}"
-            for test in sorted(found.tests, key=lambda test: not test.decides)
+            f"{'Decides' if each.decides else 'Noted only'}: {each.sentence}"
+            for each in sorted(found.tests, key=lambda each: not each.decides)
         ),
         pictures=tuple(
-            drawn(SIZE, draw, caption, label=spoken, name=f"monitor-{name}")
-            for name, draw, caption, spoken in (
-                (
-                    "evidence",
-                    evidence,
-                    "Evidence at the end of each window (dashed: alarm level)",
-                    test.sentence,
-                ),
-                ("error", error, "Calibration error of each window, with its interval", _spoken(found)),
-                ("means", means, "Predicted and actual rates", _spoken(found)),
-            )
+            drawn(SIZE, draw, caption, label=label, name=f"monitor-{name}")
+            for name, (draw, caption, label) in shown.items()
         ),
         note="The evidence stays valid however often you check. Each interval is for one window only: a "
         "calibrated model falls outside it in about 5 of 100 windows.",
@@ -76,8 +71,9 @@ def _sections(found: Monitoring) -> Iterator[Section]:
         for window, each in zip(found.windows, test.log10_evidence, strict=True)
     )
     columns = (*window_titles(found), "evidence")
-    table = SectionTable(label="Numbers of each window", columns=columns, rows=rows)
-    yield Section(title="Windows", table=table)
+    yield Section(
+        title="Windows", table=SectionTable(label="Numbers of each window", columns=columns, rows=rows)
+    )
 
 
 def _spoken(found: Monitoring) -> str:
@@ -101,7 +97,7 @@ def evidence_diagram(found: Monitoring, ax: Axes) -> Axes:
     return _named(found, ax)
 
 
-def window_diagram(found: Monitoring, keys: Sequence[tuple[str, str]], ax: Axes) -> Axes:
+def window_diagram(found: Monitoring, keys: Sequence[tuple[str, str]], up: str, ax: Axes) -> Axes:
     """Numbers of each window by key and title, with intervals of the window alone."""
     for position, (key, name) in enumerate(keys):
         color, shape, dashes = drawing.series(position)
@@ -115,6 +111,7 @@ def window_diagram(found: Monitoring, keys: Sequence[tuple[str, str]], ax: Axes)
         ax.vlines(places, low, high, color=color, lw=0.8, alpha=0.7)
     if len(keys) > 1:
         ax.legend(frameon=False)
+    ax.set_ylabel(up)
     return _named(found, ax)
 
 
