@@ -113,11 +113,12 @@ def check_outputs(inputs: Sequence[Path], *, force: bool, **outputs: Path | None
     for name, path in outputs.items():
         if name == "json" and to_stdout(path):
             continue
-        ending, may, what = _OUTPUTS[name]
+        ending, may = _OUTPUTS[name]
         check_output(path, endings=(ending,), option=f"--{name}", inputs=inputs)
         if name == "report":
             refuse_to_replace_report(path, inputs, force=force)
         else:
+            what = "from before" if name == "images" else "by another command"
             refuse_to_replace(path, option=f"--{name}", force=force, may=may, what=what)
 
 
@@ -131,11 +132,13 @@ def deliver_json(path: Path | None, text: str) -> None:
         write_text(path, text + "\n")
 
 
-_BY_ANOTHER = "by another command"
-
-
 def refuse_to_replace(
-    path: Path | None, *, option: str, force: bool, may: Callable[[Path], bool], what: str = _BY_ANOTHER
+    path: Path | None,
+    *,
+    option: str,
+    force: bool,
+    may: Callable[[Path], bool],
+    what: str = "by another command",
 ) -> None:
     """Refuse to write over a file, unless it is forced or ``may`` says that nothing is lost by it."""
     if path is None or force or not path.is_file() or may(path):
@@ -192,14 +195,14 @@ def starts_with(*words: bytes) -> Callable[[Path], bool]:
     return found
 
 
-_OUTPUTS: dict[str, tuple[str, Callable[[Path], bool], str]] = {
-    "json": (".json", is_our_json, _BY_ANOTHER),
-    "report": (".html", lambda _: False, ""),
-    "junit": (".xml", starts_with(b'<testsuites name="calibrant'), _BY_ANOTHER),
-    "prometheus": (".prom", starts_with(b"calibrant_monitor_"), _BY_ANOTHER),
-    "images": (".csv", lambda _: False, "from before"),
+_OUTPUTS: dict[str, tuple[str, Callable[[Path], bool]]] = {
+    "json": (".json", is_our_json),
+    "report": (".html", lambda _: False),
+    "junit": (".xml", starts_with(b'<testsuites name="calibrant')),
+    "prometheus": (".prom", starts_with(b"calibrant_monitor_")),
+    "images": (".csv", lambda _: False),
 }
-"""By option: the ending, whether a file may be replaced without --force, and what it is else."""
+"""By option: the ending, and whether calibrant wrote a file, which may then be replaced without --force."""
 
 
 def refuse_folder_of_others(folder: Path, mark: str, *, option: str, what: str, force: bool) -> None:
