@@ -171,7 +171,7 @@ def test_a_page_shows_the_stream_and_patients_are_clusters(stream: Path, tmp_pat
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for each in (
         "Ward 7",
-        "Alarm at 2026-11-",
+        'Alarm at <span class="date">2026-11-',
         "at the end of a window, a model",
         ">Windows<",
         "<svg",
