@@ -25,8 +25,7 @@ def told(
 class ReadOptions:
     """Options by the names that they have on the command line and in forms."""
 
-    APART: ClassVar[frozenset[str]] = frozenset()
-    """Fields that are no options of reading."""
+    APART: ClassVar[frozenset[str]] = frozenset()  # fields that are no options of reading
 
     label_column: str | None = told("Column of true classes.", metavar="NAME")
     prob_columns: tuple[str, ...] = told(

@@ -25,8 +25,8 @@ from calibrant.evaluation.phrases import p_number, part_p_value
 from calibrant.evaluation.quantities import CLASSWISE_ECE
 from calibrant.evaluation.quantity import EVENT
 from calibrant.evaluation.result import Comparison, Evaluation
-from calibrant.evaluation.verdict.finding import is_shifted
-from calibrant.evaluation.verdict.finding import title as title_of
+from calibrant.evaluation.verdict.case import is_shifted
+from calibrant.evaluation.verdict.words import title as title_of
 from calibrant.reports import monitoring, pictures, tables, words
 from calibrant.reports.commands import mark_of_files, with_commands
 from calibrant.reports.figures.drawing import drawing_style

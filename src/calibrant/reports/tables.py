@@ -10,7 +10,7 @@ from calibrant.evaluation import quantities, result
 from calibrant.evaluation.monitoring.result import Monitoring, SequentialTest, Window
 from calibrant.evaluation.phrases import p_value
 from calibrant.evaluation.thresholds import beyond_chance
-from calibrant.evaluation.verdict.checks import PHRASES
+from calibrant.evaluation.verdict.words import PHRASES
 from calibrant.reports.words import (
     MISSING,
     SECTIONS,

@@ -16,12 +16,11 @@ from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATU
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.calibrators.fitting.data import CalibrationData
-from calibrant.calibrators.fitting.descent import smooth_minimum
 from calibrant.calibrators.fitting.grid import Place, best_on_grid
 from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, OBJECTIVES, Objective, in_effect
 from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.temperatures import fit_temperature
+from calibrant.calibrators.fitting.searches import fit_temperature, smooth_minimum
 
 _RISE = 0.7  # of log T by log(1 + gamma), about; where the next descent starts
 _FACTORS = np.geomspace(1 / 3, 3, 221)  # around the likeliest temperature: steps of one per cent

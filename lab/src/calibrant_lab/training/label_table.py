@@ -11,11 +11,11 @@ from torch.nn.functional import one_hot
 
 from calibrant.calibrators import PlattScaling, TemperatureScaling
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-from calibrant.evaluation.over_groups import label_rows
 from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions
 from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.words import AS_TRAINED, number, with_interval
+from calibrant_lab.training.over_groups import label_rows
 
 
 def label_table(
