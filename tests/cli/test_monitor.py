@@ -104,6 +104,15 @@ def test_wrong_input_gets_a_sentence(stream: Path, given: list[str], said: str) 
     assert said in told
 
 
+def test_dates_of_a_report_stay_on_one_line(stream: Path, tmp_path: Path) -> None:
+    """No date stands in the text of the page outside an element that is not broken."""
+    run(stream.parent, str(stream), "--time", "when", "--report", str(tmp_path / "r.html"))
+    page = (tmp_path / "r.html").read_text(encoding="utf-8").partition("<body>")[2]
+    page = re.sub(r"<svg.*?</svg>|<pre.*?</pre>|<time.*?</time>", "", page, flags=re.DOTALL)
+    kept = re.findall(r'<span class="date">(\d{4}-\d\d-\d\d[\d :]*)</span>', page)
+    assert len(kept) == len(re.findall(r"\d{4}-\d\d-\d\d", page)) > 2
+
+
 def test_what_is_no_table_gets_a_sentence(tmp_path: Path) -> None:
     """Arrays have no column of times."""
     np.savez(tmp_path / "p.npz", probs=np.ones(3), labels=np.ones(3))
@@ -162,7 +171,7 @@ def test_a_page_shows_the_stream_and_patients_are_clusters(stream: Path, tmp_pat
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for each in (
         "Ward 7",
-        "Alarm at 2026-11-",
+        'Alarm at <span class="date">2026-11-',
         "at the end of a window, a model",
         ">Windows<",
         "<svg",

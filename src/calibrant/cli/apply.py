@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from calibrant._math.errors import InputError
+from calibrant.cli import terminal
 from calibrant.cli.reading import Reading, check_inputs, is_pipe, reads
-from calibrant.cli.terminal import Force, check_output, progress
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
@@ -28,9 +28,7 @@ def apply(
     label_shift: Annotated[
         str | None,
         typer.Option(
-            "--label-shift",
-            metavar="METHOD",
-            help="em: estimate new class frequencies without labels and correct for them.",
+            metavar="METHOD", help="em: estimate new class frequencies without labels and correct for them."
         ),
     ] = None,
     prior: Annotated[
@@ -45,7 +43,7 @@ def apply(
     raw: Annotated[
         bool, typer.Option("--raw", help="Keep text that a spreadsheet would run as a formula.")
     ] = False,
-    force: Force = False,
+    force: terminal.Force = False,
 ) -> None:
     """Calibrate the probabilities in FILE with a saved calibrator.
 
@@ -55,7 +53,7 @@ def apply(
     """
     reading = reading.of_scores()
     check_inputs(calibrator, file)
-    check_output(out, option="--out", inputs=[calibrator, file])
+    terminal.check_output(out, option="--out", inputs=[calibrator, file])
     shares = None if prior is None else _numbers(prior)
 
     from calibrant.calibrators import Calibrator, DetectionCalibration
@@ -66,7 +64,7 @@ def apply(
     from calibrant.repair.applying import load_fitted, pooled
 
     lines: list[str] = []
-    with progress(f"reading {file.name}") as tell, one_sample_allowed():
+    with terminal.progress(f"reading {file.name}") as tell, one_sample_allowed():
         try:
             loaded = load_fitted(calibrator)
         except InputError as error:
@@ -125,10 +123,9 @@ def _numbers(text: str) -> list[float] | float:
     """``0.98,0.02`` as numbers; a single one is the share of class 1."""
     try:
         numbers = [float(part) for part in text.split(",")]
-    except ValueError as error:
-        raise InputError(
-            f"--prior must be numbers separated by commas, such as 0.98,0.02; got {text!r}."
-        ) from error
+    except ValueError:
+        msg = f"--prior must be numbers separated by commas, such as 0.98,0.02; got {text!r}."
+        raise InputError(msg) from None
     return numbers if len(numbers) > 1 else numbers[0]
 
 

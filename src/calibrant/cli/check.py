@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from calibrant._math.errors import EXPECTED, InputError, sentence_of
-from calibrant.cli.opening import EngineOption, IgnoreIndex, JobsOption, opened_alike, shared_out
+from calibrant.cli import opening, terminal
 from calibrant.cli.reading import Reading, check_inputs, reads
-from calibrant.cli.terminal import (
-    Bins,
-    Force,
-    Json,
-    PositiveClass,
-    Seed,
-    check_json,
-    check_output,
-    command_line,
-    deliver_json,
-    progress,
-    refuse_to_replace,
-    share,
-    starts_with,
-    to_stdout,
-)
 from calibrant.cli.verbosity import in_options, option_names
 from calibrant.evaluation.quantities import with_gate
+
+if TYPE_CHECKING:
+    from calibrant.evaluation.gate.result import GateResult
 
 MARKS = {"pass": "pass", "within noise": "pass, within noise", "fail": "FAIL"}
 TOO_FEW = "pass, too few samples to tell"
@@ -39,10 +26,13 @@ MOST_OF_GROUPS = 5  # checks of groups that have a line each
 
 def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
     """The command with an option for each quantity that can have a limit, after its first argument."""
-    options = [
+    signature = inspect.signature(command, eval_str=True)
+    first, *others, _ = signature.parameters.values()
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    limits = [
         inspect.Parameter(
             key,
-            inspect.Parameter.KEYWORD_ONLY,
+            keyword,
             default=None,
             annotation=Annotated[
                 str | None, typer.Option(quantity.option, metavar="NUMBER", help=quantity.gate.help)
@@ -51,10 +41,8 @@ def _with_limits(command: Callable[..., None]) -> Callable[..., None]:
         for key, quantity in with_gate().items()
         if quantity.gate is not None and quantity.gate.help is not None
     ]
-    signature = inspect.signature(command, eval_str=True)
-    first, *others, _ = signature.parameters.values()
-    kept = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in others]
-    vars(command)["__signature__"] = signature.replace(parameters=[first, *options, *kept])
+    parameters = [first, *limits, *(each.replace(kind=keyword) for each in others)]
+    vars(command)["__signature__"] = signature.replace(parameters=parameters)
     return command
 
 
@@ -69,32 +57,31 @@ def check(
     baseline_metric: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="METRIC",
-            help="Metric that must not be worse (repeatable; default: ece and nll).",
+            metavar="METRIC", help="Metric that must not be worse (repeatable; default: ece and nll)."
         ),
     ] = None,
     confidence: Annotated[
         float,
-        typer.Option("--level", parser=share, metavar="SHARE", help="Level of the tests: 0.95 or 95."),
+        typer.Option(
+            "--level", parser=terminal.share, metavar="SHARE", help="Level of the tests: 0.95 or 95."
+        ),
     ] = 0.95,
     strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Also fail if noise or too few samples could explain the result."),
+        bool, typer.Option("--strict", help="Also fail if noise or too few samples could explain the result.")
     ] = False,
-    positive_class: PositiveClass = None,
+    positive_class: terminal.PositiveClass = None,
     groups: Annotated[
-        str | None,
-        typer.Option(metavar="NAMES", help="Groups to check: a,b or none (default: all)."),
+        str | None, typer.Option(metavar="NAMES", help="Groups to check: a,b or none (default: all).")
     ] = None,
-    json: Json = None,
+    json: terminal.Json = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
-    bins: Bins = 15,
-    bootstrap: Annotated[int, typer.Option(min=2, metavar="N", help="Bootstrap resamples.")] = 1000,
-    ignore_index: IgnoreIndex = None,
-    seed: Seed = 0,
-    engine: EngineOption = None,
-    jobs: JobsOption = None,
-    force: Force = False,
+    bins: terminal.Bins = 15,
+    bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = 1000,
+    ignore_index: terminal.IgnoreIndex = None,
+    seed: terminal.Seed = 0,
+    engine: terminal.Engine = None,
+    jobs: terminal.Jobs = None,
+    force: terminal.Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what fails.")] = False,
     **limits: str | None,
 ) -> None:
@@ -107,9 +94,7 @@ def check(
         calibrant check candidate.npz --baseline production.npz --junit checks.xml
     """
     inputs = [file] if baseline is None else [file, baseline]
-    check_json(json, inputs, force=force)
-    check_output(junit, endings=(".xml",), option="--junit", inputs=inputs)
-    refuse_to_replace(junit, option="--junit", force=force, may=starts_with(b'<testsuites name="calibrant'))
+    terminal.check_outputs(inputs, force=force, json=json, junit=junit)
 
     from calibrant._math.files import write_text
     from calibrant.evaluation.gate.check import check as check_predictions
@@ -118,16 +103,13 @@ def check(
 
     with (
         _errors_told(file, json, junit),
-        progress(f"checking {file.name}", quiet=quiet),
-        shared_out(engine, jobs) as spread,
+        terminal.progress(f"checking {file.name}", quiet=quiet),
+        opening.shared_out(engine, jobs) as spread,
     ):
         check_inputs(*inputs)
-        wanted = {
-            metric: _number(with_gate()[metric].option, text)
-            for metric, text in limits.items()
-            if text is not None
-        }
-        large = opened_alike(inputs, reading, engine=engine, ignore_index=ignore_index)
+        given = {metric: text for metric, text in limits.items() if text is not None}
+        wanted = {metric: _number(with_gate()[metric].option, text) for metric, text in given.items()}
+        large = opening.opened_alike(inputs, reading, engine=engine, ignore_index=ignore_index)
         found = check_predictions(
             large[0] or reading.load(file),
             wanted,
@@ -140,26 +122,31 @@ def check(
             num_bins=bins,
             bootstrap=bootstrap,
             seed=seed,
-            command=command_line(),
+            command=terminal.command_line(),
             spread=spread,
         )
-        deliver_json(json, found.to_json())
+        terminal.deliver_json(json, found.to_json())
         if junit is not None:
             write_text(junit, junit_text(found))
-    shown, passing = summed_up(found.checks, MOST_OF_GROUPS)
-    for warning in () if to_stdout(json) else found.warnings:
-        typer.echo(f"warning: {warning}")
-    for each in () if to_stdout(json) else shown:
-        if not (quiet and each.passed):
-            mark = "FAIL" if not each.passed else MARKS[each.outcome] if each.conclusive else TOO_FEW
-            typer.echo(f"{mark}: {each.sentence}")
-    if passing is not None and not (quiet or to_stdout(json)):
-        typer.echo(f"pass: {passing}.")
-    for note in () if to_stdout(json) else found.notes:
-        if not quiet:
-            typer.echo(f"note: {note}")
+    if not terminal.to_stdout(json):
+        for line in _lines(found, quiet=quiet):
+            typer.echo(line)
     if not found.passed:
         raise typer.Exit(1)
+
+
+def _lines(found: GateResult, *, quiet: bool) -> Iterator[str]:
+    from calibrant.evaluation.gate.by_group import summed_up
+
+    shown, passing = summed_up(found.checks, MOST_OF_GROUPS)
+    yield from (f"warning: {warning}" for warning in found.warnings)
+    for each in shown:
+        if not (quiet and each.passed):
+            mark = "FAIL" if not each.passed else MARKS[each.outcome] if each.conclusive else TOO_FEW
+            yield f"{mark}: {each.sentence}"
+    if not quiet:
+        yield from () if passing is None else (f"pass: {passing}.",)
+        yield from (f"note: {note}" for note in found.notes)
 
 
 @contextmanager
@@ -178,10 +165,10 @@ def _errors_told(file: Path, json: Path | None, junit: Path | None) -> Generator
             schema_version=CHECK_SCHEMA_VERSION,
             error=sentence,
             versions=environment(),
-            command=command_line(),
+            command=terminal.command_line(),
         )
         with suppress(OSError):  # which may be the error itself
-            deliver_json(json, found.to_json())
+            terminal.deliver_json(json, found.to_json())
             if junit is not None:
                 write_text(junit, junit_error(file.name, sentence))
         raise
@@ -190,21 +177,17 @@ def _errors_told(file: Path, json: Path | None, junit: Path | None) -> Generator
 def _groups(text: str | None) -> list[str] | Literal["none"] | None:
     if text is None or text == "none":
         return text
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise InputError("--groups must name groups, as in a,b, or be none; got nothing.")
-    return names
+    if names := [name.strip() for name in text.split(",") if name.strip()]:
+        return names
+    raise InputError("--groups must name groups, as in a,b, or be none; got nothing.")
 
 
-def _number(option: str, text: str | None) -> float:
+def _number(option: str, text: str) -> float:
     """A limit as it was typed; per cent are not guessed at, but their remedy is said."""
-    try:
-        return float(text or "")
-    except ValueError:
-        share = (text or "").strip().removesuffix("%").strip().replace(",", ".")
-    try:
-        value = float(share) / (100 if "%" in (text or "") else 1)
-        remedy = f"; write {value:g}"
-    except ValueError:
-        remedy = ""
+    with suppress(ValueError):
+        return float(text)
+    remedy = ""
+    with suppress(ValueError):
+        value = float(text.strip().removesuffix("%").strip().replace(",", "."))
+        remedy = f"; write {value / (100 if '%' in text else 1):g}"
     raise InputError(f"{option} must be a number such as 0.03; got {text!r}{remedy}.")

@@ -9,28 +9,9 @@ import typer
 
 from calibrant._math.errors import InputError
 from calibrant._math.extensions import extension
+from calibrant.cli import opening, terminal
 from calibrant.cli.file_names import called, expanded
-from calibrant.cli.opening import EngineOption, IgnoreIndex, JobsOption, opened_alike, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
-from calibrant.cli.terminal import (
-    Bins,
-    Bootstrap,
-    Force,
-    Json,
-    Level,
-    Metrics,
-    Names,
-    PositiveClass,
-    Seed,
-    Title,
-    check_json,
-    check_output,
-    command_line,
-    deliver_json,
-    progress,
-    refuse_to_replace_report,
-    to_stdout,
-)
 from calibrant.cli.verbosity import VERBOSE
 from calibrant.evaluation.quantities import check_added
 
@@ -45,20 +26,20 @@ def compare(
         typer.Argument(metavar="FILE", help="Two or more files of predictions, or directories of runs."),
     ],
     reading: Reading,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
-    title: Title = None,
-    names: Names = None,
-    json: Json = None,
-    metric: Metrics = None,
-    positive_class: PositiveClass = None,
-    bins: Bins = 15,
-    bootstrap: Bootstrap = 1000,
-    level: Level = 0.95,
-    ignore_index: IgnoreIndex = None,
-    seed: Seed = 0,
-    engine: EngineOption = None,
-    jobs: JobsOption = None,
-    force: Force = False,
+    report: terminal.ReportFile = None,
+    title: terminal.Title = None,
+    names: terminal.Names = None,
+    json: terminal.Json = None,
+    metric: terminal.Metrics = None,
+    positive_class: terminal.PositiveClass = None,
+    bins: terminal.Bins = 15,
+    bootstrap: terminal.Bootstrap = 1000,
+    level: terminal.Level = 0.95,
+    ignore_index: terminal.IgnoreIndex = None,
+    seed: terminal.Seed = 0,
+    engine: terminal.Engine = None,
+    jobs: terminal.Jobs = None,
+    force: terminal.Force = False,
 ) -> None:
     """Compare models; differences are paired if the samples are the same.
 
@@ -69,31 +50,25 @@ def compare(
     added = check_added(metric or ())
     files = expanded(files)
     check_inputs(*files)
-    check_output(report, endings=(".html",), option="--report", inputs=files)
-    refuse_to_replace_report(report, files, force=force)
-    check_json(json, files, force=force)
+    terminal.check_outputs(files, force=force, report=report, json=json)
     if len(files) < 2:
-        msg = "compare needs two files or more; use `calibrant evaluate` for one."
-        raise InputError(msg)
+        raise InputError("compare needs two files or more; use `calibrant evaluate` for one.")
     called_so = called(files, names)
-    of_groups = "models are compared on all samples; evaluate each file to see its groups."
-    reading.refuse("group_column", "bands", remedy=of_groups)
+    remedy = "models are compared on all samples; evaluate each file to see its groups."
+    reading.refuse("group_column", "bands", remedy=remedy)
 
     from rich.console import Console
 
     from calibrant.evaluation import compare as compare_predictions
     from calibrant.reports import render_comparison, write_report
 
-    with progress("reading") as tell, shared_out(engine, jobs) as spread:
+    with terminal.progress("reading") as tell, opening.shared_out(engine, jobs) as spread:
         runs = _runs(called_so, files)
         others = [path for name, path in zip(called_so, files, strict=True) if name not in runs]
-        large = iter(opened_alike(others, reading, engine=engine, ignore_index=ignore_index))
+        large = iter(opening.opened_alike(others, reading, engine=engine, ignore_index=ignore_index))
         found = compare_predictions(
             [
-                (
-                    name,
-                    runs[name].predictions if name in runs else next(large) or reading.load(path),
-                )
+                (name, runs[name].predictions if name in runs else next(large) or reading.load(path))
                 for name, path in zip(called_so, files, strict=True)
             ],
             positive_class=positive_class,
@@ -102,14 +77,14 @@ def compare(
             level=level,
             metrics=added,
             seed=seed,
-            command=command_line(),
+            command=terminal.command_line(),
             progress=tell,
             spread=spread,
         )
         if report is not None:
             write_report(found, report, title=title, before=_sections(runs), files=files)
-        deliver_json(json, found.to_json())
-    if to_stdout(json):
+        terminal.deliver_json(json, found.to_json())
+    if terminal.to_stdout(json):
         return
     render_comparison(found, Console(), verbose=VERBOSE.get())
     for what, path in (("report", report), ("numbers", json)):
@@ -139,7 +114,4 @@ def _runs(names: list[str], files: list[Path]) -> dict[str, Any]:
 
 
 def _sections(runs: dict[str, Any]) -> tuple[Section, ...]:
-    """Sections on two or more training runs; none for fewer."""
-    if len(runs) < 2:
-        return ()
-    return extension("comparison_sections", what="a comparison of runs")(runs)
+    return extension("comparison_sections", what="a comparison of runs")(runs) if len(runs) > 1 else ()

@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from calibrant.cli.terminal import Force, Seed, command_line, progress, refuse_folder_of_others
+from calibrant.cli import terminal
 
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Write to this folder.")] = Path(
         "demo"
     ),
-    seed: Seed = 0,
-    force: Force = False,
+    seed: terminal.Seed = 0,
+    force: terminal.Force = False,
 ) -> None:
     """Try calibrant on bundled data in one command.
 
@@ -30,12 +30,12 @@ def demo(
     from calibrant.demo.run import MARK, run_demo
     from calibrant.reports import render
 
-    refuse_folder_of_others(out, MARK, option="--out", what="demo", force=force)
-    with progress("training on the digits") as tell:
-        result = run_demo(out, seed=seed, command=command_line(), progress=tell)
+    terminal.refuse_folder_of_others(out, MARK, option="--out", what="demo", force=force)
+    with terminal.progress("training on the digits") as tell:
+        result = run_demo(out, seed=seed, command=terminal.command_line(), progress=tell)
     typer.echo(f"{result.repair}\n")
     render(result.evaluation, Console())
-    typer.echo(f"\n{result.losses}\n")
-    typer.echo(f"predictions: {result.predictions}")
-    typer.echo(f"calibrator:  {result.calibrator}")
-    typer.echo(f"report:      {result.report}")
+    typer.echo(
+        f"\n{result.losses}\n\npredictions: {result.predictions}\n"
+        f"calibrator:  {result.calibrator}\nreport:      {result.report}"
+    )

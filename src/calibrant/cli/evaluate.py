@@ -11,36 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from calibrant._math.errors import ConvergenceError, InputError, NotFittedError, in_lines, sentence_of
+from calibrant.cli import opening, terminal
 from calibrant.cli.file_names import expanded, named, once, stems
-from calibrant.cli.opening import (
-    EngineOption,
-    IgnoreIndex,
-    JobsOption,
-    opened_large,
-    opened_to_fit,
-    shared_out,
-)
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.streams import errors
-from calibrant.cli.terminal import (
-    Bins,
-    Bootstrap,
-    Force,
-    Json,
-    Level,
-    Metrics,
-    PositiveClass,
-    Seed,
-    Title,
-    check_json,
-    check_output,
-    command_line,
-    deliver_json,
-    progress,
-    refuse_to_replace,
-    refuse_to_replace_report,
-    to_stdout,
-)
 from calibrant.cli.verbosity import VERBOSE, Quiet
 from calibrant.evaluation.quantities import check_added
 
@@ -48,7 +22,8 @@ if TYPE_CHECKING:
     from calibrant.evaluation import Evaluation
     from calibrant.evaluation.group_repairs import ByGroup
     from calibrant.evaluation.samples import Judgeable
-    from calibrant.predictions import DensePredictions
+    from calibrant.evaluation.spread import Spread
+    from calibrant.predictions import DensePredictions, PartitionedPredictions, Predictions
 
 
 @reads
@@ -66,8 +41,7 @@ def evaluate(
         Path | None, typer.Option("--label-file", help="Labels (.npy) of FILE, if stored separately.")
     ] = None,
     calibration: Annotated[
-        Path | None,
-        typer.Option(help="Fit calibrators on this file, not on FILE's calibration split."),
+        Path | None, typer.Option(help="Fit calibrators on this file, not on FILE's calibration split.")
     ] = None,
     ood: Annotated[
         Path | None,
@@ -76,45 +50,36 @@ def evaluate(
     ood_score: Annotated[
         Literal["entropy", "max_probability", "max_logit", "energy"] | None,
         typer.Option(
-            metavar="SCORE",
-            help="Score for --ood: entropy (default), max_probability, max_logit or energy.",
+            metavar="SCORE", help="Score for --ood: entropy (default), max_probability, max_logit or energy."
         ),
     ] = None,
     report: Annotated[
-        Path | None,
-        typer.Option(help="Write an HTML report: a file, or a folder for several FILEs."),
+        Path | None, typer.Option(help="Write an HTML report: a file, or a folder for several FILEs.")
     ] = None,
-    title: Title = None,
-    json: Json = None,
+    title: terminal.Title = None,
+    json: terminal.Json = None,
     method: Annotated[
         list[str] | None,
         typer.Option(metavar="METHOD", help="Calibrator to try (repeatable); see `calibrant methods`."),
     ] = None,
-    metric: Metrics = None,
-    positive_class: PositiveClass = None,
-    bins: Bins = 15,
-    bootstrap: Bootstrap = 1000,
-    level: Level = 0.95,
+    metric: terminal.Metrics = None,
+    positive_class: terminal.PositiveClass = None,
+    bins: terminal.Bins = 15,
+    bootstrap: terminal.Bootstrap = 1000,
+    level: terminal.Level = 0.95,
     tolerance: Annotated[
         float | None,
         typer.Option(min=0, max=1, metavar="ERROR", help="Ignore calibration errors below this, e.g. 0.005."),
     ] = None,
-    ignore_index: IgnoreIndex = None,
+    ignore_index: terminal.IgnoreIndex = None,
     images: Annotated[
-        Path | None,
-        typer.Option(help="Segmentation: write one row per image to this .csv file."),
+        Path | None, typer.Option(help="Segmentation: write one row per image to this .csv file.")
     ] = None,
-    by_group: Annotated[
-        bool,
-        typer.Option(
-            "--by-group",
-            help="Also try one calibrator per group.",
-        ),
-    ] = False,
-    seed: Seed = 0,
-    engine: EngineOption = None,
-    jobs: JobsOption = None,
-    force: Force = False,
+    by_group: Annotated[bool, typer.Option("--by-group", help="Also try one calibrator per group.")] = False,
+    seed: terminal.Seed = 0,
+    engine: terminal.Engine = None,
+    jobs: terminal.Jobs = None,
+    force: terminal.Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Test whether FILE is calibrated and recommend a fix.
@@ -128,24 +93,27 @@ def evaluate(
     several = len(files) > 1
     inputs = [each for each in (*files, labels, calibration, ood) if each]
     check_inputs(*inputs)
-    pages = several or (report is not None and not report.suffix)  # a folder of them
-    _check_outputs(report, json, inputs, pages=pages, force=force)
-    page_of = _pages(report, files, pages=pages)
+    in_folder = several or (report is not None and not report.suffix)
+    terminal.check_outputs(inputs, force=force, json=json)
+    _check_report(report, inputs, in_folder=in_folder, force=force)
     _check_images(images, inputs, several=several, force=force)
-    shown = not (quiet or to_stdout(json))
+    pages = [report and (report / f"{stem}.html" if in_folder else report) for stem in stems(files)]
+    page_of = dict(zip(files, pages, strict=True))
+    shown = not (quiet or terminal.to_stdout(json))
 
     from rich.console import Console
     from rich.markup import escape
 
     from calibrant.evaluation import evaluate as evaluate_predictions
-    from calibrant.evaluation.group_repairs import with_repairs_by_group
-    from calibrant.evaluation.parts.source import sampled_by_group
-    from calibrant.predictions import DensePredictions, Predictions
+    from calibrant.predictions import DensePredictions
     from calibrant.reports import render
 
     def judged(file: Path) -> Evaluation:
-        with progress(f"reading {file.name}", quiet=quiet) as tell, shared_out(engine, jobs) as spread:
-            large = opened_large(
+        with (
+            terminal.progress(f"reading {file.name}", quiet=quiet) as tell,
+            opening.shared_out(engine, jobs) as spread,
+        ):
+            large = opening.opened_large(
                 file,
                 reading,
                 engine=engine,
@@ -159,7 +127,7 @@ def evaluate(
                 _refuse_no_groups(predictions, file)
             answer = evaluate_predictions(
                 predictions,
-                calibration=opened_to_fit(calibration, reading, engine),
+                calibration=opening.opened_to_fit(calibration, reading, engine),
                 calibrators=method or None,
                 positive_class=positive_class,
                 num_bins=bins,
@@ -170,34 +138,33 @@ def evaluate(
                 ood=None if ood is None else reading.open(ood),
                 ood_score=ood_score,
                 seed=seed,
-                command=command_line(),
+                command=terminal.command_line(),
                 progress=tell,
                 spread=spread,
             )
             repaired = None
             if by_group and not isinstance(predictions, DensePredictions):
                 tell("repairing each group", 0.95)
-                whole = isinstance(predictions, Predictions)
-                rows, said = (
-                    (predictions, ()) if whole else sampled_by_group(predictions, seed, spread=spread)
-                )
-                answer, repaired = with_repairs_by_group(answer, rows, level=level, seed=seed)
-                answer = replace(answer, notes=(*answer.notes, *said))
+                answer, repaired = _repaired_by_group(answer, predictions, level, seed, spread)
             if isinstance(large, DensePredictions) and images is not None:
                 tell("writing the table of images", 0.97)
                 _write_images(large, images, num_bins=bins)
-            found = _with_commands(answer, reading, ignore_index)
-            page = page_of.get(file)
+            answer = _with_commands(answer, reading, ignore_index)
+            page = page_of[file]
             if page is not None:
+                from calibrant.reports import write_report  # with matplotlib, half a second
+
                 tell("writing the report", 0.99)
-                _write_page(found, file, page, title=title, force=force, by_group=repaired)
+                page.parent.mkdir(exist_ok=True)
+                terminal.refuse_to_replace_report(page, [file], force=force)
+                write_report(answer, page, title=title, files=[file], by_group=repaired)
         if shown:
             if several:
                 Console().rule(escape(str(file)), align="left", style="bold")
-            render(found, Console(), by_group=repaired, verbose=VERBOSE.get())
+            render(answer, Console(), by_group=repaired, verbose=VERBOSE.get())
             if page is not None:
                 typer.echo(f"Report: {page}")
-        return found
+        return answer
 
     answers, failed = _one_after_another(files, judged)
     if json is not None and answers:
@@ -215,6 +182,19 @@ def _refuse_no_groups(predictions: Judgeable, file: Path) -> None:
     in_parts = isinstance(predictions, PartitionedPredictions) and predictions.has_groups
     if not (in_parts or (isinstance(predictions, Predictions) and predictions.groups is not None)):
         raise no_groups("--by-group", file)
+
+
+def _repaired_by_group(
+    answer: Evaluation, given: Predictions | PartitionedPredictions, level: float, seed: int, spread: Spread
+) -> tuple[Evaluation, ByGroup]:
+    from calibrant.evaluation.group_repairs import with_repairs_by_group
+    from calibrant.evaluation.parts.source import sampled_by_group
+    from calibrant.predictions import Predictions
+
+    whole = isinstance(given, Predictions)
+    rows, said = (given, ()) if whole else sampled_by_group(given, seed, spread=spread)
+    answer, repaired = with_repairs_by_group(answer, rows, level=level, seed=seed)
+    return replace(answer, notes=(*answer.notes, *said)), repaired
 
 
 def _write_images(dense: DensePredictions, path: Path, *, num_bins: int) -> None:
@@ -239,43 +219,22 @@ def _with_commands(answer: Evaluation, reading: Reading, ignore_index: int | Non
     return with_commands(answer, reading=fitting, applying=reading.of_new(groups=groups).words())
 
 
-def _write_page(
-    found: Evaluation, file: Path, page: Path, *, title: str | None, force: bool, by_group: ByGroup | None
-) -> None:
-    from calibrant.reports import write_report  # with matplotlib, half a second
-
-    page.parent.mkdir(exist_ok=True)
-    refuse_to_replace_report(page, [file], force=force)
-    write_report(found, page, title=title, files=[file], by_group=by_group)
-
-
-def _pages(report: Path | None, files: list[Path], *, pages: bool) -> dict[Path, Path]:
-    if report is None:
-        return {}
-    named_pages = [report / f"{stem}.html" if pages else report for stem in stems(files)]
-    return dict(zip(files, named_pages, strict=True))
-
-
-def _check_outputs(
-    report: Path | None, json: Path | None, inputs: list[Path], *, pages: bool, force: bool
-) -> None:
-    check_json(json, inputs, force=force)
+def _check_report(report: Path | None, inputs: list[Path], *, in_folder: bool, force: bool) -> None:
     if str(report) == "-":
         raise InputError("--report must be a file or a folder; got -, which only --json takes.")
-    if report is None or not pages:
-        check_output(report, endings=(".html",), option="--report", inputs=inputs)
-        refuse_to_replace_report(report, inputs[:1], force=force)
+    if report is None or not in_folder:
+        terminal.check_output(report, endings=(".html",), option="--report", inputs=inputs)
+        terminal.refuse_to_replace_report(report, inputs[:1], force=force)
     elif report.suffix or report.is_file():
         raise InputError(
             f"--report must be a folder for several files, each of which gets a page; got {report}."
         )
     else:
-        check_output(report / "page.html" if report.is_dir() else report, option="--report")
+        terminal.check_output(report / "page.html" if report.is_dir() else report, option="--report")
 
 
 def _check_images(images: Path | None, inputs: list[Path], *, several: bool, force: bool) -> None:
-    check_output(images, endings=(".csv",), option="--images", inputs=inputs)
-    refuse_to_replace(images, option="--images", force=force, may=lambda _: False, what="from before")
+    terminal.check_outputs(inputs, force=force, images=images)
     if several and images is not None:
         raise InputError("--images is for one FILE; evaluate several one after another.")
 
@@ -296,8 +255,7 @@ def _one_after_another(
 
 
 def _write_json(json: Path, texts: list[str], *, several: bool, shown: bool) -> None:
-    text = "[\n" + ",\n".join(texts) + "\n]" if several else texts[0]
-    deliver_json(json, text)
+    terminal.deliver_json(json, "[\n" + ",\n".join(texts) + "\n]" if several else texts[0])
     if shown:
         typer.echo(f"numbers: {json}")
 

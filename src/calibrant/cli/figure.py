@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_unless_other
+from calibrant.cli import terminal
 from calibrant.cli.file_names import called, expanded
 from calibrant.cli.reading import Reading, check_inputs, reads
 from calibrant.cli.streams import errors
-from calibrant.cli.terminal import MOST_BINS, Force, Names, PositiveClass, check_output, progress, share
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from calibrant.reports.file_figures import DrawnFigure, FileFigure
 
 ENDINGS = (".svg", ".png", ".pdf")
 OPTIONS = {
-    "positive_class": "--positive-class",
-    "label": "--label",
-    "bins": "--bins",
-    "level": "--level",
-    "objective": "--objective",
-    "every_row": "--all",
-    "resamples": "--bootstrap",
-    "seed": "--seed",
-}
+    each: f"--{each.replace('_', '-')}" for each in ("positive_class", "label", "bins", "level", "objective")
+} | {"every_row": "--all", "resamples": "--bootstrap", "seed": "--seed"}
 
 
 @reads
@@ -45,46 +36,32 @@ def figure(
         Path | None,
         typer.Option("--out", "-o", help="Write to this .svg, .png or .pdf file (default: NAME.svg)."),
     ] = None,
-    positive_class: PositiveClass = None,
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Label of a multilabel file."),
-    ] = None,
+    positive_class: terminal.PositiveClass = None,
+    label: Annotated[str | None, typer.Option(metavar="NAME", help="Label of a multilabel file.")] = None,
     bins: Annotated[
-        int | None, typer.Option(min=1, max=MOST_BINS, metavar="N", help="Number of bins (default: 15).")
+        int | None, typer.Option(min=1, max=terminal.MOST_BINS, help="Number of bins (default: 15).")
     ] = None,
     level: Annotated[
         float | None,
-        typer.Option(parser=share, metavar="SHARE", help="Level of the intervals (default: 0.95)."),
+        typer.Option(parser=terminal.share, metavar="SHARE", help="Level of the intervals (default: 0.95)."),
     ] = None,
     objective: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="landscape: what is minimised (default: nll)."),
+        str | None, typer.Option(metavar="NAME", help="landscape: what is minimised (default: nll).")
     ] = None,
     every_row: Annotated[
         bool, typer.Option("--all", help="landscape: use every row, not only the calibration split.")
     ] = False,
     resamples: Annotated[
         int | None,
-        typer.Option(
-            "--bootstrap",
-            min=2,
-            metavar="N",
-            help="landscape: refits (default: 100; calibration errors: 20).",
-        ),
+        typer.Option("--bootstrap", min=2, help="landscape: refits (default: 100; calibration errors: 20)."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Random seed.")] = None,
-    names: Names = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
+    names: terminal.Names = None,
     width: Annotated[
         float | None,
-        typer.Option(
-            min=2,
-            max=20,
-            metavar="INCHES",
-            help="Width, 2 to 20; a journal column is 3.3.",
-        ),
+        typer.Option(min=2, max=20, metavar="INCHES", help="Width, 2 to 20; a journal column is 3.3."),
     ] = None,
-    force: Force = False,
+    force: terminal.Force = False,
 ) -> None:
     """Draw a figure of predictions, or of the theory.
 
@@ -95,7 +72,8 @@ def figure(
     if name is None and not listed:
         raise InputError("NAME is missing; `calibrant figure --list` lists the figures.")
     path = out or Path(f"{name}.svg")
-    _check_ending(path)
+    if path.suffix not in ENDINGS:
+        raise InputError(f"--out must end in {', '.join(ENDINGS)}; got {path.name!r}.")
     from calibrant.reports.file_figures import FileFigure, all_figures, figure_named  # seconds
 
     if name is None or listed:
@@ -104,8 +82,8 @@ def figure(
         return
     chosen, paths = figure_named(name), expanded(files or [])
     check_inputs(*paths)
-    check_output(path, option="--out", inputs=paths)
-    asked: dict[str, object] = {
+    terminal.check_output(path, option="--out", inputs=paths)
+    asked = {
         "positive_class": positive_class,
         "label": label,
         "bins": bins,
@@ -115,52 +93,38 @@ def figure(
         "resamples": resamples,
         "seed": seed,
     }
-    given = {key: value for key, value in asked.items() if value is not None}
+    given: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
     if isinstance(chosen, FileFigure):
         _check_files(chosen, paths)
         _check_options(name, given, chosen.options)
-        drawn = _drawn(
-            chosen, dict(zip(called(paths, names), paths, strict=True)), reading, given | {"width": width}
-        )
-        _save(drawn.figure, path, width=width, force=force)
-        for note in drawn.notes:
-            errors().print(f"note: {note}")
-        said = drawn.said
+        file_of = dict(zip(called(paths, names), paths, strict=True))
+        drawn = _drawn(chosen, file_of, reading, given | {"width": width})
+        figure, said, notes = drawn.figure, drawn.said, drawn.notes
     else:
-        if paths:
-            raise InputError(f"the figure {name} shows theory and takes no file; got {paths[0]}.")
-        if reading != Reading():
-            raise InputError(
-                f"the figure {name} shows theory and reads no file; leave out {reading.words()}."
-            )
-        if names is not None:
-            raise InputError(f"the figure {name} shows theory and takes no --names.")
+        _refuse_files(name, paths, reading, names)
         _check_options(name, given, frozenset())
-        _save(chosen.draw(), path, width=width, force=force)
-        said = chosen.note
+        figure, said, notes = chosen.draw(), chosen.note, ()
+    from calibrant.reports.figures.drawing import save_figure
+
+    write_unless_other(
+        path, lambda place: save_figure(figure, place, width=width), option="--out", force=force
+    )
+    for note in notes:
+        errors().print(f"note: {note}")
     typer.echo(path)
     if said:
         typer.echo(said)
 
 
-def _save(drawn: Figure, path: Path, *, width: float | None, force: bool) -> None:
-    from calibrant.reports.figures.drawing import save_figure
-
-    write_unless_other(
-        path, lambda place: save_figure(drawn, place, width=width), option="--out", force=force
-    )
-
-
 def _drawn(
-    chosen: FileFigure, files: dict[str, Path], reading: Reading, given: dict[str, object]
+    chosen: FileFigure, files: dict[str, Path], reading: Reading, given: dict[str, Any]
 ) -> DrawnFigure:
     from calibrant.reports.figures.drawing import drawing_style
     from calibrant.reports.file_figures import FigureRequest
 
-    with progress(f"reading {next(iter(files.values())).name}") as tell, drawing_style():
-        remedy = "a figure is of all samples."
-        reading.refuse("group_column", "bands", remedy=remedy)
-        return chosen.draw_files(FigureRequest(files=files, load=reading.load, tell=tell, **given))  # pyright: ignore[reportArgumentType]
+    with terminal.progress(f"reading {next(iter(files.values())).name}") as tell, drawing_style():
+        reading.refuse("group_column", "bands", remedy="a figure is of all samples.")
+        return chosen.draw_files(FigureRequest(files=files, load=reading.load, tell=tell, **given))
 
 
 def _check_files(chosen: FileFigure, paths: list[Path]) -> None:
@@ -172,15 +136,18 @@ def _check_files(chosen: FileFigure, paths: list[Path]) -> None:
         raise InputError("`FILE` must be given once each; got one of them twice.")
 
 
-def _check_options(name: str, given: dict[str, object], options: frozenset[str]) -> None:
-    superfluous = [OPTIONS[key] for key in given if key not in options]
+def _refuse_files(name: str, paths: list[Path], reading: Reading, names: str | None) -> None:
+    theory = f"the figure {name} shows theory and"
+    if paths:
+        raise InputError(f"{theory} takes no file; got {paths[0]}.")
+    if reading != Reading():
+        raise InputError(f"{theory} reads no file; leave out {reading.words()}.")
+    if names is not None:
+        raise InputError(f"{theory} takes no --names.")
+
+
+def _check_options(name: str, given: dict[str, Any], options: frozenset[str]) -> None:
+    superfluous = ", ".join(OPTIONS[key] for key in given if key not in options)
+    heeded = ", ".join(OPTIONS[key] for key in OPTIONS if key in options) or "none of these"
     if superfluous:
-        heeded = ", ".join(OPTIONS[key] for key in OPTIONS if key in options) or "none of these"
-        raise InputError(
-            f"the figure {name} does not take {', '.join(superfluous)}; of such options it takes {heeded}."
-        )
-
-
-def _check_ending(path: Path) -> None:
-    if path.suffix not in ENDINGS:
-        raise InputError(f"--out must end in {', '.join(ENDINGS)}; got {path.name!r}.")
+        raise InputError(f"the figure {name} does not take {superfluous}; of such options it takes {heeded}.")

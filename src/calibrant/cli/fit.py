@@ -11,9 +11,9 @@ import typer
 from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_unless_other
-from calibrant.cli.opening import EngineOption, IgnoreIndex, JobsOption, opened_large, shared_out
+from calibrant.cli import terminal
+from calibrant.cli.opening import opened_large, shared_out
 from calibrant.cli.reading import Reading, check_inputs, reads
-from calibrant.cli.terminal import Force, check_output, progress
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator, GroupCalibrator
@@ -41,14 +41,13 @@ def fit(
     by_group: Annotated[
         bool,
         typer.Option(
-            "--by-group",
-            help="Fit one calibrator per group; small groups are pooled with the rest.",
+            "--by-group", help="Fit one calibrator per group; small groups are pooled with the rest."
         ),
     ] = False,
-    ignore_index: IgnoreIndex = None,
-    engine: EngineOption = None,
-    jobs: JobsOption = None,
-    force: Force = False,
+    ignore_index: terminal.IgnoreIndex = None,
+    engine: terminal.Engine = None,
+    jobs: terminal.Jobs = None,
+    force: terminal.Force = False,
 ) -> None:
     """Fit a calibrator on the calibration split of FILE and save it.
 
@@ -58,7 +57,7 @@ def fit(
     """
     reading = reading.of_scores()
     check_inputs(file)
-    check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
+    terminal.check_output(out, endings=(".safetensors",), option="--out", inputs=[file])
 
     from calibrant.predictions import load_detections
     from calibrant.repair.fitting import DETECTION, MULTICALIBRATION, check_method, fit_and_tell
@@ -67,13 +66,13 @@ def fit(
     for_boxes = method is not None and method.startswith(DETECTION)
     whole = "--by-group" if by_group else f"--method {method}" if method == MULTICALIBRATION else ""
     if for_boxes:
-        _refuse_beside_boxes(
-            {"--ignore-index": ignore_index, "--engine": engine, "--by-group": by_group or None}
-        )
+        beside = {"--ignore-index": ignore_index, "--engine": engine, "--by-group": by_group or None}
+        if option := next((name for name, value in beside.items() if value is not None), None):
+            raise InputError(f"{option} does not go with calibrators of detections; leave it out.")
     else:
         _refuse_unused(reading, of_groups=bool(whole), to_choose=method is None)
     refuse_to_replace_another_file(out, force=force)
-    with progress(f"reading {file.name}") as tell, shared_out(engine, jobs) as spread:
+    with terminal.progress(f"reading {file.name}") as tell, shared_out(engine, jobs) as spread:
         if for_boxes and reading.annotations is not None:
             given = load_detections(file, reading.annotations, iou=reading.iou)
         else:
@@ -91,11 +90,6 @@ def fit(
         )
         write_unless_other(out, found.save, option="--out", force=force)
     typer.echo("\n".join([*found.choice, *_lines(found, method, out)]))
-
-
-def _refuse_beside_boxes(given: dict[str, object]) -> None:
-    if option := next((name for name, value in given.items() if value is not None), None):
-        raise InputError(f"{option} does not go with calibrators of detections; leave it out.")
 
 
 def _refuse_unused(reading: Reading, *, of_groups: bool, to_choose: bool) -> None:
@@ -120,8 +114,9 @@ def refuse_to_replace_another_file(out: Path, *, force: bool) -> None:
     try:
         load_fitted(out)
     except InputError as error:
-        msg = f"--out {out} exists and is not a calibrator, so it is not replaced; give another name."
-        raise InputError(msg) from error
+        raise InputError(
+            f"--out {out} exists and is not a calibrator, so it is not replaced; give another name."
+        ) from error
 
 
 def _lines(found: FitReport, method: str | None, out: Path) -> list[str]:

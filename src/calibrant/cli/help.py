@@ -18,6 +18,7 @@ from calibrant._math.extensions import LAB, LAB_COMMANDS
 from calibrant._math.text_form import nearest
 
 WIDTH = 100
+_WHOLE: Any = {"break_on_hyphens": False}
 INPUT = "Input options"
 """The panel of the options that say how files are read; one line stands for them in each help."""
 COMMON = frozenset({"quiet", "verbose", "version_wanted", "_version", "help"})
@@ -36,24 +37,22 @@ OLD_NAMES = {
 """By command, what options were called in the version before; they go with the next one."""
 
 
-class Command(TyperCommand):
-    """A command with a plain help, which understands its options' old names."""
-
+class _Plain:
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """What it does, examples, arguments and options."""
+        """What it does, examples, arguments, options, and commands by what they are for."""
         formatter.write(_help_of(self, ctx))
+
+
+class Command(_Plain, TyperCommand):
+    """A command with a plain help, which understands its options' old names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments, under the names that options have now."""
         return super().parse_args(ctx, renamed(self.name or "", args))
 
 
-class Commands(TyperGroup):
+class Commands(_Plain, TyperGroup):
     """A group of commands; whatever is typed wrongly is an :class:`InputError`."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """What it does, examples, and its commands by what they are for."""
-        formatter.write(_help_of(self, ctx))
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         """What was typed, understood."""
@@ -82,14 +81,11 @@ def renamed(command: str, words: Iterable[str]) -> list[str]:
         if word == "--":
             break
         name, equals, value = word.partition("=")
-        if name in old:
-            _say_renamed(name, old[name])
-            found[at] = f"{old[name]}{equals}{value}"
+        if new := old.get(name):
+            note = f"note: {name} is now {new}; the old name goes with the next version."
+            typer.secho(note, fg="yellow", err=True)
+            found[at] = f"{new}{equals}{value}"
     return found
-
-
-def _say_renamed(old: str, new: str) -> None:
-    typer.secho(f"note: {old} is now {new}; the old name goes with the next version.", fg="yellow", err=True)
 
 
 def _in_our_words(error: Exception) -> Exception:
@@ -98,29 +94,29 @@ def _in_our_words(error: Exception) -> Exception:
     if told is None or type(error).__name__ == "NoArgsIsHelpError":
         return error
     message, ctx = str(told()).strip(), getattr(error, "ctx", None)
+    said = f"{message[:1].lower()}{message[1:]}"
     if found := re.match(r"No such option:? '?([-\w]+)'?\.?", message):
         options = [each for param in ctx.command.params for each in param.opts] if ctx else []
-        return InputError(f"there is no option {found[1]}{_meant(found[1], options, ctx)}")
-    if found := re.match(r"No such command '(.*?)'", message):
+        said = f"there is no option {found[1]}{_meant(found[1], options, ctx)}"
+    elif found := re.match(r"No such command '(.*?)'", message):
+        commands = ctx.command.commands if ctx else ()
+        said = f"there is no command {found[1]!r}{_meant(found[1], commands, ctx)}"
         if found[1] in LAB_COMMANDS:
-            return InputError(f"`calibrant {found[1]}` comes with calibrant-lab: {LAB}.")
-        return InputError(
-            f"there is no command {found[1]!r}{_meant(found[1], ctx.command.commands if ctx else (), ctx)}"
-        )
-    if found := re.match(r"Missing (?:option|argument|parameter) '(.*)'", message, flags=re.DOTALL):
+            said = f"`calibrant {found[1]}` comes with calibrant-lab: {LAB}."
+    elif found := re.match(r"Missing (?:option|argument|parameter) '(.*)'", message, flags=re.DOTALL):
         name = next((each for each in re.split(r"' / '", found[1]) if each.startswith("--")), found[1])
-        return InputError(f"{name.strip('{}[].').upper() if name[0] != '-' else name} is missing{_see(ctx)}")
-    if found := re.match(r"Option '?([-\w]+)'? requires an argument", message):
-        return InputError(f"{found[1]} must have a value{_see(ctx)}")
-    if found := re.match(r"Invalid value for (.*?): (.*)", message, flags=re.DOTALL):
+        said = f"{name.strip('{}[].').upper() if name[0] != '-' else name} is missing{_see(ctx)}"
+    elif found := re.match(r"Option '?([-\w]+)'? requires an argument", message):
+        said = f"{found[1]} must have a value{_see(ctx)}"
+    elif found := re.match(r"Invalid value for (.*?): (.*)", message, flags=re.DOTALL):
         param = getattr(error, "param", None)
         typed = max(param.opts, key=len) if param is not None else found[1]
-        name = typed if typed.startswith("-") else typed.upper()
         rule = _rule(found[2], _value_of(typed))
-        return InputError(f"{name} {rule}" if rule else f"{name}: {found[2]}")
-    if message.startswith("Got unexpected extra"):
-        return InputError(f"{message[0].lower()}{message[1:].rstrip('.')}{SPACES}.")
-    return InputError(f"{message[:1].lower()}{message[1:]}")
+        name = typed if typed.startswith("-") else typed.upper()
+        said = f"{name} {rule}" if rule else f"{name}: {found[2]}"
+    elif message.startswith("Got unexpected extra"):
+        said = f"{said.rstrip('.')}{SPACES}."
+    return InputError(said)
 
 
 def _rule(text: str, typed: str = "") -> str:
@@ -234,7 +230,7 @@ def _wrapped(text: str) -> str:
         if examples.startswith("  "):
             found.append("\n".join([_bold(title), *("  " + line.strip() for line in examples.splitlines())]))
         else:
-            found.append(textwrap.fill(" ".join(block.split()), WIDTH, break_on_hyphens=False))
+            found.append(textwrap.fill(" ".join(block.split()), WIDTH, **_WHOLE))
     return "\n\n".join(found)
 
 
@@ -245,15 +241,8 @@ def _table(title: str, rows: list[tuple[str, str]], *, column: int = 0) -> str:
     lines = [_bold(title)]
     for name, said in rows:
         start = f"  {name:{wide}}" if len(name) <= wide - 2 else f"  {name}  "
-        lines.append(
-            textwrap.fill(
-                said,
-                WIDTH,
-                initial_indent=start,
-                subsequent_indent=" " * (wide + 2),
-                break_on_hyphens=False,
-            )
-        )
+        further = " " * (wide + 2)
+        lines.append(textwrap.fill(said, WIDTH, initial_indent=start, subsequent_indent=further, **_WHOLE))
     return "\n".join(lines)
 
 
@@ -269,11 +258,8 @@ def _typed(option: Any) -> str:
     long = next((each for each in option.opts if each.startswith("--")), "")
     negative = [each for each in option.secondary_opts if each.startswith("--")]
     names = ", ".join([*short, "/".join([long, *negative])])
-    return names if _takes_nothing(option) else f"{names} {option.metavar}"
-
-
-def _takes_nothing(option: Any) -> bool:
-    return bool(option.is_flag or option.count or option.name == "help")
+    takes_nothing = option.is_flag or option.count or option.name == "help"
+    return names if takes_nothing else f"{names} {option.metavar}"
 
 
 def metavar(annotation: Any) -> str:
@@ -301,8 +287,7 @@ def _said(option: Any, ctx: Any) -> str:
 
 
 def show_help(
-    context: typer.Context,
-    topic: Annotated[str | None, typer.Argument(help="input, or a command.")] = None,
+    context: typer.Context, topic: Annotated[str | None, typer.Argument(help="input, or a command.")] = None
 ) -> None:
     """Explain the input options, or a command.
 
@@ -314,11 +299,10 @@ def show_help(
     commands = root.command.commands  # pyright: ignore[reportAttributeAccessIssue]
     if topic is None:
         typer.echo(root.get_help())
-    elif topic == "input":
-        evaluate = commands["evaluate"]
-        typer.echo(input_help(evaluate, evaluate.context_class(evaluate, info_name="evaluate", parent=root)))
-    elif topic in commands:
-        command = commands[topic]
-        typer.echo(command.get_help(command.context_class(command, info_name=topic, parent=root)))
+    elif topic == "input" or topic in commands:
+        name = "evaluate" if topic == "input" else topic
+        command = commands[name]
+        context = command.context_class(command, info_name=name, parent=root)
+        typer.echo(input_help(command, context) if topic == "input" else command.get_help(context))
     else:
         raise InputError(f"there is no help on {topic!r}{nearest(topic, ['input', *commands])}")

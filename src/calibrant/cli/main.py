@@ -11,7 +11,7 @@ import sys
 import tomllib
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,6 @@ from calibrant.cli.streams import errors, outlet
 from calibrant.cli.terminal import command_line
 from calibrant.cli.verbosity import Quiet, Verbose, Version, verbosity, with_common_options
 
-NAME = "pyproject.toml"
 PACKAGE = Path(__file__).parents[1]
 FAULT = 3  # the exit code; 1 is that of a failed gate, 2 that of wrong input
 _VERSIONS_OF = ("torch", "numpy", "numba", "scipy")
@@ -71,10 +70,7 @@ app.command("help", cls=Command, hidden=True)(with_common_options(show_help))
 
 @app.callback()
 def about(
-    context: typer.Context,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    _version: Version = False,
+    context: typer.Context, quiet: Quiet = False, verbose: Verbose = False, _version: Version = False
 ) -> None:
     """Test whether a classifier's probabilities are right, and fix them if they aren't.
 
@@ -94,13 +90,6 @@ def _interrupted(end: BaseException) -> bool:
     while cause is not None and not isinstance(cause, KeyboardInterrupt):
         cause = cause.__context__
     return type(cause) is KeyboardInterrupt
-
-
-def _defaults() -> dict[str, Any]:
-    """The defaults of options, from the nearest pyproject.toml; not read while a shell completes words."""
-    if "_CALIBRANT_COMPLETE" in os.environ:
-        return {}
-    return _defaults_from(Path.cwd(), lambda: typer.main.get_command(app))
 
 
 def run(program: typer.Typer = app, name: str = "calibrant") -> None:
@@ -126,7 +115,9 @@ def run(program: typer.Typer = app, name: str = "calibrant") -> None:
     sys.stdout, sys.stderr = outlet(sys.stdout), outlet(sys.stderr)
     warnings.showwarning = lambda message, *_, **__: errors().print(f"note: {message}", style="yellow")
     try:
-        program(prog_name=name, default_map=_defaults() if program is app else None)
+        # No defaults are read for another program, or while a shell completes words.
+        takes_defaults = program is app and "_CALIBRANT_COMPLETE" not in os.environ
+        program(prog_name=name, default_map=_defaults(Path.cwd()) if takes_defaults else None)
     except EXPECTED as error:
         errors().print(f"calibrant: {in_lines(sentence_of(error))}", style="red")
         sys.exit(2)
@@ -141,48 +132,42 @@ def run(program: typer.Typer = app, name: str = "calibrant") -> None:
         sys.exit(2)
 
 
-def _defaults_from(folder: Path, group: Callable[[], Any]) -> dict[str, Any]:
-    """The defaults of every command, by the names of its parameters, for the group's ``default_map``."""
+def _defaults(folder: Path) -> dict[str, Any]:
+    """The defaults of every command, by the names of its parameters, from the nearest pyproject.toml."""
     file, table = _settings(folder)
     if file is None:
         return {}
-    commands: Mapping[str, Any] = group().commands
-    general = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    commands: Mapping[str, Any] = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
+    options = {name: _options(command) for name, command in commands.items()}
     found: dict[str, dict[str, Any]] = {name: {} for name in commands}
-    for key, value in general.items():
-        takers = [name for name, command in commands.items() if key in _options(command)]
-        if not takers:
-            every = {option for command in commands.values() for option in _options(command)}
-            raise InputError(_unknown(file, "tool.calibrant", key, every))
-        for name in takers:
-            found[name][_options(commands[name])[key].name] = value
-    for name, settings in table.items():
-        if not isinstance(settings, dict):
+    for key, value in sorted(table.items(), key=lambda item: isinstance(item[1], dict)):
+        if not isinstance(value, dict):  # of every command that takes it
+            takers = [name for name in options if key in options[name]]
+            if not takers:
+                raise _unknown(
+                    file, "tool.calibrant", key, {each for taken in options.values() for each in taken}
+                )
+            for name in takers:
+                found[name][options[name][key].name] = value
             continue
-        if name not in commands:
-            raise InputError(_unknown(file, "tool.calibrant", name, set(commands)))
-        options = _options(commands[name])
-        for key, value in settings.items():
-            if key not in options:
-                raise InputError(_unknown(file, f"tool.calibrant.{name}", key, set(options)))
-            found[name][options[key].name] = value
+        if key not in commands:
+            raise _unknown(file, "tool.calibrant", key, set(commands))
+        for option, own in value.items():
+            if option not in options[key]:
+                raise _unknown(file, f"tool.calibrant.{key}", option, set(options[key]))
+            found[key][options[key][option].name] = own
     return {name: values for name, values in found.items() if values}
 
 
 def _settings(folder: Path) -> tuple[Path | None, dict[str, Any]]:
-    for place in (folder, *folder.parents):
-        file = place / NAME
-        if not file.is_file():
-            continue
+    for file in (place / "pyproject.toml" for place in (folder, *folder.parents)):
         try:
-            with file.open("rb") as opened:
-                content = tomllib.load(opened)
+            content = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{file} is not TOML: {error}.") from error
         except PermissionError:
             continue
-        table = content.get("tool", {}).get("calibrant")
-        if isinstance(table, dict):
+        if isinstance(table := content.get("tool", {}).get("calibrant"), dict):
             return file, table
     return None, {}
 
@@ -197,13 +182,13 @@ def _options(command: Any) -> dict[str, Any]:
     }
     for old, new in OLD_NAMES.get(command.name, {}).items():
         found.setdefault(old.removeprefix("--"), found[new.removeprefix("--")])
-    return {name: values for name, values in found.items() if values}
+    return found
 
 
-def _unknown(file: Path, table: str, key: str, known: set[str]) -> str:
+def _unknown(file: Path, table: str, key: str, known: set[str]) -> InputError:
     near = difflib.get_close_matches(key, known, n=1)
     remedy = f"; did you mean {near[0]}?" if near else "; `calibrant COMMAND --help` lists the options."
-    return f"{file}: [{table}] must hold options of commands; got {key}{remedy}"
+    return InputError(f"{file}: [{table}] must hold options of commands; got {key}{remedy}")
 
 
 def _report_fault(error: Exception) -> int:
@@ -215,15 +200,13 @@ def _report_fault(error: Exception) -> int:
     if ours:
         file = Path(ours[-1].filename).relative_to(PACKAGE).as_posix()
         place = f" ({file}, line {ours[-1].lineno})"
-    lines = [
-        "".join(traceback.format_exception(error)),
-        "calibrant: this is a fault of calibrant, not of your input.",
-        "Please report it with the traceback above and these lines:",
-        f"  {said}{place}",
-        f"  {command_line()}",
-        f"  {_versions()}",
-    ]
-    errors().print("\n".join(lines), style="red")
+    errors().print(
+        "".join(traceback.format_exception(error))
+        + "\ncalibrant: this is a fault of calibrant, not of your input.\n"
+        "Please report it with the traceback above and these lines:\n"
+        f"  {said}{place}\n  {command_line()}\n  {_versions()}",
+        style="red",
+    )
     return FAULT
 
 

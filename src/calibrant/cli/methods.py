@@ -25,10 +25,8 @@ def methods() -> None:
     from calibrant.reports.terminal_table import plain_table
 
     table = plain_table()
-    table.add_column("method", no_wrap=True)
-    table.add_column("what it does")
-    table.add_column("parameters", no_wrap=True)
-    table.add_column("needs")
+    for title in ("method", "what it does", "parameters", "needs"):
+        table.add_column(title, no_wrap=title in {"method", "parameters"})
     for name, kind in CALIBRATORS.items():
         table.add_row(name, str(kind.__doc__).partition("\n")[0].rstrip("."), parameters(kind), needs(kind))
     Console(highlight=False).print(table)

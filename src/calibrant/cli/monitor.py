@@ -8,24 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from calibrant._math.decimals import plural
+from calibrant.cli import terminal
 from calibrant.cli.reading import Reading, check_inputs, reads
-from calibrant.cli.terminal import (
-    Bins,
-    Force,
-    Json,
-    PositiveClass,
-    Seed,
-    Title,
-    check_json,
-    check_output,
-    command_line,
-    deliver_json,
-    progress,
-    refuse_to_replace,
-    refuse_to_replace_report,
-    starts_with,
-    to_stdout,
-)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,17 +51,17 @@ def monitor(
             min=1e-6, max=0.5, metavar="SHARE", help="Largest probability of ever raising a false alarm."
         ),
     ] = 0.05,
-    positive_class: PositiveClass = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
-    title: Title = None,
-    json: Json = None,
+    positive_class: terminal.PositiveClass = None,
+    report: terminal.ReportFile = None,
+    title: terminal.Title = None,
+    json: terminal.Json = None,
     prometheus: Annotated[
         Path | None, typer.Option(help="Write Prometheus metrics to this .prom file.")
     ] = None,
-    bins: Bins = 15,
-    bootstrap: Annotated[int, typer.Option(min=2, metavar="N", help="Bootstrap resamples per window.")] = 200,
-    seed: Seed = 0,
-    force: Force = False,
+    bins: terminal.Bins = 15,
+    bootstrap: Annotated[int, typer.Option(min=2, help="Bootstrap resamples per window.")] = 200,
+    seed: terminal.Seed = 0,
+    force: terminal.Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only alarms.")] = False,
 ) -> None:
     """Alert (exit 1) when a deployed model loses calibration.
@@ -93,17 +77,13 @@ def monitor(
     inputs = [stream] if baseline is None else [stream, baseline]
     check_inputs(*inputs)
     reading.refuse("group_column", remedy="monitor a file for each group.")
-    check_json(json, inputs, force=force)
-    check_output(report, endings=(".html",), option="--report", inputs=inputs)
-    refuse_to_replace_report(report, inputs, force=force)
-    check_output(prometheus, endings=(".prom",), option="--prometheus", inputs=inputs)
-    refuse_to_replace(prometheus, option="--prometheus", force=force, may=starts_with(b"calibrant_monitor_"))
+    terminal.check_outputs(inputs, force=force, json=json, report=report, prometheus=prometheus)
 
     from calibrant._math.files import write_text
     from calibrant.evaluation.monitoring.monitor import monitor as watch
     from calibrant.reports.exports import prometheus_text
 
-    with progress(f"reading {stream.name}", quiet=quiet) as tell:
+    with terminal.progress(f"reading {stream.name}", quiet=quiet) as tell:
         told = reading.load_timed(stream, time)
         found = watch(
             told.predictions,
@@ -118,17 +98,17 @@ def monitor(
             num_bins=bins,
             bootstrap=bootstrap,
             seed=seed,
-            command=command_line(),
+            command=terminal.command_line(),
             progress=lambda done: tell("testing the windows", done),
         )
         if report is not None:
             from calibrant.reports import write_report  # with matplotlib, half a second
 
             write_report(found, report, title=title, files=inputs)
-        deliver_json(json, found.to_json())
+        terminal.deliver_json(json, found.to_json())
         if prometheus is not None:
             write_text(prometheus, prometheus_text(found, model=title))
-    if not to_stdout(json):
+    if not terminal.to_stdout(json):
         _show(found, quiet=quiet)
     if not found.passed:
         raise typer.Exit(1)
@@ -164,9 +144,8 @@ def _show(found: Monitoring, *, quiet: bool) -> None:
 
 def _table(found: Monitoring) -> Table:
     from calibrant.evaluation.monitoring.questions import said_times
-    from calibrant.reports.tables import deciding, window_cells, window_titles
+    from calibrant.reports.tables import deciding, window_cells, window_start, window_titles
     from calibrant.reports.terminal_table import plain_table
-    from calibrant.reports.words import count
 
     table = plain_table(caption_justify="left", padding=(0, 1, 0, 0))  # times in full
     for title in (*window_titles(found), "evidence"):
@@ -178,6 +157,5 @@ def _table(found: Monitoring) -> Table:
     if len(windows) > _MOST_SHOWN:
         table.caption += f" The last {_MOST_SHOWN} of {len(windows)} windows; --json has all."
     for each, evidence in windows[-_MOST_SHOWN:]:
-        labelled = f"{count(each.num_labelled)}/{count(each.num_samples)}"
-        table.add_row(each.start, labelled, *window_cells(each, found), said_times(evidence))
+        table.add_row(*window_start(each), *window_cells(each, found), said_times(evidence))
     return table

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from calibrant._math.errors import InputError
 from calibrant.cli.reading import FREQUENCY, Reading, is_pipe
@@ -19,29 +16,8 @@ if TYPE_CHECKING:
     from calibrant.predictions import DensePredictions, Predictions
     from calibrant.predictions.partitioned import PartitionedPredictions
 
-EngineOption = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        metavar="ENGINE",
-        help='Backend for parallel reading: serial, pool, ray or ray(address="auto").',
-    ),
-]
-JobsOption = Annotated[
-    int | None,
-    typer.Option("--jobs", min=1, metavar="N", help="Parallel jobs, with --engine."),
-]
-IgnoreIndex = Annotated[
-    int | None,
-    typer.Option(metavar="LABEL", help="Segmentation: ignore pixels with this label."),
-]
-_HEEDED = frozenset(
-    {
-        *("format", "label_column", "prob_columns", "logit_columns", "weight_column", "group_column"),
-        *("cluster", "bands", "positive_class", "score_columns"),
-    }
-)
-"""Options that reading in parts takes; with any other, samples are read whole or the option is refused."""
+_NEED_WHOLE = ("annotations", "percent", "scale", "kind")
+"""Options that reading in parts does not take."""
 _OTHERWISE = "samples in memory beside it"
 
 
@@ -98,8 +74,7 @@ def _needs_whole(path: Path, reading: Reading) -> str:
         raise InputError("--iou is for COCO detections; leave it out, or name their --annotations.")
     if FREQUENCY in reading.bands:
         return f"--bands {FREQUENCY}"
-    given = (each.name for each in fields(reading) if getattr(reading, each.name) != each.default)
-    return next((f"--{name.replace('_', '-')}" for name in given if name not in _HEEDED), "")
+    return next((f"--{name}" for name in _NEED_WHOLE if getattr(reading, name)), "")
 
 
 def _say_read_whole(path: Path, reason: str) -> None:
@@ -115,7 +90,7 @@ def _say_read_whole(path: Path, reason: str) -> None:
         )
     errors().print(
         f"note: with {reason}, all samples must be in memory: this process reads {path} whole, and --engine "
-        "does nothing.",
+        "does nothing."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import re
@@ -10,20 +11,19 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
 from calibrant._math.errors import InputError
 from calibrant._math.memory import bounded_memory
 from calibrant.cli.help import INPUT, SPACES
-from calibrant.evaluation.read_options import HELP, ReadOptions
+from calibrant.evaluation.read_options import ReadOptions, told
 
 if TYPE_CHECKING:
     from calibrant.predictions import ColumnNames, Predictions
-    from calibrant.predictions.checks import Kind
     from calibrant.predictions.over_time import TimedPredictions
 
 LmScore = Literal["acc", "acc_norm", "acc_bytes"]
@@ -33,75 +33,6 @@ AnyKind = Literal["binary", "multiclass", "multilabel", "top_label"]
 
 COMMAS = "; columns have commas between, as --prob-columns cat,dog, and options that need a value have one"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # what fsspec knows
-_OPTIONS: dict[str, tuple[Any, Any]] = {
-    "format": (str | None, typer.Option(metavar="FORMAT", help=HELP["format"])),
-    "label_column": (str | None, typer.Option(metavar="NAME", help=HELP["label_column"])),
-    "prob_columns": (
-        list[str] | None,
-        typer.Option("--prob-columns", metavar="NAMES", help=HELP["prob_columns"]),
-    ),
-    "logit_columns": (
-        list[str] | None,
-        typer.Option("--logit-columns", metavar="NAMES", help=HELP["logit_columns"]),
-    ),
-    "score_columns": (
-        list[str] | None,
-        typer.Option(
-            "--score-columns",
-            metavar="NAMES",
-            help="Columns of scores without a scale, one per class (only to fit and apply).",
-        ),
-    ),
-    "weight_column": (str | None, typer.Option(metavar="NAME", help=HELP["weight_column"])),
-    "group_column": (
-        list[str] | None,
-        typer.Option("--group-column", "--group-columns", metavar="NAMES", help=HELP["group_column"]),
-    ),
-    "cluster": (str | None, typer.Option(metavar="COLUMN", help=HELP["cluster"])),
-    "bands": (
-        list[str] | None,
-        typer.Option(
-            "--bands",
-            metavar="NAMES",
-            help="Bin a numeric column into groups: position (8 equal bins) or position:0:128:512; also "
-            "predicted-frequency, and for boxes x, y, width or height.",
-        ),
-    ),
-    "annotations": (
-        Path | None,
-        typer.Option(help="COCO annotations, if FILE holds COCO detections."),
-    ),
-    "iou": (
-        float,
-        typer.Option(metavar="SHARE", help="Smallest overlap (IoU) at which a detection is correct."),
-    ),
-    "percent": (
-        bool,
-        typer.Option(
-            "--percent",
-            help="Treat probabilities as percentages (auto-detected if they can be nothing else).",
-        ),
-    ),
-    "scale": (
-        str | None,
-        typer.Option(metavar="RANGE", help="The ends of another scale of probabilities, such as 1:5."),
-    ),
-    "kind": (
-        AnyKind | None,
-        typer.Option(
-            metavar="KIND",
-            help="Kind of predictions, if ambiguous: binary, multiclass, multilabel or top_label.",
-        ),
-    ),
-    "lm_score": (
-        LmScore,
-        typer.Option(
-            metavar="SCORE",
-            help="lm-evaluation-harness: score by acc, acc_norm (per character) or acc_bytes (per byte).",
-        ),
-    ),
-}
-_DEFAULTS = {"iou": 0.5, "percent": False, "lm_score": "acc"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,14 +41,29 @@ class Reading(ReadOptions):
 
     APART = frozenset({"positive_class"})
 
-    score_columns: tuple[str, ...] = ()
-    bands: tuple[str, ...] = ()
-    annotations: Path | None = None
-    iou: float = 0.5
-    percent: bool = False
-    scale: str | None = None
-    kind: str | None = None
-    lm_score: LmScore = "acc"
+    score_columns: tuple[str, ...] = told(
+        "Columns of scores without a scale, one per class (only to fit and apply).", (), "NAMES"
+    )
+    bands: tuple[str, ...] = told(
+        "Bin a numeric column into groups: position (8 equal bins) or position:0:128:512; also "
+        "predicted-frequency, and for boxes x, y, width or height.",
+        (),
+        "NAMES",
+    )
+    annotations: Path | None = told("COCO annotations, if FILE holds COCO detections.")
+    iou: float = told("Smallest overlap (IoU) at which a detection is correct.", 0.5, "SHARE")
+    percent: bool = told(
+        "Treat probabilities as percentages (auto-detected if they can be nothing else).", False
+    )
+    scale: str | None = told("The ends of another scale of probabilities, such as 1:5.", None, "RANGE")
+    kind: AnyKind | None = told(
+        "Kind of predictions, if ambiguous: binary, multiclass, multilabel or top_label.", None, "KIND"
+    )
+    lm_score: LmScore = told(
+        "lm-evaluation-harness: score by acc, acc_norm (per character) or acc_bytes (per byte).",
+        "acc",
+        "SCORE",
+    )
     positive_class: str | None = None
     """An option of the command itself."""
 
@@ -143,7 +89,7 @@ class Reading(ReadOptions):
             percent=self.percent or None,
             scale=None if self.scale is None else scale_of(self.scale),
             positive_class=self.positive_class,
-            kind=cast("Kind | None", self.kind),
+            kind=self.kind,
             lm_score=self.lm_score,
             format=form,
             name=name,
@@ -154,16 +100,18 @@ class Reading(ReadOptions):
 
     def _refuse_columns(self) -> None:
         """Boxes have no columns: images are their clusters, classes or bands of the boxes their groups."""
-        for option, given in {
-            "--label-column": self.label_column,
-            "--prob-columns": self.prob_columns,
-            "--logit-columns": self.logit_columns or self.score_columns,
-            "--weight-column": self.weight_column,
-            "--group-column": self.group_column,
-            "--cluster": self.cluster,
-        }.items():
-            if given:
-                raise InputError(f"{option} is for tables; leave it out with --annotations.")
+        plain = replace(self, logit_columns=self.logit_columns or self.score_columns)
+        for name in (
+            "label_column",
+            "prob_columns",
+            "logit_columns",
+            "weight_column",
+            "group_column",
+            "cluster",
+        ):
+            if getattr(plain, name):
+                option = name.replace("_", "-")
+                raise InputError(f"--{option} is for tables; leave it out with --annotations.")
 
     def _in_clusters(self, found: Predictions, path: Path) -> Predictions:
         """The predictions, whose groups may be their clusters."""
@@ -217,17 +165,13 @@ class Reading(ReadOptions):
 
     def load_other(self, path: Path) -> Predictions:
         """Predictions read whole, from a file that may have the column names that ``apply`` writes."""
-        if not self.columns:
-            return self.load(path)
         try:
             return self.load(path)
         except InputError:
-            plain = replace(self, label_column=None, prob_columns=(), logit_columns=(), group_column=())
-            plain = replace(plain, weight_column=None, cluster=None, bands=())
-            try:
-                return plain.load(path)
-            except InputError:
-                pass
+            if self.columns:
+                plain = replace(self, label_column=None, prob_columns=(), logit_columns=(), group_column=())
+                with contextlib.suppress(InputError):
+                    return replace(plain, weight_column=None, cluster=None, bands=()).load(path)
             raise
 
     def load_timed(self, path: Path, time: str) -> TimedPredictions:
@@ -240,36 +184,55 @@ class Reading(ReadOptions):
         return replace(found, predictions=self._in_clusters(found.predictions, path))
 
 
-def reads(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with these options in place of its parameter ``reading``."""
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def options_of(kind: Any, *first: str, panel: str | None = None) -> list[inspect.Parameter]:
+    """The fields of a dataclass that are :func:`told`, as options; ``first`` come first."""
+    kinds, told_of = get_type_hints(kind), {each.name: each for each in fields(kind) if each.metadata}
+    options: list[inspect.Parameter] = []
+    for name in dict.fromkeys((*first, *told_of)):
+        long, default, typed = f"--{name.replace('_', '-')}", told_of[name].default, kinds[name]
+        names = (long, f"{long}s") if name == "group_column" else (long,)
+        if default == ():
+            default, typed = None, list[str] | None
+        elif typed in (tuple[str, ...] | None, tuple[float, ...] | None):
+            typed = str | None
+        annotation = Annotated[typed, typer.Option(*names, rich_help_panel=panel, **told_of[name].metadata)]
+        options.append(inspect.Parameter(name, _KEYWORD, default=default, annotation=annotation))
+    return options
+
+
+def with_options(
+    command: Callable[..., None], name: str, options: list[inspect.Parameter]
+) -> inspect.Signature:
+    """The signature of a command with options in place of the parameter of that name."""
     signature = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []
     for each in signature.parameters.values():
-        if each.name != "reading":
-            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        for name, (kind, option) in _OPTIONS.items():
-            option.rich_help_panel = INPUT
-            parameters.append(
-                inspect.Parameter(
-                    name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=_DEFAULTS.get(name),
-                    annotation=Annotated[kind, option],
-                )
-            )
+        parameters += options if each.name == name else [each.replace(kind=_KEYWORD)]
+    return signature.replace(parameters=parameters)
+
+
+_SEVERAL = tuple(each.name for each in fields(Reading) if each.default == ())
+_OPTIONS = options_of(
+    Reading, "format", "label_column", "prob_columns", "logit_columns", "score_columns", panel=INPUT
+)
+
+
+def reads(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with these options in place of its parameter ``reading``."""
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
-        given = {name: values.pop(name) for name in _OPTIONS}
-        for name in ("prob_columns", "logit_columns", "score_columns", "group_column", "bands"):
+        given = {each.name: values.pop(each.name) for each in _OPTIONS}
+        for name in _SEVERAL:
             given[name] = tuple(part.strip() for text in given[name] or () for part in text.split(","))
         given["group_column"] = tuple(filter(None, given["group_column"]))
         with bounded_memory():
             command(**values, reading=Reading(**given, positive_class=values.get("positive_class")))
 
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    vars(run)["__signature__"] = signature.replace(parameters=parameters)
+    vars(run)["__signature__"] = with_options(command, "reading", _OPTIONS)
     return run
 
 

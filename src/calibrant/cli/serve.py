@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from calibrant._math.errors import InputError
 from calibrant._math.extensions import extension
-from calibrant.cli.reading import check_inputs
+from calibrant.cli.reading import check_inputs, options_of, with_options
 from calibrant.cli.terminal import Level, progress
+from calibrant.web.settings import ModelSettings
 
 if TYPE_CHECKING:
     from calibrant.web.limits import Limits
     from calibrant.web.predicting import Model
-    from calibrant.web.settings import ModelSettings
 
 
+def _takes_settings(command: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        settings = {each.name: values.pop(each.name) for each in _SETTINGS}
+        command(settings=settings, **values)
+
+    vars(run)["__signature__"] = with_options(command, "settings", _SETTINGS)
+    return run
+
+
+_SETTINGS = options_of(ModelSettings)
+
+
+@_takes_settings
 def serve(
+    *,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0 admits other computers.")
     ] = "127.0.0.1",
@@ -39,49 +55,9 @@ def serve(
             help="Also classify images: module:factory, a name such as densenet, or a run's directory.",
         ),
     ] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help="Weights to load: .safetensors, or a state dictionary.")
-    ] = None,
-    calibrator: Annotated[Path | None, typer.Option(help="Its calibrator, saved by `calibrant fit`.")] = None,
-    predictions: Annotated[
-        Path | None,
-        typer.Option(help="Its predictions with labels, for intervals and, without --calibrator, for a fit."),
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(metavar="METHOD", help="Calibrator to fit on --predictions; see `calibrant methods`."),
-    ] = None,
-    class_names: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Class names, comma-separated or a file; or chexnet, torchxrayvision.",
-        ),
-    ] = None,
-    multilabel: Annotated[
-        bool, typer.Option("--multilabel", help="An image can have several classes, or none.")
-    ] = False,
-    size: Annotated[int, typer.Option(min=0, help="Resize images to N × N pixels (default: off).")] = 0,
-    resize: Annotated[
-        int, typer.Option(min=0, help="Resize the shorter side to N pixels (default: off).")
-    ] = 0,
-    crop: Annotated[int, typer.Option(min=0, help="Crop the central N × N pixels (default: off).")] = 0,
-    ten_crop: Annotated[
-        bool, typer.Option("--ten-crop", help="Average the probabilities of ten crops.")
-    ] = False,
-    channels: Annotated[int, typer.Option(min=1, max=3, help="1 for grey, 3 for colour.")] = 3,
-    mean: Annotated[
-        str | None,
-        typer.Option(metavar="NUMBERS", help="Mean per channel in [0, 1], e.g. 0.485,0.456,0.406."),
-    ] = None,
-    std: Annotated[
-        str | None, typer.Option(metavar="NUMBERS", help="Standard deviation per channel.")
-    ] = None,
+    settings: dict[str, Any],
     level: Level = 0.95,
-    notice: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Sentence to show next to every answer."),
-    ] = None,
+    notice: Annotated[str | None, typer.Option(help="Sentence to show next to every answer.")] = None,
 ) -> None:
     """Evaluate files in the browser or over HTTP.
 
@@ -95,12 +71,11 @@ def serve(
     missing = [name for name in needed if not importlib.util.find_spec(name)]
     if missing:
         raise InputError(f"the page needs {missing[0]}: pip install 'calibrant[web]'.")
-    check_inputs(weights, calibrator, predictions)
+    check_inputs(*(settings[name] for name in ("weights", "calibrator", "predictions")))
     from calibrant.web.app import create_app
     from calibrant.web.guard import hosts_of
     from calibrant.web.limits import MIB, Limits
     from calibrant.web.server import bound, run
-    from calibrant.web.settings import ModelSettings
     from calibrant.web.workers import Workers
 
     limits = Limits(
@@ -109,27 +84,10 @@ def serve(
     listening = bound(host, port)
     network = None
     if model is not None:
-        settings = ModelSettings(
-            model=model,
-            weights=weights,
-            calibrator=calibrator,
-            predictions=predictions,
-            method=method,
-            class_names=(
-                None if class_names is None else extension("class_names_of", what="--model")(class_names)
-            ),
-            multilabel=multilabel,
-            size=size,
-            resize=resize,
-            crop=crop,
-            ten_crop=ten_crop,
-            channels=channels,
-            mean=_numbers(mean, "--mean"),
-            std=_numbers(std, "--std"),
-            level=level,
-            notice=notice,
-        )
-        network = _loaded(settings, limits)
+        if settings["class_names"] is not None:
+            settings["class_names"] = extension("class_names_of", what="--model")(settings["class_names"])
+        settings |= {name: _numbers(settings[name], f"--{name}") for name in ("mean", "std")}
+        network = _loaded(ModelSettings(model=model, level=level, notice=notice, **settings), limits)
     app = create_app(Workers(limits, number=workers), model=network, limits=limits, hosts=hosts_of(host))
     listening.listen(2048)  # so that whoever reads the next line may connect at once
     address = listening.getsockname()

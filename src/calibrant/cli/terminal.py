@@ -23,11 +23,6 @@ from calibrant.evaluation.quantities import optional_keys
 
 Report = Callable[[str, float], None]
 
-Force = Annotated[
-    bool,
-    typer.Option("--force", "-f", help="Overwrite existing files."),
-]
-
 
 def share(text: str | float) -> float:
     """A level as people type it: 0.95, 95 or 95%.
@@ -48,32 +43,38 @@ def share(text: str | float) -> float:
     return value
 
 
+MOST_BINS = 1000
+"""The most bins of a diagram; memory and time grow with their number."""
+Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite existing files.")]
 Level = Annotated[
     float, typer.Option(parser=share, metavar="SHARE", help="Level of the intervals: 0.95 or 95.")
 ]
 Names = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAMES",
-        help="Comma-separated labels for the files, e.g. before,after.",
-    ),
+    str | None, typer.Option(metavar="NAMES", help="Comma-separated labels for the files, e.g. before,after.")
 ]
-MOST_BINS = 1000
-"""The most bins of a diagram; memory and time grow with their number."""
 PositiveClass = Annotated[
     str | None,
     typer.Option(metavar="CLASS", help="The positive one of two classes, by number or name (default: 1)."),
 ]
-Bins = Annotated[int, typer.Option(min=1, max=MOST_BINS, metavar="N", help="Number of bins.")]
-Bootstrap = Annotated[int, typer.Option(min=2, max=1_000_000, metavar="N", help="Bootstrap resamples.")]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Random seed.")]
-Title = Annotated[str | None, typer.Option(metavar="TEXT", help="Report title.")]
+Bins = Annotated[int, typer.Option(min=1, max=MOST_BINS, help="Number of bins.")]
+Bootstrap = Annotated[int, typer.Option(min=2, max=1_000_000, help="Bootstrap resamples.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed.")]
+Title = Annotated[str | None, typer.Option(help="Report title.")]
 Json = Annotated[Path | None, typer.Option(help="Write all results to this .json file; - prints them.")]
-
-
+ReportFile = Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")]
 Metrics = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help=f"Add a metric (repeatable): {alternatives(optional_keys())}."),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        help='Backend for parallel reading: serial, pool, ray or ray(address="auto").', metavar="ENGINE"
+    ),
+]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Parallel jobs, with --engine.")]
+IgnoreIndex = Annotated[
+    int | None, typer.Option(metavar="LABEL", help="Segmentation: ignore pixels with this label.")
 ]
 
 
@@ -107,11 +108,18 @@ def to_stdout(path: Path | None) -> bool:
     return path is not None and str(path) == "-"
 
 
-def check_json(path: Path | None, inputs: Iterable[Path], *, force: bool) -> None:
-    """Refuse a place for numbers that cannot be written, unless they are to be printed."""
-    if not to_stdout(path):
-        check_output(path, endings=(".json",), option="--json", inputs=inputs)
-        refuse_to_replace(path, option="--json", force=force, may=is_our_json)
+def check_outputs(inputs: Sequence[Path], *, force: bool, **outputs: Path | None) -> None:
+    """Refuse outputs, by their options, that cannot be written or that would replace other files."""
+    for name, path in outputs.items():
+        if name == "json" and to_stdout(path):
+            continue
+        ending, may = _OUTPUTS[name]
+        check_output(path, endings=(ending,), option=f"--{name}", inputs=inputs)
+        if name == "report":
+            refuse_to_replace_report(path, inputs, force=force)
+        else:
+            what = "from before" if name == "images" else "by another command"
+            refuse_to_replace(path, option=f"--{name}", force=force, may=may, what=what)
 
 
 def deliver_json(path: Path | None, text: str) -> None:
@@ -185,6 +193,16 @@ def starts_with(*words: bytes) -> Callable[[Path], bool]:
         return any(each in start for each in words)
 
     return found
+
+
+_OUTPUTS: dict[str, tuple[str, Callable[[Path], bool]]] = {
+    "json": (".json", is_our_json),
+    "report": (".html", lambda _: False),
+    "junit": (".xml", starts_with(b'<testsuites name="calibrant')),
+    "prometheus": (".prom", starts_with(b"calibrant_monitor_")),
+    "images": (".csv", lambda _: False),
+}
+"""By option: the ending, and whether calibrant wrote a file, which may then be replaced without --force."""
 
 
 def refuse_folder_of_others(folder: Path, mark: str, *, option: str, what: str, force: bool) -> None:

@@ -51,8 +51,7 @@ Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print all metrics and candidates, and time each stage.")
 ]
 Version = Annotated[
-    bool,
-    typer.Option("--version", "-V", callback=print_version, is_eager=True, help="Print the version."),
+    bool, typer.Option("--version", "-V", callback=print_version, is_eager=True, help="Print the version.")
 ]
 
 
@@ -60,18 +59,16 @@ def with_common_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command with ``--quiet``, ``--verbose`` and ``--version``, and errors that name options."""
     signature = inspect.signature(command, eval_str=True)
     own_quiet = "quiet" in signature.parameters
-    added = {"quiet": Quiet, "verbose": Verbose, "version_wanted": Version}
-    parameters = list(signature.parameters.values())
-    for parameter in parameters:
-        kind, *declared = get_args(parameter.annotation) or (None,)
-        for each in declared:
-            if isinstance(each, typer.models.OptionInfo) and each.metavar is None:
-                each.metavar = metavar(kind) or None
-    parameters += [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
-        for name, annotation in added.items()
-        if name not in signature.parameters
-    ]
+    for name, each in _declared(signature):
+        if each.metavar is None:
+            each.metavar = metavar(get_args(signature.parameters[name].annotation)[0]) or None
+    added = {
+        name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
+        for name, annotation in (("quiet", Quiet), ("verbose", Verbose), ("version_wanted", Version))
+    }
+    parameters = sorted(
+        (added | dict(signature.parameters)).values(), key=lambda each: (each.kind, each.name in added)
+    )
     options = option_names(signature)
 
     @functools.wraps(command)
@@ -92,20 +89,27 @@ def with_common_options(command: Callable[..., None]) -> Callable[..., None]:
                     raise type(error)(in_options(str(error), options)) from error
                 raise
 
-    vars(run)["__signature__"] = signature.replace(parameters=_keywords_last(parameters))
+    vars(run)["__signature__"] = signature.replace(parameters=parameters)
     return run
+
+
+def _declared(signature: inspect.Signature) -> list[tuple[str, typer.models.OptionInfo]]:
+    return [
+        (name, each)
+        for name, parameter in signature.parameters.items()
+        for each in get_args(parameter.annotation)[1:]
+        if isinstance(each, typer.models.OptionInfo)
+    ]
 
 
 def option_names(signature: inspect.Signature) -> dict[str, str]:
     """How each parameter is typed, by its name in Python."""
     found: dict[str, str] = {}
-    for name, parameter in signature.parameters.items():
-        for each in get_args(parameter.annotation)[1:]:
-            if isinstance(each, typer.models.OptionInfo):
-                # Within Annotated, typer takes the first declaration for a default at first.
-                declared = [str(text) for text in (each.default, *(each.param_decls or ()))]
-                typed = next((text for text in declared if text.startswith("--")), None)
-                found[name] = (typed or f"--{name.replace('_', '-')}").partition("/")[0]
+    for name, each in _declared(signature):
+        # Within Annotated, typer takes the first declaration for a default at first.
+        declared = [str(text) for text in (each.default, *(each.param_decls or ()))]
+        typed = next((text for text in declared if text.startswith("--")), f"--{name.replace('_', '-')}")
+        found[name] = typed.partition("/")[0]
     return found
 
 
@@ -167,7 +171,3 @@ def _output(*, shown: bool) -> Generator[None]:
     with contextlib.redirect_stdout(io.StringIO()):
         yield
     sys.stdout.flush()
-
-
-def _keywords_last(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    return sorted(parameters, key=lambda each: each.kind)

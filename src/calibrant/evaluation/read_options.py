@@ -11,8 +11,14 @@ if TYPE_CHECKING:
     from calibrant.predictions import ColumnNames
 
 
-def _told(help: str, default: Any = None) -> Any:  # noqa: A002 (typer's name)
-    return field(default=default, metadata={"help": help})
+def told(
+    help: str,  # noqa: A002 (typer's name)
+    default: Any = None,
+    metavar: str | None = None,
+    **limits: int,
+) -> Any:
+    """A field with what the command line's help says of it, calls its value and takes (``min``, ``max``)."""
+    return field(default=default, metadata={"help": help, "metavar": metavar, **limits})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,17 +27,20 @@ class ReadOptions:
 
     APART: ClassVar[frozenset[str]] = frozenset()  # fields that are no options of reading
 
-    label_column: str | None = _told("Column of true classes.")
-    prob_columns: tuple[str, ...] = _told(
-        "Columns of probabilities, one per class: no,yes. A single one is class 1.", ()
+    label_column: str | None = told("Column of true classes.", metavar="NAME")
+    prob_columns: tuple[str, ...] = told(
+        "Columns of probabilities, one per class: no,yes. A single one is class 1.", (), "NAMES"
     )
-    logit_columns: tuple[str, ...] = _told("Columns of logits, one per class.", ())
-    weight_column: str | None = _told("The column of weights.")
-    group_column: tuple[str, ...] = _told("Column of groups, or several: sex,site.", ())
-    cluster: str | None = _told(
-        "Column of patients, documents or images: intervals and p-values account for such clusters."
+    logit_columns: tuple[str, ...] = told("Columns of logits, one per class.", (), "NAMES")
+    weight_column: str | None = told("The column of weights.", metavar="NAME")
+    group_column: tuple[str, ...] = told("Column of groups, or several: sex,site.", (), "NAMES")
+    cluster: str | None = told(
+        "Column of patients, documents or images: intervals and p-values account for such clusters.",
+        metavar="COLUMN",
     )
-    format: str | None = _told("Format of FILE: csv, jsonl, npz, ... (default: by its extension).")
+    format: str | None = told(
+        "Format of FILE: csv, jsonl, npz, ... (default: by its extension).", metavar="FORMAT"
+    )
 
     @property
     def clusters_are_groups(self) -> bool:

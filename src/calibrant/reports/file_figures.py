@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
 from matplotlib.figure import Figure
 
 from calibrant._math.errors import InputError
 from calibrant._math.extensions import extensions
-from calibrant._math.text_form import named
+from calibrant._math.text_form import named, nearest
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import figures
 from calibrant.reports.figures.drawing import legend_above
@@ -20,8 +20,10 @@ from calibrant.reports.words import misses, number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from calibrant.evaluation.result import Arm, Curve
-    from calibrant.metrics import RiskCoverageCurve, RocCurve
+    from calibrant.evaluation.result import Arm, Curve, Shapes
+
+
+Picked = TypeVar("Picked")
 
 
 def _silent(_stage: str, _share: float) -> None:
@@ -125,32 +127,35 @@ def draw_roc(request: FigureRequest) -> DrawnFigure:
     from calibrant.evaluation.quantities import AUROC
 
     found = _judged(request)
-    curves: dict[str, RocCurve] = {}
-    for name, judged in found.items():
-        curve = next((each.roc for each in judged.arm.shapes if each.roc is not None), None)
-        if curve is None:
-            raise InputError(
-                f"the figure roc needs an event, as of two classes or several labels; {name} is "
-                f"{judged.kind}."
-            )
-        curves[f"{name} (AUROC {number(judged.arm.metrics[AUROC.key].value)})"] = curve
+    needs = "the figure roc needs an event, as of two classes or several labels"
+    curves = {
+        f"{name} (AUROC {number(found[name].arm.metrics[AUROC.key].value)})": curve
+        for name, curve in _shapes(found, lambda shapes: shapes.roc, needs).items()
+    }
     return _drawn(figures.roc_diagram(curves), found)
 
 
 def draw_risk_coverage(request: FigureRequest) -> DrawnFigure:
     """The error rate among the samples that are answered, the surest first."""
     found = _judged(request)
-    curves: dict[str, RiskCoverageCurve] = {}
+    needs = "the figure risk-coverage needs one decision per sample"
+    selections = _shapes(found, lambda shapes: shapes.selection, needs)
+    curves = {name: each.curve for name, each in selections.items()}
+    alone = curves if len(curves) > 1 else next(iter(curves.values()))
+    return _drawn(figures.risk_coverage_diagram(alone), found)
+
+
+def _shapes(
+    found: Mapping[str, _Judged], pick: Callable[[Shapes], Picked | None], needs: str
+) -> dict[str, Picked]:
+    """The first of each file that is known."""
+    picked: dict[str, Picked] = {}
     for name, judged in found.items():
-        selection = next((each.selection for each in judged.arm.shapes if each.selection is not None), None)
-        if selection is None:
-            raise InputError(
-                f"the figure risk-coverage needs one decision per sample; {name} is {judged.kind}."
-            )
-        curves[name] = selection.curve
-    return _drawn(
-        figures.risk_coverage_diagram(curves if len(curves) > 1 else next(iter(curves.values()))), found
-    )
+        known = [each for each in map(pick, judged.arm.shapes) if each is not None]
+        if not known:
+            raise InputError(f"{needs}; {name} is {judged.kind}.")
+        picked[name] = known[0]
+    return picked
 
 
 def draw_classes(request: FigureRequest) -> DrawnFigure:
@@ -163,8 +168,7 @@ def draw_classes(request: FigureRequest) -> DrawnFigure:
     return _drawn(figures.class_errors(rows), found)
 
 
-@dataclass(frozen=True)
-class _Judged:
+class _Judged(NamedTuple):
     """A file as it is judged, on its test split where it has one."""
 
     kind: str
@@ -180,15 +184,14 @@ def _judged(request: FigureRequest) -> dict[str, _Judged]:
     for place, (name, path) in enumerate(request.files.items()):
         request.tell(f"evaluating {name}", place / len(request.files))
         predictions = request.load(path)
-        kind, num_samples, arm = judged_as_it_is(
+        judged = judged_as_it_is(
             predictions,
             positive_class=request.positive_class,
             num_bins=request.bins,
             level=request.level,
             seed=request.seed,
         )
-        notes = tuple(f"{name}: {note}" for note in predictions.notes)
-        found[name] = _Judged(kind, num_samples, arm, notes)
+        found[name] = _Judged(*judged, tuple(f"{name}: {note}" for note in predictions.notes))
     kinds = {each.kind: name for name, each in found.items()}
     if len(kinds) > 1:
         said = " and ".join(f"{name} is {kind}" for kind, name in kinds.items())
@@ -204,8 +207,6 @@ def _curves(found: dict[str, _Judged], request: FigureRequest) -> dict[str, Curv
             raise InputError(f"--label is for multilabel files; {name} is {judged.kind}.")
         wanted = request.label or next(iter(known))
         if wanted not in known:
-            from calibrant._math.text_form import nearest
-
             raise InputError(f"{name} has no label {wanted!r}{nearest(wanted, list(known)[1:])}")
         curves[name] = known[wanted]
     return curves
@@ -229,10 +230,7 @@ def _notes(found: dict[str, _Judged]) -> tuple[str, ...]:
 
 
 def _drawn(ax: Axes, found: dict[str, _Judged]) -> DrawnFigure:
-    figure = ax.get_figure(root=True)
-    if figure is None:
-        raise InputError("the axes must belong to a figure")
-    return DrawnFigure(figure, notes=_notes(found))
+    return DrawnFigure(cast("Figure", ax.get_figure(root=True)), notes=_notes(found))
 
 
 class OtherFigure(Protocol):

@@ -22,16 +22,9 @@ from calibrant.evaluation.group_repairs import title_of as title_of_repairs
 from calibrant.evaluation.monitoring.result import Monitoring
 from calibrant.evaluation.phrases import number as short_number
 from calibrant.evaluation.phrases import p_number, part_p_value
-from calibrant.evaluation.quantities import (
-    CLASSWISE_ECE,
-    display_order,
-)
+from calibrant.evaluation.quantities import CLASSWISE_ECE
 from calibrant.evaluation.quantity import EVENT
-from calibrant.evaluation.result import (
-    Comparison,
-    Evaluation,
-    NullError,
-)
+from calibrant.evaluation.result import Comparison, Evaluation
 from calibrant.evaluation.verdict.case import is_shifted
 from calibrant.evaluation.verdict.words import title as title_of
 from calibrant.reports import monitoring, pictures, tables, words
@@ -45,7 +38,6 @@ MONTHS = (
 )
 MOST_CLASSES = 10  # of one table; where there are more, the worst stand first
 WORST_CLASSES = 6
-MOST_PANELS = 8  # before the others are folded
 
 
 def write_report(
@@ -79,8 +71,7 @@ def write_report(
         OSError: If the folder is missing or may not be written to.
     """
     if Path(path).suffix.lower() != ".html":
-        msg = f"`path` must end in .html; got {Path(path).name!r}."
-        raise InputError(msg)
+        raise InputError(f"`path` must end in .html; got {Path(path).name!r}.")
     text = report_text(found, title=title, before=before, after=after, files=files, by_group=by_group)
     write_text(path, text)
 
@@ -134,7 +125,11 @@ def templates() -> Environment:
     filters |= {
         f"signed_{each.__name__}": partial(each, signed=True) for each in (words.number, words.interval)
     }
-    filters |= {"short_number": short_number, "sentence": _sentence, "breakable": _breakable, "day": _day}
+    filters |= {"short_number": short_number, "sentence": _sentence, "breakable": _breakable}
+    filters |= {"dates": _dates, "day": _day}
+    known: dict[str, Any] = environment.globals
+    known |= {"tables": tables, "pictures": pictures, "words": words, "is_shifted": is_shifted}
+    known |= {"repair_arms": ARMS, "title_of_repairs": title_of_repairs, "said_of_repairs": said_of}
     return environment
 
 
@@ -152,107 +147,61 @@ def _breakable(text: str) -> Markup:
     return Markup("<wbr>").join(Markup.escape(piece) for piece in pieces)
 
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?)?")
+
+
+def _dates(text: str) -> Markup:
+    """A text whose dates stay on one line."""
+    return Markup(_DATE.sub(r'<span class="date">\g<0></span>', str(Markup.escape(text))))
+
+
 def _day(date: date) -> str:
     """``22 November 2026``, whatever the language of the system."""
     return f"{date.day} {MONTHS[date.month - 1]} {date.year}"
 
 
 def _evaluation_context(evaluation: Evaluation, repairs: ByGroup | None) -> dict[str, object]:
-    after, first = tables.recommended(evaluation), evaluation.arms[0]
+    after, several = tables.recommended(evaluation), evaluation.kind == "multilabel"
     pairs = tables.class_pairs(evaluation)
-    shown = pairs if len(pairs) <= MOST_CLASSES else pairs[:WORST_CLASSES]
-    panels = pictures.label_panels(evaluation) if evaluation.kind == "multilabel" else []
-    groups = list(pictures.diagrams(evaluation))
-    main, by_group = _main_diagrams(groups, evaluation), tables.group_pairs(evaluation)
-    shifts, finding = pictures.class_shifts(evaluation), ()
-    if shifts is not None and _is_about_classes(evaluation):
+    groups = pictures.diagrams(evaluation)
+    main, shifts, finding = _main_diagrams(groups, evaluation), pictures.class_shifts(evaluation), ()
+    # A finding on classes or labels would not show in a reliability diagram.
+    if shifts is not None and (several or evaluation.verdict.about == CLASSWISE_ECE.key):
         main, shifts, finding = None, None, (shifts, pictures.confidence_overlay(evaluation))
-    why_title = "no repair" if after is None else title_of(after)
-    table, detection = tables.metric_table(evaluation), pictures.detection_picture(evaluation)
-    shape_groups, choice = pictures.shape_groups(evaluation), tables.choice_rows(evaluation)
     return {
         "evaluation": evaluation,
         "recommended": after,
-        "mark": words.MARK_OF[evaluation.verdict.direction],
-        "numbers": table.numbers(evaluation),
-        "floors": lambda key: tables.nulls_of(tables.before_and_after(evaluation), key),
-        "why_title": why_title,
-        "contents": _contents(
-            evaluation,
-            why_title,
-            choice=choice,
-            diagrams=groups,
-            foreign=detection,
-            labels=panels,
-            classes=pairs,
-            groups=by_group or repairs,
-        ),
-        "table": table,
-        "main_rows": table.main(evaluation.verdict.about),
-        "choice": choice,
-        "coverage": tables.coverage_sentence(evaluation),
-        "outside": tables.outside_sentence(evaluation.arms),
-        "shared_warnings": {
-            warning: titles
-            for warning, titles in tables.titles_by_warning(evaluation.arms).items()
-            if len(titles) > 1
-        },
-        "null_sentences": _null_sentences(evaluation),
-        "null_groups": _null_groups(evaluation),
-        "null_pictures": pictures.error_pictures(tables.ordered_arms(evaluation), evaluation),
+        "why_title": "no repair" if after is None else title_of(after),
+        "table": tables.metric_table(evaluation),
+        "choice": tables.choice_rows(evaluation),
+        "all_diagrams": groups,
         "main_diagrams": main,
-        "shifts": shifts,
-        "finding_legend": pictures.legend(("Before", "After")[: 1 + (after is not None)], of="overlay-key"),
-        "finding": [each for each in finding if each is not None],
         "diagrams": [each for each in groups if each is not main],
-        "shape_groups": shape_groups,
-        "detection": detection,
-        "detection_rows": pictures.detection_rows(evaluation),
-        "panels": panels,
-        "most_panels": MOST_PANELS,
-        "panel_legend": pictures.legend([arm.title for arm in tables.ordered_arms(evaluation)[:2]]),
-        "num_labels": len(first.classes),
-        "groups": by_group,
+        "shifts": shifts,
+        "finding": [each for each in finding if each is not None],
+        "shape_groups": pictures.shape_groups(evaluation),
+        "detection": pictures.detection_picture(evaluation),
+        "panels": pictures.label_panels(evaluation) if several else [],
+        "groups": tables.group_pairs(evaluation),
         "repairs": repairs,
-        "repair_arms": ARMS,
-        "repairs_title": None if repairs is None else title_of_repairs(repairs),
-        "repairs_said": None if repairs is None else said_of(repairs, evaluation),
-        "pairs": shown,
-        "shifted": lambda row: is_shifted(row, evaluation.settings.level),
-        "further_pairs": pairs[len(shown) :],
-        "widest_error": max(
-            (row.ece for pair in pairs for row in (pair.before, pair.after) if row), default=0
-        )
-        or 1,
+        "all_pairs": pairs,
+        "num_shown": len(pairs) if len(pairs) <= MOST_CLASSES else WORST_CLASSES,
     }
 
 
 def _comparison_context(comparison: Comparison) -> dict[str, object]:
-    first = comparison.models[0]
-    whole = [curve.name for curve in tables.whole_curves(first, comparison.kind)]
+    models = comparison.models
+    whole = [curve.name for curve in tables.whole_curves(models[0], comparison.kind)]
     labels = [  # those that every model has, so that a model keeps its colour from picture to picture
         curve.name
-        for curve in tables.label_curves(first, comparison.kind)
-        if all(curve.name in {other.name for other in model.curves} for model in comparison.models)
+        for curve in tables.label_curves(models[0], comparison.kind)
+        if all(curve.name in {other.name for other in model.curves} for model in models)
     ]
-    table = tables.metric_table(comparison)
-    numbers = table.numbers(comparison)
     return {
         "comparison": comparison,
-        "beyond_chance": tables.tests_sentence(comparison),
-        "failing": sum(not all(part.holds for part in model.parts) for model in comparison.models)
-        if all(model.parts for model in comparison.models)
-        else None,
-        "numbers": numbers,
-        "moves": _moves(table, numbers),
-        "main_rows": table.main(),
-        "most_panels": MOST_PANELS,
-        "first": first,
-        "table": table,
-        "coverage": tables.coverage_sentence(comparison),
-        "outside": tables.outside_sentence(comparison.models),
-        "null_groups": _null_groups(comparison),
-        "null_pictures": pictures.error_pictures(comparison.models, comparison),
+        "failing": sum(not all(part.holds for part in model.parts) for model in models),
+        "first": models[0],
+        "table": tables.metric_table(comparison),
         "overlays": [
             pictures.overlay(comparison, name, f"overlay{place}", small=False)
             for place, name in enumerate(whole)
@@ -262,8 +211,8 @@ def _comparison_context(comparison: Comparison) -> dict[str, object]:
             for place, name in enumerate(labels[: pictures.MOST_PANELS])
         ],
         "num_labels": len(labels),
-        "legend": pictures.legend([model.name for model in comparison.models[: pictures.MOST_OVERLAID]]),
-        "diagrams": list(pictures.model_diagrams(comparison)),
+        "legend": pictures.legend([model.name for model in models[: pictures.MOST_OVERLAID]]),
+        "diagrams": pictures.diagrams(comparison),
     }
 
 
@@ -273,68 +222,6 @@ def _main_diagrams(groups: list[pictures.Diagrams], evaluation: Evaluation) -> p
     if evaluation.kind == "binary" and about and not about.startswith(EVENT):
         return next((each for each in groups if each.title == "top label"), None)
     return next(iter(groups), None)
-
-
-def _is_about_classes(evaluation: Evaluation) -> bool:
-    """Whether the finding is one of classes or labels, which a reliability diagram would not show."""
-    return evaluation.kind == "multilabel" or evaluation.verdict.about == CLASSWISE_ECE.key
-
-
-def _moves(table: tables.MetricTable, numbers: Sequence[tables.MetricRow]) -> list[tuple[str, str, str]]:
-    """Every model but the first, and what is better and what worse than that one's, beyond noise."""
-
-    def titles(place: int, mark: str) -> str:
-        return ", ".join(row.words.title for row in numbers if row.cells[place].mark == mark)
-
-    return [
-        (column.title, titles(place, "better"), titles(place, "worse"))
-        for place, column in enumerate(table.columns)
-    ][1:]
-
-
-def _contents(evaluation: Evaluation, why_title: str, **there: object) -> list[tuple[str, str]]:
-    """The sections of the page, by identifier; ``there``: what the optional ones would show."""
-    several = evaluation.kind == "multilabel"
-    titles = {
-        "numbers": "Metrics",
-        **({"classes": "Labels", "labels": "Label diagrams"} if several else {}),
-        "verdict": "Explanation",
-        "choice": f"Why {why_title}",
-        "chance": "Noise",
-        "diagrams": "Diagrams",
-        "foreign": "Out-of-distribution",
-        **({} if several else {"classes": "Classes"}),
-        "groups": "Groups",
-        "made": "Method",
-    }
-    return [(key, title) for key, title in titles.items() if there.get(key, True)]
-
-
-def _null_sentences(evaluation: Evaluation) -> list[str]:
-    """The answer to "is this more than chance?" for the predictions as they came."""
-    first, level = evaluation.arms[0], evaluation.settings.level
-    return [
-        tables.null_sentence(null, observed, evaluation.kind, level)
-        for null in sorted(first.null, key=lambda null: display_order(null.metric))
-        if words.metric(null.metric, evaluation.kind).drawn
-        and (observed := first.metrics[null.metric].value) is not None
-    ]
-
-
-def _null_groups(found: Evaluation | Comparison) -> list[tuple[str, list[tuple[str, float, NullError]]]]:
-    """Every error that chance was drawn for, by arm or model: its title, what was found, and chance."""
-    groups = [
-        (
-            part.title,
-            [
-                (words.metric(null.metric, found.kind).title, observed, null)
-                for null in sorted(part.null, key=lambda null: display_order(null.metric))
-                if (observed := part.metrics[null.metric].value) is not None
-            ],
-        )
-        for part in tables.columns(found)
-    ]
-    return [(title, rows) for title, rows in groups if rows]
 
 
 Found = TypeVar("Found", bound=Evaluation | Comparison | Monitoring)
@@ -373,11 +260,7 @@ def command_to_share(command: str) -> str:
     return shlex.join(_PATH.sub(r"\1", word) for word in words)
 
 
-_HOW = {
-    "command": command_to_share,
-    "commands": command_to_share,
-    "file": lambda path: _PATH.sub("", path),
-}
+_HOW = {"command": command_to_share, "commands": command_to_share, "file": lambda path: _PATH.sub("", path)}
 """How texts of some fields are cut; all others as sentences."""
 
 
@@ -411,5 +294,6 @@ def report_date() -> date:
     try:
         return datetime.fromtimestamp(int(epoch), tz=UTC).date()
     except (ValueError, OverflowError, OSError) as error:
-        msg = f"`SOURCE_DATE_EPOCH` must be a number of seconds since 1970; got {epoch!r}."
-        raise InputError(msg) from error
+        raise InputError(
+            f"`SOURCE_DATE_EPOCH` must be a number of seconds since 1970; got {epoch!r}."
+        ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,8 +14,7 @@ from calibrant.evaluation.quantities import ECE
 from calibrant.reports.figures import drawing
 from calibrant.reports.pictures import drawn
 from calibrant.reports.sections import Section, SectionTable
-from calibrant.reports.tables import deciding, means_of, window_cells, window_titles
-from calibrant.reports.words import count
+from calibrant.reports.tables import deciding, means_of, window_cells, window_start, window_titles
 
 SIZE = (4.2, 2.6)  # inches
 
@@ -40,39 +40,39 @@ def context(found: Monitoring) -> dict[str, object]:
 
 
 def _sections(found: Monitoring) -> Iterator[Section]:
+    test, spoken = deciding(found), _spoken(found)
+    error, means = ([(ECE.key, "ECE")], "ECE"), (means_of(found), "mean")
+    evidence = "Evidence at the end of each window (dashed: alarm level)"
+    shown = {
+        "evidence": (partial(evidence_diagram, found), evidence, test.sentence),
+        "error": (
+            partial(window_diagram, found, *error),
+            "Calibration error of each window, with its interval",
+            spoken,
+        ),
+        "means": (partial(window_diagram, found, *means), "Predicted and actual rates", spoken),
+    }
     yield Section(
         title="Tests and evidence",
         points=tuple(
-            f"{'Decides' if test.decides else 'Noted only'}: {test.sentence}"
-            for test in sorted(found.tests, key=lambda test: not test.decides)
+            f"{'Decides' if each.decides else 'Noted only'}: {each.sentence}"
+            for each in sorted(found.tests, key=lambda each: not each.decides)
         ),
-        pictures=(
-            drawn(
-                SIZE,
-                lambda ax: evidence_diagram(found, ax),
-                "Evidence at the end of each window (dashed: alarm level)",
-                label=deciding(found).sentence,
-                name="monitor-evidence",
-            ),
-            drawn(
-                SIZE,
-                lambda ax: window_diagram(found, [(ECE.key, "ECE")], ax).set_ylabel("ECE"),
-                "Calibration error of each window, with its interval",
-                label=_spoken(found),
-                name="monitor-error",
-            ),
-            drawn(
-                SIZE,
-                lambda ax: window_diagram(found, means_of(found), ax).set_ylabel("mean"),
-                "Predicted and actual rates",
-                label=_spoken(found),
-                name="monitor-means",
-            ),
+        pictures=tuple(
+            drawn(SIZE, draw, caption, label=label, name=f"monitor-{name}")
+            for name, (draw, caption, label) in shown.items()
         ),
         note="The evidence stays valid however often you check. Each interval is for one window only: a "
         "calibrated model falls outside it in about 5 of 100 windows.",
     )
-    yield Section(title="Windows", table=_table(found))
+    rows = tuple(
+        (*window_start(window), *window_cells(window, found), said_times(each))
+        for window, each in zip(found.windows, test.log10_evidence, strict=True)
+    )
+    columns = (*window_titles(found), "evidence")
+    yield Section(
+        title="Windows", table=SectionTable(label="Numbers of each window", columns=columns, rows=rows)
+    )
 
 
 def _spoken(found: Monitoring) -> str:
@@ -80,23 +80,6 @@ def _spoken(found: Monitoring) -> str:
     last = found.windows[-1]
     cells = zip(window_titles(found)[2:], window_cells(last, found), strict=True)
     return f"In the last window, from {last.start}: " + ", ".join(f"{title} {cell}" for title, cell in cells)
-
-
-def _table(found: Monitoring) -> SectionTable:
-    evidence = deciding(found).log10_evidence
-    return SectionTable(
-        label="Numbers of each window",
-        columns=(*window_titles(found), "evidence"),
-        rows=tuple(
-            (
-                window.start,
-                f"{count(window.num_labelled)}/{count(window.num_samples)}",
-                *window_cells(window, found),
-                said_times(each),
-            )
-            for window, each in zip(found.windows, evidence, strict=True)
-        ),
-    )
 
 
 MOST_MARKED = 6  # windows named below the axis
@@ -113,7 +96,7 @@ def evidence_diagram(found: Monitoring, ax: Axes) -> Axes:
     return _named(found, ax)
 
 
-def window_diagram(found: Monitoring, keys: Sequence[tuple[str, str]], ax: Axes) -> Axes:
+def window_diagram(found: Monitoring, keys: Sequence[tuple[str, str]], up: str, ax: Axes) -> Axes:
     """Numbers of each window by key and title, with intervals of the window alone."""
     for position, (key, name) in enumerate(keys):
         color, shape, dashes = drawing.series(position)
@@ -127,16 +110,13 @@ def window_diagram(found: Monitoring, keys: Sequence[tuple[str, str]], ax: Axes)
         ax.vlines(places, low, high, color=color, lw=0.8, alpha=0.7)
     if len(keys) > 1:
         ax.legend(frameon=False)
+    ax.set_ylabel(up)
     return _named(found, ax)
 
 
 def _named(found: Monitoring, ax: Axes) -> Axes:
     step = -(-len(found.windows) // MOST_MARKED)
-    ax.set_xticks(
-        np.arange(0, len(found.windows), step),
-        [window.start for window in found.windows[::step]],
-        rotation=30,
-        ha="right",
-    )
+    starts = [window.start for window in found.windows[::step]]
+    ax.set_xticks(np.arange(0, len(found.windows), step), starts, rotation=30, ha="right")
     ax.set_xlabel("window")
     return ax

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,20 +12,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from calibrant.evaluation import quantities
-from calibrant.evaluation.result import (
-    Arm,
-    Band,
-    ClassRow,
-    ComparedModel,
-    Comparison,
-    Curve,
-    Detection,
-    Estimate,
-    Evaluation,
-    NullError,
-    Shapes,
-)
+from calibrant.evaluation import quantities, result
 from calibrant.metrics import CorpReliabilityCurve, RocCurve
 from calibrant.reports import figures, tables, words
 from calibrant.reports.svg import to_svg
@@ -50,7 +37,7 @@ class Picture:
 
     svg: Markup
     caption: str
-    curve: Curve | None = None
+    curve: result.Curve | None = None
     note: str = ""
     """Small print below the caption."""
     csv: str = ""
@@ -82,62 +69,43 @@ def drawn(
     return Picture(to_svg(figure, label=label, name=name), caption, note=note, csv=csv)
 
 
-def error_pictures(parts: Sequence[Arm | ComparedModel], found: Evaluation | Comparison) -> list[Picture]:
+def error_pictures(found: result.Evaluation | result.Comparison) -> list[Picture]:
     """Calibration errors against chance, one picture for each error of equal-width bins."""
-    made: list[Picture] = []
+    parts, made = tables.parts(found), list[Picture]()
     for key in sorted({null.metric for part in parts for null in part.null}, key=quantities.display_order):
         described = words.metric(key, found.kind)
         if not described.drawn:
             continue
-
-        def draw(ax: Axes, key: str = key, title: str = described.title) -> None:
-            figures.error_intervals(parts, metric=key, ax=ax).set_xlabel(title)
-
         rows = [
             (part.title, part.metrics[key], next((n for n in part.null if n.metric == key), None))
             for part in tables.columns(found)
         ]
         spoken = "; ".join(f"{title}: {words.number(estimate.value)}" for title, estimate, _ in rows)
-        made.append(
-            drawn(
-                (4.2, 0.5 + 0.36 * len(parts)),
-                draw,
-                described.title,
-                label=f"{described.title} against chance. {spoken}.",
-                name=f"null-{key}",
-                csv=errors_csv(rows),
-            )
-        )
+
+        def draw(ax: Axes, key: str = key, title: str = described.title) -> None:
+            figures.error_intervals(parts, metric=key, ax=ax).set_xlabel(title)
+
+        label = f"{described.title} against chance. {spoken}."
+        size, name = (4.2, 0.5 + 0.36 * len(parts)), f"null-{key}"
+        made.append(drawn(size, draw, described.title, label=label, name=name, csv=errors_csv(rows)))
     return made
 
 
-def diagrams(evaluation: Evaluation) -> Iterator[Diagrams]:
-    """For each curve of the whole: before, next to it after, and below them what else was tried."""
-    arms = tables.ordered_arms(evaluation)
-    for position, curve in enumerate(tables.whole_curves(arms[0], evaluation.kind)):
-        yield Diagrams(
-            curve.name,
-            *(
-                tuple(
-                    _picture(arm.title, arm.curves[position], f"{name}{number}-{position}")
-                    for number, arm in enumerate(some)
-                )
-                for name, some in (("arm", arms[:2]), ("other", arms[2:]))
-            ),
+def diagrams(found: result.Evaluation | result.Comparison) -> list[Diagrams]:
+    """For each curve of the whole: the first two arms or models side by side, and the others."""
+    made: list[Diagrams] = []
+    for position, curve in enumerate(tables.whole_curves(tables.parts(found)[0], found.kind)):
+        each = tuple(
+            _picture(column.title, part.curves[position], f"part{number}-{position}")
+            for number, (column, part) in enumerate(
+                zip(tables.columns(found), tables.parts(found), strict=True)
+            )
         )
+        made.append(Diagrams(curve.name, each[:2], each[2:]))
+    return made
 
 
-def model_diagrams(comparison: Comparison) -> Iterator[Diagrams]:
-    """For each curve of the whole: the first two models side by side, and the others."""
-    for position, curve in enumerate(tables.whole_curves(comparison.models[0], comparison.kind)):
-        pictures = tuple(
-            _picture(model.name, model.curves[position], f"model{number}-{position}")
-            for number, model in enumerate(comparison.models)
-        )
-        yield Diagrams(curve.name, pictures[:2], pictures[2:])
-
-
-def _picture(title: str, curve: Curve, name: str) -> Picture:
+def _picture(title: str, curve: result.Curve, name: str) -> Picture:
     # Fixed places, so that pictures side by side line up whatever their ticks say.
     figure = Figure(figsize=(WIDTH, HEIGHT))
     upper = figure.add_axes((0.225, 0.372, 0.745, 0.745 * WIDTH / HEIGHT))
@@ -155,7 +123,7 @@ def _picture(title: str, curve: Curve, name: str) -> Picture:
     return Picture(to_svg(figure, label=label, name=name), title, curve, csv=curves_csv({title: curve}))
 
 
-def _spoken(title: str, curve: Curve) -> str:
+def _spoken(title: str, curve: result.Curve) -> str:
     above, below, within = figures.place(curve)
     bins, (too_much, too_little) = words.plural(above + below + within, "bin"), words.misses(curve.name)
     return (
@@ -164,7 +132,7 @@ def _spoken(title: str, curve: Curve) -> str:
     )
 
 
-def class_shifts(evaluation: Evaluation) -> Picture | None:
+def class_shifts(evaluation: result.Evaluation) -> Picture | None:
     """Average probability against actual rate of the classes furthest off; ``None`` if noise is unknown."""
     pairs = [pair for pair in tables.class_pairs(evaluation) if pair.before.noise_floor]
     if evaluation.kind == "binary" or not pairs:
@@ -180,9 +148,10 @@ def class_shifts(evaluation: Evaluation) -> Picture | None:
         for name, rows in arms.items()
         for row in rows
     ]
-    noun = "label" if evaluation.kind == "multilabel" else "class"
-    nouns = words.plural(len(shown), noun, f"{noun}s" if noun == "label" else "classes")
-    caption = nouns if len(shown) == len(pairs) else f"{len(shown)} of {len(pairs)} {nouns.split()[1]}"
+    noun, nouns = ("label", "labels") if evaluation.kind == "multilabel" else ("class", "classes")
+    caption = words.plural(len(shown), noun, nouns)
+    if len(shown) < len(pairs):
+        caption = f"{len(shown)} of {len(pairs)} {caption.split()[1]}"
     return drawn(
         (4.2, 0.55 + 0.2 * len(shown)),
         partial(figures.class_shifts, *arms.values()),
@@ -193,19 +162,18 @@ def class_shifts(evaluation: Evaluation) -> Picture | None:
     )
 
 
-def confidence_overlay(evaluation: Evaluation) -> Picture | None:
+def confidence_overlay(evaluation: result.Evaluation) -> Picture | None:
     """The reliability diagrams before and after the recommended repair in one."""
-    curves = {
-        name: tables.whole_curves(arm, evaluation.kind)
-        for name, arm in zip(("before", "after"), tables.before_and_after(evaluation), strict=False)
-    }
+    arms = dict(zip(("before", "after"), tables.before_and_after(evaluation), strict=False))
+    curves = {name: tables.whole_curves(arm, evaluation.kind)[:1] for name, arm in arms.items()}
     if not all(curves.values()):
         return None
-    first = {name: each[0] for name, each in curves.items()}
-    return _overlaid(first, "Confidence", name="overlay", size=WIDTH)
+    return _overlaid(
+        {name: curve for name, (curve,) in curves.items()}, "Confidence", name="overlay", size=WIDTH
+    )
 
 
-def label_panels(evaluation: Evaluation) -> list[Picture]:
+def label_panels(evaluation: result.Evaluation) -> list[Picture]:
     """Small diagrams of the labels, before and after in one, the largest error first."""
     arms = tables.ordered_arms(evaluation)[:2]
     labels = [list(zip(tables.label_curves(arm, evaluation.kind), arm.classes, strict=True)) for arm in arms]
@@ -219,7 +187,7 @@ def label_panels(evaluation: Evaluation) -> list[Picture]:
     return panels
 
 
-def overlay(comparison: Comparison, curve_name: str, name: str, *, small: bool) -> Picture:
+def overlay(comparison: result.Comparison, curve_name: str, name: str, *, small: bool) -> Picture:
     """One curve of every model in one picture."""
     curves = {
         model.name: next(curve for curve in model.curves if curve.name == curve_name)
@@ -229,7 +197,7 @@ def overlay(comparison: Comparison, curve_name: str, name: str, *, small: bool) 
 
 
 def _overlaid(
-    curves: dict[str, Curve], caption: str, *, name: str, size: float, small: bool = False
+    curves: dict[str, result.Curve], caption: str, *, name: str, size: float, small: bool = False
 ) -> Picture:
     def draw(ax: Axes) -> None:
         figures.reliability_comparison(curves, ax=ax, legend=False)
@@ -254,26 +222,21 @@ def _swatch(position: int, identifier: str) -> Markup:
     return to_svg(figure, label="", name=identifier)
 
 
-def shape_groups(evaluation: Evaluation) -> list[tuple[str, list[Picture]]]:
+def shape_groups(evaluation: result.Evaluation) -> list[tuple[str, list[Picture]]]:
     """Pictures without bins by kind of event: of the predictions as they came and the arm next to them."""
     arms = tables.ordered_arms(evaluation)[:2]
     groups: list[tuple[str, list[Picture]]] = []
     for place, shapes in enumerate(evaluation.arms[0].shapes):
         of = {arm.title: arm.shapes[place] for arm in arms if len(arm.shapes) > place}
-        apart = [
-            picture
-            for number, (title, each) in enumerate(of.items())
-            for picture in (
-                _corp(title, each, f"corp{place}-{number}"),
-                _witness(title, each, f"witness{place}-{number}"),
-            )
-        ]
-        together = (_risk(of, f"risk{place}"), _roc(of, f"roc{place}"))
-        groups.append((shapes.name, [*apart, *(each for each in together if each is not None)]))
+        made: list[Picture | None] = []
+        for number, (title, each) in enumerate(of.items()):
+            made += [draw(title, each, f"{place}-{number}") for draw in (_corp, _witness)]
+        made += [_risk(of, f"risk{place}"), _roc(of, f"roc{place}")]
+        groups.append((shapes.name, [picture for picture in made if picture is not None]))
     return groups
 
 
-def _corp(title: str, shapes: Shapes, name: str) -> Picture:
+def _corp(title: str, shapes: result.Shapes, name: str) -> Picture:
     values = shapes.corp.values
     return drawn(
         (3.5, 3.4),
@@ -282,12 +245,12 @@ def _corp(title: str, shapes: Shapes, name: str) -> Picture:
         label=f"CORP reliability diagram, {shapes.name}, {title}: an isotonic curve of {len(values)} steps "
         f"from {words.number(values[0])} to {words.number(values[-1])}, the band of a calibrated model, and "
         "grey bars for the samples in each step.",
-        name=name,
+        name=f"corp{name}",
         csv=corp_csv(shapes.corp, shapes.band),
     )
 
 
-def _witness(title: str, shapes: Shapes, name: str) -> Picture:
+def _witness(title: str, shapes: result.Shapes, name: str) -> Picture:
     witness, (too_much, too_little) = shapes.witness, words.misses(shapes.name)
     return drawn(
         (3.5, 3.4),
@@ -295,12 +258,12 @@ def _witness(title: str, shapes: Shapes, name: str) -> Picture:
         f"{title}: local errors",
         label=f"Witness of the smooth calibration error, {shapes.name}, {title}: the error is "
         f"{words.number(witness.value)}; above zero the model is {too_little}, below {too_much}.",
-        name=name,
+        name=f"witness{name}",
         csv=lines_csv("stated", "witness", {title: (witness.points, witness.values)}),
     )
 
 
-def _risk(of: dict[str, Shapes], name: str) -> Picture | None:
+def _risk(of: dict[str, result.Shapes], name: str) -> Picture | None:
     found = {title: each.selection for title, each in of.items() if each.selection is not None}
     if not found:
         return None
@@ -322,7 +285,7 @@ def _risk(of: dict[str, Shapes], name: str) -> Picture | None:
     )
 
 
-def _roc(of: dict[str, Shapes], name: str) -> Picture | None:
+def _roc(of: dict[str, result.Shapes], name: str) -> Picture | None:
     curves = {title: each.roc for title, each in of.items() if each.roc is not None}
     if not curves:
         return None
@@ -335,7 +298,7 @@ def _roc_csv(curves: dict[str, RocCurve]) -> str:
     return lines_csv("false_positive_rate", "true_positive_rate", points)
 
 
-def detection_picture(evaluation: Evaluation) -> Picture | None:
+def detection_picture(evaluation: result.Evaluation) -> Picture | None:
     """ROC curves of out-of-distribution detection, for every arm."""
     found = evaluation.out_of_distribution
     if found is None:
@@ -351,8 +314,8 @@ def detection_picture(evaluation: Evaluation) -> Picture | None:
 
 
 def detection_rows(
-    evaluation: Evaluation,
-) -> list[tuple[str, list[tuple[Detection, Estimate, Estimate | None]]]]:
+    evaluation: result.Evaluation,
+) -> list[tuple[str, list[tuple[result.Detection, result.Estimate, result.Estimate | None]]]]:
     """The title of each number, and its value for every arm."""
     found = evaluation.out_of_distribution
     if found is None:
@@ -386,7 +349,7 @@ def csv_text(head: str, rows: Sequence[Sequence[Cell]]) -> str:
 _OF_BINS = ("counts", "confidence", "accuracy", "low", "high", "expected_low", "expected_high")
 
 
-def curves_csv(curves: Mapping[str, Curve]) -> str:
+def curves_csv(curves: Mapping[str, result.Curve]) -> str:
     """Reliability diagrams: one row for each bin of each curve."""
     rows = [
         (name, *values)
@@ -402,7 +365,7 @@ def curves_csv(curves: Mapping[str, Curve]) -> str:
     )
 
 
-def classes_csv(arms: Mapping[str, Sequence[ClassRow]]) -> str:
+def classes_csv(arms: Mapping[str, Sequence[result.ClassRow]]) -> str:
     """Average probabilities and rates: one row for each class of each arm."""
     rows = [
         (name, row.name, row.count, row.mean_probability, row.prevalence, row.noise_floor)
@@ -412,7 +375,7 @@ def classes_csv(arms: Mapping[str, Sequence[ClassRow]]) -> str:
     return csv_text("predictions,class,samples,predicted,actual,noise_floor", rows)
 
 
-def corp_csv(curve: CorpReliabilityCurve, band: Band) -> str:
+def corp_csv(curve: CorpReliabilityCurve, band: result.Band) -> str:
     """A CORP diagram: its steps, and then its band."""
     steps = [
         ("step", low, high, value, None, None, count)
@@ -432,7 +395,7 @@ def lines_csv(across: str, up: str, lines: Mapping[str, tuple[Sequence[float], S
     return csv_text(f"curve,{across},{up}", rows)
 
 
-def errors_csv(rows: Sequence[tuple[str, Estimate, NullError | None]]) -> str:
+def errors_csv(rows: Sequence[tuple[str, result.Estimate, result.NullError | None]]) -> str:
     """Errors by name, each with its interval and noise."""
     cells = [
         (name, found.value, found.low, found.high, null and null.mean, null and null.upper)

@@ -43,10 +43,12 @@ def to_svg(figure: Figure, *, label: str, name: str) -> Markup:
         _lay_out(figure)
         figure.savefig(buffer, format="svg", transparent=True)
     root = ET.fromstring(buffer.getvalue())
-    for element in root.iter():
-        element.tag = _local(element.tag)
-        element.attrib = {_local(key): value for key, value in element.attrib.items()}
-    _drop(root, {"metadata", "style"})
+    for element in root.iter():  # without the names' spaces
+        element.tag = element.tag.rpartition("}")[2]
+        element.attrib = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
+    for element in list(root.iter()):
+        for child in [each for each in element if each.tag in {"metadata", "style"}]:
+            element.remove(child)
     _rename(root, name)
     for element in root.iter():
         _tidy(element)
@@ -65,18 +67,6 @@ def _lay_out(figure: Figure) -> None:
     engine.execute(figure)
     figure.dpi = dpi
     figure.set_layout_engine(None)
-
-
-def _local(name: str) -> str:
-    return name.rpartition("}")[2]
-
-
-def _drop(element: ET.Element, tags: set[str]) -> None:
-    for child in list(element):
-        if child.tag in tags:
-            element.remove(child)
-        else:
-            _drop(child, tags)
 
 
 def _rename(root: ET.Element, name: str) -> None:

@@ -6,23 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from calibrant.evaluation import result
+from calibrant.evaluation import quantities, result
 from calibrant.evaluation.monitoring.result import Monitoring, SequentialTest, Window
 from calibrant.evaluation.phrases import p_value
-from calibrant.evaluation.quantities import (
-    ACCURACY,
-    AUROC,
-    BRIER,
-    BRIER_SKILL,
-    ECE,
-    GAP,
-    MEAN_CONFIDENCE,
-    MEAN_PROBABILITY,
-    NLL,
-    PREVALENCE,
-    display_order,
-)
-from calibrant.evaluation.result import ChoiceRow
 from calibrant.evaluation.thresholds import beyond_chance
 from calibrant.evaluation.verdict.words import PHRASES
 from calibrant.reports.words import (
@@ -37,6 +23,7 @@ from calibrant.reports.words import (
     percent,
 )
 
+NullRow = tuple[Metric, float, result.NullError]
 MAIN_ROWS = 6
 NUMBERS = 3  # at the top
 POOLED = "all labels"  # the first curve of multilabel predictions
@@ -99,13 +86,16 @@ class MetricTable:
 
     def numbers(self, found: result.Evaluation | result.Comparison) -> list[MetricRow]:
         """The rows of the first screen: what the verdict is about, then the usual ones that are known."""
-        first, usual = self.columns[0].metrics, [NLL.key, ACCURACY.key, BRIER.key]
-        error = ECE.event_key if ECE.event_key in first else ECE.key
+        first, usual = (
+            self.columns[0].metrics,
+            [quantities.NLL.key, quantities.ACCURACY.key, quantities.BRIER.key],
+        )
+        error = quantities.ECE.event_key if quantities.ECE.event_key in first else quantities.ECE.key
         rows = {row.key: row for row in self.rows}
         if isinstance(found, result.Evaluation):
             error = found.verdict.about if found.verdict.about in first else error
-            usual[1:1] = [AUROC.key] if is_rare(found) else []
-            usual += [GAP.key, MEAN_CONFIDENCE.key]
+            usual[1:1] = [quantities.AUROC.key] if is_rare(found) else []
+            usual += [quantities.GAP.key, quantities.MEAN_CONFIDENCE.key]
             rows = {key: row for key, row in rows.items() if row.cells[0].estimate.value is not None}
         return [rows[key] for key in (error, *usual) if key in rows][:NUMBERS]
 
@@ -123,6 +113,11 @@ def ordered_arms(evaluation: result.Evaluation) -> tuple[result.Arm, ...]:
     name = evaluation.verdict.recommended
     first, *others = evaluation.arms
     return (first, *sorted(others, key=lambda arm: arm.name != name))
+
+
+def parts(found: result.Evaluation | result.Comparison) -> tuple[result.Arm | result.ComparedModel, ...]:
+    """The arms in the order in which they are shown, or the models."""
+    return found.models if isinstance(found, result.Comparison) else ordered_arms(found)
 
 
 def columns(found: result.Evaluation | result.Comparison) -> tuple[Column, ...]:
@@ -151,7 +146,7 @@ def is_rare(found: result.Evaluation | result.Comparison) -> bool:
 
 
 def _event_rate(found: result.Evaluation | result.Comparison) -> float | None:
-    rate = columns(found)[0].metrics.get(PREVALENCE.key)
+    rate = columns(found)[0].metrics.get(quantities.PREVALENCE.key)
     return None if found.kind != "binary" or rate is None else rate.value
 
 
@@ -169,7 +164,7 @@ def mark_above_trivial(
     key: str, mark: Literal["better", "worse"] | None, value: float | None, trivial: float | None
 ) -> Literal["better", "worse"] | None:
     """The mark of a change; an accuracy below that of always answering one class is never good."""
-    if key == ACCURACY.key and mark == "better" and None not in {value, trivial}:
+    if key == quantities.ACCURACY.key and mark == "better" and None not in {value, trivial}:
         return None if (value or 0.0) < (trivial or 0.0) else mark
     return mark
 
@@ -180,9 +175,9 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
     groups: dict[str, list[MetricRow]] = {group: [] for group in SECTIONS}
     missing: dict[str, list[str]] = {}
     in_short: set[str] = set()
-    also = named(found) | ({AUROC.key, BRIER_SKILL.key} if is_rare(found) else set())
+    also = named(found) | ({quantities.AUROC.key, quantities.BRIER_SKILL.key} if is_rare(found) else set())
     trivial = trivial_accuracy(found)
-    for key in sorted({key for part in parts for key in part.metrics}, key=display_order):
+    for key in sorted({key for part in parts for key in part.metrics}, key=quantities.display_order):
         words = metric(key, found.kind)
         shown = words.in_short or key in also
         if shown:
@@ -193,22 +188,13 @@ def metric_table(found: result.Evaluation | result.Comparison) -> MetricTable:
         if all(estimate.value is None for estimate in estimates):
             missing.setdefault(estimates[0].reason or "no reason given", []).append(words.title)
             continue
-        best = _best(key, found.kind, estimates)
-        cells = tuple(
-            Cell(
-                estimate,
-                part.change.get(key),
-                mark_above_trivial(
-                    key,
-                    mark_of_change(key, found.kind, estimate, part.change.get(key)),
-                    estimate.value,
-                    trivial,
-                ),
-                column in best,
-            )
-            for column, (part, estimate) in enumerate(zip(parts, estimates, strict=True))
-        )
-        groups[words.section].append(MetricRow(key, words, shown, cells))
+        best, cells = _best(key, found.kind, estimates), list[Cell]()
+        for column, (part, estimate) in enumerate(zip(parts, estimates, strict=True)):
+            change = part.change.get(key)
+            mark = mark_of_change(key, found.kind, estimate, change)
+            mark = mark_above_trivial(key, mark, estimate.value, trivial)
+            cells.append(Cell(estimate, change, mark, column in best))
+        groups[words.section].append(MetricRow(key, words, shown, tuple(cells)))
     return MetricTable(
         parts,
         {group: tuple(rows) for group, rows in groups.items() if rows},
@@ -245,7 +231,7 @@ def coverage_sentence(found: result.Evaluation | result.Comparison) -> str:
 def _covered(measured: Mapping[str, result.Coverage], kind: result.Kind) -> str:
     """``ECE 94–100%, smCE 92–99%``: from the lowest condition to the highest."""
     shares: dict[str, str] = {}
-    for key in sorted(measured, key=display_order):
+    for key in sorted(measured, key=quantities.display_order):
         title, each = metric(key, kind).title.partition(", ")[0], measured[key]
         if each.lowest is None or each.highest is None:
             shares[title] = f"{100 * each.average:.0f}% on average"
@@ -265,18 +251,16 @@ def titles_by_warning(arms: Sequence[result.Arm], *, most: int | None = None) ->
 
 def _best(key: str, kind: result.Kind, estimates: Sequence[result.Estimate]) -> set[int]:
     """Indices of the best values as shown, if any."""
-    marks = {
-        place: goodness(key, kind, round(estimate.value, 4))
+    known = {
+        place: mark
         for place, estimate in enumerate(estimates)
-        if estimate.value is not None
+        if estimate.value is not None and (mark := goodness(key, kind, round(estimate.value, 4))) is not None
     }
-    known = {place: mark for place, mark in marks.items() if mark is not None}
-    if len(set(known.values())) < 2:
-        return set()
-    return {place for place, mark in known.items() if mark == max(known.values())}
+    best = max(known.values(), default=0.0)
+    return {place for place, mark in known.items() if mark == best} if len(set(known.values())) > 1 else set()
 
 
-def choice_rows(evaluation: result.Evaluation) -> list[tuple[ChoiceRow, bool]]:
+def choice_rows(evaluation: result.Evaluation) -> list[tuple[result.ChoiceRow, bool]]:
     """The candidates of the choice, and whether each was taken; the fewest parameters first."""
     choice = evaluation.choice
     return [] if choice is None else [(each, each.name == choice.chosen) for each in choice.candidates]
@@ -328,13 +312,48 @@ def tests_sentence(comparison: result.Comparison) -> str:
     return f"{said} Passes: {', '.join(rest)}." if rest else said
 
 
-def null_sentence(null: result.NullError, observed: float, kind: result.Kind, level: float) -> str:
-    """The noise floor, and what was measured."""
-    return (
-        f"{metric(null.metric, kind).title}: a perfectly calibrated model would score {number(null.mean)} on "
-        f"this many samples, and below {number(null.upper)} in {percent(level)} of cases; this one scores "
-        f"{number(observed)} ({p_value(null)})."
-    )
+def null_rows(part: result.Arm | result.ComparedModel | Column, kind: result.Kind) -> list[NullRow]:
+    """The errors of an arm or model that noise was drawn for: in words, as measured, and their noise."""
+    return [
+        (metric(null.metric, kind), observed, null)
+        for null in sorted(part.null, key=lambda null: quantities.display_order(null.metric))
+        if (observed := part.metrics[null.metric].value) is not None
+    ]
+
+
+def null_groups(found: result.Evaluation | result.Comparison) -> list[tuple[str, list[NullRow]]]:
+    """These rows by the title of each arm or model that has some."""
+    groups = [(part.title, null_rows(part, found.kind)) for part in columns(found)]
+    return [(title, rows) for title, rows in groups if rows]
+
+
+def null_sentences(evaluation: result.Evaluation) -> list[str]:
+    """The answer to "is this more than chance?" for the predictions as they came."""
+    level = percent(evaluation.settings.level)
+    return [
+        f"{words.title}: a perfectly calibrated model would score {number(null.mean)} on this many samples, "
+        f"and below {number(null.upper)} in {level} of cases; this one scores {number(observed)} "
+        f"({p_value(null)})."
+        for words, observed, null in null_rows(evaluation.arms[0], evaluation.kind)
+        if words.drawn
+    ]
+
+
+def moves(table: MetricTable, numbers: Sequence[MetricRow]) -> list[tuple[str, str, str]]:
+    """Every model but the first, and what is better and what worse than that one's, beyond noise."""
+
+    def titles(place: int, mark: str) -> str:
+        return ", ".join(row.words.title for row in numbers if row.cells[place].mark == mark)
+
+    return [
+        (column.title, titles(place, "better"), titles(place, "worse"))
+        for place, column in enumerate(table.columns)
+    ][1:]
+
+
+def shared_warnings(arms: Sequence[result.Arm]) -> dict[str, list[str]]:
+    """The warnings of several fits, with the titles of their arms."""
+    return {warning: titles for warning, titles in titles_by_warning(arms).items() if len(titles) > 1}
 
 
 def whole_curves(part: result.Arm | result.ComparedModel, kind: result.Kind) -> tuple[result.Curve, ...]:
@@ -389,8 +408,8 @@ def group_pairs(evaluation: result.Evaluation) -> list[GroupPair]:
 def means_of(found: Monitoring) -> tuple[tuple[str, str], tuple[str, str]]:
     """Keys and titles of the predicted and the actual rate."""
     if found.kind in {"binary", "multilabel"}:
-        return (MEAN_PROBABILITY.key, "predicted"), (PREVALENCE.key, "actual")
-    return (MEAN_CONFIDENCE.key, "confidence"), (ACCURACY.key, "accuracy")
+        return (quantities.MEAN_PROBABILITY.key, "predicted"), (quantities.PREVALENCE.key, "actual")
+    return (quantities.MEAN_CONFIDENCE.key, "confidence"), (quantities.ACCURACY.key, "accuracy")
 
 
 def deciding(found: Monitoring) -> SequentialTest:
@@ -404,9 +423,14 @@ def window_titles(found: Monitoring) -> Sequence[str]:
     return ("window", "labelled", predicted, actual, "ECE", "95%")
 
 
+def window_start(window: Window) -> tuple[str, str]:
+    """When a window begins, and how many of its samples have a label."""
+    return window.start, f"{window.num_labelled:,}/{window.num_samples:,}"
+
+
 def window_cells(window: Window, found: Monitoring) -> tuple[str, ...]:
     """Means, ECE and its interval of a window; nothing where too few labels are known."""
     metrics = window.metrics
     means = [brief(metrics[key], key)[0] if key in metrics else MISSING for key, _ in means_of(found)]
-    error = metrics.get(ECE.key)
+    error = metrics.get(quantities.ECE.key)
     return (*means, *((MISSING, "") if error is None else brief(error)))

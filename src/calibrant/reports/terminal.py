@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from calibrant.evaluation import quantities, result
 from calibrant.evaluation.group_repairs import ARMS, ByGroup, said_of, title_of
 from calibrant.evaluation.phrases import number as short_number
 from calibrant.evaluation.phrases import percent as share
-from calibrant.evaluation.quantities import ACCURACY, ECE, NLL
-from calibrant.evaluation.result import (
-    Arm,
-    Check,
-    Comparison,
-    Direction,
-    Estimate,
-    Evaluation,
-    OutOfDistribution,
-)
 from calibrant.evaluation.verdict.case import is_shifted
 from calibrant.evaluation.verdict.words import title as title_within
-from calibrant.reports import tables
+from calibrant.reports import tables, words
 from calibrant.reports.commands import with_commands
-from calibrant.reports.tables import GroupPair, class_pairs, group_pairs
 from calibrant.reports.terminal_table import plain_table
-from calibrant.reports.words import (
-    MARK_OF,
-    MISSING,
-    brief,
-    count,
-    interval,
-    metric,
-    number,
-    percent,
-    plural,
-    shortened,
-)
 
 CELL = 19  # of a comparison's table
 FLOOR = 14  # of its last column
@@ -47,7 +26,7 @@ MOST_GROUPS = 12
 MOST_LABELS = 5
 MOST_WARNINGS = 3  # of one calibrator
 NAME = 22  # of a model, with two blanks
-STYLE_OF: dict[Direction, str] = {
+STYLE_OF: dict[result.Direction, str] = {
     "over-confident": "bold yellow",
     "under-confident": "bold blue",
     "over-predicting": "bold yellow",
@@ -57,25 +36,14 @@ STYLE_OF: dict[Direction, str] = {
     "calibrated": "bold green",
     "undecided": "bold",
 }
-ASCII = {
-    "–": "-",
-    "−": "-",
-    "▼": "v",
-    "▲": "^",
-    "✓": "+",
-    "✗": "x",
-    "γ": "gamma",
-    "●": "o",
-    "◐": "%",
-    "…": "...",
-    "→": "->",
-    "≤": "<=",
-    "\u00a0": " ",
+ASCII: dict[int, int | str] = {
+    **str.maketrans("–−▼▲✓✗●◐\u00a0", "--v^+xo% "),
+    **str.maketrans({"γ": "gamma", "…": "...", "→": "->", "≤": "<="}),
 }
 
 
 def render(
-    evaluation: Evaluation, console: Console, *, by_group: ByGroup | None = None, verbose: bool = False
+    evaluation: result.Evaluation, console: Console, *, by_group: ByGroup | None = None, verbose: bool = False
 ) -> None:
     """Print an evaluation in short; it fits 60 columns and needs neither colour nor Unicode.
 
@@ -86,9 +54,9 @@ def render(
         verbose: Also print every metric, every candidate and how the numbers were computed.
     """
     evaluation = with_commands(evaluation)
-    verdict = evaluation.verdict
+    verdict, table = evaluation.verdict, tables.metric_table(evaluation)
     arms = tables.before_and_after(evaluation)
-    headline = f"{MARK_OF[verdict.direction]} {verdict.short or verdict.headline}"
+    headline = f"{words.MARK_OF[verdict.direction]} {verdict.short or verdict.headline}"
     parts: list[RenderableType] = [
         Text(headline, style=STYLE_OF[verdict.direction]),
         *_checks(verdict.checks),
@@ -96,7 +64,7 @@ def render(
         *_warned(verdict.warnings),
         Text(),
         *_metrics_down(evaluation, console.width, verbose=verbose),
-        *_dim(_missing(evaluation, len(arms))),
+        *_dim((*_missing(table), *_holes(table, len(arms)))),
         *_dim(_warnings(evaluation.arms if verbose else arms)),
         *_detection(evaluation.out_of_distribution),
         *_labels_down(evaluation),
@@ -108,7 +76,7 @@ def render(
     _print(console, parts)
 
 
-def render_comparison(comparison: Comparison, console: Console, *, verbose: bool = False) -> None:
+def render_comparison(comparison: result.Comparison, console: Console, *, verbose: bool = False) -> None:
     """Print a comparison in short; it fits 60 columns and needs neither colour nor Unicode.
 
     Args:
@@ -122,34 +90,27 @@ def render_comparison(comparison: Comparison, console: Console, *, verbose: bool
         if comparison.paired
         else f"Unpaired differences from {first}: the samples are not known to be the same."
     )
-    _print(
-        console,
-        [
-            Text(comparison.short or comparison.verdict, style="bold"),
-            *(Text(said) for said in [tables.tests_sentence(comparison)] if said),
-            *_warned(comparison.warnings),
-            Text(),
-            *_models_down(comparison, console.width),
-            *_dim([paired, *_holes(tables.metric_table(comparison), range(len(comparison.models)))]),
-            *_dim(
-                (
-                    comparison.verdict,
-                    tables.outside_sentence(comparison.models),
-                    tables.coverage_sentence(comparison),
-                )
-                if verbose
-                else ()
-            ),
-            *_notes(comparison.notes),
-        ],
-    )
+    said = [paired, *_holes(tables.metric_table(comparison), len(comparison.models))]
+    if verbose:
+        outside, coverage = tables.outside_sentence(comparison.models), tables.coverage_sentence(comparison)
+        said += [comparison.verdict, outside, coverage]
+    parts = [
+        Text(comparison.short or comparison.verdict, style="bold"),
+        *(Text(tests) for tests in [tables.tests_sentence(comparison)] if tests),
+        *_warned(comparison.warnings),
+        Text(),
+        *_models_down(comparison, console.width),
+        *_dim(said),
+        *_notes(comparison.notes),
+    ]
+    _print(console, parts)
 
 
 def _dim(sentences: Iterable[str]) -> list[Text]:
     return [Text(said, style="dim") for said in sentences if said]
 
 
-def _checks(checks: Sequence[Check]) -> Iterable[RenderableType]:
+def _checks(checks: Sequence[result.Check]) -> Iterable[RenderableType]:
     """A line for each of several tests; a single one is in the headline."""
     if len(checks) < 2:
         return
@@ -160,10 +121,10 @@ def _checks(checks: Sequence[Check]) -> Iterable[RenderableType]:
     yield grid
 
 
-def _metrics_down(evaluation: Evaluation, width: int, *, verbose: bool) -> Iterable[RenderableType]:
+def _metrics_down(evaluation: result.Evaluation, width: int, *, verbose: bool) -> Iterable[RenderableType]:
     """Metrics as rows: before, after the recommended repair, and the noise floor."""
     found, arms = tables.metric_table(evaluation), tables.before_and_after(evaluation)
-    samples = plural(evaluation.num_test, "sample")
+    samples = words.plural(evaluation.num_test, "sample")
     grid = plain_table()
     grid.add_column(Text(samples, style="dim"))
     grid.add_column("before" if len(arms) > 1 else "value", no_wrap=True)
@@ -174,52 +135,52 @@ def _metrics_down(evaluation: Evaluation, width: int, *, verbose: bool) -> Itera
     rows = found.rows if verbose else found.main(evaluation.verdict.about, most=None)
     for row in rows:
         title = row.words.title if verbose else row.words.title.removesuffix(", positive class")
-        floors = [brief(Estimate(value=null.upper))[0] for null in tables.nulls_of(arms, row.key)]
+        floors = [
+            words.brief(result.Estimate(value=null.upper))[0] for null in tables.nulls_of(arms, row.key)
+        ]
         floor = f"{between}→ ".join(dict.fromkeys(floors))
         cells = (_cell(row.cells[place], row.key, between) for place in range(len(arms)))
         grid.add_row(Text(title), *cells, Text(floor))
     yield grid
-    level = percent(evaluation.settings.level)
-    corrected = ""
-    if evaluation.settings.intervals == "inverted":
-        corrected = (
-            " Those of calibration errors are corrected for noise, so an error can exceed its interval."
-        )
-    course = " (before → after)" if len(arms) > 1 else ""
-    yield Text(
+    level, course = words.percent(evaluation.settings.level), " (before → after)" if len(arms) > 1 else ""
+    said = (
         f"Noise floor{course}: a perfectly calibrated model stays below it in {level} of samples of this "
-        f"size. [ ]: {level} intervals.{corrected}",
-        style="dim",
+        f"size. [ ]: {level} intervals."
     )
+    if evaluation.settings.intervals == "inverted":
+        said += " Those of calibration errors are corrected for noise, so an error can exceed its interval."
+    yield from _dim([said])
 
 
-def _labels_down(evaluation: Evaluation) -> list[Table | Text]:
+def _labels_down(evaluation: result.Evaluation) -> list[Table | Text]:
     """The labels with the largest errors; nothing where each sample has one label."""
     if evaluation.kind != "multilabel":
         return []
-    pairs, level = class_pairs(evaluation), evaluation.settings.level
+    pairs, level = tables.class_pairs(evaluation), evaluation.settings.level
     repaired = any(pair.after for pair in pairs)
     titles = ("Positive", "Predicted", "Actual", "ECE", *(["ECE after"] if repaired else []))
     grid = plain_table("Worst labels" if len(pairs) > MOST_LABELS else "Label", titles)
     for pair in pairs[:MOST_LABELS]:
         row, off = pair.before, is_shifted(pair.before, level)
         cells = [
-            Text(shortened(row.name, most=24), style="bold" if off else ""),
-            count(row.count),
+            Text(words.shortened(row.name, most=24), style="bold" if off else ""),
+            words.count(row.count),
             f"{share(row.mean_probability)}{' *' if off else '  '}",
             share(row.prevalence),
             short_number(row.ece),
         ]
-        grid.add_row(*cells, *([short_number(pair.after.ece) if pair.after else MISSING] if repaired else []))
+        grid.add_row(
+            *cells, *([short_number(pair.after.ece) if pair.after else words.MISSING] if repaired else [])
+        )
     said = "*: significant after correcting for the number of labels."
     left = len(pairs) - MOST_LABELS
     said += f" The report shows the other {left}." if left > 0 else ""
     return [Text(), grid, *_dim([said])]
 
 
-def _groups_down(evaluation: Evaluation, repairs: ByGroup | None = None) -> list[Table | Text]:
+def _groups_down(evaluation: result.Evaluation, repairs: ByGroup | None = None) -> list[Table | Text]:
     """The table in short, and what repairs make of each group; nothing where there are no groups."""
-    pairs = group_pairs(evaluation)
+    pairs = tables.group_pairs(evaluation)
     repaired = [] if repairs is None else [Text(), *_repairs_down(repairs, evaluation)]
     if not pairs:
         return repaired
@@ -227,11 +188,11 @@ def _groups_down(evaluation: Evaluation, repairs: ByGroup | None = None) -> list
     for pair in pairs[:MOST_GROUPS]:
         row = pair.before
         grid.add_row(
-            Text(shortened(row.name, most=20), style="bold" if pair.real else ""),
-            count(row.count),
-            brief(row.predicted, ACCURACY.key)[0],
-            Text("\n").join(map(Text, brief(row.actual, ACCURACY.key))),
-            Text(brief(row.ece)[0]).append(
+            Text(words.shortened(row.name, most=20), style="bold" if pair.real else ""),
+            words.count(row.count),
+            words.brief(row.predicted, quantities.ACCURACY.key)[0],
+            Text("\n").join(map(Text, words.brief(row.actual, quantities.ACCURACY.key))),
+            Text(words.brief(row.ece)[0]).append(
                 f"\np {pair.p_value}{' *' if pair.real else ' ?' if pair.before.vague else ''}", style="dim"
             ),
         )
@@ -241,22 +202,24 @@ def _groups_down(evaluation: Evaluation, repairs: ByGroup | None = None) -> list
     return [Text(), grid, *_below(pairs), *told, *repaired]
 
 
-def _repairs_down(repairs: ByGroup, evaluation: Evaluation) -> list[Table | Text]:
+def _repairs_down(repairs: ByGroup, evaluation: result.Evaluation) -> list[Table | Text]:
     """What one repair for all, one for each group and multicalibration make of each group."""
     grid = plain_table("Group", [arm.capitalize() for arm in ARMS])
     for row in repairs.rows[: MOST_GROUPS + 1]:
         cells = [
-            Text(number(gap.value, signed=True))
-            .append(f"\n{interval(gap, signed=True)}", style="dim")
-            .append(f"\nlog loss {brief(loss)[0]}")
+            Text(words.number(gap.value, signed=True))
+            .append(f"\n{words.interval(gap, signed=True)}", style="dim")
+            .append(f"\nlog loss {words.brief(loss)[0]}")
             for gap, loss in zip(row.gaps, row.losses, strict=True)
         ]
-        name = Text(shortened(row.name or "all", most=20)).append(f"\n{count(row.count)}", style="dim")
+        name = Text(words.shortened(row.name or "all", most=20)).append(
+            f"\n{words.count(row.count)}", style="dim"
+        )
         grid.add_row(name, *cells)
     return [Text(title_of(repairs)), grid, *_dim([said_of(repairs, evaluation)])]
 
 
-def _below(pairs: Sequence[GroupPair]) -> list[Text]:
+def _below(pairs: Sequence[tables.GroupPair]) -> list[Text]:
     """What the marks mean, and how many groups are left out."""
     said: list[str] = []
     if any(pair.real for pair in pairs[:MOST_GROUPS]):
@@ -269,31 +232,35 @@ def _below(pairs: Sequence[GroupPair]) -> list[Text]:
     return _dim([f"{'; '.join(said)}."] if said else [])
 
 
-def _at_length(evaluation: Evaluation) -> Iterable[RenderableType]:
+def _at_length(evaluation: result.Evaluation) -> Iterable[RenderableType]:
     """Every candidate, and how the numbers were computed."""
     if len(evaluation.arms) > 1:
         yield from (Text(), _candidates(evaluation))
-    yield Text()
-    yield from _dim(each for each in evaluation.verdict.sentences if not each.startswith("Next"))
-    yield from _dim((tables.outside_sentence(evaluation.arms), tables.coverage_sentence(evaluation)))
+    sentences = [each for each in evaluation.verdict.sentences if not each.startswith("Next")]
+    sentences += [tables.outside_sentence(evaluation.arms), tables.coverage_sentence(evaluation)]
+    yield from (Text(), *_dim(sentences))
 
 
-def _candidates(evaluation: Evaluation) -> Table:
-    about, kind = evaluation.verdict.about or ECE.key, evaluation.kind
-    keys = [key for key in (about, NLL.key, ACCURACY.key) if key in evaluation.arms[0].metrics]
+def _candidates(evaluation: result.Evaluation) -> Table:
+    about, kind = evaluation.verdict.about or quantities.ECE.key, evaluation.kind
+    keys = [
+        key
+        for key in (about, quantities.NLL.key, quantities.ACCURACY.key)
+        if key in evaluation.arms[0].metrics
+    ]
     validated = {each.name: each.nll for each, _ in tables.choice_rows(evaluation)}
-    titles = [metric(key, kind).title.partition(", ")[0] for key in keys]
+    titles = [words.metric(key, kind).title.partition(", ")[0] for key in keys]
     grid = plain_table("Candidate", (*titles, "Tests", "Cross-validated log loss"))
     for arm in tables.ordered_arms(evaluation):
         passed = f"{sum(part.holds for part in arm.parts)} of {len(arm.parts)}" if arm.parts else ""
-        score = brief(Estimate(value=validated.get(arm.name)))[0]
-        grid.add_row(arm.title, *(brief(arm.metrics[key], key)[0] for key in keys), passed, score)
+        score = words.brief(result.Estimate(value=validated.get(arm.name)))[0]
+        grid.add_row(arm.title, *(words.brief(arm.metrics[key], key)[0] for key in keys), passed, score)
     return grid
 
 
-def _models_down(comparison: Comparison, width: int) -> Iterable[RenderableType]:
+def _models_down(comparison: result.Comparison, width: int) -> Iterable[RenderableType]:
     """Models as rows, as many metrics as columns as fit, and the noise floor of the first."""
-    found, level = tables.metric_table(comparison), percent(comparison.settings.level)
+    found, level = tables.metric_table(comparison), words.percent(comparison.settings.level)
     ranked = sorted((row.words.rank, k) for k, row in enumerate(found.rows) if row.words.rank is not None)
     first = found.rows[ranked[0][1]]
     floors = [next((n.upper for n in each.null if n.metric == first.key), None) for each in found.columns]
@@ -306,57 +273,54 @@ def _models_down(comparison: Comparison, width: int) -> Iterable[RenderableType]
         grid.add_column("noise floor", justify="right", width=FLOOR - 3)
     for place, column in enumerate(found.columns):
         cells = [_cell(row.cells[place], row.key, "\n") for row in rows]
-        floor = [Text(brief(Estimate(value=floors[place]))[0])] if room else []
-        grid.add_row(Text(shortened(column.title, most=NAME - 2)), *cells, *floor)
+        floor = [Text(words.brief(result.Estimate(value=floors[place]))[0])] if room else []
+        grid.add_row(Text(words.shortened(column.title, most=NAME - 2)), *cells, *floor)
     yield grid
-    if room:
-        yield Text(
-            f"Noise floor: a perfectly calibrated model's {first.words.title} stays below it in {level} of "
-            "samples of this size.",
-            style="dim",
-        )
+    said = (
+        f"Noise floor: a perfectly calibrated model's {first.words.title} stays below it in {level} of "
+        "samples of this size."
+    )
+    yield from _dim([said] if room else [])
 
 
 def _cell(cell: tables.Cell, key: str, between: str) -> Text:
-    value, span = brief(cell.estimate, key)
+    value, span = words.brief(cell.estimate, key)
     text = Text(value, style="bold" if cell.best else "")
     before = (cell.estimate.value or 0.0) - ((cell.change and cell.change.value) or 0.0)
-    mark = None if brief(Estimate(value=before), key)[0] == value else cell.mark
+    mark = None if words.brief(result.Estimate(value=before), key)[0] == value else cell.mark
     judged = Text(f" {mark}", style="green" if mark == "better" else "red") if mark else Text()
     shown = Text(f"{between}{span}" if span else "", style="not bold dim")
     return text + (shown + judged if between == " " else judged + shown)
 
 
-def _detection(found: OutOfDistribution | None) -> Iterable[RenderableType]:
+def _detection(found: result.OutOfDistribution | None) -> Iterable[RenderableType]:
     if found is None:
         return
     first = found.arms[0].metrics
     yield Text()
     yield Text(found.sentence)
-    yield Text(
-        f"AUPR {number(first['aupr'].value)}; at a threshold that flags 95% of the out-of-distribution "
-        f"samples, {percent(first['fpr_at_95'].value or 0.0)} of the test samples are flagged.",
-        style="dim",
+    flagged = words.percent(first["fpr_at_95"].value or 0.0)
+    said = (
+        f"AUPR {words.number(first['aupr'].value)}; at a threshold that flags 95% of the out-of-distribution "
+        f"samples, {flagged} of the test samples are flagged."
     )
+    yield from _dim([said])
 
 
-def _missing(evaluation: Evaluation, columns: int) -> Iterable[str]:
-    found = tables.metric_table(evaluation)
+def _missing(found: tables.MetricTable) -> Iterable[str]:
     for reason, names in found.missing.items():
         if shown := [name for name in names if name in found.in_short]:
             yield f"Not computed: {', '.join(shown)} ({reason})."
-    yield from _holes(found, range(columns))
 
 
-def _holes(found: tables.MetricTable, shown: Sequence[int]) -> Iterable[str]:
+def _holes(found: tables.MetricTable, columns: int) -> Iterable[str]:
     for row in (row for row in found.rows if row.in_short):
-        for place in shown:
-            estimate = row.cells[place].estimate
-            if estimate.value is None:
-                yield f"{row.words.title}, {found.columns[place].title}: {estimate.reason or 'not computed'}."
+        for column, cell in zip(found.columns[:columns], row.cells, strict=False):
+            if cell.estimate.value is None:
+                yield f"{row.words.title}, {column.title}: {cell.estimate.reason or 'not computed'}."
 
 
-def _warnings(arms: Sequence[Arm]) -> Iterable[str]:
+def _warnings(arms: Sequence[result.Arm]) -> Iterable[str]:
     """What the fits warned of, once for all that say the same; of many labels, the first few."""
     for warning, names in tables.titles_by_warning(arms, most=MOST_WARNINGS).items():
         yield f"{', '.join(names)}: {warning}"
@@ -366,7 +330,7 @@ def _warnings(arms: Sequence[Arm]) -> Iterable[str]:
             yield f"{arm.title}: {left} more warnings in the report."
 
 
-def _commands(evaluation: Evaluation, width: int) -> Iterable[RenderableType]:
+def _commands(evaluation: result.Evaluation, width: int) -> Iterable[RenderableType]:
     verdict = evaluation.verdict
     if verdict.commands:
         yield Text()
@@ -382,7 +346,7 @@ def _warned(warnings: Sequence[str]) -> Iterable[RenderableType]:
     return [Text(f"warning: {warning}", style="bold red") for warning in warnings]
 
 
-def _with_hint(evaluation: Evaluation) -> list[str]:
+def _with_hint(evaluation: result.Evaluation) -> list[str]:
     """The notes; if nothing is decided, with the option that tests the groups of a column."""
     unclear = evaluation.verdict.direction == "undecided" and not evaluation.arms[0].groups
     hint = " If a column names groups, test them with --group-column." if unclear else ""
@@ -390,25 +354,17 @@ def _with_hint(evaluation: Evaluation) -> list[str]:
 
 
 def _notes(notes: Sequence[str]) -> Iterable[RenderableType]:
-    if notes:
-        yield Text()
-    for note in notes:
-        yield Text(f"note: {note}", style="dim")
+    return [Text(), *_dim(f"note: {note}" for note in notes)] if notes else []
 
 
 def _print(console: Console, parts: Iterable[RenderableType]) -> None:
     """Print; where the terminal's encoding lacks a character, what is printed lacks it too."""
-    if console.encoding.lower().startswith("utf"):
-        _print_parts(console, parts)
-        return
-    with console.capture() as captured:
-        _print_parts(console, parts)
-    known = captured.get().translate(str.maketrans(ASCII))
-    console.file.write(known.encode(console.encoding, "replace").decode(console.encoding))
-
-
-def _print_parts(console: Console, parts: Iterable[RenderableType]) -> None:
-    for part in parts:
-        # What is to be pasted whole runs over the edge.
-        whole = isinstance(part, Text) and part.no_wrap is True
-        console.print(part, highlight=False, soft_wrap=whole)
+    unicode = console.encoding.lower().startswith("utf")
+    with nullcontext() if unicode else console.capture() as captured:
+        for part in parts:
+            # What is to be pasted whole runs over the edge.
+            whole = isinstance(part, Text) and part.no_wrap is True
+            console.print(part, highlight=False, soft_wrap=whole)
+    if captured is not None:
+        known = captured.get().translate(ASCII)
+        console.file.write(known.encode(console.encoding, "replace").decode(console.encoding))

@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 from calibrant._math.decimals import plural as plural
 from calibrant.evaluation import phrases, quantities
-from calibrant.evaluation.quantities import ACCURACY, ECE, MEAN_CONFIDENCE, MEAN_PROBABILITY, PREVALENCE
 from calibrant.evaluation.quantity import Better, Section
 from calibrant.evaluation.result import Direction, Estimate, Kind
 
@@ -58,7 +57,7 @@ def metric(key: str, kind: Kind) -> Metric:
     if known is None:
         return Metric(key.replace("_", " "), SECTIONS[-1], None, "")
     shown = known.shown
-    asked = None if known.default else ECE.shown.comparison  # beside the ECE
+    asked = None if known.default else quantities.ECE.shown.comparison  # beside the ECE
     return Metric(
         title=known.title,
         section=known.section,
@@ -116,7 +115,14 @@ def interval(estimate: Estimate, *, signed: bool = False) -> str:
     return f"[{number(estimate.low, signed=signed)}, {number(estimate.high, signed=signed)}]"
 
 
-SHARES = frozenset({ACCURACY.key, MEAN_CONFIDENCE.key, MEAN_PROBABILITY.key, PREVALENCE.key})
+SHARES = frozenset(
+    {
+        quantities.ACCURACY.key,
+        quantities.MEAN_CONFIDENCE.key,
+        quantities.MEAN_PROBABILITY.key,
+        quantities.PREVALENCE.key,
+    }
+)
 
 
 def brief(estimate: Estimate | None, key: str = "") -> tuple[str, str]:

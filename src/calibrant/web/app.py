@@ -17,16 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.types import Receive, Scope, Send
 
 from calibrant import __version__
-from calibrant.web.forms import (
-    ABOUT,
-    APPLY,
-    COMPARE,
-    EVALUATE,
-    OF_APPLYING,
-    OF_COMPARISONS,
-    evaluate_form,
-    shown,
-)
+from calibrant.web import forms
 from calibrant.web.guard import LOOPBACK, Counts, Guard
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.predicting import Model, add_predictions
@@ -57,7 +48,7 @@ def create_app(
     app = FastAPI(
         title="calibrant",
         version=__version__,
-        description=ABOUT,
+        description=forms.ABOUT,
         lifespan=lifespan,
         docs_url=None,  # their scripts come from another server
         redoc_url=None,
@@ -76,21 +67,19 @@ def create_app(
         path = "/" if name == "page.html" else f"/{name}"
         app.add_api_route(path, _shows(name, kind), include_in_schema=False)
 
-    @app.get("/health", openapi_extra=shown({"status": "ok"}))
+    @app.get("/health", openapi_extra=forms.shown({"status": "ok"}))
     async def health() -> dict[str, Any]:
         """Whether the server answers, and which version it is."""
         return {"status": "ok", "version": __version__}
 
-    @app.get(
-        "/metrics",
-        response_class=PlainTextResponse,
-        openapi_extra=shown("calibrant_held_bytes 0", "text/plain"),
-    )
+    held = forms.shown("calibrant_held_bytes 0", "text/plain")
+
+    @app.get("/metrics", response_class=PlainTextResponse, openapi_extra=held)
     async def metrics() -> str:
         """Counts of answers and the bytes that are held, for Prometheus."""
         return counts.text({"held_bytes": receiver.held, "replaced_workers": workers.replaced})
 
-    @app.get("/about", openapi_extra=shown({"model": None}))
+    @app.get("/about", openapi_extra=forms.shown({"model": None}))
     async def about() -> dict[str, Any]:
         """What the page needs to know: the version, the limits, and the network if there is one."""
         return {"version": __version__, "most_bytes": limits.upload, "model": model and model.described}
@@ -138,26 +127,26 @@ LINES = "application/x-ndjson"
 def add_evaluations(app: FastAPI, workers: Workers, limits: Limits, received: Any) -> None:
     """Add the paths that judge and repair predictions."""
 
-    @app.post("/evaluate", openapi_extra=EVALUATE)
+    @app.post("/evaluate", openapi_extra=forms.EVALUATE)
     async def evaluate(request: Request, form: Form = received) -> Response:
         """Judge predictions: the evaluation as JSON, or progress and a report line by line."""
         other = form.only("calibration") if "calibration" in form.files else None
-        wanted = evaluate_form(form, report=_as_lines(request))
+        wanted = forms.evaluate_form(form, report=_as_lines(request))
         return await _answer(request, workers.run(evaluated, form.only("file"), other, wanted, limits))
 
-    @app.post("/compare", openapi_extra=COMPARE)
+    @app.post("/compare", openapi_extra=forms.COMPARE)
     async def compare(request: Request, form: Form = received) -> Response:
         """Put the predictions of several models side by side: as JSON, or line by line with a report."""
         files = form.files.get("file", [])
         if len(files) < 2:
             raise Refusal(422, f"`file` must hold two files or more; got {len(files)}.")
-        wanted = evaluate_form(form, report=_as_lines(request), known=OF_COMPARISONS)
+        wanted = forms.evaluate_form(form, report=_as_lines(request), known=forms.OF_COMPARISONS)
         return await _answer(request, workers.run(compared, files, wanted, limits))
 
-    @app.post("/apply", openapi_extra=APPLY)
+    @app.post("/apply", openapi_extra=forms.APPLY)
     async def apply(request: Request, form: Form = received) -> Response:
         """Calibrate new predictions by a fitted calibrator: the file, and notes as JSON in a header."""
-        wanted = evaluate_form(form, report=False, known=OF_APPLYING)
+        wanted = forms.evaluate_form(form, report=False, known=forms.OF_APPLYING)
         given = (form.only("calibrator"), form.only("file"))
         found: Repaired = await while_there(request, value_of(workers.run(applied, *given, wanted, limits)))
         headers = {

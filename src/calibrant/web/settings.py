@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from calibrant.evaluation.read_options import told
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
@@ -12,22 +14,28 @@ class ModelSettings:
 
     model: str
     """``module:factory``, a name such as ``densenet(depth=121)``, or the folder of a run."""
-    weights: Path | None = None
-    calibrator: Path | None = None
-    predictions: Path | None = None
-    """The network's predictions with labels: the calibrator is fitted on them, and intervals are theirs."""
-    method: str | None = None
-    """Name of the calibrator that is fitted on them, where no file holds one."""
-    class_names: tuple[str, ...] | None = None
+    weights: Path | None = told("Weights to load: .safetensors, or a state dictionary.")
+    calibrator: Path | None = told("Its calibrator, saved by `calibrant fit`.")
+    predictions: Path | None = told(
+        "Its predictions with labels, for intervals and, without --calibrator, for a fit."
+    )
+    method: str | None = told(
+        "Calibrator to fit on --predictions; see `calibrant methods`.", metavar="METHOD"
+    )
+    class_names: tuple[str, ...] | None = told(
+        "Class names, comma-separated or a file; or chexnet, torchxrayvision.", metavar="NAMES"
+    )
     """In the network's order."""
-    multilabel: bool = False
-    size: int = 0
-    resize: int = 0
-    crop: int = 0
-    channels: int = 3
-    ten_crop: bool = False
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
+    multilabel: bool = told("An image can have several classes, or none.", False)
+    size: int = told("Resize images to N × N pixels (default: off).", 0, min=0)
+    resize: int = told("Resize the shorter side to N pixels (default: off).", 0, min=0)
+    crop: int = told("Crop the central N × N pixels (default: off).", 0, min=0)
+    ten_crop: bool = told("Average the probabilities of ten crops.", False)
+    channels: int = told("1 for grey, 3 for colour.", 3, min=1, max=3)
+    mean: tuple[float, ...] | None = told(
+        "Mean per channel in [0, 1], e.g. 0.485,0.456,0.406.", metavar="NUMBERS"
+    )
+    std: tuple[float, ...] | None = told("Standard deviation per channel.", metavar="NUMBERS")
     resamples: int = 200
     level: float = 0.95
     notice: str | None = None

@@ -60,6 +60,10 @@ figures.forEach((figure, place) => {
   if (figure.dataset.csv) tools.append(button("CSV", `Save its numbers as CSV: ${name}`, () => save(`${name}.csv`, figure.dataset.csv, "text/csv")));
   figure.append(tools);
 });
+const folded = () => document.querySelectorAll("details:is(.then, .printed):not([open])");
+let opened = []; // on paper nobody can open them
+addEventListener("beforeprint", () => { opened = [...folded()]; opened.forEach((each) => { each.open = true; }); });
+addEventListener("afterprint", () => { opened.forEach((each) => { each.open = false; }); });
 const sortKey = (cell) => {
   const text = cell.textContent.trim();
   const value = Number(text.replace(/,/g, ""));
