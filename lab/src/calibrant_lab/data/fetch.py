@@ -32,7 +32,6 @@ class Remote:
 
     @property
     def file(self) -> str:
-        """Its name."""
         return self.url.partition("?")[0].rpartition("/")[2]
 
 
@@ -60,7 +59,6 @@ def offline(wanted: bool = True) -> Generator[None]:
 
 
 def is_offline() -> bool:
-    """Whether nothing may be downloaded."""
     said = os.environ.get("CALIBRANT_OFFLINE", "").lower()
     return _NO_NETWORK.get() or said not in {"", "0", "false", "no"}
 

@@ -50,7 +50,6 @@ def read_npz(
 
 
 def read_arrays(path: Path) -> Mapping[str, Array]:
-    """The arrays of an ``.npz`` file."""
     if not path.is_file():
         raise InputError(f"{path} does not exist.")
     try:
@@ -63,7 +62,6 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
 
 
 def table_rows(path: Path, needed: Sequence[str]) -> Iterator[Mapping[str, str | None]]:
-    """The rows of a CSV file whose header has the ``needed`` columns."""
     try:
         with path.open(encoding="utf-8-sig", errors="strict", newline="") as file:
             reader = csv.DictReader(file)

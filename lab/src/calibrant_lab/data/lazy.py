@@ -106,9 +106,7 @@ def in_eight_bits(image: Image) -> Image:
 class Digest(Protocol):
     """What the hashes of ``hashlib`` do."""
 
-    def update(self, data: Buffer, /) -> None:
-        """Take in more bytes."""
-        ...
+    def update(self, data: Buffer, /) -> None: ...
 
 
 class LazyImages(ABC):
@@ -246,13 +244,11 @@ class StoredImages(LazyImages):
         self._pixels = pixels
 
     def open(self, row: int) -> Image:
-        """One image."""
         from PIL import Image
 
         return Image.fromarray(self._pixels[row].permute(1, 2, 0).squeeze(2).numpy())
 
     def digest(self, digest: Digest) -> None:
-        """The pixels as they are stored."""
         digest.update(self._pixels.numpy().tobytes())
 
 
@@ -262,7 +258,6 @@ def num_threads() -> int:
 
 
 def feed(digest: Digest, inputs: Tensor | LazyImages) -> None:
-    """Add samples to a fingerprint."""
     if isinstance(inputs, LazyImages):
         digest.update(f"{inputs.geometry} ".encode())
         inputs.digest(digest)

@@ -52,7 +52,6 @@ class Plan:
         self._coming = deque(batches)
 
     def take(self, rows: Int[Tensor, " B"]) -> Tensor:
-        """The samples of these rows."""
         expected = self._coming[0] if self._coming else None
         if expected is None or expected.shape != rows.shape or not bool((expected == rows).all()):
             return self._inputs[rows]

@@ -117,7 +117,6 @@ def proper_part_curves(ax: Axes) -> None:
 
 
 def focal_map_curves(ax: Axes) -> None:
-    """The focal calibration map of an event."""
     event = torch.linspace(0, 1, 501, dtype=torch.float64)
     diagonal(ax, "γ = 0")
     for place, gamma in enumerate((-0.5, 0.5, 1, 3, 10)):
@@ -188,7 +187,6 @@ def temperature_bound_curves(ax: Axes) -> None:
 
 
 def temperature_bound_widths(ax: Axes) -> None:
-    """How far apart the bounds are."""
     gammas, bounds = _bounds()
     ax.plot(gammas, [each.upper - each.lower for each in bounds], color=BLUE, linewidth=1.3, label="proved")
     tight = [each.tight_upper - each.tight_lower for each in bounds]

@@ -34,7 +34,6 @@ _MOST_NAMED = 6  # labels
 
 
 def draw_landscape(request: FigureRequest) -> DrawnFigure:
-    """The landscape of a file, and a description of it."""
     wanted = (request.objective or "nll").replace("-", "_")
     check_choice("--objective", wanted, OBJECTIVES)
     (file,) = request.files.values()

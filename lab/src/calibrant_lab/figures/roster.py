@@ -26,7 +26,6 @@ class TheoryFigure:
     """The exact values, where those of the published caption cannot be reproduced."""
 
     def draw(self) -> Figure:
-        """All panels, in a figure that nothing else knows of."""
         rows = -(-len(self.panels) // 2)
         with drawing_style():
             figure = Figure(figsize=(8.4, 3.6 * rows), layout="constrained")
@@ -51,7 +50,6 @@ class BoundaryFigure:
     )
 
     def draw(self) -> Figure:
-        """Both losses side by side."""
         return boundary_figure()
 
 

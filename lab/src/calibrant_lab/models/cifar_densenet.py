@@ -73,5 +73,4 @@ class CIFARDenseNet(DenseNet):
 
 class _NewFirst(DenseLayer):
     def forward(self, features: Tensor) -> Tensor:
-        """The new channels, then those given."""
         return torch.cat([self.added(features), features], dim=1)

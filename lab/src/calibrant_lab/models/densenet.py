@@ -105,12 +105,10 @@ class DenseLayer(nn.Module):
         self.relu = nn.ReLU()
 
     def added(self, features: Tensor) -> Tensor:
-        """The new channels."""
         inner = self.conv1(self.relu(self.norm1(features)))
         return self.conv2(self.relu(self.norm2(inner)))
 
     def forward(self, features: Tensor) -> Tensor:
-        """The channels given, then the new ones."""
         return torch.cat([features, self.added(features)], dim=1)
 
 

@@ -34,7 +34,6 @@ class SweepDisplay(Watcher):
         self._jobs, self._is_waiting = 1, False
 
     def start(self, items: Sequence[Item], done: int, jobs: int) -> None:
-        """Begin the bars."""
         if self._quiet or not items:
             return
         self._left = {item.run: item for item in items}
@@ -52,7 +51,6 @@ class SweepDisplay(Watcher):
         self._refresh()
 
     def event(self, event: Event) -> None:
-        """Move the bars, or say what ended."""
         if self._bars is None or event.run not in self._left:
             return
         if isinstance(event, RunProgress):
@@ -62,14 +60,12 @@ class SweepDisplay(Watcher):
         self._refresh()
 
     def waiting(self, runs: int) -> None:
-        """Say once that runs of other sweeps are waited for."""
         if self._bars is not None and not self._is_waiting:
             self._is_waiting = True
             last = "the last run is" if runs == 1 else f"the last {runs} runs are"
             self._say(f"{last} being done by another sweep; waiting for it")
 
     def stop(self) -> None:
-        """Take the bars away."""
         if self._bars is not None:
             self._bars.stop()
         self._bars = None

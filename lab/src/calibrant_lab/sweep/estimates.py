@@ -19,18 +19,15 @@ class Estimates:
         self._times: dict[str, list[float]] = defaultdict(list)
 
     def learn(self, results: Iterable[RunResult]) -> None:
-        """Take in finished runs of the task; others are passed over."""
         for each in results:
             if each.task == self._task.name and each.status == "finished":
                 self.note(each.settings, each.wall_seconds)
 
     def note(self, settings: Settings, seconds: float) -> None:
-        """Take in one run."""
         for key in self._keys(settings):
             self._times[key].append(seconds)
 
     def seconds(self, settings: Settings) -> float | None:
-        """The time of a run; None where nothing is known."""
         for key in self._keys(settings):
             if key in self._times:
                 times = self._times[key]

@@ -30,7 +30,6 @@ class Item:
 
     @property
     def label(self) -> str:
-        """The values of the axes, for people."""
         return " ".join(f"{key}={value}" for key, value in self.axes.items()) or self.task.name
 
 

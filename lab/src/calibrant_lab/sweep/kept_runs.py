@@ -100,7 +100,6 @@ def content_of(runs: Sequence[KeptRun], also: Values) -> dict[str, Any]:
 
 
 def runs_in(content: Values) -> list[KeptRun]:
-    """The runs of a results file."""
     common = content["common"]
     return [
         KeptRun(**{name: {**common.get(name, {}), **run.get(name, {})} for name in _TABLES})
@@ -109,7 +108,6 @@ def runs_in(content: Values) -> list[KeptRun]:
 
 
 def read_runs(path: Path) -> list[KeptRun]:
-    """The runs of a results file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return runs_in(content)

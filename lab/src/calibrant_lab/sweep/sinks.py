@@ -181,5 +181,4 @@ def _label(result: RunResult) -> str:
 
 
 def _ended(result: RunResult) -> float:
-    """When it ended, in seconds since 1970."""
     return datetime.datetime.fromisoformat(result.ended).timestamp()

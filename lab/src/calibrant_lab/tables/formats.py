@@ -59,7 +59,6 @@ published published_sd published_temperature difference_from_published published
 
 
 def terminal_text(table: Table) -> str:
-    """The table as plain text, as wide as it needs to be."""
     buffer = io.StringIO()
     Console(file=buffer, width=_WIDEST, color_system=None).print(rendered(table))
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
@@ -123,7 +122,6 @@ def _words(line: Line) -> str:
 
 
 def markdown_text(table: Table) -> str:
-    """The table with its title above and its notes below."""
     shown = show(table)
     heads = [*shown.levels, *(", ".join(words) for words in shown.columns)]
     ruler = ["---"] * len(shown.levels) + ["---:"] * len(shown.columns)

@@ -57,7 +57,6 @@ class TableQuantity:
 
     @property
     def head(self) -> str:
-        """Title and unit."""
         return f"{self.title} {self.unit}".strip()
 
 
@@ -85,7 +84,6 @@ class Layout:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """Rows, then columns."""
         return (*self.rows, *self.columns)
 
     @property

@@ -38,7 +38,6 @@ class Line(NamedTuple):
 
     @property
     def best(self) -> bool:
-        """Whether it is the value of the best of those compared."""
         return self.strong and self.kind == "value"
 
 
@@ -74,7 +73,6 @@ class Shown:
 
 
 def show(table: Table) -> Shown:
-    """The words of a table."""
     remarks = [_remark(cell, table.layout.said) for cell in table.flat]
     letters = {remark: _letter(place) for place, remark in enumerate(filter(None, dict.fromkeys(remarks)))}
     usual, across = _usual_count(table.flat), len(table.columns)

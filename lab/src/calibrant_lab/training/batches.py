@@ -30,7 +30,6 @@ def batches_in(order: Int[Tensor, " N"], recipe: Recipe, *, least: int) -> list[
 
 
 def check_batches(recipe: Recipe, samples: int, model: nn.Module) -> None:
-    """Refuse batches that the processes cannot share."""
     processes = recipe.hardware.devices * recipe.hardware.nodes
     least = least_batch(model, processes)
     if min(recipe.training.batch_size, samples) < least:

@@ -37,7 +37,6 @@ class State:
 
 
 def save(job: Job, state: State, learner: Learner, processes: Processes) -> None:
-    """Write the checkpoint, whole or not at all."""
     random = processes.stacked(torch.get_rng_state())
     on_gpu = processes.device.type == "cuda"
     random_cuda = processes.stacked(torch.cuda.get_rng_state()) if on_gpu else None

@@ -242,7 +242,6 @@ def read_curvature(folder: RunFolder) -> list[dict[str, Any]]:
 
 
 def curvature_text(name: str, found: Sequence[Mapping[str, Any]]) -> str:
-    """Measurements as the text of a JSON file."""
     return json.dumps({"format": FORMAT, "of": name, "measurements": list(found)}, allow_nan=False) + "\n"
 
 

@@ -26,7 +26,6 @@ class TrainingData:
 
 
 def read_training_data(recipe: Recipe) -> TrainingData:
-    """All data that a recipe names."""
     dataset, name = read_data(recipe.data), recipe.foreign_name
     foreign = read_foreign(name, dataset, recipe.data) if name else None
     return TrainingData(dataset=dataset, sha256=dataset.sha256(), foreign=foreign)
@@ -68,7 +67,6 @@ def split_as(settings: DataSection, raw: RawData) -> Dataset:
 
 
 def geometry_of(settings: DataSection) -> Geometry:
-    """How the recipe wants images scaled when they are chosen."""
     return Geometry(size=settings.size, channels=settings.channels)
 
 
@@ -88,7 +86,6 @@ def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
 
 
 def preparation(settings: DataSection, dataset: Dataset) -> Preparation:
-    """How the recipe wants the samples prepared."""
     channels = dataset.input_shape[0]
     if dataset.vectors is not None or settings.normalise == "none":
         return Preparation.none(channels)

@@ -57,11 +57,9 @@ class Engine:
         torch.manual_seed(seeds.derived(self.recipe.seed, seeds.PROCESS, self.processes.rank))
 
     def restore(self) -> None:
-        """Resume from the checkpoint, where there is one; one made from other data is refused."""
         self.state = checkpoint.restore(self.job, self.learner, self.processes)
 
     def save(self) -> None:
-        """Write the checkpoint, whole or not at all."""
         checkpoint.save(self.job, self.state, self.learner, self.processes)
 
     def fit(self) -> bool:
@@ -76,7 +74,6 @@ class Engine:
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to train."""
         return self.state.stopped or self.state.epoch >= self.recipe.training.epochs
 
     def batches(self, epoch: int) -> list[Int[Tensor, " B"]]:
@@ -221,7 +218,6 @@ class Engine:
         return logits
 
     def use_kept_weights(self) -> None:
-        """Load the weights that the recipe says to evaluate."""
         best = self.state.best
         if self.recipe.training.keep == "best" and best is not None:
             self.learner.model.load_state_dict(best["model"])

@@ -59,7 +59,6 @@ def label_table(
 
 
 def label_section(found: Mapping[str, Any]) -> Section:
-    """The table, both states side by side."""
     (before, rows), (after, repaired) = found["states"].items()
 
     def shown(estimate: Mapping[str, Any], *, signed: bool = False) -> str:

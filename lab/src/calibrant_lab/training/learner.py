@@ -64,7 +64,6 @@ class Learner:
 
     @property
     def learning_rate(self) -> float:
-        """The optimiser's."""
         return float(self.optimiser.param_groups[0]["lr"])
 
     @learning_rate.setter
@@ -226,7 +225,6 @@ class Learner:
         }
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Resume from a saved state."""
         self.model.load_state_dict(saved["model"])
         self.optimiser.load_state_dict(saved["optimiser"])
         self.loss.load_state_dict(saved["loss"])
@@ -236,7 +234,6 @@ class Learner:
 
 
 def on_cpu(state: Mapping[str, Any], *, copied: bool = False) -> dict[str, Any]:
-    """A state dictionary with its tensors on the CPU."""
     return {
         name: value.detach().to("cpu", copy=copied) if isinstance(value, Tensor) else value
         for name, value in state.items()

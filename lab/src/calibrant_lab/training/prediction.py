@@ -150,7 +150,6 @@ def _rows(part: RawPart, mask: Tensor | None, wanted: Wanted) -> Part:
 
 
 def _logits(given: Any, num_samples: int, raw: RawData) -> Float[Tensor, "n C"] | Float[Tensor, " n"]:
-    """Logits of a batch, on the CPU."""
     if isinstance(given, Mapping):
         given = given.get("logits")
     logits = getattr(given, "logits", given)

@@ -97,15 +97,12 @@ class RunFolder:
         self.write(self.recipe, recipe.to_toml())
 
     def write(self, path: Path, text: str) -> None:
-        """Replace a text file."""
         write_text(path, text)
 
     def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
-        """Replace a file of numbers."""
         self.write(path, json.dumps(content, indent=2) + "\n")
 
     def write_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Replace ``metrics.jsonl``."""
         self.write(self.metrics, "".join(_json_line(row) for row in rows))
 
     def append_row(self, row: Mapping[str, Any]) -> None:
@@ -155,7 +152,6 @@ class RunFolder:
         self.write_json(self.environment, {"sessions": sessions})
 
     def load_checkpoint(self) -> dict[str, Any] | None:
-        """The last checkpoint, on the CPU, or None."""
         if not self.checkpoint.is_file():
             return None
         try:

@@ -61,11 +61,9 @@ class Samples:
             self._plans[name] = Plan(inputs, batches)
 
     def count(self, name: str) -> int:
-        """How many samples the split holds."""
         return len(self._parts[name])
 
     def labels(self, name: str) -> Tensor:
-        """The labels of a split, on the CPU."""
         return self._parts[name].labels.cpu()
 
     def take(self, name: str, rows: Int[Tensor, " n"]) -> tuple[Tensor, Tensor]:
@@ -80,7 +78,6 @@ class Samples:
         return to_unit(inputs.to(self._device)), labels
 
     def prepare(self, unit: Tensor) -> Tensor:
-        """Normalise inputs in [0, 1] as the recipe says."""
         prepared = self._preparation(unit)
         return prepared.contiguous(memory_format=self.layout) if prepared.ndim == 4 else prepared
 
@@ -114,7 +111,6 @@ class Inference:
         return self.over(name, lambda inputs, _labels: judged(inputs), width=self._width)
 
     def run(self, inputs: Tensor) -> Tensor:
-        """Logits of a batch, seen as after each epoch."""
         return self._of_view(middle(inputs, self._side))
 
     @torch.no_grad()

@@ -33,14 +33,12 @@ class JointOptimiser(Optimizer):
         self._share()
 
     def step(self, closure: Any = None) -> Any:
-        """A step of each; the closure, where there is one, is called once."""
         value = None if closure is None else closure()
         for part in self.parts:
             part.step()
         return value
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Resume from what ``state_dict`` gave."""
         super().load_state_dict(state_dict)
         self._share()
 
@@ -100,7 +98,6 @@ def _plateaus(losses: Sequence[float | None], patience: int) -> int:
 
 
 def build_optimiser(settings: OptimiserSection, model: nn.Module) -> Optimizer:
-    """The optimiser that the recipe asks for."""
     if not settings.plain:
         return _optimiser(settings, model.parameters())
     named = dict(model.named_parameters())

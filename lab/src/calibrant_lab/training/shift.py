@@ -38,7 +38,6 @@ class Shift:
 
     @property
     def name(self) -> str:
-        """As in names of files."""
         return f"{self.corruption}-{self.severity}"
 
 

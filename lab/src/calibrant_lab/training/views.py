@@ -87,7 +87,6 @@ class AsJudged(nn.Module):
         self._side, self._views, self._multilabel = recipe.data.crop, recipe.evaluation.views, multilabel
 
     def forward(self, images: Tensor) -> Float[Tensor, "N C"]:
-        """Logits of one view, or of the mean probabilities of ten."""
         if self._views == "one":
             return self.network(middle(images, self._side))
         views = [self.network(view) for view in ten_crops(images, self._side)]

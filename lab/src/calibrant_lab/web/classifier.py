@@ -50,7 +50,6 @@ class Seen:
         return averaged(views, multilabel=self.multilabel)
 
     def middle_of(self, image: Float[Tensor, "C H W"]) -> tuple[Tensor, Tensor]:
-        """The middle view of an image of bytes: as it looks, and as the network is given it."""
         unit = middle(to_unit(image[None]), self.side)
         return unit[0], self.preparation(unit)
 

@@ -24,7 +24,6 @@ _DAMAGE = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, Typ
 
 
 def decoded(file: Upload, limits: Limits) -> Image:
-    """The first picture of a file, in grey or colour, turned as its camera was held."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     if not file.content:

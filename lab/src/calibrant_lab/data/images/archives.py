@@ -40,7 +40,6 @@ class Files(ABC):
         """Open a file for reading."""
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
         with self.open(name) as stream:
             return stream.read()
 

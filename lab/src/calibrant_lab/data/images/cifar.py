@@ -71,7 +71,6 @@ def _python(
 def _binary(
     files: Files, train: Sequence[str], test: str, meta: str, width: int
 ) -> tuple[dict[str, RawPart], tuple[str, ...]]:
-    """Records of ``width`` labels (the last is the fine one) and the pixels."""
 
     def batch(file: str) -> tuple[Array, Array]:
         content = files.content(file, what="a batch of images")

@@ -136,7 +136,6 @@ def zoomed(image: Pixels, factor: float) -> Pixels:
 
 
 def smoothed(image: Pixels, sigma: float) -> Pixels:
-    """The image after a normal kernel."""
     from scipy.ndimage import gaussian_filter
 
     return gaussian_filter(image, (sigma, sigma, 0), mode="nearest", truncate=4)
@@ -233,7 +232,6 @@ def elastic_transform(image: Pixels, shares: tuple[float, float, float], rng: np
 
 
 def pixelate(image: Pixels, share: float, _rng: np.random.Generator) -> Pixels:
-    """Scaled down and up again by boxes."""
     from PIL import Image
 
     pixels = _pillow(image)
@@ -243,7 +241,6 @@ def pixelate(image: Pixels, share: float, _rng: np.random.Generator) -> Pixels:
 
 
 def jpeg_compression(image: Pixels, quality: int, _rng: np.random.Generator) -> Pixels:
-    """Saved as JPEG and read again."""
     from PIL import Image
 
     file = io.BytesIO()

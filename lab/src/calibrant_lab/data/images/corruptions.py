@@ -98,7 +98,6 @@ class CorruptedImages(LazyImages):
         self._seed = (seed, list(CORRUPTIONS).index(corruption), severity)
 
     def one(self, row: int) -> np.ndarray[Any, Any]:
-        """One image, ``(C, H, W)``."""
         stored = self._of.one(row) if isinstance(self._of, LazyImages) else self._of[row].cpu().numpy()
         image = stored.astype(np.float64).transpose(1, 2, 0)
         image = image / 255 if stored.dtype == np.uint8 else image
@@ -108,12 +107,10 @@ class CorruptedImages(LazyImages):
         return np.floor(changed + 1e-6).astype(np.uint8).transpose(2, 0, 1)
 
     def open(self, row: int) -> Image:
-        """One image."""
         from PIL import Image
 
         return Image.fromarray(self.one(row).transpose(1, 2, 0).squeeze())
 
     def digest(self, digest: Digest) -> None:
-        """The images, and what is done to them."""
         feed(digest, self._of)
         digest.update(str(self._seed).encode())

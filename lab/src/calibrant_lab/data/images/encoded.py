@@ -79,7 +79,6 @@ class EncodedImages(LazyImages):
         self.content, self.offsets = torch.from_numpy(content), torch.from_numpy(offsets.astype(np.int64))
 
     def open(self, row: int) -> Image:
-        """One image."""
         from PIL import Image
 
         content = self.content[int(self.offsets[row]) : int(self.offsets[row + 1])]
@@ -89,7 +88,6 @@ class EncodedImages(LazyImages):
             raise InputError(f"{self.name(row)} cannot be decoded: its bytes are not an image.") from error
 
     def digest(self, digest: Digest) -> None:
-        """The bytes as they are."""
         digest.update(self.content.numpy().data)
         digest.update(self.offsets.numpy().tobytes())
 

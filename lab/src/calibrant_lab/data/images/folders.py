@@ -54,7 +54,6 @@ class ImageFiles(LazyImages):
         self.files = tuple(files)
 
     def open(self, row: int) -> Image:
-        """One image."""
         from PIL import Image
 
         try:
@@ -72,7 +71,6 @@ class ImageFiles(LazyImages):
                 raise self.other_size(row, sizes[-1], sizes[0])
 
     def name(self, row: int) -> str:
-        """The name of its file."""
         return self.files[row].name
 
     def digest(self, digest: Digest) -> None:
@@ -82,12 +80,10 @@ class ImageFiles(LazyImages):
 
 
 def is_picture(file: Path) -> bool:
-    """Whether a file's ending is that of an image."""
     return file.suffix.lower() in _PICTURES
 
 
 def _listed(folder: Path, class_names: Sequence[str]) -> list[tuple[Path, int]]:
-    """Every picture with the number of its class, in the order of names."""
     files: list[tuple[Path, int]] = []
     for kind in sorted(entry for entry in folder.iterdir() if entry.is_dir()):
         if kind.name not in class_names:

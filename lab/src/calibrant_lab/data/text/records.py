@@ -61,7 +61,6 @@ def _record(line: str, needed: Sequence[str], place: str) -> Record:
 
 
 def texts_of(records: Sequence[Record], path: Path) -> list[str]:
-    """The texts of records."""
     texts = [record["text"] for record in records]
     for line, text in enumerate(texts, start=1):
         if not isinstance(text, str):

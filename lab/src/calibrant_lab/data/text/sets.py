@@ -112,7 +112,6 @@ def read_finsen(path: Path, *, name: str, words: int, length: int) -> RawTexts:
 
 
 def _class_names(labels: Sequence[object], source: str) -> tuple[str, ...]:
-    """The words that are labels, or numbers."""
     if all(isinstance(label, str) for label in labels):
         return tuple(sorted({str(label) for label in labels}))
     highest = max((label for label in labels if isinstance(label, int)), default=0)

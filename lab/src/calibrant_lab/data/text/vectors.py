@@ -51,7 +51,6 @@ def no_vectors(vocabulary: Sequence[str], size: int = 100) -> Float[Tensor, "V D
 
 
 def vectors_path(name: str) -> Path:
-    """A file of word vectors: a path, or one inside the folder that ``CALIBRANT_DATA`` names."""
     path = file_or_data(name)
     if path is None:
         raise InputError(

@@ -42,7 +42,6 @@ class Work:
     threads: int
 
     def __call__(self, store: str, *items: Item) -> Ends:
-        """Call the function, in that folder."""
         with suppress(OSError):
             os.chdir(self.folder)
         pin_threads(self.threads)
@@ -110,7 +109,6 @@ class Ray(Engine):
         return future
 
     def reason(self, future: Future[Ends], error: Exception) -> str:
-        """What Ray says, in fewer words where a worker died."""
         if isinstance(error, self._ray.exceptions.WorkerCrashedError):
             return "its process, or the node it was on, died."
         return super().reason(future, getattr(error, "cause", None) or error)
@@ -180,11 +178,9 @@ class Submitit(Engine):
         return available_cores() // self.threads if is_local else 100
 
     def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
-        """Submit a job, which has the methods of a future."""
         return self.submit_all(function, store, [[*items]])[0]
 
     def submit_all(self, function: Function, store: str, chunks: Sequence[list[Item]]) -> list[Future[Ends]]:
-        """Submit the chunks as one array of jobs."""
         self._executor = self._executor or self._made()
         work = Work(function, str(Path.cwd()), self.threads)
         with changed_environment(pinned_threads(self.threads)), self._executor.batch():
@@ -201,13 +197,11 @@ class Submitit(Engine):
         return done
 
     def reason(self, future: Future[Ends], error: Exception) -> str:
-        """The error, with the job's log."""
         _ = error
         job: Any = future
         return f"its job {job.job_id} ended as {job.state}; its log is {job.paths.stderr}."
 
     def shutdown(self) -> None:
-        """Cancel what is queued or runs."""
         self._executor = None
         jobs, self._submitted = [each for each in self._submitted if not each.done()], []
         for each in jobs:

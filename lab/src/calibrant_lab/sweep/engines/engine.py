@@ -51,7 +51,6 @@ Function: TypeAlias = Callable[..., Ends]
 
 
 def refuse_below_one(**settings: int | None) -> None:
-    """Raise ``InputError`` with the first setting that is."""
     for name, value in settings.items():
         if value is not None and value < 1:
             raise InputError(f"`{name}` must be at least 1; got {value}.")

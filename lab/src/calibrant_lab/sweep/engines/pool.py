@@ -48,7 +48,6 @@ class Pool(Engine):
         return self._gpus or available_cores() // self.threads
 
     def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
-        """Give the runs to a free process, or to a new one."""
         seat = next((each for each in self._seats if each.future.done()), None)
         if seat is None:
             environment = pinned_threads(self.threads)
@@ -59,7 +58,6 @@ class Pool(Engine):
         return seat.submit(function, store, *items)
 
     def reason(self, future: Future[Ends], error: Exception) -> str:
-        """The error, or the exit code of a process that died."""
         (process,) = [each.process for each in self._seats if each.future is future]
         if process is None or not isinstance(error, BrokenProcessPool):
             return super().reason(future, error)

@@ -45,7 +45,6 @@ class Holder:
 
     @property
     def lapsed(self) -> bool:
-        """Whether it has ended."""
         silent = time.time() - self.time > EXPIRY
         if self.machine != _machine() or os.name != "posix":
             return silent
@@ -83,7 +82,6 @@ class Leases:
         return lease
 
     def holder(self, run: str) -> Holder | None:
-        """Who holds a run, if anyone does."""
         numbers = self._numbers(run)
         holder = self._holder(run, max(numbers)) if numbers else None
         return None if holder is None or holder.lapsed else holder
@@ -145,7 +143,6 @@ class Lease:
         self.name = _name(run, number)
 
     def content(self) -> bytes:
-        """What the file says now."""
         pid = os.getpid()
         process = (platform.node(), _machine(), pid, _start_of(pid))
         holder = Holder(*process, self._token, time.time(), self._share, self._words)

@@ -25,7 +25,6 @@ _COPIES = ".copies"
 
 
 def place_at(address: str | os.PathLike[str], *, create: bool = True) -> Place:
-    """The place of a path, or of a URL such as ``s3://bucket/store``; refuses a folder of other things."""
     if "://" in str(address):
         return RemotePlace(str(address))
     path = Path(address)
@@ -62,14 +61,12 @@ class Place:
                 (path / name).mkdir(parents=True, exist_ok=True)
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file, or None if there is none."""
         try:
             return (self._folder / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def write(self, name: str, content: bytes) -> None:
-        """Replace a file."""
         with atomic_write(self._folder / name) as temporary:
             temporary.write_bytes(content)
 
@@ -94,7 +91,6 @@ class Place:
             path.unlink(missing_ok=True)
 
     def names(self, folder: str) -> list[str]:
-        """What lies in a folder, by name."""
         with suppress(FileNotFoundError):
             return [each for each in os.listdir(self._folder / folder) if not each.startswith(".")]  # noqa: PTH208
         return []
@@ -127,7 +123,6 @@ class Place:
         shutil.rmtree(self.work(run), ignore_errors=True)
 
     def unfinished(self) -> list[str]:
-        """Runs that were begun and not finished."""
         return self.names(WORK)
 
     def publish(self, run: str) -> None:
@@ -170,7 +165,6 @@ class RemotePlace(Place):
         self._scratch = Path(base) / digest
 
     def read(self, name: str) -> bytes | None:
-        """The content of an object, or None."""
         try:
             content: bytes = self._system.cat_file(self._path(name))
         except FileNotFoundError:
@@ -178,11 +172,9 @@ class RemotePlace(Place):
         return content
 
     def write(self, name: str, content: bytes) -> None:
-        """Put an object."""
         self._system.pipe_file(self._path(name), content)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Put an object, unless there is one."""
         try:
             self._system.pipe_file(self._path(name), content, mode="create")
         except FileExistsError:
@@ -198,7 +190,6 @@ class RemotePlace(Place):
             self._system.rm(self._path(name), recursive=True)
 
     def names(self, folder: str) -> list[str]:
-        """What lies below a name."""
         return sorted({name.partition("/")[0] for name, _ in self._below(folder)})
 
     def stamps(self) -> dict[str, str]:
@@ -212,7 +203,6 @@ class RemotePlace(Place):
         return found
 
     def sizes(self) -> dict[str, int]:
-        """Bytes by run."""
         found: dict[str, int] = {"": 0}
         for name, facts in self._below(""):
             parts = name.split("/")
@@ -243,7 +233,6 @@ class RemotePlace(Place):
                 found.rename(folder)
 
     def keep(self, run: str) -> None:
-        """Put the folder as one archive, so that another machine finds all of it as it was at one time."""
         with tempfile.TemporaryDirectory(prefix=".calibrant-", dir=self._scratch) as aside:
             archive = Path(aside) / "work.tar"
             with tarfile.open(archive, "w") as packed:
@@ -251,7 +240,6 @@ class RemotePlace(Place):
             self._system.put_file(str(archive), self._path(_archive(run)))
 
     def abandon(self, run: str) -> None:
-        """Remove the folder and its archive."""
         shutil.rmtree(self.work(run), ignore_errors=True)
         self.delete(_archive(run))
 
@@ -273,7 +261,6 @@ class RemotePlace(Place):
         self.abandon(run)
 
     def local(self, run: str, name: str) -> Path:
-        """A copy in the folder for temporary files."""
         target = self._scratch / _COPIES / run / name
         if not target.is_file():
             content = self.read(f"{RUNS}/{run}/{name}")
@@ -318,7 +305,6 @@ def _size(folder: Path) -> int:
 
 
 def _to_disk(path: Path) -> None:
-    """Have the system write a file or folder to the disk, where it can."""
     if os.name == "nt" and path.is_dir():
         return
     with suppress(OSError):

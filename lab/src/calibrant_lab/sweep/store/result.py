@@ -24,7 +24,6 @@ _SUMMARY = tuple(each.name for each in fields(RunResult) if each.name[0] != "_")
 def result_content(
     item: Item, outcome: Outcome, *, wall_seconds: float, cpu_seconds: float, sessions: int, ended: str
 ) -> dict[str, Any]:
-    """What ``result.json`` holds."""
     more = dict(outcome.more)
     inputs = more.pop("inputs", item.inputs)
     return finite(
@@ -140,7 +139,6 @@ class Index:
         return [summary for _, summary in self._known.values()]
 
     def rebuild(self) -> int:
-        """Forget what is known and read every result; how many there are."""
         self._known, self._damaged, self._loaded = {}, {}, True
         return len(self.summaries())
 

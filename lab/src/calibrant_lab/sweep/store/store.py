@@ -69,7 +69,6 @@ class Store:
 
     @property
     def address(self) -> str:
-        """Where it lies."""
         return self.place.address
 
     # Reading
@@ -183,7 +182,6 @@ class Store:
         self.place.delete(f"{RUNS}/{run}")
 
     def remove_file(self, run: str, name: str) -> None:
-        """Remove a file of a finished run, such as its predictions."""
         if name == RESULT_FILE:
             raise InputError(f"{RESULT_FILE} makes the run; remove the run instead.")
         self.place.delete(f"{RUNS}/{run}/{name}")

@@ -50,6 +50,5 @@ def state_of(paths: Iterable[Path]) -> list[list[Any]]:
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 digest of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

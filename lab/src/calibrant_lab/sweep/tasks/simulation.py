@@ -24,11 +24,9 @@ class Simulation(Task):
         """What JSON can hold; ``arms``, if there are any, are mappings with a ``name`` or ``gamma``."""
 
     def complete(self, settings: Settings) -> Settings:
-        """The defaults, and that every value is of their kind."""
         return completed(settings, {"seed": 0, **self.defaults})
 
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
-        """Compute in one go."""
         _ = folder, tell
         found = self.simulate(settings)
         stages = {_stage(arm): dict(_plain(arm)) for arm in found.get("arms", ())}

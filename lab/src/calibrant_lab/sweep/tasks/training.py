@@ -80,7 +80,6 @@ class Training(Task):
     }
 
     def complete(self, settings: Settings) -> Settings:
-        """The recipe's own validation, and that there are such a loss, network and calibrators."""
         recipe = Recipe.read(nested(settings), source="grid")
         _check(recipe.loss, recipe.model, recipe.evaluation.calibrators)
         return settings_at(recipe, "full")
@@ -103,11 +102,9 @@ class Training(Task):
         return kept if processes == 1 else {**kept, "processes": processes}  # each sees its share of a batch
 
     def unrecorded(self, settings: Settings) -> Settings:
-        """Without recordings of chosen epochs."""
         return {**settings, "record.dynamics": False}
 
     def inputs(self, settings: Settings, fingerprints: Fingerprints) -> Mapping[str, str]:
-        """Digests of the split data set, of out-of-distribution samples, and of weights to begin with."""
         recipe = recipe_of(settings)
         key = [_data_key(recipe), _sources(recipe), NUMBERS, version("torch"), version("numpy")]
         found: dict[str, str] = json.loads(
@@ -126,7 +123,6 @@ class Training(Task):
         return super().covers(result, settings) and known >= set(asked) and whole
 
     def measure_again(self, settings: Settings, result: RunResult) -> Outcome:
-        """By the calibrators that are asked for, and those that were before."""
         recipe = recipe_of(settings)
         before = [stage for stage in result.metrics if stage != UNCALIBRATED]
         asked = recipe.evaluation.calibrators or DEFAULTS
@@ -147,18 +143,15 @@ class Training(Task):
         )
 
     def threads(self, settings: Settings) -> int:
-        """As the recipe says, or one, in each process."""
         hardware = recipe_of(settings).hardware
         return max(1, hardware.threads) * hardware.devices
 
     def needs_gpu(self, settings: Settings) -> bool:
-        """Whether the recipe lets it use one and there is one."""
         import torch
 
         return recipe_of(settings).hardware.accelerator != "cpu" and torch.cuda.is_available()
 
     def lacking(self, settings: Settings) -> str:
-        """The GPU that the recipe names, where there is none."""
         wanted = recipe_of(settings).hardware.accelerator
         if wanted not in {"gpu", "cuda"}:
             return ""
@@ -173,7 +166,6 @@ class Training(Task):
         return "cuda" if self.needs_gpu(settings) else "cpu"
 
     def gpus(self, settings: Settings) -> int:
-        """One for each device, unless the recipe asks for another kind."""
         hardware = recipe_of(settings).hardware
         return hardware.devices if hardware.accelerator in {"auto", "gpu", "cuda"} else 0
 
@@ -191,7 +183,6 @@ class Training(Task):
 
 
 def recipe_of(settings: Settings) -> Recipe:
-    """The recipe that complete settings stand for."""
     return Recipe.read(nested(settings))
 
 
