@@ -21,9 +21,7 @@ from typing import Any, ClassVar
 from environment import environment, write
 from memory import forget_peak, resident
 
-from calibrant_lab.sweep.engines.clusters import Ray, Submitit
-from calibrant_lab.sweep.engines.engine import Engine, Serial
-from calibrant_lab.sweep.engines.pool import Pool
+from calibrant_lab.sweep.engines import Engine, Pool, Ray, Serial, Submitit
 from calibrant_lab.sweep.item import Item, make_item
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep

@@ -18,7 +18,6 @@ ROSTERS = {
     "calibrators/methods/__init__.py": set[str](),
     "calibrant_lab:models/roster.py": {"checkpoints.py"},
     "calibrant_lab:sweep/tasks/roster.py": {"fingerprints.py", "simulation.py"},
-    "calibrant_lab:sweep/engines/__init__.py": set[str](),
 }
 
 

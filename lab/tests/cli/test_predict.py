@@ -127,7 +127,7 @@ class Table(nn.Module):
 def raw(rng, *, splits: tuple[str, ...], labels: torch.Tensor, groups: bool = False) -> data.RawData:
     """Features with the number of the sample in them."""
     inputs = torch.arange(len(labels)).float()[:, None]
-    part = data.table.RawPart(
+    part = data.table.Part(
         inputs=inputs, labels=labels, groups=torch.arange(len(labels)) // 2 if groups else None
     )
     names = tuple("abc")[: 3 if labels.ndim == 1 else labels.shape[1]]

@@ -13,7 +13,7 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation import evaluate
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.data.xray_sets import FINDINGS
-from calibrant_lab.sweep.engines.engine import Serial
+from calibrant_lab.sweep.engines import Serial
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.item import Item
 from calibrant_lab.sweep.perform import perform

@@ -17,7 +17,7 @@ from calibrant.cli.verbosity import Quiet
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from calibrant_lab.sweep.engines.engine import Engine
+    from calibrant_lab.sweep.engines import Engine
     from calibrant_lab.sweep.grid import Grid
     from calibrant_lab.sweep.item import Item
     from calibrant_lab.sweep.store import Store

@@ -14,7 +14,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
 from calibrant._math.text_form import nearest
 from calibrant_lab.data.check import numbered_classes
-from calibrant_lab.data.table import RawData, RawPart
+from calibrant_lab.data.table import Part, RawData
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +31,7 @@ def read_npz(
 ) -> RawData:
     """Read images or features with labels from an ``.npz`` file; ``keys`` says what its arrays are called."""
     arrays = read_arrays(path)
-    found: dict[str, RawPart] = {}
+    found: dict[str, Any] = {}
     for split, words in SPLITS.items():
         for word in words:
             x, y = (key.format(word) for key in keys.split())
@@ -74,7 +74,7 @@ def table_rows(path: Path, needed: Sequence[str]) -> Iterator[Mapping[str, str |
         raise InputError(f"{path} cannot be read as CSV ({reason(error)}); save it as UTF-8.") from error
 
 
-def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> RawPart:
+def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> Part:
     """Images with channels first, or features, and int64 labels."""
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim not in (1, 2) or labels.dtype.kind not in "biu":
@@ -110,10 +110,10 @@ def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> RawPa
         tensor = tensor[:, None]
     elif inputs.ndim == 4:
         tensor = tensor.permute(0, 3, 1, 2).contiguous()
-    return RawPart(inputs=tensor, labels=torch.from_numpy(labels.astype(np.int64)))
+    return Part(inputs=tensor, labels=torch.from_numpy(labels.astype(np.int64)))
 
 
-def _class_names(arrays: Mapping[str, Array], found: Mapping[str, RawPart], path: Path) -> tuple[str, ...]:
+def _class_names(arrays: Mapping[str, Array], found: Mapping[str, Part], path: Path) -> tuple[str, ...]:
     if "class_names" in arrays:
         return tuple(str(name) for name in np.atleast_1d(arrays["class_names"]).tolist())
     labels = found["train"].labels

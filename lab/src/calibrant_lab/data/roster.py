@@ -23,7 +23,7 @@ from calibrant_lab.data.images.digits import read_idx, read_svhn
 from calibrant_lab.data.images.encoded import read_jpeg_archive, read_tiny_imagenet
 from calibrant_lab.data.images.folders import ImageFiles, read_folder
 from calibrant_lab.data.lazy import Geometry, LazyImages, StoredImages
-from calibrant_lab.data.table import RawData, RawPart
+from calibrant_lab.data.table import Part, RawData
 from calibrant_lab.data.text.sets import read_finsen, read_newsgroups, read_texts
 from calibrant_lab.data.text.trees import read_trees
 from calibrant_lab.data.xray_sets import read_chest_xray_covid, read_chestxray14
@@ -138,7 +138,7 @@ def _shaped(inputs: object, geometry: Geometry) -> LazyImages:
 def _digits(name: str, _folder: Folder) -> RawData:
     pixels, labels = read_digits()
     images = torch.from_numpy(pixels.reshape(-1, 1, 8, 8) / 16).float()
-    part = RawPart(inputs=images, labels=torch.from_numpy(labels))
+    part = Part(inputs=images, labels=torch.from_numpy(labels))
     return RawData(name=name, train=part, class_names=tuple("0123456789"))
 
 

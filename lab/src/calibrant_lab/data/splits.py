@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Int
 from calibrant_lab.data.lazy import LazyImages
 from calibrant_lab.data.prepare import to_unit
-from calibrant_lab.data.table import RESIDENT_BYTES, Dataset, Part, RawData, RawPart, RawTexts
+from calibrant_lab.data.table import RESIDENT_BYTES, Dataset, Part, RawData
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Size = int | float
@@ -75,7 +76,7 @@ def split(
         ("policy", None, policy),
     ):
         if given is not None:
-            cuts[name] = given.rows(torch.arange(len(given.labels)), memory=memory)
+            cuts[name] = given.rows(memory=memory)
             continue
         if name == "policy" and size == 0:
             cuts[name] = None
@@ -92,16 +93,11 @@ def split(
         left = left[cut(left, train)]
     parts = {"train": raw.train.rows(torch.from_numpy(left), memory=memory), **cuts}
     shrunk = {name: None if part is None else shrink(part, downsample) for name, part in parts.items()}
-    vocabulary = raw.vocabulary if isinstance(raw, RawTexts) else ()
-    names = raw.class_names
-    return Dataset(name=raw.name, class_names=names, vocabulary=vocabulary, **_complete(shrunk))
-
-
-def _complete(parts: dict[str, Part | None]) -> dict[str, Any]:
-    for name, part in parts.items():
+    for name, part in shrunk.items():
         if part is not None and len(part) < 2:
             raise InputError(f"the {name} split must hold at least two samples; got {len(part)}.")
-    return dict(parts)
+    about: Any = shrunk
+    return Dataset(name=raw.name, class_names=raw.class_names, vocabulary=raw.vocabulary, **about)
 
 
 def _count(name: str, size: Size, total: int) -> int:
@@ -114,7 +110,7 @@ def _count(name: str, size: Size, total: int) -> int:
     return int(number)
 
 
-def chosen_for_calibration(part: RawPart, share: Size, *, seed: int) -> Any:
+def chosen_for_calibration(part: Part, share: Size, *, seed: int) -> Any:
     """Mask of the samples of a split that are set apart for calibration, as :func:`split` would cut them."""
     rng, size = np.random.default_rng(seed), _count("calibration", share, len(part.labels))
     if part.groups is not None:
@@ -181,5 +177,4 @@ def shrink(part: Part, factor: int) -> Part:
         raise InputError(
             f"`downsample` must divide the sides of images; got {factor} for {tuple(inputs.shape[1:])}."
         )
-    shrunk = torch.nn.functional.avg_pool2d(to_unit(inputs), factor)
-    return Part(inputs=shrunk, labels=part.labels, groups=part.groups)
+    return replace(part, inputs=torch.nn.functional.avg_pool2d(to_unit(inputs), factor))

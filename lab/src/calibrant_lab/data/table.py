@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -14,37 +13,6 @@ from calibrant_lab.data.lazy import LazyImages, feed
 
 RESIDENT_BYTES = 4 * 2**30
 """A split of images that takes more than this is not decoded at once."""
-
-
-class Inputs(Protocol):
-    """Samples that can be chosen by number: a tensor, or images that are decoded when they are chosen."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def shape(self) -> torch.Size:
-        """That of a tensor of all of them."""
-        ...
-
-    def __getitem__(self, rows: Tensor, /) -> Tensor: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class RawPart:
-    """One split as it is stored, with its labels."""
-
-    inputs: Inputs
-    labels: Int[Tensor, " N"] | Int[Tensor, "N C"]
-    """One label per sample; or, multilabel, 0 or 1 for each class."""
-    groups: Int[Tensor, " N"] | None = None
-    """Which samples belong together, such as the images of a patient."""
-
-    def rows(self, rows: Int[Tensor, " n"], *, memory: int = RESIDENT_BYTES) -> Part:
-        """Some of the samples, decoded if they take up to ``memory`` bytes."""
-        inputs = self.inputs
-        chosen = inputs.resident(rows, memory) if isinstance(inputs, LazyImages) else inputs[rows]
-        groups = None if self.groups is None else self.groups[rows]
-        return Part(inputs=chosen, labels=self.labels[rows], groups=groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +25,9 @@ class Part:
     inputs: Tensor | LazyImages
     """Images of a large split are decoded when they are chosen."""
     labels: Int[Tensor, " N"] | Int[Tensor, "N C"]
+    """One label per sample; or, multilabel, 0 or 1 for each class."""
     groups: Int[Tensor, " N"] | None = None
+    """Which samples belong together, such as the images of a patient."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -65,7 +35,14 @@ class Part:
     def to(self, device: torch.device) -> Part:
         """The same on another device; what is not decoded stays where it is."""
         inputs = self.inputs if isinstance(self.inputs, LazyImages) else self.inputs.to(device)
-        return Part(inputs=inputs, labels=self.labels.to(device), groups=self.groups)
+        return replace(self, inputs=inputs, labels=self.labels.to(device))
+
+    def rows(self, rows: Int[Tensor, " n"] | None = None, *, memory: int = RESIDENT_BYTES) -> Part:
+        """Some of the samples, by default all, decoded if they take up to ``memory`` bytes."""
+        rows = torch.arange(len(self)) if rows is None else rows
+        inputs, groups = self.inputs, None if self.groups is None else self.groups[rows]
+        chosen = inputs.resident(rows, memory) if isinstance(inputs, LazyImages) else inputs[rows]
+        return Part(inputs=chosen, labels=self.labels[rows], groups=groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,24 +50,18 @@ class RawData:
     """A data set as it came, with the splits that it has."""
 
     name: str
-    train: RawPart
-    calibration: RawPart | None = None
-    test: RawPart | None = None
+    train: Part
+    calibration: Part | None = None
+    test: Part | None = None
     class_names: tuple[str, ...]
+    vocabulary: tuple[str, ...] = ()
+    """The words of texts and trees; the first has the number 1."""
 
     @property
-    def parts(self) -> dict[str, RawPart]:
+    def parts(self) -> dict[str, Part]:
         """The splits that there are, by name."""
         parts = {"train": self.train, "calibration": self.calibration, "test": self.test}
         return {name: part for name, part in parts.items() if part is not None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class RawTexts(RawData):
-    """Texts or parse trees as they came, their words as numbers."""
-
-    vocabulary: tuple[str, ...]
-    """The words; the first has the number 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +79,6 @@ class Dataset:
     test: Part
     class_names: tuple[str, ...]
     vocabulary: tuple[str, ...] = ()
-    """The words of texts; the first has the number 1."""
     vectors: Float[Tensor, "V D"] | None = None
     """For texts, vectors of padding and of the words; NaN where a word has none."""
 
@@ -130,13 +100,8 @@ class Dataset:
     @property
     def parts(self) -> dict[str, Part]:
         """The splits that there are, by name."""
-        parts = {
-            "train": self.train,
-            "calibration": self.calibration,
-            "policy": self.policy,
-            "test": self.test,
-        }
-        return {name: part for name, part in parts.items() if part is not None}
+        names = ("train", "calibration", "policy", "test")
+        return {name: part for name in names if (part := getattr(self, name)) is not None}
 
     def sha256(self) -> str:
         """Fingerprint of every sample and label of every split.

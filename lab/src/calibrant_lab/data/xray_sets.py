@@ -13,7 +13,7 @@ from calibrant._math.files import reason
 from calibrant_lab.data.check import whole_numbers
 from calibrant_lab.data.files import read_arrays, table_rows
 from calibrant_lab.data.images.folders import ImageFiles
-from calibrant_lab.data.table import RawData, RawPart
+from calibrant_lab.data.table import Part, RawData
 
 __all__ = ["FINDINGS", "read_chest_xray_covid", "read_chestxray14"]
 
@@ -47,7 +47,7 @@ def read_chestxray14(path: Path, *, name: str = "chestxray14") -> RawData:
     if not listed:
         listed = {_LISTS[0]: list(findings)}
     numbers = {patient: number for number, patient in enumerate(sorted(set(patients.values())))}
-    parts: list[RawPart] = []
+    parts: list[Part] = []
     for file, names in listed.items():
         for what, known in (("in the table", findings), ("in the folders of images", files)):
             unknown = [each for each in names if each not in known]
@@ -57,7 +57,7 @@ def read_chestxray14(path: Path, *, name: str = "chestxray14") -> RawData:
                     f"such as {unknown[0]}."
                 )
         parts.append(
-            RawPart(
+            Part(
                 inputs=ImageFiles([files[each] for each in names], mode="L"),
                 labels=torch.tensor([[int(each in findings[file]) for each in FINDINGS] for file in names]),
                 groups=torch.tensor([numbers[patients[each]] for each in names]),
@@ -103,7 +103,7 @@ def _table(path: Path) -> tuple[dict[str, frozenset[str]], dict[str, str]]:
     return findings, patients
 
 
-def _refuse_common_patients(path: Path, *parts: RawPart) -> None:
+def _refuse_common_patients(path: Path, *parts: Part) -> None:
     first, second = (set([] if part.groups is None else part.groups.tolist()) for part in parts)
     common = len(first & second)
     if common:
@@ -130,7 +130,7 @@ def read_chest_xray_covid(path: Path, *, name: str = "chest_xray_covid") -> RawD
             f"got shape {arrays['x'].shape} of {arrays['x'].dtype}."
         )
     patients = [_patient(str(each)) for each in arrays["name"].tolist()]
-    part = RawPart(
+    part = Part(
         inputs=torch.from_numpy(arrays["x"])[:, None],
         labels=torch.from_numpy(whole_numbers(arrays["y"], what=f"{path.name}: 'y'")),
         groups=torch.from_numpy(np.unique(patients, return_inverse=True)[1].astype(np.int64)),

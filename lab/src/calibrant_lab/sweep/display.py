@@ -9,8 +9,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
 from calibrant._math.means import mean_of, plus_minus
-from calibrant_lab.sweep.engines.engine import Ended, Event
-from calibrant_lab.sweep.engines.engine import Progress as RunProgress
+from calibrant_lab.sweep.engines import Ended
 from calibrant_lab.sweep.estimates import Estimates, said_time
 from calibrant_lab.sweep.item import Item
 from calibrant_lab.sweep.result import RunResult
@@ -50,13 +49,35 @@ class SweepDisplay(Watcher):
         self._sweep = self._bars.add_task("", total=self._total, completed=done, words="")
         self._refresh()
 
-    def event(self, event: Event) -> None:
-        if self._bars is None or event.run not in self._left:
+    def progress(self, run: str, share: float, words: str) -> None:
+        if self._bars is None or run not in self._left:
             return
-        if isinstance(event, RunProgress):
-            self._move(self._bars, event)
-        else:
-            self._end(self._bars, event)
+        self._shares[run] = share
+        if run not in self._running:
+            label = _cut(self._left[run].label)
+            self._running[run] = self._bars.add_task(f"  {label}", total=1.0, words="")
+        self._bars.update(self._running[run], completed=share, words=words)
+        self._refresh()
+
+    def ended(self, end: Ended) -> None:
+        if self._bars is None or end.run not in self._left:
+            return
+        if end.run in self._running:
+            self._bars.remove_task(self._running.pop(end.run))
+        self._shares.pop(end.run, None)
+        item = self._left[end.run]
+        if end.state == "died":
+            self._say(f"{item.label}: {end.reason} It will be tried again.")
+        elif end.state == "done":
+            del self._left[end.run]
+            self._done += 1
+            self._failed += end.status == "failed"
+            if end.status != "finished":
+                self._say(f"{item.label}: {end.status}: {end.reason}")
+            else:
+                self._estimates.note(item.settings, end.seconds)
+                if not self._console.is_terminal:
+                    self._say(f"{item.label}  {said_time(end.seconds)}  {end.shown}{self._said_left()}")
         self._refresh()
 
     def waiting(self, runs: int) -> None:
@@ -69,32 +90,6 @@ class SweepDisplay(Watcher):
         if self._bars is not None:
             self._bars.stop()
         self._bars = None
-
-    def _move(self, bars: Progress, event: RunProgress) -> None:
-        self._shares[event.run] = event.share
-        if event.run not in self._running:
-            label = _cut(self._left[event.run].label)
-            self._running[event.run] = bars.add_task(f"  {label}", total=1.0, words="")
-        bars.update(self._running[event.run], completed=event.share, words=event.words)
-
-    def _end(self, bars: Progress, event: Ended) -> None:
-        if event.run in self._running:
-            bars.remove_task(self._running.pop(event.run))
-        self._shares.pop(event.run, None)
-        item = self._left[event.run]
-        if event.state == "died":
-            self._say(f"{item.label}: {event.reason} It will be tried again.")
-        if event.state != "done":
-            return
-        del self._left[event.run]
-        self._done += 1
-        self._failed += event.status == "failed"
-        if event.status == "finished":
-            self._estimates.note(item.settings, event.seconds)
-            if not self._console.is_terminal:
-                self._say(f"{item.label}  {said_time(event.seconds)}  {event.shown}{self._said_left()}")
-        else:
-            self._say(f"{item.label}: {event.status}: {event.reason}")
 
     def _refresh(self) -> None:
         if self._bars is not None:

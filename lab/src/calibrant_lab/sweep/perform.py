@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from calibrant._math.errors import ConvergenceError, InputError, without_warnings
 from calibrant._math.files import said_of, said_of_full_disk
-from calibrant_lab.sweep.engines.engine import Ended, Ends
+from calibrant_lab.sweep.engines import Ended, Ends
 from calibrant_lab.sweep.item import Item
 from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.store.leases import Lease

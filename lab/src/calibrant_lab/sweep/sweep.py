@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
-from calibrant_lab.sweep.engines.engine import Ended, Ends, Engine, Event, Progress
+from calibrant_lab.sweep.engines import Ended, Ends, Engine
 from calibrant_lab.sweep.item import Item
 from calibrant_lab.sweep.perform import attempt, give_up, is_covered
 from calibrant_lab.sweep.store.store import Store
@@ -25,8 +25,11 @@ class Watcher:
     def start(self, items: Sequence[Item], done: int, jobs: int) -> None:
         """``items`` are to be done; ``done`` others of the grid have been before."""
 
-    def event(self, event: Event) -> None:
-        """News of a run."""
+    def progress(self, run: str, share: float, words: str) -> None:
+        """How far a run is."""
+
+    def ended(self, end: Ended) -> None:
+        """A run has ended for a worker."""
 
     def waiting(self, runs: int) -> None:
         """All that is left is done by other sweeps at this moment."""
@@ -75,11 +78,9 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
                 if not free:
                     watcher.waiting(len(pending))
                     time.sleep(_POLL)
-                for event in _events(free, store, engine):
-                    if isinstance(event, Ended):
-                        here += event.state == "done"
-                        event = _judged(event, known[event.run], store, deaths)
-                    watcher.event(event)
+                for end in _ends(free, store, engine, watcher):
+                    here += end.state == "done"
+                    watcher.ended(_judged(end, known[end.run], store, deaths))
                 done = store.done()
                 pending = [item for item in pending if item.run not in done]
     finally:
@@ -96,8 +97,8 @@ def pending_of(items: Sequence[Item], store: Store) -> list[Item]:
     return [item for run, item in known.items() if run not in done]
 
 
-def _events(items: Sequence[Item], store: Store, engine: Engine) -> Iterator[Event]:
-    """What happens while an engine does the runs, beginning in the order given."""
+def _ends(items: Sequence[Item], store: Store, engine: Engine, watcher: Watcher) -> Iterator[Ended]:
+    """How the runs end that an engine does, beginning in the order given."""
     address = store.address if "://" in store.address else str(Path(store.address).absolute())
     waiting, running, looked = deque(items), dict[Future[Ends], list[Item]](), time.monotonic()
     while waiting or running:
@@ -117,7 +118,7 @@ def _events(items: Sequence[Item], store: Store, engine: Engine) -> Iterator[Eve
             looked = time.monotonic()
             holders = store.leases.held({item.run for chunk in running.values() for item in chunk})
             for run, holder in holders.items():
-                yield Progress(run=run, share=holder.share, words=holder.words)
+                watcher.progress(run, holder.share, holder.words)
 
 
 def _judged(end: Ended, item: Item, store: Store, deaths: Counter[str]) -> Ended:

@@ -74,8 +74,7 @@ def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
     """The samples of a set that the network does not know: its test split, or all where it has none."""
     raw = load(name, geometry=geometry_of(settings))
     source = raw.train if raw.test is None else raw.test
-    rows = torch.arange(len(source.labels))
-    part = shrink(source.rows(rows, memory=int(settings.memory * 2**30)), settings.downsample)
+    part = shrink(source.rows(memory=int(settings.memory * 2**30)), settings.downsample)
     shape = tuple(part.inputs.shape[1:])
     if shape != dataset.input_shape:
         raise InputError(

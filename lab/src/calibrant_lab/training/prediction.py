@@ -17,7 +17,6 @@ from calibrant_lab.data import Dataset, LazyImages, Part, Preparation, RawData, 
 from calibrant_lab.data.loading import in_turn
 from calibrant_lab.data.prepare import to_unit
 from calibrant_lab.data.splits import Size, chosen_for_calibration
-from calibrant_lab.data.table import RawPart
 from calibrant_lab.training.data import split_as, usable_device
 from calibrant_lab.training.run import Run
 
@@ -50,11 +49,7 @@ def splits_of(run: Run, raw: RawData) -> Dataset | None:
 
 def as_split(dataset: Dataset) -> RawData:
     """The splits of a training as those of a set to predict."""
-    parts = {
-        name: RawPart(inputs=part.inputs, labels=part.labels, groups=part.groups)
-        for name, part in dataset.parts.items()
-        if name != "policy"
-    }
+    parts: dict[str, Any] = {name: part for name, part in dataset.parts.items() if name != "policy"}
     return RawData(name=dataset.name, class_names=dataset.class_names, **parts)
 
 
@@ -141,9 +136,8 @@ def _pieces(raw: RawData, wanted: Wanted) -> list[tuple[bool, Part]]:
     return [(True, _rows(part, mask, wanted)), (False, _rows(part, ~mask, wanted))]
 
 
-def _rows(part: RawPart, mask: Tensor | None, wanted: Wanted) -> Part:
-    rows = torch.arange(len(part.labels)) if mask is None else mask.nonzero()[:, 0]
-    chosen = part.rows(rows, memory=0)
+def _rows(part: Part, mask: Tensor | None, wanted: Wanted) -> Part:
+    chosen = part.rows(None if mask is None else mask.nonzero()[:, 0], memory=0)
     if wanted.downsample > 1 and isinstance(chosen.inputs, LazyImages):
         chosen = replace(chosen, inputs=chosen.inputs[:])
     return shrink(chosen, wanted.downsample)

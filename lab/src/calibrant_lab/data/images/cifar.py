@@ -14,7 +14,7 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
 from calibrant_lab.data.images.archives import Files, opened
-from calibrant_lab.data.table import RawData, RawPart
+from calibrant_lab.data.table import Part, RawData
 
 __all__ = ["read_cifar", "read_corrupted_cifar"]
 
@@ -55,7 +55,7 @@ def read_cifar(path: Path, *, name: str | None = None) -> RawData:
 
 def _python(
     files: Files, train: Sequence[str], test: str, meta: str
-) -> tuple[dict[str, RawPart], tuple[str, ...]]:
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     def batch(file: str) -> tuple[Array, Array]:
         found = read_pickle(files.content(file, what="a batch of images"), source=f"{files.path}: {file}")
         labels = found.get(b"labels", found.get(b"fine_labels"))
@@ -70,7 +70,7 @@ def _python(
 
 def _binary(
     files: Files, train: Sequence[str], test: str, meta: str, width: int
-) -> tuple[dict[str, RawPart], tuple[str, ...]]:
+) -> tuple[dict[str, Any], tuple[str, ...]]:
 
     def batch(file: str) -> tuple[Array, Array]:
         content = files.content(file, what="a batch of images")
@@ -87,14 +87,14 @@ def _binary(
     return _parts([batch(file) for file in train], batch(test)), tuple(names)
 
 
-def _parts(train: Sequence[tuple[Array, Array]], test: tuple[Array, Array]) -> dict[str, RawPart]:
+def _parts(train: Sequence[tuple[Array, Array]], test: tuple[Array, Array]) -> dict[str, Any]:
     pixels, labels = (np.concatenate(each) for each in zip(*train, strict=True))
     return {"train": _part(pixels, labels), "test": _part(*test)}
 
 
-def _part(pixels: Array, labels: Array) -> RawPart:
+def _part(pixels: Array, labels: Array) -> Part:
     inputs = torch.from_numpy(np.ascontiguousarray(pixels).reshape(-1, 3, 32, 32).copy())
-    return RawPart(inputs=inputs, labels=torch.from_numpy(labels.astype(np.int64)))
+    return Part(inputs=inputs, labels=torch.from_numpy(labels.astype(np.int64)))
 
 
 def _checked(data: object, labels: object, source: str) -> tuple[Array, Array]:
@@ -191,7 +191,7 @@ def read_corrupted_cifar(
         raise InputError(f"{path}: the images of {corruption} must be bytes of shape (N, 32, 32, 3).")
     if labels.shape != (len(images),) or labels.dtype.kind not in "iu":
         raise InputError(f"{path}: labels.npy must hold one whole number for each image.")
-    part = RawPart(
+    part = Part(
         inputs=torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2))),
         labels=torch.from_numpy(labels.astype(np.int64)),
     )

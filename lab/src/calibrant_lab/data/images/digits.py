@@ -17,7 +17,7 @@ from calibrant._math.files import DAMAGE
 from calibrant_lab.data.check import whole_numbers
 from calibrant_lab.data.files import read_npz
 from calibrant_lab.data.images.archives import LARGEST, damaged
-from calibrant_lab.data.table import RawData, RawPart
+from calibrant_lab.data.table import Part, RawData
 
 __all__ = ["read_idx", "read_svhn"]
 
@@ -30,8 +30,8 @@ def read_svhn(path: Path, *, name: str = "svhn", extra: bool = False) -> RawData
         train = tuple(torch.cat(each) for each in zip(train, more, strict=True))
     return RawData(
         name=name,
-        train=RawPart(inputs=train[0], labels=train[1]),
-        test=RawPart(inputs=test[0], labels=test[1]),
+        train=Part(inputs=train[0], labels=train[1]),
+        test=Part(inputs=test[0], labels=test[1]),
         class_names=tuple("0123456789"),
     )
 
@@ -70,7 +70,7 @@ def read_idx(path: Path, *, name: str | None = None, class_names: Sequence[str] 
     """Read ``train-images-idx3-ubyte`` and its like (``.gz`` or not) from a folder, or an ``.npz`` file."""
     if path.suffix == ".npz":
         return read_npz(path, name=name, class_names=class_names)
-    parts: dict[str, RawPart] = {}
+    parts: dict[str, Any] = {}
     for split, word in _SPLITS.items():
         pixels = _array(_file(path, f"{word}-images", 3), 3)
         labels = _array(_file(path, f"{word}-labels", 1), 1)
@@ -79,7 +79,7 @@ def read_idx(path: Path, *, name: str | None = None, class_names: Sequence[str] 
                 f"{path}: the {word} files must hold as many labels as images; "
                 f"got {len(labels)} and {len(pixels)}."
             )
-        parts[split] = RawPart(
+        parts[split] = Part(
             inputs=torch.from_numpy(pixels.copy())[:, None], labels=torch.from_numpy(labels.astype(np.int64))
         )
     highest = max(int(part.labels.max()) for part in parts.values())

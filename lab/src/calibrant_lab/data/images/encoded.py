@@ -15,7 +15,7 @@ from calibrant_lab.data.check import whole_numbers
 from calibrant_lab.data.files import read_arrays
 from calibrant_lab.data.images.archives import Files, opened
 from calibrant_lab.data.lazy import AS_IT_IS, Digest, Geometry, LazyImages
-from calibrant_lab.data.table import RawData, RawPart
+from calibrant_lab.data.table import Part, RawData
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -42,7 +42,7 @@ def read_jpeg_archive(
         if "class_names" not in arrays:
             raise InputError(f"{path.name} has no 'class_names'; it holds {', '.join(arrays)}.")
         class_names = tuple(str(each) for each in arrays["class_names"].tolist())
-    found: dict[str, RawPart] = {}
+    found: dict[str, Any] = {}
     for split, word in zip(("train", "test"), splits, strict=True):
         wanted = [f"{each}_{word}" for each in ("jpeg", "offset", "y")]
         missing = [key for key in wanted if key not in arrays]
@@ -56,7 +56,7 @@ def read_jpeg_archive(
             raise InputError(
                 f"{path.name}: {wanted[1]!r} must rise from 0 or more to at most the {len(content)} bytes."
             )
-        found[split] = RawPart(
+        found[split] = Part(
             inputs=EncodedImages(content, ends),
             labels=torch.from_numpy(whole_numbers(labels, what=f"{path.name}: {wanted[2]!r}")),
         )
@@ -150,12 +150,10 @@ def _validation(files: Files, number: Mapping[str, int]) -> list[tuple[str, int]
     return found
 
 
-def _part(files: Files, listed: Sequence[tuple[str, int]], split: str) -> RawPart:
+def _part(files: Files, listed: Sequence[tuple[str, int]], split: str) -> Part:
     if not listed:
         raise InputError(f"{files.path} has no {split} images, so a split is missing; get all of it again.")
     pieces = [files.read(name) for name, _ in listed]
     offsets = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
     content = np.frombuffer(bytearray().join(pieces), dtype=np.uint8)
-    return RawPart(
-        inputs=EncodedImages(content, offsets), labels=torch.tensor([label for _, label in listed])
-    )
+    return Part(inputs=EncodedImages(content, offsets), labels=torch.tensor([label for _, label in listed]))

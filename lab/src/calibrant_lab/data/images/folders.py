@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -12,7 +12,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant_lab.data.files import SPLITS
 from calibrant_lab.data.lazy import AS_IT_IS, Digest, Geometry, LazyImages
-from calibrant_lab.data.table import RawData, RawPart
+from calibrant_lab.data.table import Part, RawData
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -34,8 +34,8 @@ def read_folder(path: Path) -> RawData:
         raise InputError(f"{splits['train']} must hold a folder of images for each of at least two classes.")
     listed = {split: _listed(folder, class_names) for split, folder in splits.items()}
     grey = all(_is_grey(file) for files in listed.values() for file, _ in files)
-    found = {
-        split: RawPart(
+    found: dict[str, Any] = {
+        split: Part(
             inputs=ImageFiles([file for file, _ in files], mode="L" if grey else "RGB"),
             labels=torch.tensor([label for _, label in files]),
         )

@@ -17,7 +17,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import reason
 from calibrant._math.shapes import Int
 from calibrant_lab.data.files import SPLITS
-from calibrant_lab.data.table import RawPart, RawTexts
+from calibrant_lab.data.table import Part, RawData
 
 Record = Mapping[str, Any]
 
@@ -91,7 +91,7 @@ def text_data(
     class_names: Sequence[str],
     words: int,
     length: int,
-) -> RawTexts:
+) -> RawData:
     """Texts and labels of each split as rows of word numbers; the vocabulary is of all splits together."""
     if words < 2:
         raise InputError(f"`words` must leave room for padding and one word; got {words}.")
@@ -100,13 +100,13 @@ def text_data(
     if not vocabulary:
         raise InputError(f"the texts of {name} must hold words; they are all empty.")
     found = {
-        split: RawPart(
+        split: Part(
             inputs=numbered(cut[split], vocabulary, length=length),
             labels=torch.tensor(list(labels), dtype=torch.int64),
         )
         for split, (_, labels) in parts.items()
     }
-    return RawTexts(name=name, class_names=tuple(class_names), vocabulary=vocabulary, **found)
+    return RawData(name=name, class_names=tuple(class_names), vocabulary=vocabulary, **found)
 
 
 _FILTERED = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant._math.errors import InputError
 from calibrant_lab.data.check import numbered_classes
 from calibrant_lab.data.files import table_rows
-from calibrant_lab.data.table import RawTexts
+from calibrant_lab.data.table import RawData
 from calibrant_lab.data.text.records import (
     files_of_splits,
     labels_of,
@@ -30,7 +30,7 @@ def read_texts(
     words: int = 20_000,
     length: int = 1000,
     class_names: Sequence[str] | None = None,
-) -> RawTexts:
+) -> RawData:
     """Texts with labels in ``train.jsonl`` and, where there are such splits, ``val`` and ``test``."""
     records = {
         split: (path, lines_of(path, ("text", "label"))) for split, path in files_of_splits(folder).items()
@@ -47,7 +47,7 @@ def read_texts(
 
 def read_newsgroups(
     folder: Path, *, name: str, words: int, length: int, class_names: Sequence[str]
-) -> RawTexts:
+) -> RawData:
     """20 Newsgroups as Mukhoti et al. (2020) cut it: all posts, shuffled by numpy's seed 1.
 
     The last fifth is for testing and the 900 before it for calibration. A folder holds either the posts as
@@ -96,7 +96,7 @@ def _posts_of_lines(folder: Path, groups: Sequence[str]) -> list[tuple[int, str]
     return [(label, text) for label, _, text in sorted(posts)]
 
 
-def read_finsen(path: Path, *, name: str, words: int, length: int) -> RawTexts:
+def read_finsen(path: Path, *, name: str, words: int, length: int) -> RawData:
     """FinSen: news with the columns ``Title``, ``Tag`` and ``Content``; the tag is the class."""
     rows = list(table_rows(path, ("Title", "Tag", "Content")))
     for number, row in enumerate(rows, start=2):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Int
-from calibrant_lab.data.table import RawPart, RawTexts
+from calibrant_lab.data.table import Part, RawData
 from calibrant_lab.data.text.records import files_of_splits, lines_of
 
 LEFT, RIGHT, WORD, LABEL, LEVEL = range(5)
@@ -94,7 +94,7 @@ def _broken(text: str, what: str) -> InputError:
     return InputError(f"the tree {text[:40]}… {what}; it must look like (3 (2 Not) (1 bad)).")
 
 
-def read_trees(folder: Path, *, name: str, fine: bool = False) -> RawTexts:
+def read_trees(folder: Path, *, name: str, fine: bool = False) -> RawData:
     """The Stanford Sentiment Treebank: ``train``, ``val`` and ``test`` as lines of JSON with a ``tree``.
 
     The binary task drops sentences with a neutral root; its nodes have three labels, negative, neutral and
@@ -113,16 +113,16 @@ def read_trees(folder: Path, *, name: str, fine: bool = False) -> RawTexts:
         for split, found in trees.items()
     }
     longest = max((len(nodes) for found in kept.values() for nodes in found), default=0)
-    parts: dict[str, RawPart] = {}
+    parts: dict[str, Part] = {}
     for split, found in kept.items():
         if not found:
             raise InputError(f"the {split} file of {folder} has no tree with a sentiment at its root.")
         roots = torch.tensor([nodes[0].label for nodes in found])
-        parts[split] = RawPart(
+        parts[split] = Part(
             inputs=_table(found, numbers, longest, fine=fine),
             labels=roots if fine else (roots > _NEUTRAL).long(),
         )
-    return RawTexts(name=name, class_names=_FINE if fine else _BINARY, vocabulary=tuple(words), **parts)
+    return RawData(name=name, class_names=_FINE if fine else _BINARY, vocabulary=tuple(words), **parts)
 
 
 def _table(
