@@ -11,11 +11,10 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
 from calibrant_lab.sweep.engines import Ended, build_engine
 from calibrant_lab.sweep.grid import Grid
-from calibrant_lab.sweep.item import Item, run_name
-from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.store.places import RUNS
 from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.sweep import Watcher, sweep
+from calibrant_lab.sweep.tasks.task import Item, RunResult, run_name
 
 
 def finished_runs(grid: Grid, out: Path, *, engine: str = "pool") -> list[RunResult]:

@@ -32,11 +32,10 @@ from calibrant._math.errors import EXPECTED, InputError, sentence_of
 from calibrant._math.files import atomic_write, write_text
 from calibrant_lab.sweep.engines import Ended, build_engine
 from calibrant_lab.sweep.grid import Grid
-from calibrant_lab.sweep.item import Item
-from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.store.places import RUNS
 from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.sweep import Watcher, sweep
+from calibrant_lab.sweep.tasks.task import Item, RunResult
 from calibrant_lab.sweep.tasks.training import recipe_of
 from calibrant_lab.training.recipe_files import file_on_shelf, flat, nested, read_content
 from papers.cifar10_fast.measure import elsewhere

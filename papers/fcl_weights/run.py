@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures import series
 from calibrant_lab.sweep.kept_runs import shortened
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, flat_runs, mean_ci, pivot
 
 DIGITS = 6

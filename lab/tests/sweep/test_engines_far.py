@@ -19,10 +19,9 @@ import pytest
 from calibrant._math.errors import InputError
 from calibrant_lab.sweep.engines import Pool, Ray, Serial, Submitit, Work, build_engine
 from calibrant_lab.sweep.grid import Grid
-from calibrant_lab.sweep.item import Item
-from calibrant_lab.sweep.perform import attempt
 from calibrant_lab.sweep.store import Store
-from calibrant_lab.sweep.sweep import sweep
+from calibrant_lab.sweep.sweep import attempt, sweep
+from calibrant_lab.sweep.tasks.task import Item
 from calibrant_lab.sweep.tasks.training import Training
 from toy_task import toys
 

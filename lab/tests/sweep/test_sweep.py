@@ -19,12 +19,11 @@ import pytest
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import said_of
 from calibrant_lab.sweep import engines
+from calibrant_lab.sweep.display import Estimates
 from calibrant_lab.sweep.engines import ENGINES, Ended, Ends, Function, Pool, Serial, build_engine
-from calibrant_lab.sweep.estimates import Estimates
-from calibrant_lab.sweep.item import Item
-from calibrant_lab.sweep.perform import attempt
-from calibrant_lab.sweep.store import Store, leases
-from calibrant_lab.sweep.sweep import Watcher, sweep
+from calibrant_lab.sweep.store import Store, places
+from calibrant_lab.sweep.sweep import Watcher, attempt, sweep
+from calibrant_lab.sweep.tasks.task import Item
 from toy_task import Toy, toys
 
 
@@ -213,7 +212,7 @@ class Threaded(Serial):
 
 def test_how_far_runs_are_is_found_in_their_leases(tmp_path, monkeypatch) -> None:
     """Whatever engine does them; at the end nothing of it stays."""
-    monkeypatch.setattr(leases, "_NOTE_EVERY", 0.02)
+    monkeypatch.setattr(places, "_NOTE_EVERY", 0.02)
     store, notes = Store(tmp_path / "store"), Notes()
     items = toys(seed=[0], steps=[10], seconds=[0.05])
     assert sweep(items, store, Threaded(), watcher=notes).statuses == {"finished": 1}
@@ -274,8 +273,8 @@ def test_estimates_prefer_the_likest_runs() -> None:
 DRIVER = """
 import sys
 from calibrant_lab.sweep.engines import Pool
-from calibrant_lab.sweep.item import Item
-from calibrant_lab.sweep.store import Store, leases
+from calibrant_lab.sweep.tasks.task import Item
+from calibrant_lab.sweep.store import Store, places
 from calibrant_lab.sweep.sweep import sweep
 from toy_task import toys
 if __name__ == "__main__":

@@ -17,10 +17,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from calibrant_lab import models
 from calibrant_lab.training import Recipe, captured, train
 from calibrant_lab.training import learner as learner_module
-from calibrant_lab.training.captured import CapturedStep, is_capturable
-from calibrant_lab.training.compiled import undone
-from calibrant_lab.training.data import read_training_data
-from calibrant_lab.training.job import Job
+from calibrant_lab.training.captured import CapturedStep, is_capturable, undone
+from calibrant_lab.training.data import Job, read_training_data
 from calibrant_lab.training.learner import Learner
 from calibrant_lab.training.listener import Listener
 from calibrant_lab.training.loss import build_loss

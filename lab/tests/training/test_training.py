@@ -108,7 +108,7 @@ def test_a_run_leaves_everything_behind(recipe, tmp_path) -> None:
 
 def test_the_saved_network_is_the_one_that_was_judged(recipe, tmp_path) -> None:
     """``Run.model`` gives, on prepared test images, the logits of predictions.npz (float32)."""
-    from calibrant_lab.data.prepare import to_unit
+    from calibrant_lab.data.table import to_unit
     from calibrant_lab.training.data import preparation, read_data
 
     run = train(recipe, tmp_path / "run")

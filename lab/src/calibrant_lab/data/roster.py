@@ -14,9 +14,8 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import build_from, nearest
 from calibrant.demo.digits import read_digits
-from calibrant_lab.data.check import check
 from calibrant_lab.data.fetch import Folder, located, published
-from calibrant_lab.data.files import read_npz
+from calibrant_lab.data.files import check, read_npz
 from calibrant_lab.data.images.archives import ARCHIVES
 from calibrant_lab.data.images.cifar import read_cifar, read_corrupted_cifar
 from calibrant_lab.data.images.digits import read_idx, read_svhn

@@ -10,8 +10,7 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import reason
-from calibrant_lab.data.check import whole_numbers
-from calibrant_lab.data.files import read_arrays, table_rows
+from calibrant_lab.data.files import read_arrays, table_rows, whole_numbers
 from calibrant_lab.data.images.folders import ImageFiles
 from calibrant_lab.data.table import Part, RawData
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.file_figures import DrawnFigure, FigureRequest, FileFigure
-from calibrant_lab.figures import curves, simplex
+from calibrant_lab.figures import curves
 from calibrant_lab.figures.boundaries import boundary_figure
 
 
@@ -108,17 +108,17 @@ FIGURES = (
         name="proper-isolines",
         summary=f"Lines of equal expected loss around (0.55, 0.30, 0.15) ({_PAPER} 4).",
         panels=(
-            functools.partial(simplex.risk_isolines, loss="brier"),
-            functools.partial(simplex.risk_isolines, loss="cross-entropy"),
-            *_by_gamma(simplex.risk_isolines, 1.0, 3.0),
+            functools.partial(curves.risk_isolines, loss="brier"),
+            functools.partial(curves.risk_isolines, loss="cross-entropy"),
+            *_by_gamma(curves.risk_isolines, 1.0, 3.0),
         ),
     ),
     TheoryFigure(
         name="focal-arrows",
         summary=f"Where the focal map and its closest temperature take three probabilities ({_PAPER} 5).",
         panels=(
-            *_by_gamma(simplex.map_arrows, 1.0, 3.0),
-            *_by_gamma(simplex.closest_temperature_arrows, 1.0, 3.0),
+            *_by_gamma(curves.map_arrows, 1.0, 3.0),
+            *_by_gamma(curves.closest_temperature_arrows, 1.0, 3.0),
         ),
         note="The caption's T = 0.81 and 0.46 are what the published line gives for gamma = 0.5 and 2; the "
         "closest for 1 and 3 are 0.658 and 0.357.",
@@ -136,7 +136,7 @@ FIGURES = (
     TheoryFigure(
         name="temperature-differences",
         summary=f"Focal map against its closest temperature over the triangle ({_PAPER} 7).",
-        panels=_by_gamma(simplex.temperature_differences, 0.5, 3.0),
+        panels=_by_gamma(curves.temperature_differences, 0.5, 3.0),
         note="The text sees the largest differences near the corners; they lie along the sides and around "
         "the centre, and vanish at the corners.",
     ),

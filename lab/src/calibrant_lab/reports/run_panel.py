@@ -17,7 +17,7 @@ from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions
 from calibrant.reports.sections import Section, SectionTable
 from calibrant_lab.data import Part
-from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.data.table import to_unit
 
 EACH = 4  # images with right answers, and as many with wrong ones
 

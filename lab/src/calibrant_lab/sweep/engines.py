@@ -28,7 +28,7 @@ from calibrant._math import worker_processes as workers
 from calibrant._math.errors import InputError
 from calibrant._math.ray_cluster import check_address, connect
 from calibrant._math.text_form import build_from, parse_call
-from calibrant_lab.sweep.item import Item
+from calibrant_lab.sweep.tasks.task import Item
 
 _GRACE = 30.0
 """Seconds that workers have to save what they are doing before they are ended."""

@@ -12,11 +12,10 @@ from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
-from calibrant_lab.sweep.item import Item, make_item
 from calibrant_lab.sweep.matching import Wanted, check_matched, check_names, matches
 from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, canonical
-from calibrant_lab.sweep.tasks.roster import task_named
-from calibrant_lab.sweep.tasks.task import Settings, Task
+from calibrant_lab.sweep.tasks.task import Item, Settings, Task, make_item
+from calibrant_lab.sweep.tasks.training import task_named
 from calibrant_lab.training import Recipe
 from calibrant_lab.training.recipe import Budget, settings_at
 from calibrant_lab.training.recipe_files import file_on_shelf, flat, names_on_shelf, read_content, shelf

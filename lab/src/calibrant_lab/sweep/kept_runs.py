@@ -18,8 +18,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.means import rounded
 
 if TYPE_CHECKING:
-    from calibrant_lab.sweep.result import RunResult
-    from calibrant_lab.sweep.tasks.task import Task
+    from calibrant_lab.sweep.tasks.task import RunResult, Task
 
 Values: TypeAlias = Mapping[str, Any]
 _TABLES = ("settings", "made", "found")

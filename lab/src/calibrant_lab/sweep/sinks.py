@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import named
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 
 __all__ = ["SINKS", "export"]
 

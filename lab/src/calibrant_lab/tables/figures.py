@@ -15,9 +15,8 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant.reports.figures import drawing
-from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.tables.build import Cell, build_table
-from calibrant_lab.tables.frame import setting
+from calibrant_lab.sweep.tasks.task import RunResult
+from calibrant_lab.tables.build import Cell, build_table, setting
 from calibrant_lab.tables.layout import Layout, TableQuantity, varying
 
 MOST_CURVES = 12

@@ -14,7 +14,7 @@ import pandas as pd
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import named, nearest
 from calibrant_lab.sweep.published import paper_named
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 from calibrant_lab.tables.names import LEVELS, roster, stage_of
 
 FoundIn: TypeAlias = Literal["metric", "parameter", "last", "setting", "more", "spent"]

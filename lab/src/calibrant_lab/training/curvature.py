@@ -17,7 +17,7 @@ from calibrant._math.errors import ConvergenceError, InputError
 from calibrant._math.files import said_of
 from calibrant.curvature import hessian_trace, spectral_density, top_eigenvalues
 from calibrant_lab.data import Dataset
-from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.data.table import to_unit
 from calibrant_lab.models import build as build_model
 from calibrant_lab.models import load_weights
 from calibrant_lab.reports.curvature import curvature_section

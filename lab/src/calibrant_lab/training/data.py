@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
+from torch import nn
 
 from calibrant._math.errors import InputError
 from calibrant_lab.data import Dataset, Geometry, Part, Preparation, RawData, load, shrink, split
 from calibrant_lab.data.text.vectors import no_vectors, read_vectors, vectors_path
+from calibrant_lab.training.listener import Listener
 from calibrant_lab.training.recipe import Recipe
 from calibrant_lab.training.recipe_sections import DataSection
-from calibrant_lab.training.run import Run
+from calibrant_lab.training.run import Run, RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,3 +105,21 @@ def usable_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise InputError(f"the device {name!r} cannot be used: {str(error).splitlines()[0]}") from error
     return device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """All that a process needs to take part; picklable if the listener is."""
+
+    recipe: Recipe
+    dataset: Dataset
+    foreign: Part | None
+    """Out-of-distribution samples, for the evaluation of the finished network."""
+    data_sha256: str
+    model: nn.Module
+    loss: nn.Module
+    folder: RunFolder
+    listener: Listener
+    command: str | None
+    report: bool
+    """Whether the finished network is evaluated and reported on, beyond its predictions."""

@@ -24,7 +24,7 @@ from calibrant._math.text_form import named, nearest
 from calibrant.reports.pictures import Picture
 from calibrant.reports.sections import Section
 from calibrant_lab.data import Dataset, LazyImages
-from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.data.table import to_unit
 from calibrant_lab.training.data import data_of, preparation
 from calibrant_lab.training.run import Run, json_of
 from calibrant_lab.training.views import middle

@@ -15,15 +15,14 @@ import torch
 from torch import nn
 
 from calibrant._math.errors import ConvergenceError, InputError, clause, users_frame
+from calibrant._math.files import file_or_data
 from calibrant.calibrators import build as build_calibrator
 from calibrant_lab.data import Dataset, build_augmentation
 from calibrant_lab.models import build as build_model
+from calibrant_lab.models import load_weights
 from calibrant_lab.training import seeds
-from calibrant_lab.training.batches import check_batches
-from calibrant_lab.training.data import TrainingData, preparation, read_training_data
+from calibrant_lab.training.data import Job, TrainingData, preparation, read_training_data
 from calibrant_lab.training.engine import Engine
-from calibrant_lab.training.initial import begin_with
-from calibrant_lab.training.job import Job
 from calibrant_lab.training.listener import Listener
 from calibrant_lab.training.loss import (
     LabelsParts,
@@ -35,15 +34,29 @@ from calibrant_lab.training.loss import (
 from calibrant_lab.training.neutral import check_convention
 from calibrant_lab.training.processes import Interruption
 from calibrant_lab.training.recipe import Recipe
-from calibrant_lab.training.recipe_sections import HardwareSection
+from calibrant_lab.training.recipe_sections import HardwareSection, InitialSection
 from calibrant_lab.training.run import Run, RunFolder, load_run
 from calibrant_lab.training.run_report import is_complete, run_facts, write_results
+from calibrant_lab.training.samples import check_batches
 from calibrant_lab.training.schedule import build_optimiser
 from calibrant_lab.training.shift import check_shift, shifted_logits
 from calibrant_lab.training.views import network_shape
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+
+def begin_with(model: nn.Module, settings: InitialSection) -> None:
+    """Put the weights of the file into the network, where the recipe names one."""
+    if not settings.weights:
+        return
+    path = file_or_data(settings.weights)
+    if path is None:
+        raise InputError(
+            "initial.weights must name a file of weights, by its path or inside the folder CALIBRANT_DATA; "
+            f"there is no {settings.weights}."
+        )
+    load_weights(model, path, skip=settings.skip)
 
 
 class TrainingInterrupted(KeyboardInterrupt):

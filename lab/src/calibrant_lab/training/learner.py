@@ -14,10 +14,9 @@ from calibrant._math.shapes import Float, Int
 from calibrant.curvature import SAM, Penalised
 from calibrant_lab.data import build_augmentation
 from calibrant_lab.training import seeds
-from calibrant_lab.training.captured import CapturedStep, is_capturable
-from calibrant_lab.training.compiled import OPTIONS, check_compiled
+from calibrant_lab.training.captured import OPTIONS, CapturedStep, check_compiled, is_capturable
+from calibrant_lab.training.data import Job
 from calibrant_lab.training.epoch_metrics import right_answers
-from calibrant_lab.training.job import Job
 from calibrant_lab.training.loss import build_regularizer, labels_of_parts
 from calibrant_lab.training.processes import Processes
 from calibrant_lab.training.samples import Samples, logits_of

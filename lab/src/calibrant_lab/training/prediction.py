@@ -14,9 +14,8 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.predictions import Predictions
 from calibrant_lab.data import Dataset, LazyImages, Part, Preparation, RawData, shrink
-from calibrant_lab.data.loading import in_turn
-from calibrant_lab.data.prepare import to_unit
-from calibrant_lab.data.splits import Size, chosen_for_calibration
+from calibrant_lab.data.lazy import in_turn
+from calibrant_lab.data.table import Size, chosen_for_calibration, to_unit
 from calibrant_lab.training.data import split_as, usable_device
 from calibrant_lab.training.run import Run
 

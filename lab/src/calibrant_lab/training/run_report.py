@@ -24,10 +24,8 @@ from calibrant.reports.words import number
 from calibrant_lab.data import Dataset
 from calibrant_lab.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant_lab.reports.run_panel import panel
-from calibrant_lab.training.batches import batch_facts
-from calibrant_lab.training.data import data_of
+from calibrant_lab.training.data import Job, data_of
 from calibrant_lab.training.heat_maps import heat_map_facts, heat_map_section
-from calibrant_lab.training.job import Job
 from calibrant_lab.training.label_table import label_section, label_table
 from calibrant_lab.training.loss import build_loss, regularizer_facts
 from calibrant_lab.training.neutral import (
@@ -38,6 +36,7 @@ from calibrant_lab.training.neutral import (
 )
 from calibrant_lab.training.recipe import WITHOUT_EFFECT, Recipe, budget_note
 from calibrant_lab.training.run import Run, json_of, load_run
+from calibrant_lab.training.samples import batch_facts
 from calibrant_lab.training.shift import Shifted, judge_shifted, shift_section
 from calibrant_lab.training.step_cost import cost_facts
 

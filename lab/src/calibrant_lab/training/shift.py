@@ -20,7 +20,7 @@ from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.words import AS_TRAINED, number, with_interval
 from calibrant_lab.data import Dataset, Part, load
 from calibrant_lab.data.images.corruptions import CORRUPTIONS, CorruptedImages
-from calibrant_lab.training.job import Job
+from calibrant_lab.training.data import Job
 from calibrant_lab.training.recipe import Recipe
 from calibrant_lab.training.samples import Inference, Samples
 

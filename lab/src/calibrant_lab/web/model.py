@@ -23,9 +23,7 @@ from calibrant_lab.models import build_trained
 from calibrant_lab.training.data import preparation, read_data
 from calibrant_lab.training.run import load_run
 from calibrant_lab.web.chest import ORDERS, notice_for, plain
-from calibrant_lab.web.classifier import LIKELIEST, Classifier, Seen
-from calibrant_lab.web.images import png
-from calibrant_lab.web.intervals import refits
+from calibrant_lab.web.classifier import LIKELIEST, Classifier, Seen, png, refits
 
 Tell = Callable[[str, float], None]
 

@@ -14,8 +14,7 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
-from calibrant_lab.data.check import whole_numbers
-from calibrant_lab.data.files import read_npz
+from calibrant_lab.data.files import read_npz, whole_numbers
 from calibrant_lab.data.images.archives import LARGEST, damaged
 from calibrant_lab.data.table import Part, RawData
 

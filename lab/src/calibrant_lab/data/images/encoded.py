@@ -11,8 +11,7 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant_lab.data.check import whole_numbers
-from calibrant_lab.data.files import read_arrays
+from calibrant_lab.data.files import read_arrays, whole_numbers
 from calibrant_lab.data.images.archives import Files, opened
 from calibrant_lab.data.lazy import AS_IT_IS, Digest, Geometry, LazyImages
 from calibrant_lab.data.table import Part, RawData

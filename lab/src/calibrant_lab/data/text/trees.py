@@ -13,7 +13,7 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Int
 from calibrant_lab.data.table import Part, RawData
-from calibrant_lab.data.text.records import files_of_splits, lines_of
+from calibrant_lab.data.text.sets import files_of_splits, lines_of
 
 LEFT, RIGHT, WORD, LABEL, LEVEL = range(5)
 """Columns of a node: its children's rows (-1 at a leaf), its word (0 if it has none), its label, its level.

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import version
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from calibrant import losses
+from calibrant._math.errors import InputError
 from calibrant._math.files import file_or_data
 from calibrant._math.text_form import canonical_call, named, parse_call
 from calibrant.calibrators import build as build_calibrator
@@ -23,10 +24,9 @@ from calibrant.evaluation.point_values import point_values
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.data.fetch import cache_folder
 from calibrant_lab.data.lazy import feed
-from calibrant_lab.models.roster import MODELS
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.models.roster import MODELS, imported
 from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, digest_of, state_of
-from calibrant_lab.sweep.tasks.task import Outcome, Settings, Task, Tell
+from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings, Task, Tell
 from calibrant_lab.training import Listener, Recipe, train
 from calibrant_lab.training.data import TrainingData, read_training_data
 from calibrant_lab.training.recipe import NUMBERS, settings_at
@@ -287,3 +287,19 @@ def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: P
 def _with_error(values: Mapping[str, float | None]) -> dict[str, float | None]:
     accuracy = values.get("accuracy")
     return {**values, "error": None if accuracy is None else 1 - accuracy}
+
+
+TASKS: Mapping[str, Callable[[], Task]] = {"training": Training}
+
+
+def task_named(name: str) -> Task:
+    """The task of that name, or what ``module:Class`` makes, with settings if it has some."""
+    if ":" not in name:
+        return named(name, TASKS, "task")()
+    try:
+        found = imported(name, {})
+    except (InputError, TypeError) as error:  # such as: an abstract class
+        raise InputError(f"the task {name!r}: {str(error).rstrip('.')}.") from error
+    if not isinstance(found, Task):
+        raise InputError(f"the task {name!r} must be a subclass of {Task.__module__}.Task.")
+    return found
