@@ -118,7 +118,6 @@ def predict(
 
 
 def _warn_of_seen(raw: RawData, split: str | None, *, trained_on: bool) -> None:
-    """Warn of samples that the network was trained on, or may have been."""
     import warnings
 
     from calibrant._math.errors import CalibrantWarning

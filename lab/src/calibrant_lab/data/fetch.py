@@ -145,7 +145,6 @@ def download(remote: Remote, folder: Path) -> Path:
 
 
 def _continue(url: str, part: Path) -> None:
-    """Download to a file, or the rest of what an earlier attempt left there."""
     import requests
 
     done = part.stat().st_size if part.is_file() else 0

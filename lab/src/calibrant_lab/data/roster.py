@@ -142,7 +142,6 @@ def _digits(name: str, _folder: Folder) -> RawData:
 
 
 def _classes(name: str) -> dict[str, Any]:
-    """The names of a set's classes, where its files do not hold them."""
     classes = published()[name].get("classes")
     return {"class_names": tuple(classes)} if classes else {}
 

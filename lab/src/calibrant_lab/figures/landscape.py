@@ -231,7 +231,6 @@ def objective_landscape(
 
 
 def _fitted(samples: Samples, objective: Objective) -> tuple[Place, tuple[str, ...]]:
-    """What focal temperature scaling chooses, and what it warns of."""
     with without_warnings():
         fitted = FocalTemperatureScaling(objective=objective).fit(
             samples.scores, samples.labels, weights=samples.weights
@@ -248,7 +247,6 @@ def _trouble(samples: Samples) -> tuple[str, ...]:
 
 
 def _at_end(places: Float[ndarray, "R 2"]) -> NDArray[np.bool_]:
-    """Which pairs of exponent and temperature lie at an end of what is searched."""
     gammas, temperatures = places.T
     ends = np.isin(gammas, [LOWEST_GAMMA, HIGHEST_GAMMA])
     return ends | np.isin(temperatures, [LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE])
@@ -374,7 +372,6 @@ def shown_gammas(low: float, high: float, count: int) -> list[float]:
 
 
 def ridge_gammas(low: float, high: float) -> list[float]:
-    """Exponents of the ridge, 0 among them."""
     return sorted({0.0, *shown_gammas(low, high, _RIDGE_POINTS)})
 
 

@@ -92,7 +92,6 @@ def temperature_ridge(
 
 
 def single_problem(logits: ArrayLike, labels: ArrayLike, weights: ArrayLike | None) -> Samples:
-    """One problem, checked; several labels per sample are refused."""
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
     if checked.task == "multilabel" or checked.labels is None:
         raise InputError(

@@ -120,7 +120,6 @@ def _values(found: Any) -> Iterable[Any]:
 
 
 def _without_wrapper(found: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Without the ``module.`` that ``DataParallel`` and its like put before every name."""
     if found and all(name.startswith("module.") for name in found):
         return {name.removeprefix("module."): value for name, value in found.items()}
     return found

@@ -80,7 +80,6 @@ def chosen(right: Bool[Tensor, "M N"], *, seed: int) -> list[int]:
 
 
 def _calibrated(predictions: Predictions) -> Float[Tensor, "N C"]:
-    """Probabilities of the test samples after temperature scaling on the calibration samples."""
     calibrator = fit_quietly(TemperatureScaling(), Labelled.of(predictions.calibration))
     return calibrator.predict_proba(predictions.test.scores)
 
@@ -96,7 +95,6 @@ def _answer(
 
 
 def _picture(image: Tensor) -> Markup:
-    """The image inside the page, as PNG; values beyond [0, 1] are scaled into it."""
     from PIL import Image
 
     unit = to_unit(image)

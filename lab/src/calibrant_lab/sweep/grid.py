@@ -94,9 +94,9 @@ class Grid:
         base = _base(content, source=source, folder=Path(folder), budget=budget)
         known = list(_complete(task, base, source))
         excludes = _tables(content, "exclude", source)
-        overrides = [_Override.read(each, source) for each in _tables(content, "override", source)]
+        overrides = [_override(each, source) for each in _tables(content, "override", source)]
         conditions = [("exclude", each) for each in excludes]
-        conditions += [("override", each.when) for each in overrides]
+        conditions += [("override", when) for when, _ in overrides]
         for _, wanted in conditions:
             check_names(wanted, known, source)
         found: dict[str, Point] = {}
@@ -106,9 +106,9 @@ class Grid:
             given = {**base, **axes}
             settings = _complete(task, given, source)
             seen.append(settings)
-            for override in overrides:
-                if matches(settings, override.when):
-                    given |= override.changes
+            for when, changes in overrides:
+                if matches(settings, when):
+                    given |= changes
                     settings = _complete(task, given, source)
                     seen.append(settings)
             if any(matches(settings, wanted) for wanted in excludes):
@@ -173,23 +173,18 @@ def load_grid(path: str | os.PathLike[str], *, budget: Budget = "full") -> Grid:
     return Grid.read(content, source=str(path), folder=path.parent, budget=budget)
 
 
-@dataclass(frozen=True)
-class _Override:
-    when: Wanted
-    changes: Settings
-
-    @classmethod
-    def read(cls, table: Mapping[str, Any], source: str) -> _Override:
-        for key in table:
-            if key not in {"when", "set"}:
-                raise InputError(f"{source}: [[override]] has `when` and `set`; got {key!r}.")
-        when, changes = table.get("when"), table.get("set")
-        if not isinstance(when, dict) or not isinstance(changes, dict) or not when or not changes:
-            raise InputError(
-                f'{source}: [[override]] needs both, as in `when = {{ loss = "brier" }}` and '
-                '`set = { "training.epochs" = 30 }`.'
-            )
-        return cls(flat(when), flat(changes))
+def _override(table: Mapping[str, Any], source: str) -> tuple[Wanted, Settings]:
+    """The settings that a run has, and those that it gets."""
+    for key in table:
+        if key not in {"when", "set"}:
+            raise InputError(f"{source}: [[override]] has `when` and `set`; got {key!r}.")
+    when, changes = table.get("when"), table.get("set")
+    if not isinstance(when, dict) or not isinstance(changes, dict) or not when or not changes:
+        raise InputError(
+            f'{source}: [[override]] needs both, as in `when = {{ loss = "brier" }}` and '
+            '`set = { "training.epochs" = 30 }`.'
+        )
+    return flat(when), flat(changes)
 
 
 def _complete(task: Task, settings: Settings, source: str) -> Settings:

@@ -74,15 +74,7 @@ def shortened(value: Any, digits: int) -> Any:
 
 
 def content_of(runs: Sequence[KeptRun], also: Values) -> dict[str, Any]:
-    """What a results file holds.
-
-    Example:
-        >>> runs = [KeptRun(settings={"rate": 0.1, "seed": seed}, found={"ece": 0.1}) for seed in (0, 1)]
-        >>> content_of(runs, {})["common"]["settings"], content_of(runs, {})["runs"][1]["settings"]
-        ({'rate': 0.1}, {'seed': 1})
-        >>> runs_in(content_of(runs, {})) == runs
-        True
-    """
+    """What a results file holds."""
     common = {name: _alike([getattr(run, name) for run in runs]) for name in _TABLES}
     own = [
         {

@@ -142,14 +142,7 @@ def curves(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
 
 
 def finals(result: RunResult) -> dict[str, float]:
-    """The numbers of the test split by stage and name, what was fitted, and the time that it took.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> found = {"metrics": {"uncalibrated": {"ece": 0.1, "auroc": None}}, "parameters": {}}
-        >>> finals(SimpleNamespace(**found, wall_seconds=2.0, cpu_seconds=1.0))["test/uncalibrated/ece"]
-        0.1
-    """
+    """The numbers of the test split by stage and name, what was fitted, and the time that it took."""
     return {
         **_numbers(result.metrics, "test/"),
         **_numbers(result.parameters, "fitted/"),

@@ -37,12 +37,6 @@ class Comparison(NamedTuple):
 def compare(first: Mapping[object, float], second: Mapping[object, float], test: Test = "t") -> Comparison:
     """The difference of two arms by what both were repeated over.
 
-    Args:
-        first: Values by seed.
-        second: Values by seed.
-        test: Student's t, or an exact test that flips the signs of the differences, and cannot fall below
-            ``2 / 2**n``.
-
     Example:
         >>> found = compare({0: 1.0, 1: 2.0, 2: 3.5}, {0: 0.5, 1: 1.0, 2: 2.0, 3: 9.0})
         >>> found.difference.value, round(found.p, 3), found.test

@@ -163,12 +163,6 @@ def shown_usually(source: str | None, name: str) -> dict[str, Any]:
     """Title, scale, unit, digits and the better end of a quantity where a layout does not say.
 
     Metrics that are fractions are shown in per cent; which they are, the roster of quantities says.
-
-    Example:
-        >>> shown_usually("metric", "ece")
-        {'title': 'ECE', 'better': 'lower', 'scale': 100.0, 'unit': '%', 'digits': 2}
-        >>> shown_usually("parameter", "temperature")["title"]
-        'T'
     """
     if source == "metric" and name != "error":
         from calibrant.evaluation.quantities import QUANTITIES

@@ -44,7 +44,6 @@ class Subject:
 
 
 def subject_of_run(path: str | os.PathLike[str]) -> Subject:
-    """A finished run with the data that it was trained on."""
     run = load_run(path)
     if run.evaluation is None:
         raise InputError(f"{path} is not finished; `calibrant train {path}` resumes it.")

@@ -34,7 +34,6 @@ def read_training_data(recipe: Recipe) -> TrainingData:
 
 
 def read_data(settings: DataSection) -> Dataset:
-    """The data that a recipe names, split as it says; texts with the vectors of their words."""
     return split_as(settings, load(settings.name, geometry=geometry_of(settings)))
 
 

@@ -225,7 +225,6 @@ class Engine:
     def _let_follow(
         self, loss: FollowsConfidences, logits: Float[Tensor, "N C"], row: dict[str, Any]
     ) -> None:
-        """Show AdaFocal and its like a split: the policy split, or else the calibration split."""
         labels = self.job.dataset.calibration.labels
         if self.job.dataset.policy is not None:
             logits, labels = self.inference.logits("policy"), self.job.dataset.policy.labels
@@ -236,7 +235,6 @@ class Engine:
 
     @torch.no_grad()
     def _loss_of(self, logits: Float[Tensor, "N C"], labels: Tensor) -> float | None:
-        """The loss that is learned by, over a whole split; None where it is not finite."""
         device = self.processes.device
         value = float(self.learner.loss(logits.to(device), labels.to(device)))
         return value if math.isfinite(value) else None
@@ -282,7 +280,6 @@ class Engine:
         state.stopped = 0 < training.patience <= state.epoch - best_epoch
 
     def final_logits(self, name: str) -> Float[Tensor, "N C"]:
-        """Logits of the finished network; raises a ConvergenceError if some are not finite."""
         logits = self.inference.final_logits(name)
         if not bool(torch.isfinite(logits).all()):
             raise _diverged(f"by its last epoch, as the {name} samples show")

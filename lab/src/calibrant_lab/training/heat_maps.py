@@ -192,7 +192,6 @@ def _actual(dataset: Dataset, row: int) -> tuple[str, ...]:
 
 
 def _name(dataset: Dataset, row: int, class_name: str) -> str:
-    """Image and class, as in the names of files."""
     inputs = dataset.test.inputs
     image = Path(inputs.name(row)).stem if isinstance(inputs, LazyImages) else f"test-{row:05}"
     return "-".join(re.sub(r"[^\w.]+", "-", each) for each in (image, class_name))

@@ -145,7 +145,6 @@ def warn_of_dying_gradients(loss: str) -> None:
 
 
 def class_weights(part: Part, num_classes: int) -> Float[Tensor, " C"]:
-    """Weights inverse to the frequency of the classes, with mean one over the samples."""
     counts = torch.bincount(part.labels, minlength=num_classes)
     if not bool((counts > 0).all()):
         raise InputError(
@@ -181,7 +180,6 @@ def build_regularizer(
 
 
 def regularizer_facts(recipe: Recipe) -> dict[str, str]:
-    """What the recipe adds, in a few words."""
     found: dict[str, str] = {}
     settings = recipe.curvature
     if settings.weight:

@@ -251,14 +251,7 @@ def at_budget(recipe: Recipe, budget: Budget) -> Recipe:
 
 
 def settings_at(recipe: Recipe, budget: Budget) -> dict[str, Any]:
-    """The settings at a budget by their full names, and below ``full`` those that it replaced.
-
-    Example:
-        >>> recipe = Recipe.read({"training": {"epochs": 350}, "small": {"training": {"epochs": 4}}})
-        >>> settings = settings_at(recipe, "small")
-        >>> settings["training.epochs"], settings["full.training.epochs"]
-        (4, 350)
-    """
+    """The settings at a budget by their full names, and below ``full`` those that it replaced."""
     scaled = at_budget(recipe, budget)
     return {**scaled.settings(), **flat({"full": scaled.full or {}})}
 

@@ -21,12 +21,7 @@ def shelf(kind: Kind = "recipe") -> Path:
 
 
 def names_on_shelf(kind: Kind = "recipe") -> list[str]:
-    """The recipes that ``load_recipe`` knows by name, or the grids that ``load_grid`` does.
-
-    Example:
-        >>> "digits" in names_on_shelf(), "digits-losses" in names_on_shelf("grid")
-        (True, True)
-    """
+    """The recipes that ``load_recipe`` knows by name, or the grids that ``load_grid`` does."""
     return sorted(path.stem for path in shelf(kind).glob("*.toml"))
 
 

@@ -133,7 +133,6 @@ class RunFolder:
         return sessions
 
     def note_session(self, *, command: str | None, device: str, processes: int, data_sha256: str) -> None:
-        """Add a session, with what it runs on, to ``environment.json``."""
         sessions = self.sessions if self.environment.is_file() else []
         here = environment()
         rounding = {name: here.pop(name) for name in ("instructions", "processor")}

@@ -178,18 +178,11 @@ def _course(recipe: Recipe) -> str:
 
 
 def run_title(recipe: Recipe) -> str:
-    """The title of a run's report.
-
-    Example:
-        >>> from calibrant_lab.training import Recipe
-        >>> run_title(Recipe.read({"model": "mlp(widths=(64,))", "data": {"name": "digits"}}))
-        'mlp on digits, cross-entropy'
-    """
+    """The title of a run's report."""
     return f"{recipe.model.partition('(')[0]} on {recipe.data.name}, {recipe.loss}"
 
 
 def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) -> None:
-    """Rewrite the report of a finished run, with further sections at its end."""
     if run.evaluation is None:
         raise InputError(f"{run.folder.path} is not finished, so it has no report.")
     session = run.folder.sessions[-1]
@@ -206,7 +199,6 @@ def write_run_report(
     facts: Mapping[str, str],
     further: Sequence[Section] = (),
 ) -> None:
-    """Write the report of a run, whose other results are in its directory already."""
     after = [*run_sections(run, dataset, facts), *further]
     write_report(evaluation, run.folder.report, title=run_title(run.recipe), after=after)
 

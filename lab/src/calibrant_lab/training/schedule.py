@@ -59,13 +59,6 @@ def learning_rate(
 ) -> float:
     """Learning rate after ``epoch`` completed epochs; a function of what came before, without state.
 
-    Args:
-        schedule: How it changes.
-        base: The optimiser's learning rate.
-        epoch: Completed epochs.
-        epochs: All epochs.
-        losses: What plateau looks at, one for each completed epoch; None where it was not finite.
-
     Example:
         >>> steps = ScheduleSection(name="steps", milestones=(150, 250))
         >>> rates = [learning_rate(steps, base=0.1, epoch=epoch, epochs=350) for epoch in (0, 149, 150, 250)]

@@ -23,12 +23,7 @@ _ROUNDS, _MOST_SECONDS = 15, 10.0
 
 
 def cost_facts(cost: Mapping[str, Any] | None) -> dict[str, str]:
-    """The result of :func:`measured_cost`, in a few words.
-
-    Example:
-        >>> cost_facts({"times_cross_entropy": 2.5, "milliseconds": 5.0, "cross_entropy_milliseconds": 2.0})
-        {'cost': 'a step took 2.5 × one of plain cross-entropy (5 ms against 2 ms)'}
-    """
+    """The result of :func:`measured_cost`, in a few words."""
     if cost is None:
         return {}
     mine, plain = cost["milliseconds"], cost["cross_entropy_milliseconds"]

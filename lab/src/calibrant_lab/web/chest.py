@@ -34,22 +34,12 @@ ORDERS: dict[str, tuple[str, ...]] = {
 
 
 def plain(name: str) -> str:
-    """A finding's name as it is compared.
-
-    Example:
-        >>> plain("Pleural_Thickening") == plain("pleural thickening")
-        True
-    """
+    """A finding's name as it is compared."""
     return " ".join(name.replace("_", " ").casefold().split())
 
 
 def notice_for(names: tuple[str, ...]) -> str | None:
-    """What must stand beside the answers of a network that names findings.
-
-    Example:
-        >>> notice_for(("normal", "pneumonia")) == NOTICE, notice_for(("cat", "dog"))
-        (True, None)
-    """
+    """What must stand beside the answers of a network that names findings."""
     known = {plain(name) for name in FINDINGS} | {"covid-19", "covid"}
     return NOTICE if any(plain(name) in known for name in names) else None
 

@@ -144,7 +144,6 @@ def _not_a_file(path: Path, name: str) -> InputError:
 
 
 def refuse_tricks(path: Path, names: Iterable[str]) -> None:
-    """Refuse names that lead out of the folder that an archive would be unpacked to."""
     for name in names:
         plain = name.replace("\\", "/")
         if plain.startswith("/") or ":" in plain.split("/", maxsplit=1)[0] or ".." in plain.split("/"):
@@ -152,6 +151,5 @@ def refuse_tricks(path: Path, names: Iterable[str]) -> None:
 
 
 def check_size(path: Path, name: str, size: int) -> None:
-    """Refuse a file that unpacks to more than any real set holds."""
     if size > LARGEST:
         raise InputError(f"{path} is refused: {name!r} in it unpacks to {size} bytes.")

@@ -133,7 +133,6 @@ def _train(files: Files, number: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _validation(files: Files, number: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Images of ``val/images``, whose labels are in a table."""
     table = files.content("val_annotations.txt", what="the labels of the validation images").decode()
     labels = dict(line.split("\t")[:2] for line in table.splitlines() if "\t" in line)
     found: list[tuple[str, int]] = []

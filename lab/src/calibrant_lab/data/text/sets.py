@@ -128,12 +128,7 @@ def words_of(text: str) -> list[str]:
 
 
 def by_frequency(texts: Iterable[Sequence[str]], size: int) -> tuple[str, ...]:
-    """The ``size - 1`` most frequent words, those met first going first among equals; number 0 is padding.
-
-    Example:
-        >>> by_frequency([["a", "b", "b"], ["c"]], 3)
-        ('b', 'a')
-    """
+    """The ``size - 1`` most frequent words, those met first going first among equals; number 0 is padding."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(text)

@@ -44,7 +44,6 @@ def read_vectors(path: Path, vocabulary: Sequence[str]) -> Float[Tensor, "V D"]:
 
 
 def no_vectors(vocabulary: Sequence[str], size: int = 100) -> Float[Tensor, "V D"]:
-    """What :func:`read_vectors` gives where no word is known."""
     found = torch.full((len(vocabulary) + 1, size), torch.nan)
     found[0] = 0.0
     return found

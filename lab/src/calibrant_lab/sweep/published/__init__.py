@@ -17,33 +17,24 @@ class Paper:
     """A paper and the file with its tables.
 
     Attributes:
-        key: Its name in the files, in layouts and in the names of layouts.
         title: Its name in sentences.
         file: The file with its tables.
         runs: Over how many trainings its numbers with a standard deviation are means.
     """
 
-    key: str
     title: str
     file: str
     runs: int | None = None
 
 
-_PAPERS = (
-    Paper("mukhoti-2020", "Mukhoti et al. (2020)", "mukhoti-2020-focal-loss-calibration.csv"),
-    Paper(
-        "komisarenko-kull-2024",
-        "Komisarenko and Kull (2024)",
-        "komisarenko-kull-2024-focal-temperature-properness.csv",
-        runs=5,
+PAPERS = {
+    "mukhoti-2020": Paper("Mukhoti et al. (2020)", "mukhoti-2020-focal-loss-calibration.csv"),
+    "komisarenko-kull-2024": Paper(
+        "Komisarenko and Kull (2024)", "komisarenko-kull-2024-focal-temperature-properness.csv", runs=5
     ),
-    Paper(
-        "focal-calibration-loss-2025",
-        "focal calibration loss (2025)",
-        "focal-calibration-loss-2025.csv",
-    ),
-)
-PAPERS = {each.key: each for each in _PAPERS}
+    "focal-calibration-loss-2025": Paper("focal calibration loss (2025)", "focal-calibration-loss-2025.csv"),
+}
+"""By the names that papers have in the files, in layouts and in the names of layouts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,29 +66,13 @@ class Fact:
 
 
 def paper_named(key: str) -> Paper:
-    """The paper of that key.
-
-    Raises:
-        InputError: If there is none.
-
-    Example:
-        >>> paper_named("mukhoti-2020").title
-        'Mukhoti et al. (2020)'
-    """
+    """The paper of that key."""
     return named(key, PAPERS, "paper")
 
 
 @cache
 def facts(paper: str) -> tuple[Fact, ...]:
-    """All numbers of a paper's tables, in the order of the paper.
-
-    Raises:
-        InputError: If there is no such paper.
-
-    Example:
-        >>> len(facts("mukhoti-2020")), facts("mukhoti-2020")[0].value
-        (1114, '17.52')
-    """
+    """All numbers of a paper's tables, in the order of the paper."""
     path = FOLDER / paper_named(paper).file
     with path.open(encoding="utf-8", newline="") as lines:
         rows = [{key: text for key, text in row.items() if key != "paper"} for row in csv.DictReader(lines)]

@@ -280,7 +280,6 @@ class RemotePlace(Place):
         return f"{self._root}/{name}" if name else self._root
 
     def _below(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Objects below a name, with what the system says of them."""
         start = self._path(name)
         try:
             found: dict[str, dict[str, Any]] = self._system.find(start, detail=True)
@@ -386,32 +385,25 @@ class Leases:
         return lease
 
     def holder(self, run: str) -> Holder | None:
-        numbers = self._numbers(run)
-        holder = self._holder(run, max(numbers)) if numbers else None
-        return None if holder is None or holder.lapsed else holder
+        return self.held({run}).get(run)
 
     def held(self, runs: Collection[str] | None = None) -> dict[str, Holder]:
         """All runs that are held, or those of some."""
-        newest: dict[str, int] = {}
-        for run, number in self._all():
-            newest[run] = max(number, newest.get(run, 0))
+        newest = dict(sorted(self._all()))
         chosen = sorted(newest if runs is None else newest.keys() & runs)
         found = {run: self._holder(run, newest[run]) for run in chosen}
         return {run: each for run, each in found.items() if each is not None and not each.lapsed}
 
     def newest(self, run: str) -> int:
         """The number of the newest lease of a run; 0 if there is none."""
-        return max(self._numbers(run), default=0)
+        return max((number for each, number in self._all() if each == run), default=0)
 
     def clear(self, run: str, up_to: int) -> None:
         """Remove the leases of a run up to a number."""
-        for number in self._numbers(run):
-            if number <= up_to:
+        for each, number in self._all():
+            if each == run and number <= up_to:
                 with suppress(FileNotFoundError):
                     self._place.delete(_name(run, number))
-
-    def _numbers(self, run: str) -> list[int]:
-        return [number for each, number in self._all() if each == run]
 
     def _all(self) -> list[tuple[str, int]]:
         found = [name.split(".") for name in self._place.names(LEASES)]
@@ -425,15 +417,12 @@ class Leases:
         try:
             return Holder(**json.loads(content))
         except (ValueError, TypeError):  # being written at this moment, or cut off when a machine went down
-            return _UNREADABLE.setdefault((self._place.address, run, number), _nobody())
+            nobody = Holder(host="?", machine="?", pid=0, started="", token="", time=time.time())
+            return _UNREADABLE.setdefault((self._place.address, run, number), nobody)
 
 
 _UNREADABLE: dict[tuple[str, str, int], Holder] = {}
-
-
-def _nobody() -> Holder:
-    """Stands for a file that cannot be read: from when it was first seen so, as for a silent machine."""
-    return Holder(host="?", machine="?", pid=0, started="", token="", time=time.time())
+"""Stands for files that cannot be read: from when each was first seen so, as for a silent machine."""
 
 
 class Lease:

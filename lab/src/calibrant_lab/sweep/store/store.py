@@ -8,7 +8,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from functools import partial
@@ -160,13 +160,14 @@ class Index:
 
     def _stored(self) -> dict[str, tuple[str, Summary]]:
         """What the file says; a line that cannot be read is as good as none."""
-        content = self._place.read(INDEX) or b""
-        lines = content.splitlines()
         found: dict[str, tuple[str, Summary]] = {}
-        for line in _of_this_format(lines):
-            with suppress(ValueError, KeyError, TypeError):
-                entry = json.loads(line)
-                found[entry["summary"]["run"]] = entry["stamp"], entry["summary"]
+        head, *lines = (self._place.read(INDEX) or b"{}").splitlines() or [b"{}"]
+        with suppress(ValueError):
+            lines = lines if json.loads(head) == {"format": FORMAT} else []
+            for line in lines:
+                with suppress(ValueError, KeyError, TypeError):
+                    entry = json.loads(line)
+                    found[entry["summary"]["run"]] = entry["stamp"], entry["summary"]
         return found
 
     def _lines(self) -> str:
@@ -176,13 +177,6 @@ class Index:
             for stamp, summary in self._known.values()
         )
         return "\n".join([head, *entries]) + "\n"
-
-
-def _of_this_format(lines: list[bytes]) -> Iterable[bytes]:
-    with suppress(ValueError, InputError):
-        if lines and json.loads(lines[0]) == {"format": FORMAT}:
-            return lines[1:]
-    return []
 
 
 _README = """A store of runs, made by `calibrant sweep`; `calibrant runs` lists what is in it.
@@ -225,14 +219,11 @@ class Store:
 
     def __init__(self, address: str | os.PathLike[str], *, create: bool = True) -> None:
         self.place = place_at(address, create=create)
+        self.address = self.place.address
         self.leases = Leases(self.place)
         self._index = Index(self.place)
         if create and self.place.read(README) is None:
             self.place.write(README, _README.encode())
-
-    @property
-    def address(self) -> str:
-        return self.place.address
 
     # Reading
 

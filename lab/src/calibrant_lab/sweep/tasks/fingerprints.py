@@ -29,12 +29,7 @@ class Fingerprints:
 
 
 def canonical(content: object) -> str:
-    """JSON with one spelling.
-
-    Example:
-        >>> canonical({"b": 1.0, "a": (2, None)})
-        '{"a":[2,null],"b":1.0}'
-    """
+    """JSON with one spelling."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
