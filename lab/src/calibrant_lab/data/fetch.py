@@ -27,8 +27,7 @@ class Remote:
     """A file on the net."""
 
     url: str
-    checksum: str
-    """As ``algorithm:digest``."""
+    checksum: str  # as `algorithm:digest`
 
     @property
     def file(self) -> str:

@@ -82,8 +82,7 @@ def to_unit(inputs: Tensor) -> Tensor:
     return inputs.float() / 255 if inputs.dtype == torch.uint8 else inputs.float()
 
 
-RESIDENT_BYTES = 4 * 2**30
-"""A split of images that takes more than this is not decoded at once."""
+RESIDENT_BYTES = 4 * 2**30  # a split of images that takes more than this is not decoded at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,8 +196,7 @@ class Dataset:
 
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
-Size = int | float
-"""A number of samples, or (below one) a share of them."""
+Size = int | float  # a number of samples, or (below one) a share of them
 
 
 def split(

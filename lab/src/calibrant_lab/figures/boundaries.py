@@ -35,10 +35,8 @@ class Boundary:
     labels: Float[ndarray, " N"]
     across: Float[ndarray, " G"]
     up: Float[ndarray, " H"]
-    probs: Float[ndarray, "H G"]
-    """Probabilities of class 1, over the plane."""
-    confidence: float
-    """Mean over the points."""
+    probs: Float[ndarray, "H G"]  # probabilities of class 1, over the plane
+    confidence: float  # mean over the points
     accuracy: float
 
 

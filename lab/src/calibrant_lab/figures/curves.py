@@ -27,8 +27,7 @@ from calibrant.reports.figures.drawing import (
 )
 
 _MAX_GAMMA = 10.0
-_MAX_LOG_ODDS = 10.0
-"""The range of the tight bounds."""
+_MAX_LOG_ODDS = 10.0  # the range of the tight bounds
 _CLASSES = (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 20, 30, 50, 100, 300, 1000)
 
 
@@ -262,8 +261,7 @@ def elicited_by_weight(ax: Axes) -> None:
 
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
 _TRUTH = (0.55, 0.30, 0.15)
-_ENCLOSED = (3, 12, 20)
-"""Per cent of the triangle that the lines of equal loss enclose."""
+_ENCLOSED = (3, 12, 20)  # per cent of the triangle that the lines of equal loss enclose
 
 
 def risk_isolines(

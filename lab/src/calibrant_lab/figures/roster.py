@@ -22,8 +22,7 @@ class TheoryFigure:
     name: str
     summary: str
     panels: tuple[Callable[[Axes], None], ...]
-    note: str = ""
-    """The exact values, where those of the published caption cannot be reproduced."""
+    note: str = ""  # the exact values, where those of the published caption cannot be reproduced
 
     def draw(self) -> Figure:
         rows = -(-len(self.panels) // 2)

@@ -130,11 +130,9 @@ class _Step:
 class _Levels:
     """A batch of trees in the order in which it is computed."""
 
-    words: Tensor
-    """The words of the leaves."""
+    words: Tensor  # the words of the leaves
     steps: tuple[_Step, ...]
-    roots: Tensor
-    """Where each tree's root is among the nodes that are left at the end."""
+    roots: Tensor  # where each tree's root is among the nodes that are left at the end
 
     @classmethod
     def of(cls, inputs: Int[Tensor, "N nodes 5"]) -> _Levels:

@@ -15,8 +15,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant_lab.models.checkpoints import NotCalled, read_checkpoint
 
-_SHOWN = 3
-"""So many names of each kind stand in a message."""
+_SHOWN = 3  # so many names of each kind stand in a message
 
 
 def load_weights(

@@ -30,8 +30,7 @@ from calibrant._math.ray_cluster import check_address, connect
 from calibrant._math.text_form import build_from, parse_call
 from calibrant_lab.sweep.tasks.task import Item
 
-_GRACE = 30.0
-"""Seconds that workers have to save what they are doing before they are ended."""
+_GRACE = 30.0  # seconds that workers have to save what they are doing before they are ended
 _OBJECTS = 128 * 2**20  # bytes of a local Ray's object store; results go to the store of runs instead
 _TIMEOUTS = 1000  # how often Slurm queues a run that outlasts its job
 
@@ -51,12 +50,9 @@ class Ended:
     state: State
     status: str | None = None
     reason: str | None = None
-    seconds: float = 0.0
-    """Time of the whole run, earlier sessions included."""
-    shown: str = ""
-    """The numbers that are shown on the way, such as ``accuracy 0.931  ECE 0.021``."""
-    ends_all: bool = False
-    """Whether the worker died of what would end any other: a full disk."""
+    seconds: float = 0.0  # time of the whole run, earlier sessions included
+    shown: str = ""  # the numbers that are shown on the way, such as `accuracy 0.931  ECE 0.021`
+    ends_all: bool = False  # whether the worker died of what would end any other: a full disk
 
 
 Ends: TypeAlias = list[Ended]
@@ -74,16 +70,13 @@ class Engine(ABC):
         jobs: How many submissions at once; by default as many as fit.
     """
 
-    is_here: ClassVar[bool] = True
-    """Whether runs are certainly done on this machine."""
-    ahead: ClassVar[int] = 1
-    """The least number of submissions where ``jobs`` is not given."""
+    is_here: ClassVar[bool] = True  # whether runs are certainly done on this machine
+    ahead: ClassVar[int] = 1  # the least number of submissions where `jobs` is not given
     runs: int = field(default=1, init=False)
     """How many runs are submitted together, to be done one after the other."""
     jobs: int | None = None
     at_once: int = field(default=1, init=False)
-    window: int = field(default=1, init=False)
-    """How many submissions there may be."""
+    window: int = field(default=1, init=False)  # how many submissions there may be
     threads: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:

@@ -20,8 +20,7 @@ from calibrant_lab.training import Recipe
 from calibrant_lab.training.recipe import Budget, settings_at
 from calibrant_lab.training.recipe_files import file_on_shelf, flat, names_on_shelf, read_content, shelf
 
-_SHOWN = 6
-"""Values of a setting in a message."""
+_SHOWN = 6  # values of a setting in a message
 _KEYS = ("task", "recipe", "settings", "axes", "zip", "exclude", "override")
 
 

@@ -18,13 +18,10 @@ __all__ = ["SINKS", "export"]
 
 _PROJECT = "calibrant"
 _TAG = "calibrant.run"
-_LONGEST = 500
-"""Characters of a parameter of MLflow."""
-_METRICS, _PARAMETERS = 900, 90
-"""How many of them MLflow takes at once."""
+_LONGEST = 500  # characters of a parameter of MLflow
+_METRICS, _PARAMETERS = 900, 90  # how many of them MLflow takes at once
 
-Send: TypeAlias = Callable[[RunResult], bool]
-"""Writes a run; False if an earlier export wrote it."""
+Send: TypeAlias = Callable[[RunResult], bool]  # writes a run; False if an earlier export wrote it
 
 
 def export(target: str, results: Iterable[RunResult]) -> int:

@@ -158,8 +158,7 @@ def _done(result: RunResult) -> Ended:
     )
 
 
-ATTEMPTS = 3
-"""How often a run is tried whose worker dies."""
+ATTEMPTS = 3  # how often a run is tried whose worker dies
 _POLL = 1.0  # seconds between looks at what another sweep is doing
 
 

@@ -22,8 +22,7 @@ from calibrant_lab.tables import comparisons, names
 from calibrant_lab.tables.layout import Layout, TableQuantity
 from calibrant_lab.tables.names import accepts, settings_of, stage_of
 
-Keys = Mapping[str, Any]
-"""The value of each level: of a setting, or a paper's name."""
+Keys = Mapping[str, Any]  # the value of each level: of a setting, or a paper's name
 
 
 class Reading(NamedTuple):
@@ -166,8 +165,7 @@ def _inside(content: Keys, path: str) -> Any:
     return _inside(inner, rest) if dot and isinstance(inner, Mapping) else None
 
 
-_COSMETIC = ("hardware", "record")
-"""Sections of settings that do not decide a run's numbers."""
+_COSMETIC = ("hardware", "record")  # sections of settings that do not decide a run's numbers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,10 +17,8 @@ Correction: TypeAlias = Literal["holm", "benjamini-hochberg", "none"]
 TESTS: tuple[Test, ...] = get_args(Test)
 CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
 SIGNIFICANCE = 0.05
-FEWEST = 3
-"""Seeds that two arms must share for anything to be decided."""
-_MOST_FLIPPED = 14
-"""Seeds up to which all signs are tried; beyond it the t test takes over."""
+FEWEST = 3  # seeds that two arms must share for anything to be decided
+_MOST_FLIPPED = 14  # seeds up to which all signs are tried; beyond it the t test takes over
 
 
 class Comparison(NamedTuple):

@@ -20,16 +20,12 @@ from calibrant_lab.tables.build import Cell, build_table, setting
 from calibrant_lab.tables.layout import Layout, TableQuantity, varying
 
 MOST_CURVES = 12
-_FEWEST = 3
-"""Runs whose mean has an interval that is drawn."""
-_SPAN = 20.0
-"""Ratio of the largest to the smallest position from which the scale is logarithmic."""
+_FEWEST = 3  # runs whose mean has an interval that is drawn
+_SPAN = 20.0  # ratio of the largest to the smallest position from which the scale is logarithmic
 _MOST_TICKS = 8
-_WIDEST = 34
-"""Characters of a line beside an axis."""
+_WIDEST = 34  # characters of a line beside an axis
 _MEANS = "means"
-_LONG = 9
-"""Characters of words below the axis from which they are turned."""
+_LONG = 9  # characters of words below the axis from which they are turned
 
 Curves = Mapping[str, Sequence[tuple[float | str, Cell]]]
 """Positions with what was found there, by the name of the curve, which is empty if there is only one."""

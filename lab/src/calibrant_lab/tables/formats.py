@@ -22,8 +22,7 @@ from calibrant_lab.tables.build import Cell, Table
 from calibrant_lab.tables.comparisons import SIGNIFICANCE
 from calibrant_lab.tables.words import Line, Shown, show
 
-_WIDEST = 4000
-"""Characters of a line without a terminal: as many as the table needs."""
+_WIDEST = 4000  # characters of a line without a terminal: as many as the table needs
 _NOTES = 100
 _SIGNS = """
 α alpha β beta γ gamma δ delta ε varepsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda μ mu ν nu

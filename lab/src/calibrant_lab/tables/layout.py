@@ -28,11 +28,9 @@ _USUAL: Mapping[tuple[str | None, str], dict[str, Any]] = {
     ("spent", "wall"): {"unit": "s", "digits": 1},
     ("spent", "cpu"): {"unit": "s", "digits": 1},
 }
-_ASIDE = ("hardware", "record", "evaluation")
-"""Sections of settings that make no rows of their own."""
+_ASIDE = ("hardware", "record", "evaluation")  # sections of settings that make no rows of their own
 _AFTER = {"nll": "Log loss", "ece": "ECE"}
-_MOST = 8
-"""Quantities of a task without stages that are shown."""
+_MOST = 8  # quantities of a task without stages that are shown
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,7 @@ _CORRECTIONS: Mapping[Correction, str] = {
     "benjamini-hochberg": "adjusted by Benjamini and Hochberg's method over",
     "none": "not adjusted for the",
 }
-_MOST = 6
-"""Cells that are named one by one."""
+_MOST = 6  # cells that are named one by one
 
 
 class Line(NamedTuple):

@@ -76,8 +76,7 @@ _WARM_UPS = 3  # steps in which libraries choose their kernels, before a graph i
 
 
 class _Graph(NamedTuple):
-    given: tuple[Tensor, ...]
-    """Where the arguments of a step are put."""
+    given: tuple[Tensor, ...]  # where the arguments of a step are put
     result: Tensor
     replay: Callable[[], object]
 
@@ -90,8 +89,7 @@ class CapturedStep:
         state: All tensors that a step changes. The steps that come before a capture leave no trace in them.
     """
 
-    capturing: ClassVar[bool] = True
-    """False does every step launch by launch, to compare."""
+    capturing: ClassVar[bool] = True  # false does every step launch by launch, to compare
 
     def __init__(self, step: Callable[..., Tensor], state: Callable[[], Iterable[Tensor]]) -> None:
         self._step, self._state = step, state

@@ -37,8 +37,7 @@ class Subject:
     title: str
     recipe: Recipe
     model: nn.Module
-    loss: nn.Module
-    """As it was in the last epoch."""
+    loss: nn.Module  # as it was in the last epoch
     dataset: Dataset
     run: Run | None = None
 
@@ -109,15 +108,12 @@ _DENSITY_POINTS = 400
 class Effort:
     """How many samples to use and how many products to spend."""
 
-    num_samples: int = 1000
-    """Drawn at random where the split has more; 0: all."""
+    num_samples: int = 1000  # drawn at random where the split has more; 0: all
     num_eigenvalues: int = 1
-    tolerance: float = 1e-4
-    """For the eigenvalues, relative to the largest."""
+    tolerance: float = 1e-4  # for the eigenvalues, relative to the largest
     trace_products: int = 60
     density_steps: int = 40
-    density_probes: int = 4
-    """0: no density."""
+    density_probes: int = 4  # 0: no density
     batch_size: int = 500
     seed: int = 0
 

@@ -21,10 +21,8 @@ class TrainingData:
     """What a recipe trains on, in memory; trainings that share it leave it as it is."""
 
     dataset: Dataset
-    sha256: str
-    """Fingerprint of the data set."""
-    foreign: Part | None = None
-    """Out-of-distribution samples, for the evaluation."""
+    sha256: str  # fingerprint of the data set
+    foreign: Part | None = None  # out-of-distribution samples, for the evaluation
 
 
 def read_training_data(recipe: Recipe) -> TrainingData:
@@ -112,8 +110,7 @@ class Job:
 
     recipe: Recipe
     dataset: Dataset
-    foreign: Part | None
-    """Out-of-distribution samples, for the evaluation of the finished network."""
+    foreign: Part | None  # out-of-distribution samples, for the evaluation of the finished network
     data_sha256: str
     model: nn.Module
     loss: nn.Module

@@ -41,17 +41,13 @@ if TYPE_CHECKING:
 class State:
     """The progress of a training."""
 
-    sums: Float[Tensor, " K"]
-    """What :meth:`Learner.learn` returned, summed over the current epoch."""
-    epoch: int = 0
-    """Completed epochs."""
-    batch: int = 0
-    """Completed batches of the current one."""
+    sums: Float[Tensor, " K"]  # what :meth:`Learner.learn` returned, summed over the current epoch
+    epoch: int = 0  # completed epochs
+    batch: int = 0  # completed batches of the current one
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     best: dict[str, Any] | None = None
     """Number and NLL (or accuracy) of the best epoch so far, with its weights where kept."""
-    stopped: bool = False
-    """Whether patience ran out."""
+    stopped: bool = False  # whether patience ran out
 
 
 def save(job: Job, state: State, learner: Learner, processes: Processes) -> None:
@@ -120,8 +116,7 @@ class Engine:
             fabric, job, model=self.learner.model, processes=self.processes, samples=self.samples
         )
         self.state = State(sums=self.learner.no_sums)
-        self._recorded = "train"
-        """The training samples that dynamics are recorded of."""
+        self._recorded = "train"  # the training samples that dynamics are recorded of
         if 0 < self.recipe.record.samples < len(job.dataset.train):
             self._recorded = "recorded"
             self.samples.add_some("recorded", "train", self.recipe.record.samples)

@@ -31,10 +31,8 @@ class Wanted:
     """One of its splits, or all; without it the test split, or all where there is none."""
     calibration: Size = 0.2
     """How many of them (a share if below 1) are marked for calibration, where the data have no such split."""
-    downsample: int = 1
-    """Shrink images by this factor."""
-    seed: int = 0
-    """Decides which are marked."""
+    downsample: int = 1  # shrink images by this factor
+    seed: int = 0  # decides which are marked
 
 
 def splits_of(run: Run, raw: RawData) -> Dataset | None:

@@ -178,8 +178,7 @@ class Seen:
     geometry: Geometry
     preparation: Preparation
     channels: int
-    side: int = 0
-    """Side of the squares that are cut out; 0: the whole image."""
+    side: int = 0  # side of the squares that are cut out; 0: the whole image
     ten: bool = False
     """Whether the probabilities of ten squares are averaged, or only the middle one is seen."""
     multilabel: bool = False

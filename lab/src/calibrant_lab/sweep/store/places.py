@@ -322,8 +322,7 @@ def _to_disk(path: Path) -> None:
 
 EXPIRY = 120.0
 """Seconds of silence after which a lease of another machine has ended; clocks must agree better than that."""
-_BEATS = 6
-"""How often a lease is renewed in that time."""
+_BEATS = 6  # how often a lease is renewed in that time
 _NOTE_EVERY = 2.0
 """Seconds between notes in it of how far the run is, where each costs nothing: in a folder."""
 
@@ -339,12 +338,9 @@ class Holder:
     started: str
     """When the process was started, as the system counts; empty where it does not say."""
     token: str
-    time: float
-    """When it was renewed."""
-    share: float = 0.0
-    """How far the run was then."""
-    words: str = ""
-    """How far the run was then, in words."""
+    time: float  # when it was renewed
+    share: float = 0.0  # how far the run was then
+    words: str = ""  # how far the run was then, in words
 
     @property
     def lapsed(self) -> bool:

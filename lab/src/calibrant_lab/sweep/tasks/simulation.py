@@ -16,8 +16,7 @@ from calibrant_lab.sweep.tasks.task import RESULT, Outcome, Settings, Task, Tell
 class Simulation(Task):
     """What is found is the one row of the result; the plain numbers of each of its ``arms`` are a stage."""
 
-    defaults: ClassVar[Mapping[str, Any]]
-    """Every setting but the seed, which is 0 by default."""
+    defaults: ClassVar[Mapping[str, Any]]  # every setting but the seed, which is 0 by default
 
     @abstractmethod
     def simulate(self, settings: Settings) -> Mapping[str, Any]:

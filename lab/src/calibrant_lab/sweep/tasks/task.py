@@ -85,11 +85,9 @@ Settings: TypeAlias = Mapping[str, Any]
 Tell: TypeAlias = Callable[[float, str], None]
 """Takes the share that is done and a few words, such as ``epoch 3/20  loss 0.41``."""
 
-Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]
-"""Numbers by stage and name."""
+Numbers: TypeAlias = Mapping[str, Mapping[str, float | None]]  # numbers by stage and name
 
-RESULT = "result"
-"""The stage of a task that has but one."""
+RESULT = "result"  # the stage of a task that has but one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,8 +193,7 @@ class Task(ABC):
         return 0
 
 
-IDENTITY = 1
-"""The version of the way in which runs are named."""
+IDENTITY = 1  # the version of the way in which runs are named
 _DIGITS = 20
 
 

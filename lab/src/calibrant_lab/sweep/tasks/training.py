@@ -59,8 +59,7 @@ _COSMETIC = (
 
 A run that lacks a calibrator is measured again, from its predictions.
 """
-_CALLS = ("model", "loss")
-"""Settings written as ``name(setting=value)``."""
+_CALLS = ("model", "loss")  # settings written as `name(setting=value)`
 
 
 class Training(Task):
