@@ -78,7 +78,7 @@ def predict(
     refuse_to_replace(out, option="--out", force=force, may=lambda _: False, what="from before")
     from calibrant_lab.data import Geometry, load, offline
     from calibrant_lab.training.data import geometry_of
-    from calibrant_lab.training.prediction import Wanted, as_split, predict, splits_of
+    from calibrant_lab.training.prediction import as_split, predict, splits_of
     from calibrant_lab.training.run import load_run
 
     geometry = Geometry(size=size, resize=resize, crop=crop, channels=channels)
@@ -96,12 +96,10 @@ def predict(
         found = predict(
             _network(model, run, raw, checkpoint),
             raw,
-            wanted=Wanted(
-                split=split,
-                calibration=calibration if calibration < 1 else int(calibration),
-                downsample=1 if run is None or own is not None else run.recipe.data.downsample,
-                seed=seed,
-            ),
+            split=split,
+            calibration=calibration if calibration < 1 else int(calibration),
+            downsample=1 if run is None or own is not None else run.recipe.data.downsample,
+            seed=seed,
             preparation=_preparation(run, own, mean, std),
             batch_size=batch_size,
             device=device,

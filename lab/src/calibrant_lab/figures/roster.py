@@ -21,35 +21,19 @@ class TheoryFigure:
 
     name: str
     summary: str
-    panels: tuple[Callable[[Axes], None], ...]
+    panels: tuple[Callable[[Axes], None], ...] = ()
+    whole: Callable[[], Figure] | None = None  # draws it where it has no panels
     note: str = ""  # the exact values, where those of the published caption cannot be reproduced
 
     def draw(self) -> Figure:
+        if self.whole is not None:
+            return self.whole()
         rows = -(-len(self.panels) // 2)
         with drawing_style():
             figure = Figure(figsize=(8.4, 3.6 * rows), layout="constrained")
             for place, panel in enumerate(self.panels, 1):
                 panel(figure.add_subplot(rows, 2, place))
         return figure
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoundaryFigure:
-    """A small experiment of seconds."""
-
-    name: str = "fcl-boundaries"
-    summary: str = (
-        "What a small network learns with focal and with focal calibration loss (focal calibration loss "
-        "2025, figure 7)."
-    )
-    note: str = (
-        "The paper does not name its points beyond two classes and noise 0.2; these are half-moons. With "
-        "gamma = 10 focal loss leaves the network unsure (mean confidence about 0.7, accuracy 0.96). The "
-        "squared distance makes it as sure as it is right; the boundary among the points is much the same."
-    )
-
-    def draw(self) -> Figure:
-        return boundary_figure()
 
 
 def _by_gamma(panel: Callable[..., None], *gammas: float) -> tuple[Callable[..., None], ...]:
@@ -152,7 +136,15 @@ FIGURES = (
         note="A root is claimed for all options; for gamma = 0 there is none up to a weight of 1/2. Strict "
         "properness is claimed for every positive weight; no curve on the right reaches the truth.",
     ),
-    BoundaryFigure(),
+    TheoryFigure(
+        name="fcl-boundaries",
+        summary=f"What a small network learns with focal and with focal calibration loss ({_FCL} 7).",
+        whole=boundary_figure,
+        note="The paper does not name its points beyond two classes and noise 0.2; these are half-moons. "
+        "With gamma = 10 focal loss leaves the network unsure (mean confidence about 0.7, accuracy 0.96). "
+        "The squared distance makes it as sure as it is right; the boundary among the points is much the "
+        "same.",
+    ),
     FileFigure(
         name="landscape",
         summary="The objective of focal temperature scaling over exponent and temperature, for a FILE of "

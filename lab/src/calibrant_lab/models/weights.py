@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,8 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     if isinstance(found, Mapping):
         for key in ("model", "state_dict"):
             found = found[key] if isinstance(found.get(key), Mapping) else found
-    called = next((each.name for each in _values(found) if isinstance(each, NotCalled)), None)
+    values = found.values() if isinstance(found, Mapping) else (found,)
+    called = next((each.name for each in values if isinstance(each, NotCalled)), None)
     if called is not None:
         raise InputError(
             f"{path} cannot be read as weights: it would call {called}, which is not done; save "
@@ -112,10 +113,6 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
         raise InputError(f"{path} must hold tensors by name, as model.state_dict() gives them.")
     return dict(found)
-
-
-def _values(found: Any) -> Iterable[Any]:
-    return found.values() if isinstance(found, Mapping) else (found,)
 
 
 def _without_wrapper(found: dict[str, Tensor]) -> dict[str, Tensor]:

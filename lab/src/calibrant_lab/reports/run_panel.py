@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -95,12 +96,22 @@ def _answer(
 
 
 def _picture(image: Tensor) -> Markup:
-    from PIL import Image
-
     unit = to_unit(image)
     low, high = min(float(unit.min()), 0.0), max(float(unit.max()), 1.0)
-    scaled = (((unit - low) / (high - low)).numpy().clip(0, 1) * 255).round().astype(np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(scaled[0] if len(scaled) != 3 else scaled.transpose(1, 2, 0)).save(file, format="PNG")
-    content = base64.b64encode(file.getvalue()).decode("ascii")
-    return Markup('<img class="sample" alt="" src="data:image/png;base64,{}">').format(content)
+    scaled = ((unit - low) / (high - low)).numpy().clip(0, 1)
+    content = png(scaled[0] if len(scaled) != 3 else scaled.transpose(1, 2, 0))
+    return Markup('<img class="sample" alt="" src="{}">').format(png_address(content))
+
+
+def png(pixels: np.ndarray[Any, Any]) -> bytes:
+    """A picture with values from 0 to 1, ``(H, W)`` or ``(H, W, channels)``, as PNG."""
+    from PIL import Image
+
+    content = io.BytesIO()
+    Image.fromarray(np.round(pixels * 255).astype(np.uint8)).save(content, format="png")
+    return content.getvalue()
+
+
+def png_address(content: bytes) -> str:
+    """A PNG inside a page."""
+    return "data:image/png;base64," + base64.b64encode(content).decode("ascii")

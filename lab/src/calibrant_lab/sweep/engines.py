@@ -113,7 +113,6 @@ class Engine(ABC):
 
     def reason(self, future: Future[Ends], error: Exception) -> str:
         """Why a future has an error instead of a result, as a sentence."""
-        _ = future
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
         return f"{said.rstrip('.')}."
 
@@ -323,7 +322,6 @@ class Ray(Engine):
 
     def _fitting(self, items: Sequence[Item]) -> int:
         """How many the cluster has room for; a Ray of this machine is started by the first run."""
-        _ = items
         here = workers.available_cores()
         cores = self._connected().cluster_resources().get("CPU", 1.0) if self.address else here
         return int(cores // self.threads)
@@ -431,14 +429,12 @@ class Submitit(Engine):
 
     def wait(self, futures: Collection[Future[Ends]], seconds: float) -> Collection[Future[Ends]]:
         """Look for finished futures now and then, at Slurm less often."""
-        _ = seconds
         done = [each for each in futures if each.done()]
         if not done:
             time.sleep(0.2 if self._executor.cluster == "local" else 5.0)
         return done
 
     def reason(self, future: Future[Ends], error: Exception) -> str:
-        _ = error
         job: Any = future
         return f"its job {job.job_id} ended as {job.state}; its log is {job.paths.stderr}."
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,14 @@ from calibrant_lab.sweep.tasks.task import Item, Settings, Task, make_item
 from calibrant_lab.sweep.tasks.training import task_named
 from calibrant_lab.training import Recipe
 from calibrant_lab.training.recipe import Budget, settings_at
-from calibrant_lab.training.recipe_files import file_on_shelf, flat, names_on_shelf, read_content, shelf
+from calibrant_lab.training.recipe_files import (
+    file_on_shelf,
+    flat,
+    names_on_shelf,
+    read_content,
+    read_toml,
+    shelf,
+)
 
 _SHOWN = 6  # values of a setting in a message
 _KEYS = ("task", "recipe", "settings", "axes", "zip", "exclude", "override")
@@ -165,11 +171,7 @@ class Grid:
 def load_grid(path: str | os.PathLike[str], *, budget: Budget = "full") -> Grid:
     """Read a grid from a TOML file, or by the name of one that comes along, as :meth:`Grid.read` does."""
     path = file_on_shelf(Path(path), "grid")
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not a TOML file: {error}.") from error
-    return Grid.read(content, source=str(path), folder=path.parent, budget=budget)
+    return Grid.read(read_toml(path), source=str(path), folder=path.parent, budget=budget)
 
 
 def _override(table: Mapping[str, Any], source: str) -> tuple[Wanted, Settings]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -16,6 +15,7 @@ from calibrant._math.text_form import named, nearest
 from calibrant_lab.sweep.published import paper_named
 from calibrant_lab.sweep.tasks.task import RunResult
 from calibrant_lab.tables.names import LEVELS, roster, stage_of
+from calibrant_lab.training.recipe_files import read_toml
 
 FoundIn: TypeAlias = Literal["metric", "parameter", "last", "setting", "more", "spent"]
 SOURCES: tuple[FoundIn, ...] = get_args(FoundIn)
@@ -150,11 +150,7 @@ def layout_named(name: str) -> Layout:
     """
     remedy = " `calibrant table --list` says more; a file ends in .toml."
     path = Path(name) if name.endswith(".toml") else named(name, layouts(), "layout", remedy=remedy)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not a TOML file: {error}.") from error
-    return Layout.read(content, source=str(path))
+    return Layout.read(read_toml(path), source=str(path))
 
 
 def shown_usually(source: str | None, name: str) -> dict[str, Any]:

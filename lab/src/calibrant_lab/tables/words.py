@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import pandas as pd
 
+from calibrant._math.decimals import plural
 from calibrant._math.means import plus_minus
 from calibrant_lab.sweep.published import paper_named
 from calibrant_lab.tables.build import Cell, Table
@@ -221,7 +222,7 @@ def _test(table: Table) -> str:
 
 
 def _family(table: Table, count: int, what: str) -> str:
-    return f"{_CORRECTIONS[table.options.correction]} {_counted(count, what)}"
+    return f"{_CORRECTIONS[table.options.correction]} {plural(count, what)}"
 
 
 def _beside(table: Table, cells: Sequence[Cell]) -> Iterator[str]:
@@ -264,14 +265,14 @@ def _unfinished(_: Table, cells: Sequence[Cell]) -> Iterator[str]:
     """Runs that diverged or failed, cell by cell; the quantities of a cell share their runs."""
     for status in ("diverged", "failed"):
         lost = [cell for cell in cells if cell.runs[status]]
-        told = [f"{cell.runs[status]} of {_counted(_count(cell), 'run')} of {cell.at}" for cell in lost]
+        told = [f"{cell.runs[status]} of {plural(_count(cell), 'run')} of {cell.at}" for cell in lost]
         if told:
             yield f"{status.capitalize()}, and in no mean: {_listed(told)}."
     reasons: Counter[str] = Counter()
     for cell in cells:
         reasons.update({f"{cell.quantity.title}: {why}": n for why, n in cell.undefined.items() if why})
     if reasons:
-        told = [f"{why} ({_counted(count, 'run')})" for why, count in reasons.items()]
+        told = [f"{why} ({plural(count, 'run')})" for why, count in reasons.items()]
         yield f"Without a value: {_listed(told)}."
 
 
@@ -281,18 +282,14 @@ def _missing(table: Table, cells: Sequence[Cell]) -> Iterator[str]:
         told = [f"{_count(cell)} of {cell.runs['wanted']} of {cell.at}" for cell in short]
         yield f"Runs still missing from the grid; there are {_listed(told)}."
     if table.left_out:
-        yield f"{_counted(table.left_out, 'row')} without runs left out."
+        yield f"{plural(table.left_out, 'row')} without runs left out."
     if table.unplaced:
-        yield f"{_counted(table.unplaced, 'run')} of the store match no row and column."
+        yield f"{plural(table.unplaced, 'run')} of the store match no row and column."
 
 
 def _sentence(parts: Iterable[str]) -> list[str]:
     said = "; ".join(dict.fromkeys(parts))
     return [f"{said}."] if said else []
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'s' * (count != 1)}"
 
 
 def _listed(entries: Sequence[str]) -> str:

@@ -98,7 +98,7 @@ def _loss_of_run(run: Run, dataset: Dataset) -> nn.Module:
 Split: TypeAlias = Literal["train", "test"]
 Progress: TypeAlias = Callable[[str, float], None]
 Batches: TypeAlias = list[tuple[Tensor, Tensor]]
-_Step: TypeAlias = Callable[[str, float, float], Callable[[int, int], None]]
+_Tell: TypeAlias = Callable[[int, int], None]
 FORMAT = 1
 CROSS_ENTROPY = "cross-entropy"
 _DENSITY_POINTS = 400
@@ -141,7 +141,15 @@ def measure_curvature(
         wanted.append((CROSS_ENTROPY, losses.build(CROSS_ENTROPY)))
     found: list[dict[str, Any]] = []
     for number, (name, loss) in enumerate(wanted):
-        tell = _share_of(progress or (lambda _what, _share: None), number, len(wanted), name)
+
+        def tell(what: str, start: float, end: float, number: int = number, name: str = name) -> _Tell:
+            """Turns the progress of a step into a share of the whole."""
+            return lambda done, most: (
+                progress(f"{what}, {name}", (number + start + (end - start) * done / most) / len(wanted))
+                if progress
+                else None
+            )
+
         common = {
             "split": split,
             "num_samples": sum(len(labels) for _, labels in batches),
@@ -156,7 +164,11 @@ def measure_curvature(
 
 
 def _spectrum(
-    model: nn.Module, loss: nn.Module, batches: Batches, effort: Effort, tell: _Step
+    model: nn.Module,
+    loss: nn.Module,
+    batches: Batches,
+    effort: Effort,
+    tell: Callable[[str, float, float], _Tell],
 ) -> dict[str, Any]:
     with torch.no_grad():
         total = sum(float(loss(model(inputs), labels)) * len(labels) for inputs, labels in batches)
@@ -246,11 +258,8 @@ def _batches(subject: Subject, split: Split, effort: Effort, device: torch.devic
     total = len(part)
     rows = torch.arange(total)
     if 0 < effort.num_samples < total:
-        rows = (
-            torch.randperm(total, generator=seeds.generator(effort.seed, seeds.ORDER))[: effort.num_samples]
-            .sort()
-            .values
-        )
+        source = seeds.generator(effort.seed, seeds.ORDER)
+        rows = torch.randperm(total, generator=source)[: effort.num_samples].sort().values
     prepare, side = preparation(subject.recipe.data, subject.dataset), subject.recipe.data.crop
     dtype = next(subject.model.parameters()).dtype
     batches: Batches = []
@@ -259,15 +268,3 @@ def _batches(subject: Subject, split: Split, effort: Effort, device: torch.devic
         inputs = inputs.to(dtype) if inputs.is_floating_point() else inputs  # others are word numbers
         batches.append((inputs.to(device), part.labels[some].to(device)))
     return batches, total
-
-
-def _share_of(progress: Progress, number: int, count: int, name: str) -> _Step:
-    """Turns the progress of a step into a share of the whole."""
-
-    def tell(what: str, start: float, end: float) -> Callable[[int, int], None]:
-        def report(done: int, most: int) -> None:
-            progress(f"{what}, {name}", (number + start + (end - start) * done / most) / count)
-
-        return report
-
-    return tell

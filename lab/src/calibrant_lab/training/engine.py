@@ -50,57 +50,6 @@ class State:
     stopped: bool = False  # whether patience ran out
 
 
-def save(job: Job, state: State, learner: Learner, processes: Processes) -> None:
-    random = processes.stacked(torch.get_rng_state())
-    on_gpu = processes.device.type == "cuda"
-    random_cuda = processes.stacked(torch.cuda.get_rng_state()) if on_gpu else None
-    sums = processes.stacked(state.sums)
-    if not processes.first:
-        return
-    checkpoint = {
-        "format": CHECKPOINT_FORMAT,
-        "data_sha256": job.data_sha256,
-        "input_shape": list(network_shape(job.recipe, job.dataset)),
-        "num_classes": job.dataset.num_classes,
-        "vectors_shape": None if job.dataset.vectors is None else list(job.dataset.vectors.shape),
-        **vars(state),
-        "sums": sums,
-        **learner.state_dict(),
-        "random": random,
-        "random_cuda": random_cuda,
-    }
-    with atomic_write(job.folder.checkpoint) as temporary:
-        torch.save(checkpoint, temporary)
-
-
-def restore(job: Job, learner: Learner, processes: Processes) -> State:
-    """Resume from the checkpoint, or start from the beginning where there is none."""
-    saved = job.folder.load_checkpoint()
-    if saved is None:
-        return State(sums=learner.no_sums)
-    if saved["data_sha256"] != job.data_sha256:
-        raise InputError(
-            f"{job.folder.path} was trained on other data than {job.dataset.name} holds now; "
-            "choose another --out."
-        )
-    learner.load_state_dict(saved)
-    rank, sums = processes.rank, saved["sums"]
-    # What an earlier version did not add up over a begun epoch is unknown.
-    missing = math.nan if saved["batch"] else 0.0
-    unknown = sums.new_full((len(sums), len(learner.no_sums) - sums.shape[1]), missing)
-    sums = torch.cat([sums, unknown], dim=1)
-    as_many = len(sums) == processes.count
-    if as_many:
-        torch.set_rng_state(saved["random"][rank])
-        if processes.device.type == "cuda" and saved["random_cuda"] is not None:
-            torch.cuda.set_rng_state(saved["random_cuda"][rank])
-    return State(
-        # Only the total counts: where the number of processes has changed, the first takes it all.
-        sums=sums[rank] if as_many else sums.sum(dim=0) * float(rank == 0),
-        **{name: saved[name] for name in ("epoch", "batch", "history", "best", "stopped")},
-    )
-
-
 _TELL_EVERY = 0.1  # seconds; asking for the loss makes a GPU wait
 
 
@@ -123,10 +72,56 @@ class Engine:
         torch.manual_seed(seeds.derived(self.recipe.seed, seeds.PROCESS, self.processes.rank))
 
     def restore(self) -> None:
-        self.state = restore(self.job, self.learner, self.processes)
+        """Resume from the checkpoint, where there is one; one made from other data is refused."""
+        job, learner, processes = self.job, self.learner, self.processes
+        saved = job.folder.load_checkpoint()
+        if saved is None:
+            return
+        if saved["data_sha256"] != job.data_sha256:
+            raise InputError(
+                f"{job.folder.path} was trained on other data than {job.dataset.name} holds now; "
+                "choose another --out."
+            )
+        learner.load_state_dict(saved)
+        rank, sums = processes.rank, saved["sums"]
+        # What an earlier version did not add up over a begun epoch is unknown.
+        missing = math.nan if saved["batch"] else 0.0
+        unknown = sums.new_full((len(sums), len(learner.no_sums) - sums.shape[1]), missing)
+        sums = torch.cat([sums, unknown], dim=1)
+        as_many = len(sums) == processes.count
+        if as_many:
+            torch.set_rng_state(saved["random"][rank])
+            if processes.device.type == "cuda" and saved["random_cuda"] is not None:
+                torch.cuda.set_rng_state(saved["random_cuda"][rank])
+        self.state = State(
+            # Only the total counts: where the number of processes has changed, the first takes it all.
+            sums=sums[rank] if as_many else sums.sum(dim=0) * float(rank == 0),
+            **{name: saved[name] for name in ("epoch", "batch", "history", "best", "stopped")},
+        )
 
     def save(self) -> None:
-        save(self.job, self.state, self.learner, self.processes)
+        """Write the checkpoint, whole or not at all."""
+        job, state, learner, processes = self.job, self.state, self.learner, self.processes
+        random = processes.stacked(torch.get_rng_state())
+        on_gpu = processes.device.type == "cuda"
+        random_cuda = processes.stacked(torch.cuda.get_rng_state()) if on_gpu else None
+        sums = processes.stacked(state.sums)
+        if not processes.first:
+            return
+        checkpoint = {
+            "format": CHECKPOINT_FORMAT,
+            "data_sha256": job.data_sha256,
+            "input_shape": list(network_shape(job.recipe, job.dataset)),
+            "num_classes": job.dataset.num_classes,
+            "vectors_shape": None if job.dataset.vectors is None else list(job.dataset.vectors.shape),
+            **vars(state),
+            "sums": sums,
+            **learner.state_dict(),
+            "random": random,
+            "random_cuda": random_cuda,
+        }
+        with atomic_write(job.folder.checkpoint) as temporary:
+            torch.save(checkpoint, temporary)
 
     def fit(self) -> bool:
         """Train to the end; False if Ctrl-C came first. Either way everything is saved."""

@@ -99,11 +99,16 @@ def toml_value(text: str) -> Any:
         return text
 
 
-def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a TOML file says."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a TOML file: {error}.") from error
+
+
+def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    content = read_toml(path)
     if _EXTENDS not in content:
         return content
     given = content.pop(_EXTENDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import warnings
 from collections.abc import Callable, Sequence
@@ -28,6 +27,7 @@ from calibrant.web.uploads import Upload
 from calibrant_lab.data import Geometry, Preparation
 from calibrant_lab.data.lazy import in_eight_bits
 from calibrant_lab.data.table import to_unit
+from calibrant_lab.reports.run_panel import png, png_address
 from calibrant_lab.training.heat_maps import grad_cam, last_maps
 from calibrant_lab.training.views import averaged, middle, ten_crops
 
@@ -70,15 +70,6 @@ def as_bytes(image: Image, geometry: Geometry, channels: int) -> Tensor:
     scaled = geometry.apply(image.convert("L" if channels == 1 else "RGB"))
     pixels = np.array(scaled)
     return torch.from_numpy(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1).copy())
-
-
-def png(pixels: np.ndarray[Any, Any]) -> bytes:
-    """A picture with values from 0 to 1, ``(H, W)`` or ``(H, W, channels)``, as PNG."""
-    from PIL import Image
-
-    content = io.BytesIO()
-    Image.fromarray(np.round(pixels * 255).astype(np.uint8)).save(content, format="png")
-    return content.getvalue()
 
 
 def _kinds() -> str:
@@ -281,13 +272,13 @@ class Classifier:
             heat = grad_cam(network, prepared, [column], layer=layer)[0]
         except (InputError, AssertionError, IndexError) as error:
             said = str(error) or "this network has no maps of this class."
-            return answer | {"map_error": said, "image": _address(_picture(unit))}
+            return answer | {"map_error": said, "image": png_address(_picture(unit))}
         strongest = float(heat.max())
         heat = (heat / max(strongest, 1e-12)).clamp(0, 1)
         return answer | {
             "map_of": of,
-            "image": _address(_picture(unit)),
-            "map": _address(png(_coloured(heat))),
+            "image": png_address(_picture(unit)),
+            "map": png_address(png(_coloured(heat))),
             "map_empty": strongest <= 0,
         }
 
@@ -367,7 +358,3 @@ def _coloured(heat: Tensor) -> Any:
     colours = colormaps["inferno"](heat.numpy())
     colours[:, :, 3] = heat.numpy() ** 0.5
     return colours
-
-
-def _address(content: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(content).decode("ascii")

@@ -20,10 +20,11 @@ from calibrant.web.settings import ModelSettings
 from calibrant.web.uploads import Upload
 from calibrant_lab.data import Geometry, Preparation
 from calibrant_lab.models import build_trained
+from calibrant_lab.reports.run_panel import png
 from calibrant_lab.training.data import preparation, read_data
 from calibrant_lab.training.run import load_run
 from calibrant_lab.web.chest import ORDERS, notice_for, plain
-from calibrant_lab.web.classifier import LIKELIEST, Classifier, Seen, png, refits
+from calibrant_lab.web.classifier import LIKELIEST, Classifier, Seen, refits
 
 Tell = Callable[[str, float], None]
 

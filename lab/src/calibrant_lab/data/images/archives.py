@@ -80,9 +80,7 @@ class _Tar(Files):
         for member in self._members.values():
             if not member.isfile():
                 raise _not_a_file(path, member.name)
-        if (
-            path.suffix != ".tar"
-        ):  # of a compressed one the end is a checksum, which is looked at when it is met
+        if path.suffix != ".tar":  # the end of a compressed one is a checksum, looked at when it is met
             while archive.fileobj.read(2**20):
                 pass
 

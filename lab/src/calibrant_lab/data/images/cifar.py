@@ -99,12 +99,7 @@ def _part(pixels: Array, labels: Array) -> Part:
 
 def _checked(data: object, labels: object, source: str) -> tuple[Array, Array]:
     """Rows of 3072 bytes with one label each."""
-    if (
-        not isinstance(data, np.ndarray)
-        or data.dtype != np.uint8
-        or data.ndim != 2
-        or data.shape[1] != _PIXELS
-    ):
+    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (_PIXELS,):
         raise InputError(f"{source} must hold rows of {_PIXELS} bytes, one for each image.")
     try:
         numbers = np.asarray(labels)

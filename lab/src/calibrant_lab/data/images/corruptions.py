@@ -123,9 +123,7 @@ def moved(image: Pixels, radius: float, sigma: float, *, angle: float) -> Pixels
 def zoom_blur(image: Pixels, zoom: tuple[float, float], _rng: np.random.Generator) -> Pixels:
     """The mean of the image and its middle parts, ever more enlarged."""
     end, step = zoom
-    factors = np.arange(
-        1, end, step
-    )  # rounding adds the end itself to two of the ranges, as it did to theirs
+    factors = np.arange(1, end, step)  # rounding adds the end to two of the ranges, as it did to theirs
     layers = [image, *(zoomed(image, factor) for factor in factors.tolist())]
     return np.stack(layers).mean(axis=0)
 

@@ -46,12 +46,8 @@ def _samples(file: Path) -> tuple[torch.Tensor, ...]:
     except (*DAMAGE, NotImplementedError, MatReadError) as error:
         raise damaged(file, error) from error
     pixels, labels = content.get("X"), content.get("y")
-    if (
-        not isinstance(pixels, np.ndarray)
-        or pixels.dtype != np.uint8
-        or pixels.ndim != 4
-        or pixels.shape[:3] != (32, 32, 3)
-    ):
+    form = (getattr(pixels, "dtype", None), np.shape(pixels)[:3], np.ndim(pixels))
+    if form != (np.uint8, (32, 32, 3), 4):
         raise InputError(f"{file.name} must hold images X of shape (32, 32, 3, N) in bytes.")
     if not isinstance(labels, np.ndarray) or labels.size != pixels.shape[3]:
         raise InputError(f"{file.name} must hold one label y for each of the {pixels.shape[3]} images.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant_lab.data.files import read_arrays, whole_numbers
 from calibrant_lab.data.images.archives import Files, opened
-from calibrant_lab.data.lazy import AS_IT_IS, Digest, Geometry, LazyImages
+from calibrant_lab.data.lazy import Digest, LazyImages
 from calibrant_lab.data.table import Part, RawData
 
 if TYPE_CHECKING:
@@ -65,15 +65,8 @@ def read_jpeg_archive(
 class EncodedImages(LazyImages):
     """Images of one size as the bytes of their files: image i is ``content[offsets[i]:offsets[i + 1]]``."""
 
-    def __init__(
-        self,
-        content: Array,
-        offsets: Array,
-        *,
-        mode: Literal["L", "RGB"] = "RGB",
-        geometry: Geometry = AS_IT_IS,
-    ) -> None:
-        super().__init__(len(offsets) - 1, mode=mode, geometry=geometry)
+    def __init__(self, content: Array, offsets: Array) -> None:
+        super().__init__(len(offsets) - 1, mode="RGB")
         # As a tensor, because processes share the memory of tensors.
         self.content, self.offsets = torch.from_numpy(content), torch.from_numpy(offsets.astype(np.int64))
 

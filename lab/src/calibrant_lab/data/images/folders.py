@@ -11,7 +11,7 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant_lab.data.files import SPLITS
-from calibrant_lab.data.lazy import AS_IT_IS, Digest, Geometry, LazyImages
+from calibrant_lab.data.lazy import Digest, LazyImages
 from calibrant_lab.data.table import Part, RawData
 
 if TYPE_CHECKING:
@@ -47,10 +47,8 @@ def read_folder(path: Path) -> RawData:
 class ImageFiles(LazyImages):
     """Images in files of their own."""
 
-    def __init__(
-        self, files: Sequence[Path], *, mode: Literal["L", "RGB"], geometry: Geometry = AS_IT_IS
-    ) -> None:
-        super().__init__(len(files), mode=mode, geometry=geometry)
+    def __init__(self, files: Sequence[Path], *, mode: Literal["L", "RGB"]) -> None:
+        super().__init__(len(files), mode=mode)
         self.files = tuple(files)
 
     def open(self, row: int) -> Image:

@@ -21,14 +21,10 @@ LEFT, RIGHT, WORD, LABEL, LEVEL = range(5)
 A leaf has level 0, any other node one more than the higher of its children; -1 is padding. Row 0 is the root.
 """
 
-_BINARY, _FINE = (
-    ("negative", "positive"),
-    ("very negative", "negative", "neutral", "positive", "very positive"),
-)
+_BINARY = ("negative", "positive")
+_FINE = ("very negative", "negative", "neutral", "positive", "very positive")
 _NEUTRAL = 2
-_PIECES = re.compile(
-    r"[()]|[^() \t\r\n]+"
-)  # a no-break space is part of a word, as in "3\N{NO-BREAK SPACE}1/2"
+_PIECES = re.compile(r"[()]|[^() \t\r\n]+")  # a no-break space is part of a word, as in "3 1/2"
 
 
 class Node(NamedTuple):
@@ -132,17 +128,9 @@ def _table(
     table = torch.zeros((len(trees), longest, 5), dtype=torch.int32)
     table[:, :, LEVEL] = -1
     for row, nodes in enumerate(trees):
-        table[row, : len(nodes)] = torch.tensor(
-            [
-                (
-                    node.left,
-                    node.right,
-                    numbers[node.word],
-                    node.label if fine else coarse[node.label],
-                    node.level,
-                )
-                for node in nodes
-            ],
-            dtype=torch.int32,
-        )
+        known = [
+            (left, right, numbers[word], label if fine else coarse[label], level)
+            for left, right, word, label, level in nodes
+        ]
+        table[row, : len(nodes)] = torch.tensor(known, dtype=torch.int32)
     return table

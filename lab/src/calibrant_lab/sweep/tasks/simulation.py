@@ -26,7 +26,6 @@ class Simulation(Task):
         return completed(settings, {"seed": 0, **self.defaults})
 
     def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
-        _ = folder, tell
         found = self.simulate(settings)
         stages = {_stage(arm): dict(_plain(arm)) for arm in found.get("arms", ())}
         metrics = stages or {RESULT: dict(_plain(found))}

@@ -155,12 +155,10 @@ class Task(ABC):
 
     def inputs(self, settings: Settings, fingerprints: Fingerprints) -> Mapping[str, str]:
         """Fingerprints of the data that the numbers depend on, by name; by default there are none."""
-        _ = settings, fingerprints
         return {}
 
     def covers(self, result: RunResult, settings: Settings) -> bool:
         """Whether a result has all numbers that settings ask for which decide the same run."""
-        _ = settings
         return result.measures == self.measures
 
     def measure_again(self, settings: Settings, result: RunResult) -> Outcome:
@@ -169,27 +167,22 @@ class Task(ABC):
         Raises:
             FileNotFoundError: If it did not leave what is needed: the run is done again.
         """
-        _ = settings
         raise FileNotFoundError(f"run {result.run} left nothing that could be measured again.")
 
     def threads(self, settings: Settings) -> int:
         """How many processor cores a run keeps busy."""
-        _ = settings
         return 1
 
     def needs_gpu(self, settings: Settings) -> bool:
         """Whether a run uses a GPU of this machine."""
-        _ = settings
         return False
 
     def lacking(self, settings: Settings) -> str:
         """What this machine lacks for a run, as a sentence with the remedy; by default nothing."""
-        _ = settings
         return ""
 
     def gpus(self, settings: Settings) -> int:
         """How many GPUs a run uses on a machine that has them."""
-        _ = settings
         return 0
 
 

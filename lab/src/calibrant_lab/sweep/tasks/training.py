@@ -241,7 +241,6 @@ class _Telling(Listener):
         self._tell, self._epochs = tell, 1
 
     def start(self, *, epoch: int, epochs: int, facts: Mapping[str, str]) -> None:
-        _ = facts
         self._epochs = epochs
         self._tell(epoch / epochs, f"epoch {epoch}/{epochs}")
 
