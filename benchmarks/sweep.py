@@ -24,8 +24,16 @@ from memory import forget_peak, resident
 from calibrant_lab.sweep.engines import Engine, Pool, Ray, Serial, Submitit
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
-from calibrant_lab.sweep.tasks.fingerprints import Fingerprints
-from calibrant_lab.sweep.tasks.task import RESULT, Item, Outcome, Settings, Task, Tell, make_item
+from calibrant_lab.sweep.tasks.task import (
+    RESULT,
+    Fingerprints,
+    Item,
+    Outcome,
+    Settings,
+    Task,
+    Tell,
+    make_item,
+)
 
 JOBS, SECONDS, EPOCHS, RESULTS = 2, 0.1, 30, 10_000
 BAR = {

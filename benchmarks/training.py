@@ -46,8 +46,8 @@ from calibrant_lab.training.listener import Listener
 from calibrant_lab.training.loss import build_loss, labels_of_parts
 from calibrant_lab.training.processes import Interruption
 from calibrant_lab.training.run import RunFolder
+from calibrant_lab.training.samples import middle, network_shape
 from calibrant_lab.training.schedule import build_optimiser
-from calibrant_lab.training.views import middle, network_shape
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 MOST = 1.03

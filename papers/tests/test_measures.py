@@ -20,8 +20,8 @@ from calibrant.calibrators.fitting.samples import Samples
 from calibrant.losses import focal_loss
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.theory import closest_temperature, confidence_change, focal_calibration_map_logits
-from calibrant_lab.figures.boundaries import Boundary
-from calibrant_lab.figures.boundaries import shape_of as shape_of_boundary
+from calibrant_lab.figures.curves import Boundary
+from calibrant_lab.figures.curves import shape_of as shape_of_boundary
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.kept_runs import KeptRun
 from calibrant_lab.sweep.tasks.training import recipe_of as trained_by

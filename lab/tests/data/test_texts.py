@@ -14,9 +14,15 @@ from calibrant._math.errors import InputError
 from calibrant_lab import data
 from calibrant_lab.data.fetch import published
 from calibrant_lab.data.text import sets
-from calibrant_lab.data.text.sets import by_frequency, numbered, words_of
+from calibrant_lab.data.text.sets import (
+    by_frequency,
+    no_vectors,
+    numbered,
+    read_vectors,
+    vectors_path,
+    words_of,
+)
 from calibrant_lab.data.text.trees import LEVEL, parse_tree, read_trees
-from calibrant_lab.data.text.vectors import no_vectors, read_vectors, vectors_path
 from calibrant_lab.training.data import read_data
 from calibrant_lab.training.recipe_sections import DataSection
 

@@ -13,8 +13,7 @@ from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.store import Store, places
 from calibrant_lab.sweep.sweep import give_up, perform
-from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, state_of
-from calibrant_lab.sweep.tasks.task import RunResult, run_name
+from calibrant_lab.sweep.tasks.task import Fingerprints, RunResult, run_name, state_of
 from calibrant_lab.sweep.tasks.training import Training
 from toy_task import Toy, toys
 

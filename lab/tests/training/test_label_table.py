@@ -9,7 +9,7 @@ import torch
 from calibrant import metrics
 from calibrant_lab.data.table import Part, RawData
 from calibrant_lab.training import Recipe, train
-from calibrant_lab.training.label_table import label_section, label_table
+from calibrant_lab.training.run_report import label_section, label_table
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 

@@ -139,7 +139,7 @@ def _network(text: str, run: Run | None, raw: RawData, checkpoint: Path | None) 
     import torch
 
     from calibrant_lab.models import build_trained
-    from calibrant_lab.training.views import AsJudged
+    from calibrant_lab.training.samples import AsJudged
 
     if run is not None:
         return AsJudged(run.model(), run.recipe, multilabel=raw.train.labels.ndim == 2)

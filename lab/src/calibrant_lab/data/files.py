@@ -1,4 +1,4 @@
-"""Reading ``.npz`` files of samples, and tables."""
+"""Reading ``.npz`` files of samples and tables, and what every data set must satisfy."""
 
 from __future__ import annotations
 

@@ -17,10 +17,8 @@ from calibrant.demo.digits import read_digits
 from calibrant_lab.data.fetch import Folder, located, published
 from calibrant_lab.data.files import check, read_npz
 from calibrant_lab.data.images.archives import ARCHIVES
-from calibrant_lab.data.images.cifar import read_cifar, read_corrupted_cifar
-from calibrant_lab.data.images.digits import read_idx, read_svhn
-from calibrant_lab.data.images.encoded import read_jpeg_archive, read_tiny_imagenet
-from calibrant_lab.data.images.folders import ImageFiles, read_folder
+from calibrant_lab.data.images.cifar import read_cifar, read_corrupted_cifar, read_idx, read_svhn
+from calibrant_lab.data.images.encoded import ImageFiles, read_folder, read_jpeg_archive, read_tiny_imagenet
 from calibrant_lab.data.lazy import Geometry, LazyImages, StoredImages
 from calibrant_lab.data.table import Part, RawData
 from calibrant_lab.data.text.sets import read_finsen, read_newsgroups, read_texts

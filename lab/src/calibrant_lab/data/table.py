@@ -1,4 +1,4 @@
-"""A data set before and after it is cut into splits."""
+"""A data set before and after it is cut into splits, and its samples as inputs of a network."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.files import reason
 from calibrant_lab.data.files import read_arrays, table_rows, whole_numbers
-from calibrant_lab.data.images.folders import ImageFiles
+from calibrant_lab.data.images.encoded import ImageFiles
 from calibrant_lab.data.table import Part, RawData
 
 __all__ = ["FINDINGS", "read_chest_xray_covid", "read_chestxray14"]

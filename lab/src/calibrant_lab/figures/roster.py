@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.file_figures import DrawnFigure, FigureRequest, FileFigure
 from calibrant_lab.figures import curves
-from calibrant_lab.figures.boundaries import boundary_figure
+from calibrant_lab.figures.curves import boundary_figure
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A sweep on the terminal: bars while it runs, and a short table of means over seeds at its end."""
+"""A sweep on the terminal: how long it will take, bars while it runs, and means over seeds at its end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from rich.table import Table
 from calibrant._math.means import mean_of, plus_minus
 from calibrant_lab.sweep.engines import Ended
 from calibrant_lab.sweep.sweep import Watcher
-from calibrant_lab.sweep.tasks.fingerprints import canonical
-from calibrant_lab.sweep.tasks.task import Item, RunResult, Settings, Task
+from calibrant_lab.sweep.tasks.task import Item, RunResult, Settings, Task, canonical
 
 
 class Estimates:

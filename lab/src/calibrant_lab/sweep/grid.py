@@ -12,8 +12,7 @@ from typing import Any
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant_lab.sweep.matching import Wanted, check_matched, check_names, matches
-from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, canonical
-from calibrant_lab.sweep.tasks.task import Item, Settings, Task, make_item
+from calibrant_lab.sweep.tasks.task import Fingerprints, Item, Settings, Task, canonical, make_item
 from calibrant_lab.sweep.tasks.training import task_named
 from calibrant_lab.training import Recipe
 from calibrant_lab.training.recipe import Budget, settings_at

@@ -119,7 +119,7 @@ def _alike(tables: Sequence[Values]) -> dict[str, Any]:
 
 def united(kept: Sequence[KeptRun], new: Sequence[KeptRun], task: Task) -> list[KeptRun]:
     """All runs; of two of the same numbers the new one, in the old one's place, unless it recorded less."""
-    from calibrant_lab.sweep.tasks.fingerprints import canonical
+    from calibrant_lab.sweep.tasks.task import canonical
 
     found: dict[str, KeptRun] = {}
     fuller = set[str]()

@@ -1,4 +1,4 @@
-"""What a worker does with an order: the same whatever engine brought it."""
+"""A sweep: whatever of a grid is not done yet, by an engine, into a store; and what a worker does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From results and a layout to the cells of a table: means, tests, and published numbers beside them."""
+"""From results and a layout to a table: means, paired tests, and published numbers beside them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
+import numpy as np
 import pandas as pd
+from scipy import stats
 
 from calibrant._math.errors import InputError
 from calibrant._math.means import Mean, mean_of, standard_errors
@@ -18,9 +20,95 @@ from calibrant._math.text_form import nearest
 from calibrant_lab.sweep.matching import matches
 from calibrant_lab.sweep.published import Fact, facts, paper_named
 from calibrant_lab.sweep.tasks.task import RunResult
-from calibrant_lab.tables import comparisons, names
+from calibrant_lab.tables import names
 from calibrant_lab.tables.layout import Layout, TableQuantity
 from calibrant_lab.tables.names import accepts, settings_of, stage_of
+
+Test: TypeAlias = Literal["t", "sign-flip"]
+Correction: TypeAlias = Literal["holm", "benjamini-hochberg", "none"]
+TESTS: tuple[Test, ...] = get_args(Test)
+CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
+SIGNIFICANCE = 0.05
+FEWEST = 3  # seeds that two arms must share for anything to be decided
+_MOST_FLIPPED = 14  # seeds up to which all signs are tried; beyond it the t test takes over
+
+
+class Comparison(NamedTuple):
+    """A paired difference and its two-sided p-value, each None where too few seeds are shared.
+
+    ``test`` says how it was found, as in ``"t, df = 4"``, or why it was not.
+    """
+
+    difference: Mean | None
+    p: float | None
+    test: str
+
+
+def compare(first: Mapping[object, float], second: Mapping[object, float], test: Test = "t") -> Comparison:
+    """The difference of two arms by what both were repeated over.
+
+    Example:
+        >>> found = compare({0: 1.0, 1: 2.0, 2: 3.5}, {0: 0.5, 1: 1.0, 2: 2.0, 3: 9.0})
+        >>> found.difference.value, round(found.p, 3), found.test
+        (1.0, 0.074, 't, df = 2')
+        >>> compare({0: 1.0, 1: 2.0}, {0: 0.5, 1: 1.0}).test
+        'undecidable: 2 seeds in common, 3 are needed'
+    """
+    gaps = [value - second[key] for key, value in first.items() if key in second]
+    n = len(gaps)
+    if n == 0:
+        return Comparison(None, None, "undecidable: no seed in common")
+    if n < FEWEST:
+        said = f"undecidable: {n} seed{'s' * (n > 1)} in common, {FEWEST} are needed"
+        return Comparison(mean_of(gaps), None, said)
+    # Differences that are all alike, as on a grid of temperatures, have no spread for a t test to go by.
+    if max(gaps) - min(gaps) <= 1e-12 * max(map(abs, gaps)):
+        return Comparison(mean_of(gaps), 2 / 2**n if any(gaps) else 1.0, f"sign-flip, n = {n}")
+    if test == "sign-flip" and n <= _MOST_FLIPPED:
+        signs = np.array([*itertools.product((1, -1), repeat=n)])
+        near = 1e-12 * np.abs(gaps).sum()  # sums that differ by rounding alone are alike
+        p = float(np.mean(np.abs(signs @ gaps) >= abs(sum(gaps)) - near))
+        return Comparison(mean_of(gaps), p, f"sign-flip, n = {n}")
+    return Comparison(mean_of(gaps), float(stats.ttest_1samp(gaps, 0).pvalue), f"t, df = {n - 1}")
+
+
+def adjusted(
+    p_values: pd.Series | Sequence[float], correction: Correction | Literal["benjamini-yekutieli"]
+) -> pd.Series:
+    """p-values with the others of their family accounted for; NaN stays, and is no part of the family.
+
+    Holm's method bounds the chance of any false finding, Benjamini and Hochberg's the expected share of false
+    ones among the findings, and Benjamini and Yekutieli's the same however the tests depend on one another.
+
+    Example:
+        >>> adjusted([0.01, 0.04, 0.03], "holm").tolist()
+        [0.03, 0.06, 0.06]
+        >>> adjusted([0.01, 0.04, 0.03], "benjamini-hochberg").tolist()
+        [0.03, 0.04, 0.04]
+    """
+    given = pd.Series(p_values, dtype=float)
+    p = given.dropna().clip(upper=1).sort_values()
+    if len(p) and correction == "holm":
+        p[:] = np.maximum.accumulate(np.minimum(1, np.arange(len(p), 0, -1) * p))
+    elif len(p) and correction != "none":
+        p[:] = stats.false_discovery_control(p, method="by" if correction == "benjamini-yekutieli" else "bh")
+    return p.reindex(given.index)
+
+
+def against_all(
+    best: Mapping[object, float], others: Sequence[Mapping[object, float]], test: Test
+) -> Comparison:
+    """The comparison of the best arm with the one from which it is told apart least.
+
+    The best was chosen by looking; two-sided tests against all others make up for that, with no further
+    correction.
+
+    References:
+        Hung and Fithian, "Rank verification for exponential families", Annals of Statistics 47, 2019.
+    """
+    found = [compare(best, each, test) for each in others]
+    return max(found, key=lambda each: 2.0 if each.p is None else each.p)
+
 
 Keys = Mapping[str, Any]  # the value of each level: of a setting, or a paper's name
 
@@ -173,8 +261,8 @@ class Options:
     """How a table is computed."""
 
     against: str | None = None  # the arm with which all others are compared, by its name in the table
-    test: comparisons.Test = "t"  # Student's t, or an exact test by the signs of the differences
-    correction: comparisons.Correction = "holm"  # how many tests are accounted for
+    test: Test = "t"  # Student's t, or an exact test by the signs of the differences
+    correction: Correction = "holm"  # how many tests are accounted for
     whole: bool = False  # whether rows without runs stay
     wanted: Sequence[Mapping[str, Any]] | None = None
     """The settings of the runs that a grid wants, where it is known."""
@@ -361,21 +449,21 @@ def _compared(layout: Layout, cells: pd.DataFrame, options: Options) -> pd.DataF
     rest = [repr([v for k, v in keys.items() if k not in levels]) for keys in cells["keys"]]
     arm = None if options.against is None else _arm(options.against, arms, levels, cells)
     told: Any = cells.assign(arm=arms, rest=rest)
-    best: dict[Any, comparisons.Comparison] = {}
-    found: dict[Any, comparisons.Comparison] = {}
+    best: dict[Any, Comparison] = {}
+    found: dict[Any, Comparison] = {}
     for (_, quantity), group in told[told["mean"].notna()].groupby(["rest", "quantity"], sort=False):
         values, means = group["values"], group["mean"].map(lambda mean: mean.value).astype(float)
         if quantity.better and len(group) > 1:
             first = means.idxmin() if quantity.better == "lower" else means.idxmax()
-            best[first] = comparisons.against_all(values[first], [*values.drop(first)], test)
+            best[first] = against_all(values[first], [*values.drop(first)], test)
         for base in group.index[group["arm"] == arm][:1]:
             others = values.drop(base)
-            found |= {each: comparisons.compare(of, values[base], test) for each, of in others.items()}
-    fields = comparisons.Comparison._fields
+            found |= {each: compare(of, values[base], test) for each, of in others.items()}
+    fields = Comparison._fields
     judged: Any = pd.DataFrame.from_dict(found, orient="index", columns=fields)
     chosen: Any = pd.DataFrame.from_dict(best, orient="index", columns=fields)
-    judged["adjusted"] = comparisons.adjusted(judged["p"], options.correction)
-    return cells.join(judged).join(comparisons.adjusted(chosen["p"], options.correction).rename("best_p"))
+    judged["adjusted"] = adjusted(judged["p"], options.correction)
+    return cells.join(judged).join(adjusted(chosen["p"], options.correction).rename("best_p"))
 
 
 def _arm(wanted: str, arms: Sequence[str], levels: Sequence[str], cells: pd.DataFrame) -> str:

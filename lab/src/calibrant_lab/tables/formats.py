@@ -18,8 +18,7 @@ from rich.text import Text
 
 from calibrant._math.means import Mean
 from calibrant.reports.html import templates
-from calibrant_lab.tables.build import Cell, Table
-from calibrant_lab.tables.comparisons import SIGNIFICANCE
+from calibrant_lab.tables.build import SIGNIFICANCE, Cell, Table
 from calibrant_lab.tables.words import Line, Shown, show
 
 _WIDEST = 4000  # characters of a line without a terminal: as many as the table needs

@@ -13,8 +13,7 @@ import pandas as pd
 from calibrant._math.decimals import plural
 from calibrant._math.means import plus_minus
 from calibrant_lab.sweep.published import paper_named
-from calibrant_lab.tables.build import Cell, Table
-from calibrant_lab.tables.comparisons import FEWEST, SIGNIFICANCE, Correction
+from calibrant_lab.tables.build import FEWEST, SIGNIFICANCE, Cell, Correction, Table
 from calibrant_lab.tables.names import roster
 
 MISSING = "–"

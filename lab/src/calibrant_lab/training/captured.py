@@ -1,4 +1,4 @@
-"""A training step that a GPU repeats from memory: one CUDA graph in place of some hundred launches.
+"""A step that a GPU repeats from memory, in one CUDA graph for hundreds of launches, or compiled.
 
 A graph always reads and writes the same memory, and nothing in it may read a number back. So only a step
 whose work does not depend on values can be captured; :func:`is_capturable` says which recipes have one.

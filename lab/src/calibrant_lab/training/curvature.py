@@ -27,7 +27,7 @@ from calibrant_lab.training.loss import FollowsEpochs, build_loss
 from calibrant_lab.training.recipe import Recipe
 from calibrant_lab.training.run import Run, RunFolder, load_run
 from calibrant_lab.training.run_report import rewrite_report
-from calibrant_lab.training.views import middle, network_shape
+from calibrant_lab.training.samples import middle, network_shape
 
 
 @dataclass(frozen=True, kw_only=True)

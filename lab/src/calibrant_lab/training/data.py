@@ -9,7 +9,7 @@ from torch import nn
 
 from calibrant._math.errors import InputError
 from calibrant_lab.data import Dataset, Geometry, Part, Preparation, RawData, load, shrink, split
-from calibrant_lab.data.text.vectors import no_vectors, read_vectors, vectors_path
+from calibrant_lab.data.text.sets import no_vectors, read_vectors, vectors_path
 from calibrant_lab.training.listener import Listener
 from calibrant_lab.training.recipe import Recipe
 from calibrant_lab.training.recipe_sections import DataSection

@@ -29,9 +29,8 @@ from calibrant_lab.training.learner import Learner, on_cpu
 from calibrant_lab.training.loss import FollowsConfidences, FollowsEpochs
 from calibrant_lab.training.processes import Interruption, Processes
 from calibrant_lab.training.run import BEST, CHECKPOINT_FORMAT
-from calibrant_lab.training.samples import Inference, Samples, batches_in, least_batch
+from calibrant_lab.training.samples import Inference, Samples, batches_in, least_batch, network_shape
 from calibrant_lab.training.schedule import learning_rate
-from calibrant_lab.training.views import network_shape
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -27,7 +27,7 @@ from calibrant_lab.data.table import to_unit
 from calibrant_lab.reports.run_panel import png, png_address
 from calibrant_lab.training.data import data_of, preparation
 from calibrant_lab.training.run import Run, json_of
-from calibrant_lab.training.views import middle
+from calibrant_lab.training.samples import middle
 
 _OPACITY = 0.45  # of the map above the image
 

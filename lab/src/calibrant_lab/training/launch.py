@@ -37,10 +37,9 @@ from calibrant_lab.training.recipe import Recipe
 from calibrant_lab.training.recipe_sections import HardwareSection, InitialSection
 from calibrant_lab.training.run import Run, RunFolder, load_run
 from calibrant_lab.training.run_report import is_complete, run_facts, write_results
-from calibrant_lab.training.samples import check_batches
+from calibrant_lab.training.samples import check_batches, network_shape
 from calibrant_lab.training.schedule import build_optimiser
 from calibrant_lab.training.shift import check_shift, shifted_logits
-from calibrant_lab.training.views import network_shape
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

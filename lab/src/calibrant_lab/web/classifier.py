@@ -1,4 +1,4 @@
-"""A network, its calibrator, and what both say of an image."""
+"""A network, its calibrator with intervals, and what both say of an image that was sent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from calibrant_lab.data.lazy import in_eight_bits
 from calibrant_lab.data.table import to_unit
 from calibrant_lab.reports.run_panel import png, png_address
 from calibrant_lab.training.heat_maps import grad_cam, last_maps
-from calibrant_lab.training.views import averaged, middle, ten_crops
+from calibrant_lab.training.samples import averaged, middle, ten_crops
 
 if TYPE_CHECKING:
     from PIL.Image import Image

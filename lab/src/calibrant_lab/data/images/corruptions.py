@@ -1,4 +1,4 @@
-"""The common corruptions of Hendrycks and Dietterich (2019), on any images, decided by a seed."""
+"""The fifteen common corruptions of Hendrycks and Dietterich (2019), decided by a seed."""
 
 from __future__ import annotations
 

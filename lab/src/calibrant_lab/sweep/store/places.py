@@ -1,4 +1,4 @@
-"""Where a store lies: a folder of this machine, or any address that fsspec knows."""
+"""Where a store lies, a folder or any address that fsspec knows, and leases: one run, one worker."""
 
 from __future__ import annotations
 

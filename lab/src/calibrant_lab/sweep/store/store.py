@@ -1,4 +1,4 @@
-"""The store of runs: one folder a run, which is finished when its result is there."""
+"""The store of runs, one folder a run, which is finished when its result is there; and an index."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ from calibrant_lab.sweep.store.places import (
     Place,
     place_at,
 )
-from calibrant_lab.sweep.tasks.fingerprints import Fingerprints
-from calibrant_lab.sweep.tasks.task import Item, Outcome, RunResult, Task
+from calibrant_lab.sweep.tasks.task import Fingerprints, Item, Outcome, RunResult, Task
 
 FORMAT = 1
 """The version of the format of ``result.json``, which ``docs/reference/run-result.schema.json`` describes."""

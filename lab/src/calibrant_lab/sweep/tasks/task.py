@@ -1,15 +1,59 @@
-"""What a task is: from settings to numbers, in a folder of its own."""
+"""What a task is: from settings to numbers, in a folder of its own; its runs, and what they came to."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, canonical
+from calibrant._math.environment import environment
+from calibrant._math.errors import InputError
+from calibrant._math.text_form import nearest
+
+
+class Fingerprints:
+    """Expensive digests by what they are computed from; ``keep`` takes all when there is a new one."""
+
+    def __init__(
+        self, known: Mapping[str, str] | None = None, keep: Callable[[Mapping[str, str]], None] | None = None
+    ) -> None:
+        self._known = dict(known or {})
+        self._keep = keep
+
+    def get(self, key: object, compute: Callable[[], str]) -> str:
+        """The digest that goes with ``key`` (whatever JSON can hold), computed if it is not known."""
+        name = hashlib.sha256(canonical(key).encode()).hexdigest()[:32]
+        if name not in self._known:
+            self._known[name] = compute()
+            if self._keep is not None:
+                self._keep(self._known)
+        return self._known[name]
+
+
+def canonical(content: object) -> str:
+    """JSON with one spelling."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def state_of(paths: Iterable[Path]) -> list[list[Any]]:
+    """Names, sizes and times of files and of everything in folders: alike, as long as nobody changes them."""
+    found: list[list[Any]] = []
+    for path in paths:
+        files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
+        for file in files:
+            status = file.stat()
+            found.append([str(file.resolve()), status.st_size, status.st_mtime_ns])
+    return found
+
+
+def digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
 
 Status: TypeAlias = Literal["finished", "failed", "diverged"]
 
@@ -218,3 +262,48 @@ def run_name(task: Task, settings: Settings, inputs: Mapping[str, str]) -> str:
     """Hash of what decides a run's numbers: task and version, deciding settings, data."""
     content = [IDENTITY, task.name, task.version, task.deciding(settings), inputs]
     return hashlib.sha256(canonical(content).encode()).hexdigest()[:_DIGITS]
+
+
+class Simulation(Task):
+    """What is found is the one row of the result; the plain numbers of each of its ``arms`` are a stage."""
+
+    defaults: ClassVar[Mapping[str, Any]]  # every setting but the seed, which is 0 by default
+
+    @abstractmethod
+    def simulate(self, settings: Settings) -> Mapping[str, Any]:
+        """What JSON can hold; ``arms``, if there are any, are mappings with a ``name`` or ``gamma``."""
+
+    def complete(self, settings: Settings) -> Settings:
+        return completed(settings, {"seed": 0, **self.defaults})
+
+    def run(self, settings: Settings, folder: Path, tell: Tell) -> Outcome:
+        found = self.simulate(settings)
+        stages = {_stage(arm): dict(_plain(arm)) for arm in found.get("arms", ())}
+        metrics = stages or {RESULT: dict(_plain(found))}
+        return Outcome(metrics=metrics, rows=[found], more={"environment": environment()})
+
+
+def completed(settings: Settings, defaults: Mapping[str, Any]) -> Settings:
+    """Settings in place of the defaults, each of the default's kind."""
+    for name, value in settings.items():
+        if name not in defaults:
+            raise InputError(f"there is no setting {name}{nearest(name, defaults)}")
+        kinds = (int, float) if isinstance(defaults[name], float) else type(defaults[name])
+        if not isinstance(value, kinds) or isinstance(value, bool) != isinstance(defaults[name], bool):
+            raise InputError(f"`{name}` must be of the kind of {defaults[name]!r}; got {value!r}.")
+    return {name: type(value)(settings.get(name, value)) for name, value in defaults.items()}
+
+
+def _stage(arm: Mapping[str, Any]) -> str:
+    return arm["name"] if "name" in arm else f"gamma={arm['gamma']:g}"
+
+
+def _plain(found: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, float | None]]:
+    """The numbers among what was found, by full names such as ``test.temperature``."""
+    for name, value in found.items():
+        if isinstance(value, Mapping):
+            yield from _plain(value, f"{start}{name}.")
+        elif value is None or (
+            isinstance(value, int | float) and not isinstance(value, bool) and name != "gamma"
+        ):
+            yield start + name, value

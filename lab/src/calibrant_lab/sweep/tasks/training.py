@@ -25,8 +25,16 @@ from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.data.fetch import cache_folder
 from calibrant_lab.data.lazy import feed
 from calibrant_lab.models.roster import MODELS, imported
-from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, digest_of, state_of
-from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings, Task, Tell
+from calibrant_lab.sweep.tasks.task import (
+    Fingerprints,
+    Outcome,
+    RunResult,
+    Settings,
+    Task,
+    Tell,
+    digest_of,
+    state_of,
+)
 from calibrant_lab.training import Listener, Recipe, train
 from calibrant_lab.training.data import TrainingData, read_training_data
 from calibrant_lab.training.recipe import NUMBERS, settings_at
