@@ -62,8 +62,12 @@ def read_chestxray14(path: Path, *, name: str = "chestxray14") -> RawData:
                 groups=torch.tensor([numbers[patients[each]] for each in names]),
             )
         )
-    if len(parts) == 2:
-        _refuse_common_patients(path, *parts)
+    seen = [{patients[each] for each in names} for names in listed.values()]
+    if len(seen) == 2 and (common := seen[0] & seen[1]):
+        raise InputError(
+            f"{path}: {len(common)} patients are in both {_LISTS[0]} and {_LISTS[1]}; "
+            "the lists must be patient-wise."
+        )
     return RawData(
         name=name, train=parts[0], test=parts[1] if len(parts) == 2 else None, class_names=FINDINGS
     )
@@ -100,16 +104,6 @@ def _table(path: Path) -> tuple[dict[str, frozenset[str]], dict[str, str]]:
     if not findings:
         raise InputError(f"{tables[0]} holds no images; get it again.")
     return findings, patients
-
-
-def _refuse_common_patients(path: Path, *parts: Part) -> None:
-    first, second = (set([] if part.groups is None else part.groups.tolist()) for part in parts)
-    common = len(first & second)
-    if common:
-        raise InputError(
-            f"{path}: {common} patients are in both {_LISTS[0]} and {_LISTS[1]}; "
-            "the lists must be patient-wise."
-        )
 
 
 def read_chest_xray_covid(path: Path, *, name: str = "chest_xray_covid") -> RawData:

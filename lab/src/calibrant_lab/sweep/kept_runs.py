@@ -30,20 +30,13 @@ DEVICE = "device"
 
 @dataclass(frozen=True, kw_only=True)
 class KeptRun:
-    """A run as a results file has it.
+    """A run as a results file has it."""
 
-    Attributes:
-        settings: All that the task was given.
-        made: The ``version`` of the task's numbers, those of calibrant and torch, the vector
-            ``instructions`` and the model of the ``processor``, the GPU as its ``device`` where it was made
-            on one, and the ``cpu_seconds`` that it took unless they are among what was found, as far as they
-            are known.
-        found: What the page is made of.
-    """
-
-    settings: Values
+    settings: Values  # all that the task was given
     made: Values = field(default_factory=dict[str, Any])
-    found: Values
+    """The ``version`` of the task's numbers, what ``MADE`` names, the GPU as its ``device`` if it was made on
+    one, and the ``cpu_seconds`` that it took unless they are among what was found, as far as is known."""
+    found: Values  # what the page is made of
 
     @property
     def flat(self) -> dict[str, Any]:

@@ -94,7 +94,8 @@ def _panel(ax: Axes, curves: Curves) -> None:
     if not words:
         _numbers_below(ax, sorted(places.values()))
     logarithmic = ax.get_xscale() == "log"
-    step = _step(sorted(places.values()), logarithmic=logarithmic)
+    steps = [b / a if logarithmic else b - a for a, b in pairwise(sorted(places.values()))]
+    step = min(steps, default=1.0)
     for number, found in enumerate(curves.values()):
         colour, shape, dashes = drawing.series(number)
         points = sorted(((places[str(x)], cell) for x, cell in found), key=lambda point: point[0])
@@ -131,11 +132,6 @@ def _numbers_below(ax: Axes, numbers: Sequence[float]) -> None:
         ax.xaxis.set_minor_formatter(NullFormatter())
     if len(numbers) <= _MOST_TICKS:
         ax.set_xticks(numbers, [f"{x:g}" for x in numbers])
-
-
-def _step(places: Sequence[float], *, logarithmic: bool) -> float:
-    steps = [after / before if logarithmic else after - before for before, after in pairwise(places)]
-    return min(steps, default=1.0)
 
 
 def position(settings: Mapping[str, Any], across: str) -> float | str | None:

@@ -35,9 +35,9 @@ def check_compiled(
     parameters = [each for _, each in named]
     device = parameters[0].device
     with undone(model.buffers, device):
-        expected = _gradients(plain(), parameters)
+        expected = torch.autograd.grad(plain(), parameters, allow_unused=True)
     with undone(model.buffers, device):
-        found = _gradients(compiled(), parameters)
+        found = torch.autograd.grad(compiled(), parameters, allow_unused=True)
     norms = [0.0 if each is None else float(each.norm()) for each in expected]
     whole = sum(norm**2 for norm in norms) ** 0.5
     for (name, _), one, other, norm in zip(named, expected, found, norms, strict=True):
@@ -50,11 +50,6 @@ def check_compiled(
                 f"of {batch_size}; set hardware.compile to false, or, if that is only the smaller last batch "
                 "of an epoch, training.drop_last to true."
             )
-
-
-def _gradients(loss: Tensor, parameters: Sequence[Tensor]) -> Sequence[Tensor | None]:
-    """None for what the loss does not depend on."""
-    return torch.autograd.grad(loss, parameters, allow_unused=True)
 
 
 @contextmanager
@@ -98,14 +93,10 @@ class CapturedStep:
         self._warm = set[int]()
 
     def __call__(self, constants: Hashable, *given: Tensor) -> Tensor:
-        """Do a step.
+        """Do a step; what it returns is in memory that the next step overwrites.
 
-        Args:
-            constants: Numbers that a capture fixes, such as the learning rate; others need new graphs.
-            given: The arguments; the length of the first is the size of the batch.
-
-        Returns:
-            What the step returns, in memory that the next step overwrites.
+        ``constants`` are numbers that a capture fixes, such as the learning rate; others need new graphs. The
+        length of the first argument ``given`` is the size of the batch.
         """
         if not self.capturing:
             return self._step(*given)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from calibrant import losses
 from calibrant._math.errors import ConvergenceError, InputError
-from calibrant._math.files import said_of
+from calibrant._math.files import said_of, write_text
 from calibrant.curvature import hessian_trace, spectral_density, top_eigenvalues
 from calibrant_lab.data import Dataset
 from calibrant_lab.data.table import to_unit
@@ -222,7 +222,7 @@ def add_to_run(run: Run, dataset: Dataset, found: Sequence[Mapping[str, Any]]) -
     splits = {each["split"] for each in found}
     kept = [each for each in read_curvature(run.folder) if each["split"] not in splits]
     together = sorted([*kept, *(dict(each) for each in found)], key=lambda each: each["split"] != "train")
-    run.folder.write(run.folder.curvature, curvature_text(run.folder.path.name, together))
+    write_text(run.folder.curvature, curvature_text(run.folder.path.name, together))
     rewrite_whole_report(run, dataset)
 
 

@@ -174,17 +174,11 @@ class Learner:
         return torch.device("cpu") if self._captured is None else self._processes.device
 
     def learn(self, rows: Int[Tensor, " B"], *, epoch: int, batch: int) -> Float[Tensor, " K"]:
-        """Learn from one batch, of which this process takes its share.
+        """Learn from one batch of an epoch, both from 0; ``rows`` are on :attr:`draws_on`.
 
-        Args:
-            rows: The samples of the batch, on :attr:`draws_on`.
-            epoch: The epoch, from 0.
-            batch: The place of the batch in it, from 0.
-
-        Returns:
-            Sums over the share: loss, correct answers and samples, or their labelled parts; then, where
-            curvature is penalised, trace and penalised samples; then, where gradients are clipped, the
-            length of the gradient before that and whether it was clipped, for every sample.
+        What is returned are sums over the share of this process: loss, correct answers and samples, or their
+        labelled parts; then, where curvature is penalised, trace and penalised samples; then, where gradients
+        are clipped, the length of the gradient before that and whether it was clipped, for every sample.
         """
         drawn = self._drawn(len(rows), epoch, batch)
         if self._captured is None:

@@ -57,19 +57,9 @@ def predict(
     Where the data have a calibration split it is predicted beside the test split, and marked. Where they have
     none, some of the samples asked for are marked: those that the network was trained on would not do.
 
-    Args:
-        model: Maps a batch of inputs to logits ``(N, C)``, or to an object that has them as ``logits``; of a
-            binary event also ``(N,)`` or ``(N, 1)``. It is set to evaluation mode.
-        raw: The data, as :func:`calibrant_lab.data.load` gives them.
-        split: One of its splits, or all; without it the test split, or all where there is none.
-        calibration: How many (a share if below 1) are marked for calibration, where there is no such split.
-        downsample: Shrink images by this factor.
-        seed: Decides which are marked.
-        preparation: What is done to inputs in [0, 1]; nothing if not given.
-        batch_size: Samples in a batch.
-        device: Such as ``cpu`` or ``cuda:1``; ``auto`` takes a GPU where there is one.
-        precision: Precision of the network's arithmetic; logits are float32 in any case.
-        progress: Called with a few words and the share that is done.
+    ``model`` maps a batch of inputs to logits ``(N, C)``, or to an object that has them as ``logits``; of a
+    binary event also ``(N,)`` or ``(N, 1)``. It is set to evaluation mode. Without ``split`` the test part is
+    predicted, or all where there is none; of it ``calibration`` (a share if below 1) are marked, by ``seed``.
 
     Example:
         >>> from calibrant_lab.data import load

@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn.functional import one_hot
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import write_text
 from calibrant.calibrators import PlattScaling, TemperatureScaling
 from calibrant.evaluation import Evaluation, evaluate
 from calibrant.evaluation.alarms import NO_BETTER
@@ -135,11 +136,6 @@ COLLAPSED = (
 )
 
 
-def is_complete(job: Job) -> bool:
-    """Whether everything is there that the job leaves behind."""
-    return (job.folder.evaluation if job.report else job.folder.predictions).is_file()
-
-
 def write_results(
     job: Job, logits: dict[str, torch.Tensor], facts: dict[str, str], shifted: Sequence[Shifted]
 ) -> None:
@@ -172,16 +168,15 @@ def write_results(
         command=job.command,
         progress=job.listener.stage,
     )
-    if note := budget_note(job.recipe):
-        evaluation = replace(evaluation, notes=(f"Trained on a {note}.", *evaluation.notes))
-    if labels is not None:
-        evaluation = replace(evaluation, notes=(*evaluation.notes, OVER_IMAGES))
-    if any(warning.startswith(NO_BETTER) for warning in evaluation.verdict.warnings):
-        evaluation = replace(evaluation, notes=(COLLAPSED, *evaluation.notes))
+    collapsed = any(warning.startswith(NO_BETTER) for warning in evaluation.verdict.warnings)
+    notes = [COLLAPSED] if collapsed else []
+    notes += [f"Trained on a {note}."] if (note := budget_note(job.recipe)) else []
+    notes += [*evaluation.notes, *([] if labels is None else [OVER_IMAGES])]
+    evaluation = replace(evaluation, notes=tuple(notes))
     run = load_run(folder.path)
     facts = {**facts, **heat_map_facts(run, job.dataset)}
     write_run_report(run, evaluation, job.dataset, facts=facts)
-    folder.write(folder.evaluation, with_commands(evaluation).to_json() + "\n")
+    write_text(folder.evaluation, with_commands(evaluation).to_json() + "\n")
 
 
 def _write_predictions(job: Job, logits: dict[str, torch.Tensor]) -> None:

@@ -174,11 +174,7 @@ class Samples:
         """Take in ``count`` evenly spaced samples of a split, under another name."""
         part = self._parts[of]
         rows = torch.linspace(0, len(part) - 1, count).long()
-        if isinstance(part.inputs, LazyImages):
-            inputs = part.inputs.chosen(rows)
-        else:
-            inputs = part.inputs[rows.to(part.inputs.device)]
-        self.add(name, Part(inputs=inputs, labels=part.labels[rows.to(part.labels.device)]))
+        self.add(name, part.rows(rows, memory=0))
 
     def plan(self, name: str, batches: Sequence[Int[Tensor, " n"]]) -> None:
         """Say which batches will be taken next, so that images can be decoded before they are needed."""

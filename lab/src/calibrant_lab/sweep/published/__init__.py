@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from calibrant._math.text_form import named
 
 FOLDER = Path(__file__).parent
 
 
-@dataclass(frozen=True)
-class Paper:
-    """A paper and the file with its tables.
+class Paper(NamedTuple):
+    """A paper and the file with its tables."""
 
-    Attributes:
-        title: Its name in sentences.
-        file: The file with its tables.
-        runs: Over how many trainings its numbers with a standard deviation are means.
-    """
-
-    title: str
-    file: str
-    runs: int | None = None
+    title: str  # its name in sentences
+    file: str  # the file with its tables
+    runs: int | None = None  # over how many trainings its numbers with a standard deviation are means
 
 
 PAPERS = {
@@ -37,32 +30,21 @@ PAPERS = {
 """By the names that papers have in the files, in layouts and in the names of layouts."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fact:
-    """A number of a paper's table, with the words of the file; empty where the paper gives none.
+class Fact(NamedTuple):
+    """A number of a paper's table, with the words of the file; empty where the paper gives none."""
 
-    Attributes:
-        table: The table of the paper.
-        value: As printed, trailing zeros too.
-        stage: ``pre`` or ``post`` temperature scaling, ``na`` where it does not matter.
-        temperature: With which the number was obtained.
-        sd: Standard deviation over trainings.
-        note: What is doubtful.
-        calibrator: The calibrator, where the paper compares two.
-    """
-
-    table: str
+    table: str  # the table of the paper
     dataset: str
     model: str
     method: str
     metric: str
     unit: str
-    stage: str
-    temperature: str
-    value: str
-    sd: str
-    note: str
-    calibrator: str = ""
+    stage: str  # `pre` or `post` temperature scaling, `na` where it does not matter
+    temperature: str  # with which the number was obtained
+    value: str  # as printed, trailing zeros too
+    sd: str  # standard deviation over trainings
+    note: str  # what is doubtful
+    calibrator: str = ""  # where the paper compares two
 
 
 def paper_named(key: str) -> Paper:

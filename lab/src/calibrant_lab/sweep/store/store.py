@@ -36,9 +36,7 @@ FORMAT = 1
 _SUMMARY = tuple(each.name for each in fields(RunResult) if each.name[0] != "_")
 
 
-def result_content(
-    item: Item, outcome: Outcome, *, wall_seconds: float, cpu_seconds: float, sessions: int, ended: str
-) -> dict[str, Any]:
+def result_content(item: Item, outcome: Outcome, spent: Mapping[str, Any], *, ended: str) -> dict[str, Any]:
     more = dict(outcome.more)
     inputs = more.pop("inputs", item.inputs)
     return finite(
@@ -56,9 +54,9 @@ def result_content(
             "metrics": outcome.metrics,
             "undefined": outcome.undefined,
             "parameters": outcome.parameters,
-            "wall_seconds": round(wall_seconds, 3),
-            "cpu_seconds": round(cpu_seconds, 3),
-            "sessions": sessions,
+            "wall_seconds": round(spent["wall_seconds"], 3),
+            "cpu_seconds": round(spent["cpu_seconds"], 3),
+            "sessions": spent["sessions"],
             "ended": ended,
             "environment": more.pop("environment", {}),
             "more": more,
@@ -302,8 +300,7 @@ class Store:
         """Write the result of a claimed run; what it needed only on the way is removed."""
         session.spend()
         ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        content = result_content(item, outcome, ended=ended, **session.spent)
-        text = _as_text(content)
+        text = _as_text(result_content(item, outcome, session.spent, ended=ended))
         readme = _readme(item.task, outcome.status, item.label, session.folder)
         (session.folder / "README.txt").write_text(readme, encoding="utf-8")
         aside = session.folder / f".calibrant-{RESULT_FILE}"
