@@ -35,9 +35,9 @@ def check_compiled(
     parameters = [each for _, each in named]
     device = parameters[0].device
     with undone(model.buffers, device):
-        expected = torch.autograd.grad(plain(), parameters, allow_unused=True)
+        expected: Sequence[Tensor | None] = torch.autograd.grad(plain(), parameters, allow_unused=True)
     with undone(model.buffers, device):
-        found = torch.autograd.grad(compiled(), parameters, allow_unused=True)
+        found: Sequence[Tensor | None] = torch.autograd.grad(compiled(), parameters, allow_unused=True)
     norms = [0.0 if each is None else float(each.norm()) for each in expected]
     whole = sum(norm**2 for norm in norms) ** 0.5
     for (name, _), one, other, norm in zip(named, expected, found, norms, strict=True):
