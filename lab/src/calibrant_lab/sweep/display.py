@@ -185,7 +185,6 @@ def summary_table(results: Sequence[RunResult]) -> Table:
         if any(each.value(name, stage) is not None for each in results)
     ]
     table = Table(*axes, "runs", *(title for *_, title in values), "time")
-    notes: list[str] = []
     have_intervals = False
     for runs in list(groups.values())[:_MOST]:
         done = [each for each in runs if each.status == "finished"]
@@ -195,11 +194,9 @@ def summary_table(results: Sequence[RunResult]) -> Table:
         settings = [str(runs[0].settings.get(name)) for name in axes]
         count = str(len(done)) if len(done) == len(runs) else f"{len(done)} of {len(runs)}"
         table.add_row(*settings, count, *cells, time)
-    if len(groups) > _MOST:
-        notes.append(f"and {len(groups) - _MOST} more rows")
-    if have_intervals:
-        notes.append("±: 95% interval of the mean over seeds")
-    table.caption = "; ".join(notes) or None
+    more = [f"and {len(groups) - _MOST} more rows"] if len(groups) > _MOST else []
+    meant = ["±: 95% interval of the mean over seeds"] if have_intervals else []
+    table.caption = "; ".join([*more, *meant]) or None
     return table
 
 

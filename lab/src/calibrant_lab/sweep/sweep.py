@@ -24,7 +24,7 @@ _SHOWN = (("error", "error {:.2%}"), ("ece", "ECE {:.2%}"), ("nll", "NLL {:.3f}"
 
 
 def attempt(store: str, *items: Item) -> Ends:
-    """Perform runs in a worker until it is told to stop; an error that is no run's own is the worker's."""
+    """Perform runs in a worker until a signal stops it; an error that is no run's own is the worker's."""
     ends: Ends = []
     for item in items:
         try:
@@ -97,7 +97,7 @@ def _measured(store: Store, item: Item) -> RunResult | None:
 
 
 def is_covered(result: RunResult, item: Item) -> bool:
-    """Whether a result has all numbers that are asked for; one that failed or diverged has none to have."""
+    """Whether a result has every number of the settings; one that failed or diverged needs none."""
     return result.status != "finished" or item.task.covers(result, item.settings)
 
 
@@ -233,7 +233,7 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
 
 
 def pending_of(items: Sequence[Item], store: Store) -> list[Item]:
-    """What has no result yet, or one that lacks numbers which are asked for."""
+    """Runs without a result, or with one that lacks numbers of their settings."""
     known = {item.run: item for item in items}
     results = [each for each in store.results(status=None) if each.run in known]
     done = {each.run for each in results if is_covered(each, known[each.run])}

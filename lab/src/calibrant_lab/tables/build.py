@@ -98,7 +98,7 @@ def adjusted(
 def against_all(
     best: Mapping[object, float], others: Sequence[Mapping[object, float]], test: Test
 ) -> Comparison:
-    """The comparison of the best arm with the one from which it is told apart least.
+    """The comparison of the best arm with the one that differs from it least.
 
     The best was chosen by looking; two-sided tests against all others make up for that, with no further
     correction.
@@ -269,7 +269,7 @@ class Options:
 
 
 class Cell(NamedTuple):
-    """What stands in a place of a table; numbers are scaled as they are shown."""
+    """One cell of a table; numbers are scaled as they are shown."""
 
     keys: Keys  # what row and column stand for, by level
     at: str  # the same in words

@@ -56,7 +56,7 @@ def plain(name: str) -> str:
 
 
 def notice_for(names: tuple[str, ...]) -> str | None:
-    """What must stand beside the answers of a network that names findings."""
+    """The notice that the answers of a network with findings need."""
     known = {plain(name) for name in FINDINGS} | {"covid-19", "covid"}
     return NOTICE if any(plain(name) in known for name in names) else None
 
@@ -82,7 +82,7 @@ def convert_chexnet(path: str | os.PathLike[str], out: str | os.PathLike[str]) -
     """Write the weights of a checkpoint to a ``.safetensors`` file; return the network's number of outputs.
 
     The checkpoint is not unpickled: an interpreter of our own follows it as far as it makes containers and
-    tensors, and calls nothing. What else stands beside the weights is left out.
+    tensors, and calls nothing. What the file holds besides the weights is left out.
     """
     from safetensors.torch import save
 
