@@ -19,7 +19,7 @@ from calibrant_lab.data import Dataset
 from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings, Tell
 from calibrant_lab.sweep.tasks.training import Training, recipe_of
 from calibrant_lab.training.data import preparation, read_data
-from calibrant_lab.training.recipe_sections import DataSection
+from calibrant_lab.training.recipe import DataSection
 from calibrant_lab.training.run import load_run
 from papers.shift.measure import logits_of
 

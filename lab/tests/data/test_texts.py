@@ -15,16 +15,18 @@ from calibrant_lab import data
 from calibrant_lab.data.fetch import published
 from calibrant_lab.data.text import sets
 from calibrant_lab.data.text.sets import (
+    LEVEL,
     by_frequency,
     no_vectors,
     numbered,
+    parse_tree,
+    read_trees,
     read_vectors,
     vectors_path,
     words_of,
 )
-from calibrant_lab.data.text.trees import LEVEL, parse_tree, read_trees
 from calibrant_lab.training.data import read_data
-from calibrant_lab.training.recipe_sections import DataSection
+from calibrant_lab.training.recipe import DataSection
 
 TREES = {
     "train": ["(3 (2 (2 Not) (1 bad)) (2 .))", "(2 (2 So) (2 so))", "(0 (2 bad) (0 (2 so) (1 bad)))"],

@@ -19,7 +19,7 @@ from calibrant_lab.training import Listener, load_recipe, load_run, train
 from calibrant_lab.training.data import read_data
 from calibrant_lab.training.learner import Learner
 from calibrant_lab.training.loss import build_loss, warn_of_dying_gradients
-from calibrant_lab.training.recipe_sections import ScheduleSection
+from calibrant_lab.training.recipe import ScheduleSection
 from calibrant_lab.training.run import RunFolder
 from calibrant_lab.training.schedule import learning_rate
 

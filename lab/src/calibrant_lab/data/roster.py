@@ -21,8 +21,7 @@ from calibrant_lab.data.images.cifar import read_cifar, read_corrupted_cifar, re
 from calibrant_lab.data.images.encoded import ImageFiles, read_folder, read_jpeg_archive, read_tiny_imagenet
 from calibrant_lab.data.lazy import Geometry, LazyImages, StoredImages
 from calibrant_lab.data.table import Part, RawData
-from calibrant_lab.data.text.sets import read_finsen, read_newsgroups, read_texts
-from calibrant_lab.data.text.trees import read_trees
+from calibrant_lab.data.text.sets import read_finsen, read_newsgroups, read_texts, read_trees
 from calibrant_lab.data.xray_sets import read_chest_xray_covid, read_chestxray14
 
 

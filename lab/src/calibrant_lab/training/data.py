@@ -11,8 +11,7 @@ from calibrant._math.errors import InputError
 from calibrant_lab.data import Dataset, Geometry, Part, Preparation, RawData, load, shrink, split
 from calibrant_lab.data.text.sets import no_vectors, read_vectors, vectors_path
 from calibrant_lab.training.listener import Listener
-from calibrant_lab.training.recipe import Recipe
-from calibrant_lab.training.recipe_sections import DataSection
+from calibrant_lab.training.recipe import DataSection, Recipe
 from calibrant_lab.training.run import Run, RunFolder
 
 

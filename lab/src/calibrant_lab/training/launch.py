@@ -33,8 +33,7 @@ from calibrant_lab.training.loss import (
 )
 from calibrant_lab.training.neutral import check_convention
 from calibrant_lab.training.processes import Interruption
-from calibrant_lab.training.recipe import Recipe
-from calibrant_lab.training.recipe_sections import HardwareSection, InitialSection
+from calibrant_lab.training.recipe import HardwareSection, InitialSection, Recipe
 from calibrant_lab.training.run import Run, RunFolder, load_run
 from calibrant_lab.training.run_report import run_facts, write_results
 from calibrant_lab.training.samples import check_batches, network_shape

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
-from calibrant_lab.training.recipe_sections import OptimiserSection, ScheduleSection
+from calibrant_lab.training.recipe import OptimiserSection, ScheduleSection
 
 RELATIVE_RATE = "relative_rate"
 """Entry of a parameter group: its learning rate against that of the recipe."""
