@@ -255,7 +255,6 @@ def _draw_paths(ax: Axes, landscape: Landscape) -> None:
 
 
 def _draw_points(ax: Axes, landscape: Landscape) -> None:
-    """The cloud below, and on it what was chosen."""
     cloud, chosen, plain = landscape.cloud, landscape.chosen, landscape.plain
     edge: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "black"}
     whole: dict[str, Any] = {**edge, "clip_on": False}  # also where it lies on the edge of the picture

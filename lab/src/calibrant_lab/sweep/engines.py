@@ -137,7 +137,6 @@ class Serial(Engine):
         return len(items[:1])
 
     def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
-        """Call the function now."""
         future: Future[Ends] = Future()
         future.set_result(ends := function(store, *items))
         if ends[-1].state == "stopped":  # Ctrl-C
@@ -166,7 +165,6 @@ class Pool(Engine):
         return self._gpus or workers.available_cores() // self.threads
 
     def submit(self, function: Function, store: str, /, *items: Item) -> Future[Ends]:
-        """Give the runs to a free process, or to a new one."""
         seat = next((each for each in self._seats if each.future.done()), None)
         if seat is None:
             environment = workers.pinned_threads(self.threads)
@@ -419,7 +417,6 @@ class Submitit(Engine):
         return self.submit_all(function, store, [[*items]])[0]
 
     def submit_all(self, function: Function, store: str, chunks: Sequence[list[Item]]) -> list[Future[Ends]]:
-        """Submit the chunks as one array of jobs."""
         self._executor = self._executor or self._made()
         work = Work(function, str(Path.cwd()), self.threads)
         with workers.changed_environment(workers.pinned_threads(self.threads)), self._executor.batch():

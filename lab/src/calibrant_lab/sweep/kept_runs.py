@@ -67,7 +67,6 @@ def shortened(value: Any, digits: int) -> Any:
 
 
 def content_of(runs: Sequence[KeptRun], also: Values) -> dict[str, Any]:
-    """What a results file holds."""
     common = {name: _alike([getattr(run, name) for run in runs]) for name in _TABLES}
     own = [
         {

@@ -133,7 +133,6 @@ SINKS: Mapping[str, Callable[[str], Send]] = {
 
 
 def curves(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
-    """The numbers that were recorded after each epoch."""
     for place, row in enumerate(result.rows, 1):
         yield int(row.get("epoch", place)), _numbers(row)
 

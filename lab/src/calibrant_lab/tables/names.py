@@ -18,7 +18,6 @@ _SETTINGS = {"model": "model", "method": "loss"}
 
 @cache
 def roster() -> Mapping[str, Any]:
-    """What ``names.toml`` declares."""
     return tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
 
 

@@ -352,7 +352,6 @@ class Learner:
         return [each[first : first + count] for each in self._drawn_for_epoch]
 
     def _changed(self) -> Iterator[Tensor]:
-        """Every tensor that a step changes."""
         yield from self.model.parameters()
         yield from self.model.buffers()
         for state in self.optimiser.state.values():
@@ -395,7 +394,6 @@ class Learner:
         return torch.cat([sums, torch.stack([length, clipped]) * sums[2]])
 
     def _backward(self, inputs: Tensor, labels: Tensor, scale: float) -> _Pass:
-        """Gradients of a process's share of a batch."""
         if self._checks and len(inputs) not in self._checked:
             self._check_compiled(inputs, labels)
         if self.regularizer is None:

@@ -100,7 +100,6 @@ def toml_value(text: str) -> Any:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """What a TOML file says."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

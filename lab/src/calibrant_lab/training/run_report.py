@@ -257,7 +257,6 @@ def _course(recipe: Recipe) -> str:
 
 
 def run_title(recipe: Recipe) -> str:
-    """The title of a run's report."""
     return f"{recipe.model.partition('(')[0]} on {recipe.data.name}, {recipe.loss}"
 
 
@@ -357,7 +356,6 @@ def comparison_sections(runs: Mapping[str, Run]) -> tuple[Section, ...]:
 
 
 def _differences(runs: Mapping[str, Run]) -> Section | None:
-    """The settings in which the recipes differ."""
     flat = {name: run.recipe.settings() for name, run in runs.items()}
     first = next(iter(flat.values()))
     differing = [

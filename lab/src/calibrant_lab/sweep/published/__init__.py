@@ -48,7 +48,6 @@ class Fact(NamedTuple):
 
 
 def paper_named(key: str) -> Paper:
-    """The paper of that key."""
     return named(key, PAPERS, "paper")
 
 
