@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
+import textwrap
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,7 @@ from papers.studies import every_row
 PAGE = HERE / "claims.md"
 SIGNS = {"holds": "●", "does not hold": "✗", "both": "◐", "undecided": "○"}
 MOST_SIGNS = 9
-STAGES = ("pre", "post", "")
-"""Of the paper's table, by panel of the figure."""
+FIGURES = HERE / "forests"
 DOWNLOADED = [
     *("paper", "claim", "text", "section", "study", "asked_of", "first", "second", "group", "estimate"),
     *("low", "high", "n", "p", "q", "q_any_dependence", "verdict", "left", "open"),
@@ -134,65 +135,100 @@ def _place(row: dict[str, str]) -> tuple[bool, list[int]]:
     return not row["section"][:1].isdigit(), [*map(int, re.findall(r"\d+", row["section"]))]
 
 
-def that_matter(rows: pd.DataFrame, entries: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def that_matter(rows: pd.DataFrame, entries: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """The claims that ``claims.toml`` names, beside their papers' own counts; without those asked nowhere."""
     found = []
     for entry in entries:
-        of = rows[rows.paper.eq(entry["paper"]) & rows.claim.isin(entry["ids"])]
-        of = of.query(entry["where"]) if "where" in entry and len(of) else of
+        of = _asked(entry, rows)
         if not len(of):
             continue
         row = told(of, entry.get("by", ["asked_of"]))
         reason = f": {entry['why']}" if "why" in entry and ":" not in row["verdict"] else ""
-        row = {"claim": entry["text"], "paper": entry["count"], **row}
+        count = agreeing(entry)[1] if "printed" in entry else entry["count"]
+        row = {"claim": entry["text"], "paper": count, **row}
         found.append(row | {"verdict": f"**{row['verdict'].partition(':')[0]}**{reason}"})
     return pd.DataFrame(found).set_index("claim")
 
 
+def _asked(entry: Mapping[str, Any], rows: pd.DataFrame) -> pd.DataFrame:
+    of = rows[rows.paper.eq(entry["paper"]) & rows.claim.isin(entry["ids"])]
+    return of.query(entry["where"]) if "where" in entry and len(of) else of
+
+
 def entries(path: Path = HERE / "claims.toml") -> list[dict[str, Any]]:
-    """The claims that matter: ``text``, ``paper``, ``ids``, ``count``, and ``where``, ``by`` or ``why``."""
+    """The claims that matter, as the head of the file says."""
     return tomllib.loads(path.read_text(encoding="utf-8"))["claim"]
 
 
-def figure(rows: pd.DataFrame) -> Figure:
-    """FLSD-53 less cross-entropy in ECE, in each setting, beside the rows of the paper."""
-    whole = Figure(figsize=(8.4, 3.2), layout="constrained")
-    panels = {
-        "as trained": rows.claim.eq("flsd-before") & rows.metric.str.lower().eq("ece"),
-        "with T by ECE": rows.claim.eq("flsd-after") & rows.metric.str.lower().eq("ece"),
-        "with T by likelihood": rows.claim.eq("by-likelihood"),
-    }
-    chosen = {title: rows[found & rows.second.eq("cross-entropy")] for title, found in panels.items()}
-    places = list(dict.fromkeys(name for of in chosen.values() for name in map(_shortened, of.asked_of)))
-    for ax, (title, of), stage in zip(whole.subplots(1, 3, sharey=True), chosen.items(), STAGES, strict=True):
-        at = [places.index(_shortened(name)) + 1 for name in of.asked_of]
-        for x, low, high, y, left_open in zip(of.estimate, of.low, of.high, at, of.open.ne(""), strict=True):
-            ax.plot([100 * low, 100 * high], [y, y], color=BLUE, linewidth=1)
-            ax.plot(100 * x, y, "o", color=BLUE, markerfacecolor="none" if left_open else BLUE, markersize=5)
-        printed = _printed(stage) if stage else []
-        ax.plot(printed, [0] * len(printed), "D", color=GREY, alpha=0.6, markersize=4)
-        ax.axvline(0, color=GREY, linewidth=0.8)
-        ax.set(title=title, xlabel="difference of ECE in points")
-        ax.set_yticks(range(len(places) + 1), ["the paper's ten rows", *places])
+def printed(
+    source: str,
+    tables: Sequence[str],
+    first: Sequence[str],
+    second: Sequence[str] = (),
+    *,
+    stage: str = "na",
+    metric: str = "ECE",
+    value: str = "value",
+    by: str = "method",
+    relative: bool = False,
+) -> pd.Series:
+    """What a paper's own tables say: values of ``first``, less the lowest of ``second``, or in % of it."""
+    rows = pd.DataFrame(facts(source))
+    rows = rows[rows.table.isin(tables) & rows.stage.eq(stage) & rows.metric.eq(metric)]
+    rows = rows.assign(number=pd.to_numeric(rows[value], errors="coerce")).dropna(subset="number")
+    if by == "calibrator":
+        rows["calibrator"] = rows.calibrator.str.partition("(")[0]
+    places = ["dataset", "model", *{"method"} - {by}]
+    cells = rows.pivot_table(index=places, columns=by, values="number", aggfunc="first")
+    found = pd.concat([cells[name] for name in first])
+    if not second:
+        return found.dropna()
+    than = cells[list(second)].min(axis=1).reindex(found.index)
+    return (100 * (found / than - 1) if relative else found - than).dropna()
+
+
+def agreeing(entry: Mapping[str, Any]) -> tuple[pd.Series, str]:
+    """The rows of the paper's own tables, and how many agree."""
+    found = printed(**entry["printed"])
+    low, high = _holds_between(entry)
+    agree = (found.between(low, high) & found.ne(0)).sum()
+    percent = "%" if entry["printed"].get("relative") else ""
+    return found, f"{agree} of {len(found)}, median {found.median():.2g}{percent}"
+
+
+def _holds_between(entry: Mapping[str, Any]) -> tuple[float, float]:
+    return entry.get("above", -math.inf), entry.get("below", math.inf if "above" in entry else 0.0)
+
+
+def forest(entry: Mapping[str, Any], rows: pd.DataFrame) -> Figure:
+    """Effects of one claim by setting, with intervals; hollow where it departs, the paper's own in grey."""
+    of = _asked(entry, rows)
+    places = list(dict.fromkeys(of.asked_of))
+    own, (low, high) = agreeing(entry)[0] if "printed" in entry else pd.Series(), _holds_between(entry)
+    whole = Figure(figsize=(4.6, 1.4 + 0.3 * (len(places) + (len(own) > 0))), layout="constrained")
+    whole.suptitle(textwrap.fill(entry["text"], 52, break_on_hyphens=False), fontsize=9)
+    ax = whole.subplots()
+    for place, tests in of.groupby("asked_of", sort=False):
+        for number, test in enumerate(tests.itertuples()):
+            y = places.index(place) + 1 + 0.6 * (number + 1) / (len(tests) + 1) - 0.3
+            ends = [test.scale * test.low, test.scale * test.high]
+            ax.plot(ends, [y, y], color=BLUE, linewidth=1)
+            fill = "none" if test.open else BLUE
+            ax.plot(test.scale * test.estimate, y, "o", color=BLUE, markerfacecolor=fill, markersize=4)
+    ax.plot(own, [0] * len(own), "D", color=GREY, alpha=0.6, markersize=4)
+    ticks = [*([0] if len(own) else []), *range(1, len(places) + 1)]
+    ends = [end for end in (low, high) if math.isfinite(end)]
+    for end in ends:
+        ax.axvline(end, color=GREY, linewidth=0.8)
+    left, right = ax.get_xlim()
+    ax.axvspan(max(left, low), min(right, high), color=GREY, alpha=0.12, linewidth=0)
+    ax.set(
+        xlim=(left, right),
+        ylim=(min(ticks) - 0.5, len(places) + 0.5),
+        xlabel=entry.get("axis", "difference in percentage points"),
+    )
+    ax.set_yticks(ticks, [*(["the paper's rows"] if len(own) else []), *places])
     return whole
-
-
-def _shortened(place: str) -> str:
-    return place.replace(", balanced", "").replace("SST, struck", "SST")
-
-
-def _printed(stage: str) -> list[float]:
-    """FLSD-53 less cross-entropy in the ECE that Mukhoti et al. print."""
-    cells = {
-        (fact.method, fact.dataset, fact.model): float(fact.value)
-        for fact in facts("mukhoti-2020")
-        if fact.table == "1" and fact.stage == stage
-    }
-    return [
-        value - cells["cross-entropy", *network]
-        for (method, *network), value in cells.items()
-        if method == "focal-sample(53)"
-    ]
 
 
 def write(file: Path | None = None) -> Path:
@@ -202,7 +238,8 @@ def write(file: Path | None = None) -> Path:
     if file is None:
         write_text(path, page_text(rows))
         with drawing_style():
-            save_figure(figure(rows), path.with_suffix(".svg"))
+            for entry in entries():
+                save_figure(forest(entry, rows), FIGURES / f"{entry['name']}.svg")
     elif path.suffix == ".parquet":
         download(rows).to_parquet(path, index=False)
     else:

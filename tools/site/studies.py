@@ -130,7 +130,10 @@ def claims() -> dict[str, str | bytes]:
     shown = table[SHOWN].to_json(orient="split", index=False, double_precision=5, force_ascii=False)
     return {
         CLAIMS: page.replace("<!-- filter -->", FILTER),
-        address(Path("papers/claims.svg")): (ROOT / "papers/claims.svg").read_bytes(),
+        **{
+            address(each.relative_to(ROOT)): each.read_bytes()
+            for each in sorted(ROOT.glob("papers/forests/*.svg"))
+        },
         f"{FOLDER}/claims.csv": table.to_csv(index=False, float_format="%.6g"),
         f"{FOLDER}/claims.parquet": parquet.getvalue(),
         f"{FOLDER}/claims-tests.js": f"const TESTS = {shown};\n",

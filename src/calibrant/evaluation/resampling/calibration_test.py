@@ -1,27 +1,26 @@
 r"""A calibration test of an event that finds smooth errors anywhere on the scale.
 
-Four statistics look at the residuals :math:`r_i = w_i (y_i - p_i)`. Three are quadratic forms
+Five statistics look at the residuals :math:`r_i = w_i (y_i - p_i)`. Four are quadratic forms
 :math:`T^\top S^{-1} T` of the sums :math:`T = \sum_i h(p_i) r_i`:
 
-- the calibration line, :math:`h = (1, \operatorname{logit} p)`: predictions too high or too low, too extreme
-  or too timid;
-- a smooth test, with the Legendre polynomials of the rank of :math:`p` up to the sixth: errors of both signs,
-  in the tails, or in the middle;
-- Spiegelhalter's, :math:`h = 1 - 2p`: too extreme or too timid alone;
+- calibration in the large, :math:`h = 1`: predictions too high or too low;
+- Spiegelhalter's, :math:`h = \bar p - p` with the mean under :math:`w_i^2 p_i (1 - p_i)`: too extreme or
+  too timid, whatever the rate;
+- two smooth tests, with the Legendre polynomials of the rank of :math:`p` up to the third and up to the
+  sixth: errors of both signs, in the tails, or in the middle;
 - a scan: the range of :math:`p` whose sum stands out most.
 
 Their distributions under calibration are simulated: outcomes are drawn from the probabilities, with the
 noise of clusters if there are any. :math:`S` is the second moment of what is found and of the draws together,
 so that what is found counts as one more draw. Each statistic becomes a p-value by its large-sample
-distribution, their weighted harmonic mean counts, and the p-value of the test is the rank of that mean among
-the draws. So it needs no correction for four looks, and no large sample.
+distribution, the weighted mean of :math:`p^{-1/2}` counts, and the p-value of the test is the rank of that
+mean among the draws. So it needs no correction for five looks, and no large sample.
 
 References:
-    Neyman, "Smooth test for goodness of fit", Skandinavisk Aktuarietidskrift 20, 1937; Cox, "Two further
-    applications of a model for binary regression", Biometrika 45, 1958; Westfall and Young,
-    "Resampling-Based Multiple Testing", 1993; Spiegelhalter, "Probabilistic prediction in patient
-    management and clinical trials", Statistics in Medicine 5, 1986; Wilson, "The harmonic mean p-value for
-    combining dependent tests", PNAS 116, 2019.
+    Neyman, "Smooth test for goodness of fit", Skandinavisk Aktuarietidskrift 20, 1937; Spiegelhalter,
+    "Probabilistic prediction in patient management and clinical trials", Statistics in Medicine 5, 1986;
+    Westfall and Young, "Resampling-Based Multiple Testing", 1993; Vovk and Wang, "Combining p-values via
+    averaging", Biometrika 107, 2020.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ from calibrant.evaluation.resampling.null import DrawnSums
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, block_bounds
 from calibrant.evaluation.result import Range
 
-WEIGHTS = (1.0, 1.0, 1 / 3, 1 / 3)  # of the line, the polynomials, Spiegelhalter's statistic and the scan
-ORDER = 6  # of the polynomials
+WEIGHTS = (1.0, 2.0, 1.0, 1.0, 0.5)  # of the statistics in the order above, chosen on planted errors
+POWER = 0.5  # of 1/p in their mean: at 1 the smallest p-value alone would count nearly always
+ORDERS = 3, 6  # of the polynomials
 CELLS = 16  # of equal variance, of which the scan adds up neighbours
 FEWEST_EVENTS = 3  # worth of variance in each: where nothing is expected, a single event stands out
 RANGES = 30  # independent ones that are worth as many as the scan looks at
 CLUSTERS_EACH = 10  # for each of them, so that the signs of few clusters leave it something to find
 NUM_GROUPS = 256  # of neighbours on the scale, whose residuals are summed
-MOST_EXTREME = 1e-12  # probability whose log-odds are told apart from those of zero
 LEAST_SPREAD = 1e-9  # of a direction, as a share of the largest
 SAME = 1e-9  # relative difference of statistics that are equal but for rounding
 TINY = 1e-300
@@ -58,7 +57,7 @@ class CalibrationTest:
     """Distances from calibration: first the measured one, then draws."""
 
     evidence: Vector
-    """Minus the logarithm of the harmonic mean of the statistics' p-values ``(1 + R,)``."""
+    """Logarithm of the weighted mean of the statistics' p-values to the power of -1/2 ``(1 + R,)``."""
 
     @property
     def p_value(self) -> float:
@@ -84,7 +83,8 @@ def calibration_test(events: Events, num_draws: int, seed: tuple[int, ...]) -> C
     else:
         *forms, cells = (_of_clusters(neighbours, basis, num_draws, seed) for basis in bases)
     evidence = np.stack([*map(_quadratic, forms), _scan(cells)])
-    return CalibrationTest(np.logaddexp.reduce(evidence + np.log(WEIGHTS)[:, None], axis=0))
+    shares = np.array(WEIGHTS) / sum(WEIGHTS)
+    return CalibrationTest(np.logaddexp.reduce(POWER * evidence + np.log(shares)[:, None], axis=0))
 
 
 def furthest_of(tests: Sequence[CalibrationTest]) -> CalibrationTest:
@@ -217,26 +217,26 @@ class _Neighbours:
     def variance(self) -> Vector:
         return self.total(self.events.squared_mass[self.order] * self.stated * (1 - self.stated))
 
-    def bases(self) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+    def bases(self) -> tuple[Matrix, ...]:
         """Weights ``(G, m)`` of the groups' residuals in the sums of each statistic."""
         mass = self.total(self.mass)
         mean = self.total(self.mass * self.stated) / mass
-        clipped = np.clip(mean, MOST_EXTREME, 1 - MOST_EXTREME)
-        log_odds = np.log(clipped) - np.log1p(-clipped)
-        weight = self.variance if self.variance.any() else mass
-        line = np.stack([np.ones_like(mean), log_odds - np.average(log_odds, weights=weight)], axis=1)
+        spread = np.average(mean, weights=self.variance if self.variance.any() else mass) - mean
+        spread[np.abs(spread) <= LEAST_SPREAD * mean] = 0.0  # rounding, where all are the same
         rank = 2 * (np.cumsum(mass) - mass / 2) / mass.sum() - 1
-        order, num_cells = ORDER, CELLS
+        orders, num_cells = ORDERS, CELLS
         until = np.cumsum(self.variance)
         if until[-1] > 0:  # in units of one sample
             one = until[-1] / float((self.mass * self.stated * (1 - self.stated)).sum())
             num_cells = int(np.clip(until[-1] / one**2 / FEWEST_EVENTS, 1, CELLS))
         if self.events.clusters is not None:
             most = (int(self.events.clusters.max()) + 1) // CLUSTERS_EACH
-            order, num_cells = min(ORDER, most), min(num_cells, max(1, most))
+            orders = tuple(min(order, most) for order in ORDERS)
+            num_cells = min(num_cells, max(1, most))
         share = (until - self.variance / 2) / (until[-1] or 1.0)
         cells = np.eye(num_cells)[np.minimum((share * num_cells).astype(np.int64), num_cells - 1)]
-        return line, np.polynomial.legendre.legvander(rank, order), 1 - 2 * mean[:, None], cells
+        smooth = (np.polynomial.legendre.legvander(rank, order) for order in orders)
+        return np.ones((len(mean), 1)), spread[:, None], *smooth, cells
 
     def draw(self, num_draws: int, seed: tuple[int, ...]) -> Matrix:
         """Residuals of the groups ``(G, R)`` under calibration."""
