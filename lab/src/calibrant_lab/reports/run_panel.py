@@ -113,4 +113,5 @@ def png(pixels: np.ndarray[Any, Any]) -> bytes:
 
 
 def png_address(content: bytes) -> str:
+    """A PNG inside a page."""
     return "data:image/png;base64," + base64.b64encode(content).decode("ascii")
