@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from calibrant.calibrators.fitting import focal_searches, grid, temperatures
+from calibrant.calibrators.fitting import grid, searches
 
 
 @contextmanager
@@ -15,16 +15,16 @@ def few_points() -> Iterator[None]:
     """Search jumping objectives at a few points only."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name, step in (
-            (focal_searches, "PAPER_GAMMAS", 4),
-            (focal_searches, "PAPER_TEMPERATURES", 5),
-            (focal_searches, "_WIDE_GAMMAS", 12),
-            (temperatures, "_FINE_GRID", 10),
+            (searches, "PAPER_GAMMAS", 4),
+            (searches, "PAPER_TEMPERATURES", 5),
+            (searches, "_WIDE_GAMMAS", 12),
+            (searches, "_FINE_GRID", 10),
         ):
             points = getattr(module, name)
             patch.setattr(module, name, points[(len(points) - 1) % step :: step])
         for module, name, value in (
-            (focal_searches, "_ZOOM_POINTS", 3),
-            (temperatures, "_ZOOM_POINTS", 4),
+            (searches, "_ZOOMED_POINTS", 3),
+            (searches, "_ZOOM_POINTS", 4),
             (grid, "_MOST_EXACT", 8),
             (grid, "_SPACING", 0.25),
         ):

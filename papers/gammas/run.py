@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from calibrant.calibrators.fitting.focal_searches import PAPER_GAMMAS, PAPER_TEMPERATURES
 from calibrant.calibrators.fitting.grid import best_on_grid
 from calibrant.calibrators.fitting.objectives import objective_value
 from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.searches import PAPER_GAMMAS, PAPER_TEMPERATURES
 from calibrant.evaluation.fitting.templates import Labelled
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports.figures.drawing import GREY, series

@@ -18,17 +18,17 @@ from calibrant._math.errors import InputError
 from calibrant._math.text_form import named
 from calibrant._math.threads import threads_for
 from calibrant.calibrators import FocalTemperatureScaling
-from calibrant.calibrators.fitting.focal_searches import (
+from calibrant.calibrators.fitting.objectives import in_effect
+from calibrant.calibrators.fitting.results import Solution
+from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.searches import (
     LINE_GAMMAS,
     PAPER_TEMPERATURES,
     best_on_papers_line,
     better,
+    fit_temperature,
     of_place,
 )
-from calibrant.calibrators.fitting.objectives import in_effect
-from calibrant.calibrators.fitting.results import Solution
-from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.temperatures import fit_temperature
 from calibrant.demo.comparison import ALL, FEW
 from calibrant.demo.networks import Digits, Setting, digits, train_together
 from calibrant.evaluation.fitting.split import stratified_folds

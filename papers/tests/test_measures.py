@@ -14,9 +14,9 @@ import calibrant.losses
 from calibrant import metrics
 from calibrant._math.errors import InputError
 from calibrant.calibrators import TemperatureScaling
-from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS, PAPER_TEMPERATURES
 from calibrant.calibrators.fitting.objectives import Objective, objective_value
 from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.searches import LINE_GAMMAS, PAPER_TEMPERATURES
 from calibrant.losses import focal_loss
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.theory import closest_temperature, confidence_change, focal_calibration_map_logits

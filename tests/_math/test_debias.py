@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant._math.binning import binned
-from calibrant._math.debias import pair_sums
+from calibrant._math.binning import binned, pair_sums
 
 Members = list[tuple[float, float]]  # weight in the bin, residual
 

@@ -27,8 +27,8 @@ def test_certified_and_admissible(
 ) -> None:
     """The change keeps its bounds, and the bound by the linear programme is within 1e-9 of its value."""
     found = likelihood_gap(*sample(rng, num_samples, power, ties=ties))
-    assert np.abs(found.change).max() <= 4
-    assert (np.abs(np.diff(found.change)) <= np.diff(found.log_odds) * (1 + 1e-9)).all()
+    assert np.abs(found.changed).max() <= 4
+    assert (np.abs(np.diff(found.changed)) <= np.diff(found.points) * (1 + 1e-9)).all()
     assert 0 <= found.value <= found.upper_bound + 1e-12
     assert found.upper_bound - found.value < 1e-9  # half the digits: the value is flat around the optimum
 

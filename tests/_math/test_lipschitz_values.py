@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant._math.lipschitz import lipschitz_maximum, merge_ties
-from calibrant._math.lipschitz_values import lipschitz_values
+from calibrant._math.lipschitz import lipschitz_maximum, lipschitz_values, merge_ties
 
 
 @pytest.mark.parametrize("spread", [0.01, 1.0, 8.0])

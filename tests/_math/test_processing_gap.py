@@ -55,10 +55,10 @@ def test_feasible_certified_and_between_its_bounds(table: list[tuple[float, floa
     """κ keeps its constraints and attains the value, the dual proves it, and smCE² ≤ pGap ≤ 2 smCE."""
     scores, outcomes, weights = (np.array(column) for column in zip(*table, strict=True))
     gap = post_processing_gap(scores, outcomes, weights)
-    moved = gap.recalibrated - gap.scores
-    assert np.all(np.abs(np.diff(moved)) <= np.diff(gap.scores) + 4e-16)  # roundings of numbers up to 2
-    assert np.all((gap.recalibrated >= -1e-12) & (gap.recalibrated <= 1 + 1e-12))
-    kappa = gap.recalibrated[np.searchsorted(gap.scores, scores)]
+    moved = gap.changed - gap.points
+    assert np.all(np.abs(np.diff(moved)) <= np.diff(gap.points) + 4e-16)  # roundings of numbers up to 2
+    assert np.all((gap.changed >= -1e-12) & (gap.changed <= 1 + 1e-12))
+    kappa = gap.changed[np.searchsorted(gap.points, scores)]
     gain = np.average((scores - outcomes) ** 2 - (kappa - outcomes) ** 2, weights=weights)
     assert gap.value == pytest.approx(max(gain, 0.0), abs=1e-12)
     assert gap.upper_bound - gap.value <= 1e-12
@@ -71,12 +71,12 @@ def test_closed_forms() -> None:
     half = np.array([0.0, 1.0, 0.0, 1.0])
     constant = post_processing_gap(np.full(4, 0.8), half)
     assert constant.value == pytest.approx(0.09, abs=1e-15)
-    assert constant.recalibrated == pytest.approx([0.5], abs=1e-15)
+    assert constant.changed == pytest.approx([0.5], abs=1e-15)
     steep = post_processing_gap(np.array([0.4, 0.6]), np.array([0.0, 1.0]))
-    assert steep.recalibrated == pytest.approx([0.3, 0.7], abs=1e-15)
+    assert steep.changed == pytest.approx([0.3, 0.7], abs=1e-15)
     assert steep.value == pytest.approx(0.16 - 0.09, abs=1e-15)
     backward = post_processing_gap(np.array([0.4, 0.6]), np.array([1.0, 0.0]))
-    assert backward.recalibrated == pytest.approx([0.5, 0.5], abs=1e-15)
+    assert backward.changed == pytest.approx([0.5, 0.5], abs=1e-15)
     assert backward.value == pytest.approx(0.36 - 0.25, abs=1e-15)
     assert post_processing_gap(np.repeat([0.25, 0.5], 4), np.array([1.0, 0, 0, 0, 1, 0, 1, 0])).value < 1e-30
 
@@ -90,7 +90,7 @@ def test_weight_zero_is_absence(rng: np.random.Generator) -> None:
     assert whole.value == pytest.approx(
         post_processing_gap(scores[kept], outcomes[kept], weights[kept]).value, abs=1e-15
     )
-    assert len(whole.scores) == kept.sum()
+    assert len(whole.points) == kept.sum()
 
 
 @pytest.mark.parametrize("spread", [1e-6, 1.0])

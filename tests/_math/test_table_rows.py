@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from calibrant._math.table_rows import read_rows
+from calibrant._math.large_tables import read_rows
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

@@ -11,18 +11,17 @@ from calibrant.calibrators import Calibrator, available, build, methods
 from calibrant.calibrators.selection import usual_candidates
 
 
-def test_every_method_is_one_file_and_in_the_roster() -> None:
-    """Each file in ``methods/`` holds one calibrator, and the roster holds all of these and no other."""
+def test_every_method_is_in_the_roster() -> None:
+    """The roster holds every calibrator with a name that a file in ``methods/`` defines, and no other."""
     found: list[str] = []
     for file in pkgutil.iter_modules(methods.__path__):
         module = import_module(f"{methods.__name__}.{file.name}")
-        own = [
+        found += [
             each.name
             for each in vars(module).values()
             if isinstance(each, type) and issubclass(each, Calibrator) and each.__module__ == module.__name__
+            if "name" in vars(each)
         ]
-        assert len(own) == 1, f"methods/{file.name}.py must hold one calibrator; it holds {own}"
-        found += own
     missing = sorted(set(found) - set(available()))
     assert not missing, f"import {', '.join(missing)} in calibrators/methods/__init__.py"
     assert sorted(found) == sorted(available())

@@ -76,7 +76,7 @@ def test_a_foreign_table_is_read_by_every_command(run, asked, tmp_path) -> None:
     assert (given.labels[:2].tolist(), given.groups[0]) == ([0, 1], "0")
     fit = run("fit", "mail.csv", "--all", "--method", "temperature", "-o", "t.safetensors", *options[2:])
     assert fit.returncode == 0, fit.stderr
-    assert "note: `probs` holds percentages and was divided by 100." in fit.stdout
+    assert "note: `p_spam` holds percentages and was divided by 100." in fit.stdout
     assert (
         run("apply", "t.safetensors", "mail.csv", "-o", "out.csv", "--prob-columns", "p_spam").returncode == 0
     )

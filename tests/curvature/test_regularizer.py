@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.functional import hessian, jacobian
 
 from calibrant.curvature import CurvatureRegularizer, HessianOperator, penalties
-from calibrant.curvature.output_hessian import signed_roots
+from calibrant.curvature.penalties import signed_roots
 from calibrant.losses import BrierLoss, FocalLoss
 from rosters_losses import LOSSES
 

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from calibrant._math.errors import InputError
-from calibrant._math.lanczos import Lanczos
 from calibrant.curvature import (
     HessianOperator,
     curvature_sizes,
@@ -18,6 +17,7 @@ from calibrant.curvature import (
     spectral_density,
     top_eigenvalues,
 )
+from calibrant.curvature.lanczos import Lanczos
 from calibrant.losses import FocalLoss
 
 CE = nn.CrossEntropyLoss()

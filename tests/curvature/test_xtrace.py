@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant.curvature import HessianOperator, hessian_trace
-from calibrant.curvature.xtrace import Sketch, mean_and_error
+from calibrant.curvature.trace import Sketch, mean_and_error
 
 SIZE = 40
 CE = nn.CrossEntropyLoss()

@@ -17,7 +17,7 @@ from calibrant.evaluation.group_repairs import (
     with_repairs_by_group,
 )
 from calibrant.evaluation.result import Repair
-from calibrant.evaluation.verdict.case import bad_groups
+from calibrant.evaluation.verdict.words import bad_groups
 from calibrant.predictions import Predictions
 from calibrant.reports.commands import repair_commands
 from calibrant.reports.html import report_text

@@ -12,7 +12,7 @@ import pytest
 
 from calibrant import Predictions, compare, evaluate, load_predictions, metrics
 from calibrant.evaluation import check, monitor
-from calibrant.evaluation.point_values import judged_as_it_is
+from calibrant.evaluation.stages import judged_as_it_is
 
 SIZE = 240
 Values = dict[str, Any]

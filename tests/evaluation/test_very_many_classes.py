@@ -8,7 +8,7 @@ import pytest
 from calibrant import Predictions, evaluate
 from calibrant.calibrators import TemperatureScaling
 from calibrant.evaluation import stages
-from calibrant.evaluation.fitting import pieces, split
+from calibrant.evaluation.fitting import split
 from calibrant.evaluation.judging import labelled_probs
 
 _DRAWS = np.random.default_rng(0)
@@ -68,8 +68,8 @@ def test_variance_by_cluster_is_that_of_all_cells(few_are_many) -> None:
 
 def test_calibrators_are_fitted_in_pieces(few_are_many, monkeypatch) -> None:
     """On all calibration samples, though few are held to choose by."""
-    monkeypatch.setattr(pieces, "FEWEST_HELD", 40)
-    monkeypatch.setattr(pieces, "MOST_FITTED", 1)
+    monkeypatch.setattr(split, "FEWEST_HELD", 40)
+    monkeypatch.setattr(split, "MOST_FITTED", 1)
     marked = GIVEN.with_split(np.arange(300) % 2)
     found_on = marked.calibration
     found = evaluate(marked, calibrators=["temperature"], bootstrap=20, null_draws=40)

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import beta, dirichlet
 
 from calibrant import metrics
-from calibrant._math import dirichlet_kernel
 from calibrant._math.errors import InputError
+from calibrant.metrics import canonical_error
 
 TOLERANCE = 1e-10
 
@@ -75,7 +75,7 @@ def test_bandwidth_is_the_likeliest(rng: np.random.Generator) -> None:
             return total
 
         # scipy refuses parameters as large as 1e5 in places; the far candidates are never likeliest here.
-        candidates = [h for h in dirichlet_kernel.CANDIDATES if h > 1e-3]
+        candidates = [h for h in canonical_error.CANDIDATES if h > 1e-3]
         best = max(candidates, key=likelihood)
         chosen.add(best)
         by_default = metrics.canonical_calibration_error(probs, labels)
@@ -135,9 +135,9 @@ def test_laws(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None
     more = np.concatenate([probs, probs[:5]]), np.concatenate([labels, (labels[:5] + 1) % 4])
     absent = metrics.canonical_calibration_error(*more, weights=np.append(weights, np.zeros(5)))
     assert absent.item() == near
-    monkeypatch.setattr(dirichlet_kernel, "_CACHED", 130)
+    monkeypatch.setattr(canonical_error, "_CACHED", 130)
     assert metrics.canonical_calibration_error(probs, labels, weights=weights).item() == near
-    monkeypatch.setattr(dirichlet_kernel, "_JUDGES", 20)
+    monkeypatch.setattr(canonical_error, "_JUDGES", 20)
     few = metrics.canonical_calibration_error(probs, labels, weights=weights).item()
     shuffled = metrics.canonical_calibration_error(probs[rows], labels[rows], weights=weights[rows])
     assert shuffled.item() == pytest.approx(few, abs=1e-12)

@@ -1,4 +1,4 @@
-"""When the focal map raises the top probability: the thresholds, the region, and shares of samples."""
+"""When the focal map raises the top probability: the thresholds, and shares of samples."""
 
 from __future__ import annotations
 
@@ -90,54 +90,6 @@ def test_counter_examples_to_the_published_proposition() -> None:
     assert inverse.max().item() == pytest.approx(0.2131, abs=5e-5)
 
 
-@pytest.mark.parametrize("gamma", [0.05, 0.3, 1.0, 2.5])
-def test_three_classes_are_never_lowered(gamma: float) -> None:
-    """On a fine grid of the simplex, and by the region's search."""
-    grid = np.linspace(0, 1, 301)
-    a, b = (x.ravel() for x in np.meshgrid(grid, grid))
-    rows = np.stack([a, b, 1 - a - b], axis=1)[a + b <= 1].clip(min=0)
-    assert top_change(rows, gamma).min() > -1e-15
-    assert theory.confidence_region(gamma, 3).lowered_below == pytest.approx(1 / 3)
-
-
-@pytest.mark.parametrize(("gamma", "num_classes"), [(0.3, 4), (1.0, 5), (0.3, 10), (1.0, 100), (3.0, 1000)])
-def test_region_against_random_distributions(
-    gamma: float, num_classes: int, rng: np.random.Generator
-) -> None:
-    """Nothing is lowered above its bound nor raised below the other, and it is nearly reached."""
-    region = theory.confidence_region(gamma, num_classes)
-    threshold = theory.confidence_threshold(gamma)
-    assert 1 / num_classes <= region.raised_above <= threshold.above
-    assert threshold.below <= region.raised_above or region.raised_above == 1 / num_classes
-    assert region.lowered_below <= threshold.above
-    for shape in (0.05, 0.3, 1.0, 10.0):
-        q = rng.dirichlet(np.full(num_classes, shape), size=300)
-        ties = rng.integers(1, 4, size=300)  # several nearly equal at the top: where lowering is easiest
-        for row, count in zip(q, ties, strict=True):
-            row[np.argsort(row)[-count:]] = row.max() * (1 - 1e-3 * rng.random(count))
-        q /= q.sum(1, keepdims=True)
-        change, top = top_change(q, gamma), q.max(1)
-        assert (change[top > region.lowered_below + 1e-6] > -1e-15).all()
-        assert (change[top < region.raised_above - 1e-6] < 1e-15).all()
-
-
-def test_the_region_grows_towards_the_thresholds() -> None:
-    """More classes, more room; with a thousand the upper bound is nearly the root."""
-    regions = [theory.confidence_region(1, count) for count in (3, 4, 10, 100, 1000)]
-    bounds = [region.lowered_below for region in regions]
-    assert min(np.diff(bounds)) > -1e-8
-    assert bounds[-1] == pytest.approx(theory.confidence_threshold(1).above, abs=0.003)
-    raised = [region.raised_above for region in regions]
-    assert max(np.diff(raised)) < 1e-8
-
-
-def test_region_is_reached() -> None:
-    """Just below the bound a distribution is lowered: four classes, three on top."""
-    bound = theory.confidence_region(1, 4).lowered_below
-    top = bound - 1e-4
-    assert top_change(np.array([[top, top, top, 1 - 3 * top]]), 1.0)[0] < 0
-
-
 def test_entropy_of_the_minimiser() -> None:
     """Higher than the truth's for two classes; lower for a low top among a hundred."""
 
@@ -182,10 +134,6 @@ def test_shares_of_real_files(data_folder: Path, name: str, gamma: float, share:
 
 @pytest.mark.parametrize("gamma", [-1, float("nan")])
 def test_refused_exponents(gamma: float) -> None:
-    """An exponent without a map is refused, and the region wants a positive one."""
+    """An exponent without a map is refused."""
     with pytest.raises(ValueError, match="`gamma` must be finite and greater than -1"):
         theory.confidence_threshold(gamma)
-    with pytest.raises(ValueError, match=r"`gamma` must be above 0; got -0\.5"):
-        theory.confidence_region(-0.5, 3)
-    with pytest.raises(ValueError, match="`num_classes` must be at least 2; got 1"):
-        theory.confidence_region(1, 1)

@@ -20,7 +20,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("gamma", ["2", None, [2.0]])
-@pytest.mark.parametrize("name", sorted({*NAMES} - {"constant_processing_gaps", "implied_weight_decay"}))
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"implied_weight_decay"}))
 def test_what_is_no_number_is_refused_in_one_sentence(name: str, gamma: object) -> None:
     """A text, a list or nothing; by the name of the argument, with the value."""
     function = getattr(theory, name)

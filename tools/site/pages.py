@@ -26,7 +26,7 @@ ROOMS = {
     "calibrators": ("Calibrators", ["calibrant.calibrators"]),
     "reports": ("Reports and figures", ["calibrant.reports"]),
     "losses": ("Losses", ["calibrant.losses"]),
-    "theory": ("Theory", ["calibrant.theory"]),
+    "theory": ("Theory", ["calibrant.theory", "calibrant_lab.theory"]),
     "curvature": ("Curvature", ["calibrant.curvature"]),
     "training": ("Training", ["calibrant_lab.training"]),
     "data": ("Data", ["calibrant_lab.data"]),

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from calibrant import theory
 from calibrant_lab.figures import curves
 from calibrant_lab.figures.roster import FIGURES, TheoryFigure
+from calibrant_lab.theory import temperature_fit
 
 
 def drawn(panel: Callable[..., None], **settings: Any) -> Any:
@@ -136,5 +137,5 @@ def test_numbers_of_the_notes() -> None:
     apart = (theory.focal_calibration_map_logits(logits, gamma=3).exp() - scaled).abs().amax(1)
     assert apart[:2].max() < 0.01 < 0.03 < apart[2:].max()
     assert "vanish at the corners" in note("temperature-differences")
-    line = theory.temperature_fit(3, num_gammas=10)
+    line = temperature_fit(3, num_gammas=10)
     assert f"{line.slope:.3f} gamma + {line.intercept:.2f}" in note("temperature-ternary")

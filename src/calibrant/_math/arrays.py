@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, SupportsFloat, TypeAlias
 
 import numpy as np
@@ -14,6 +14,8 @@ from calibrant._math.errors import InputError
 # How many numbers of a table are worked on at a time: 1 MiB of float64 on a CPU, 128 MiB elsewhere.
 CACHED_ELEMENTS = 2**17
 DEVICE_ELEMENTS = 2**24
+NEAR_EDGE = 1e-13  # of bins of equal width, as a share of the unit interval
+MAY_BE_SHARED = 0.51  # two classes cannot both exceed a half, but for what a row's sum may miss
 
 _INT64_ENDS = 2**63
 _MOST_SHOWN = 40  # characters of a number
@@ -65,6 +67,12 @@ def _hint_on_fractions(labels: Tensor) -> str:
 
 def first_row(bad: Tensor) -> int:
     return int(bad.reshape(bad.shape[0], -1).any(dim=1).to(torch.uint8).argmax())
+
+
+def refuse_rows(bad: Tensor, sentence: Callable[[int], str]) -> None:
+    """Refuse numbers of which some are bad; the sentence is about the first row that holds one."""
+    if bool(bad.any()):
+        raise InputError(sentence(first_row(bad)))
 
 
 def row_slices(table: Tensor, *, times: int = 1) -> Iterator[slice]:

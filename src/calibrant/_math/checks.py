@@ -18,18 +18,19 @@ from calibrant._math.arrays import (
     as_float_tensor,
     as_label_tensor,
     first_row,
+    refuse_rows,
     row_slices,
 )
 from calibrant._math.errors import CalibrantWarning, InputError
-from calibrant._math.large_tables import is_large, read_table
-from calibrant._math.positions import counted, positions_of
+from calibrant._math.large_tables import is_large, read_rows, read_table
 from calibrant._math.shapes import Bool, Float, Int
-from calibrant._math.suspicions import are_one_hot, sum_to_one
-from calibrant._math.table_rows import read_rows
 
 Task: TypeAlias = Literal["binary", "multiclass", "multilabel"]
 
 ROW_SUM_TOLERANCE = 1e-3
+_HEAD = 256  # rows, which mostly say whether logits look like probabilities
+_SURE = 0.05
+_FEWEST = 10  # numbers, by which logits are taken for probabilities
 _LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-60, 1e60
 """Fourth powers, and sums of them, stay finite."""
 FROM_LOGITS = "pass `from_logits=True`"
@@ -120,12 +121,10 @@ def check_weights(weights: ArrayLike, num_samples: int, *, device: torch.device 
     tensor = as_float_tensor(weights, name="weights").to(device=device, dtype=torch.float64)
     if tensor.shape != (num_samples,):
         raise InputError(f"`weights` must have shape ({num_samples},), one per sample; got {_shape(tensor)}.")
-    bad = ~(torch.isfinite(tensor) & (tensor >= 0))
-    if bool(bad.any()):
-        row = first_row(bad)
-        raise InputError(
-            f"`weights` must be finite and not negative; row {row} holds {tensor[row].item():g}."
-        )
+    refuse_rows(
+        ~(torch.isfinite(tensor) & (tensor >= 0)),
+        lambda row: f"`weights` must be finite and not negative; row {row} holds {tensor[row].item():g}.",
+    )
     if not bool(tensor.any()):
         raise InputError("`weights` must not all be zero; give at least one sample a positive weight.")
     largest = float(tensor.max())
@@ -276,10 +275,10 @@ def _check_logit_values(logits: Tensor, task: Task, *, allow_minus_inf: bool) ->
         row = first_row(bad)
         raise not_finite(row, _first_bad(logits[row]), rule="finite or -inf")
     if task == "multiclass":
-        nothing = logits.amax(dim=1) == -torch.inf
-        if bool(nothing.any()):
-            row = first_row(nothing)
-            raise InputError(f"`logits` must leave some class possible; row {row} is -inf throughout.")
+        refuse_rows(
+            logits.amax(dim=1) == -torch.inf,
+            lambda row: f"`logits` must leave some class possible; row {row} is -inf throughout.",
+        )
 
 
 def not_finite(row: int, value: float, *, rule: str = "finite") -> InputError:
@@ -350,3 +349,109 @@ def _first_bad(row: Tensor) -> float:
 
 def _shape(tensor: Tensor) -> str:
     return str(tuple(tensor.shape))
+
+
+def seem_probabilities(logits: Tensor, *, multiclass: bool) -> str | None:
+    """What to say of logits that look like probabilities, without the remedy."""
+    for rows in (slice(_HEAD), slice(None)):  # the first ones mostly settle it
+        part = logits[rows]
+        if part.numel() < _FEWEST or bool((part < 0).any()) or bool((part > 1).any()):
+            return None
+    if multiclass:
+        if bool(((logits.to(torch.float64).sum(dim=1) - 1).abs() > ROW_SUM_TOLERANCE).any()):
+            return None
+        return "every row of `logits` sums to one, as probabilities do"
+    if not bool((logits < _SURE).any()) or not bool((logits > 1 - _SURE).any()):
+        return None  # weak log-odds may well lie there
+    return "all `logits` lie in 0..1, as probabilities do"
+
+
+def are_one_hot(labels: Tensor) -> bool:
+    if labels.ndim != 2 or labels.shape[1] < 2 or not len(labels):
+        return False
+    return all(
+        bool(((part == 0) | (part == 1)).all()) and bool((part.sum(dim=1) == 1).all())
+        for part in (labels[rows] for rows in row_slices(labels))
+    )
+
+
+def sum_to_one(scores: Tensor, *, logarithms: bool) -> bool:
+    """Whether all rows are probabilities of classes, or their logarithms."""
+    for rows in row_slices(scores):
+        part = scores[rows].to(torch.float64)
+        sums = part.logsumexp(dim=1).exp() if logarithms else part.sum(dim=1)
+        if not bool(((sums - 1).abs() <= row_sum_tolerance(scores.dtype)).all()):
+            return False
+    return True
+
+
+def positions_of(
+    name: str, scores: Tensor, labels: Tensor, weights: Tensor | None
+) -> tuple[
+    Float[Tensor, " M"] | Float[Tensor, "M C"],
+    Int[Tensor, " M"] | Int[Tensor, "M C"],
+    Float[Tensor, " M"] | None,
+]:
+    """Scores ``(N, C, d1, ...)`` with labels and weights, one row per position, in the order of the labels.
+
+    Labels ``(N, d1, ...)`` are classes; those of the shape of the scores are several labels per position.
+    Weights are one per sample ``(N,)``, which all its positions have, or one per position ``(N, d1, ...)``.
+    A single channel is the score of an event: its rows have one dimension. Refuses shapes that disagree.
+    """
+    places = (scores.shape[0], *scores.shape[2:])
+    several = labels.shape == scores.shape
+    if several and scores.ndim == 3:
+        warnings.warn(
+            f"`labels` of the shape of `{name}`, {tuple(scores.shape)}, are read as {scores.shape[1]} labels "
+            f"at each of {scores.shape[2]} positions; for one event per pixel pass `{name}[:, None]`.",
+            CalibrantWarning,
+            stacklevel=4,
+        )
+    if labels.shape != places and not several:
+        raise InputError(
+            f"`labels` must have shape {places}, one class per position, to go with `{name}` of shape "
+            f"{tuple(scores.shape)}; got {tuple(labels.shape)}."
+        )
+    if weights is not None:
+        weights = weights_of_positions(weights, places)
+    if scores.shape[1] == 1:
+        return scores.reshape(-1), labels.reshape(-1), weights
+    return rows_of_positions(scores), rows_of_positions(labels) if several else labels.reshape(-1), weights
+
+
+def rows_of_positions(table: Tensor) -> Tensor:
+    """One row per position: ``(N, C, d1, ...)`` -> ``(N d1 ..., C)``."""
+    return table.movedim(1, -1).reshape(-1, table.shape[1])
+
+
+def weights_of_positions(weights: Tensor, places: tuple[int, ...]) -> Float[Tensor, " M"]:
+    """One weight per position ``(N, d1, ...)``, from these or from one per sample ``(N,)``."""
+    if weights.shape == places[:1] and weights.ndim:
+        return weights.reshape(-1, *[1] * (len(places) - 1)).expand(places).reshape(-1)
+    if weights.shape != places:
+        either = f"{places[:1]} or " if len(places) > 1 else ""
+        raise InputError(f"`weights` must have shape {either}{places}; got {_shape(weights)}.")
+    return weights.reshape(-1)
+
+
+def counted(
+    scores: Tensor, labels: ArrayLike, weights: ArrayLike | None, ignore_index: int
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The rows whose label, or every label, is another one than ``ignore_index``.
+
+    Where scores and labels do not go together all rows are left, for the checks of shapes to say so.
+    Refuses where no row is left, or there is not one weight for each.
+    """
+    target = as_label_tensor(labels, name="labels").to(scores.device)
+    mass = None if weights is None else as_float_tensor(weights, name="weights").to(scores.device)
+    if scores.ndim not in {1, 2} or target.shape not in {scores.shape, scores.shape[:1]}:
+        return scores, target, mass
+    if mass is not None and mass.shape != scores.shape[:1]:
+        raise InputError(
+            f"`weights` must have shape ({len(scores)},), one per sample; got {tuple(mass.shape)}."
+        )
+    kept = target != ignore_index
+    kept = kept if kept.ndim == 1 else kept.all(dim=1)
+    if not bool(kept.any()):
+        raise InputError(f"`labels` must not all be {ignore_index}; no position is left.")
+    return scores[kept], target[kept], None if mass is None else mass[kept]

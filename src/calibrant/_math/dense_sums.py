@@ -73,7 +73,10 @@ def add_positions(
     for p in range(len(labels)):
         label = labels[p]
         probs = read[p if len(read) > 1 else 0]
-        top, nll, entropy = _read(scores[p], label, logits, probs)
+        if logits:
+            top, nll, entropy = _from_logits(scores[p], label, probs)
+        else:
+            top, nll, entropy = _from_probs(scores[p], label, probs)
         if top < 0:
             return p
         mass = weights[p]
@@ -118,16 +121,6 @@ def add_positions(
         cell[6] += 1.0
         cell[7] += mass * mass
     return -1
-
-
-@njit(inner=True)
-def _read(
-    row: NDArray[np.float64], label: int, logits: bool, probs: NDArray[np.float64]
-) -> tuple[int, float, float]:
-    """Probabilities, the most probable class, the log-loss and the entropy of a position."""
-    if logits:
-        return _from_logits(row, label, probs)
-    return _from_probs(row, label, probs)
 
 
 @njit(inner=True)

@@ -1,4 +1,4 @@
-"""Large tables of probabilities, by compiled loops in slices of fixed size, whatever the number of threads.
+"""Tables of probabilities, each row read once: large ones by compiled loops in slices of fixed size.
 
 To load compiled code takes half a second once, a table of a million rows a twentieth: below, torch it is.
 """
@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.arrays import MAY_BE_SHARED
 from calibrant._math.shapes import Bool, Float, Int
-from calibrant._math.table_rows import MAY_BE_SHARED
 from calibrant._math.threads import in_threads
 
 LARGE = 1 << 22  # entries of a table from which on this pays, and
 LARGE_COLUMN = 1 << 19  # of a single column
-NARROW = 64  # columns; from there on several of a row are read at once
+NARROW = 64  # columns; from there on several of a row are read at once, and a transposed copy does not pay
 _SLICE = 1 << 20  # entries
 
 
@@ -31,6 +31,46 @@ class TableFacts(NamedTuple):
     furthest: float
     highest: Float[Tensor, " N"]  # per row, float64; empty without labels, as is the next one
     correct: Bool[Tensor, " N"]  # whether the first of the most probable classes is the true one
+
+
+class RowFacts(NamedTuple):
+    """The smallest value of some rows; for each row its largest value, its sum, and whether it is right."""
+
+    low: Float[Tensor, ""]
+    highest: Float[Tensor, " n"]
+    sums: Float[Tensor, " n"]
+    correct: Bool[Tensor, " n"] | None  # whether the first of the most probable classes is the true one
+
+
+def read_rows(probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"] | None) -> RowFacts:
+    """Read the rows once; NaN is found in ``low``."""
+    wide = torch.promote_types(probs.dtype, torch.float32)
+    if probs.shape[1] > NARROW:
+        highest = probs.amax(dim=1)
+        correct = None if labels is None else _first_of_highest(probs, labels, highest)
+        return RowFacts(probs.amin(), highest, probs.sum(dim=1, dtype=wide), correct)
+    columns = probs.t().clone(memory_format=torch.contiguous_format)
+    low, highest, sums = columns.amin(), columns.amax(dim=0), columns.sum(dim=0, dtype=wide)
+    if labels is None:
+        return RowFacts(low, highest, sums, None)
+    stated = columns.gather(0, labels[None])[0]
+    others = columns.scatter_(0, labels[None], -1.0).amax(dim=0)
+    correct = stated > others
+    _settle_ties(probs, labels, correct, stated == others)
+    return RowFacts(low, highest, sums, correct)
+
+
+def _first_of_highest(probs: Tensor, labels: Tensor, highest: Tensor) -> Tensor:
+    correct = probs.gather(1, labels[:, None])[:, 0] == highest
+    _settle_ties(probs, labels, correct, correct & (highest < MAY_BE_SHARED))
+    return correct
+
+
+def _settle_ties(probs: Tensor, labels: Tensor, correct: Tensor, doubtful: Tensor) -> None:
+    """Judge doubtful rows, where another class may be as probable, by the first of the highest."""
+    rows = doubtful.nonzero()[:, 0]
+    if len(rows):
+        correct[rows] = probs[rows].max(dim=1).indices == labels[rows]
 
 
 def is_large(table: Tensor, least: int = LARGE) -> bool:

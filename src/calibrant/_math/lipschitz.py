@@ -43,14 +43,12 @@ O(n).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
-from calibrant._math.lipschitz_values import lipschitz_values
 
 Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
@@ -67,73 +65,39 @@ class LipschitzMaximum(NamedTuple):
     potential: Vector  # (n,) h_1 ... h_n
 
 
-class LipschitzSolution(NamedTuple):
-    points: Vector  # (n,)
-    residuals: Vector  # (n,)
-    best: LipschitzMaximum
+def sorted_residuals(
+    scores: Vector, outcomes: Vector, weights: Vector | None = None
+) -> tuple[NDArray[np.int64], Vector, Vector, Vector]:
+    """The order of the rows by score ``(N,)``; in it scores, outcomes less scores, and shares of weight."""
+    order = np.argsort(scores)
+    ascending = scores[order]
+    mass = np.ones(len(order)) if weights is None else weights[order]
+    return order, ascending, outcomes[order] - ascending, mass / mass.sum()
 
 
-class SmoothCalibrationGradient(NamedTuple):
-    value: float
-    gradient: Vector  # (N,) in the order of the rows
-
-
-@dataclass(frozen=True)
-class SortedResiduals:
-    """A sample in the order of its scores, ready for any number of reweightings."""
-
-    order: NDArray[np.int64]  # (N,) row numbers
-    scores: Vector  # (N,) ascending
-    residuals: Vector  # (N,) outcome minus score
-    weights: Vector | None  # (N,)
-
-    @classmethod
-    def of(cls, scores: Vector, outcomes: Vector, weights: Vector | None = None) -> SortedResiduals:
-        """Sort scores ``(N,)`` with their outcomes in [0, 1] and weights."""
-        order = np.argsort(scores)
-        ascending = scores[order]
-        return cls(order, ascending, outcomes[order] - ascending, None if weights is None else weights[order])
-
-    def smooth_calibration(self, counts: NDArray[np.integer[Any]] | None = None) -> float:
-        """The error of the sample, or of the resample in which row i occurs ``counts[i]`` times."""
-        return self.solve(counts).best.value
-
-    def solve(self, counts: NDArray[np.integer[Any]] | None = None) -> LipschitzSolution:
-        """The distinct scores, the residual at each as a share of the whole, and the optimum there."""
-        points, residuals, _ = merge_ties(self.scores, self.shares(counts) * self.residuals)
-        return LipschitzSolution(points, residuals, lipschitz_maximum(points, residuals))
-
-    def gradient(self) -> SmoothCalibrationGradient:
-        shares = self.shares()
-        residuals = shares * self.residuals
-        points, merged, ties = merge_ties(self.scores, residuals)
-        best = lipschitz_maximum(points, merged)
-        # Row by row: the weight moves along w, and the residual along the slope of w where it has one.
-        slope, rest = _slopes(merged, best.potential, np.bincount(ties, shares).astype(np.float64))
-        gradient = np.empty_like(shares)
-        gradient[self.order] = shares * (rest - best.witness)[ties] + residuals * slope[ties]
-        return SmoothCalibrationGradient(best.value, gradient)
-
-    def shares(self, counts: NDArray[np.integer[Any]] | None = None) -> Vector:
-        weights = np.ones(len(self.order)) if self.weights is None else self.weights
-        if counts is not None:
-            weights = weights * counts[self.order]
-        return weights / weights.sum()
+def smooth_calibration_solution(
+    scores: Vector, outcomes: Vector, weights: Vector | None = None
+) -> tuple[Vector, Vector, LipschitzMaximum]:
+    """The distinct scores, the residual at each as a share of the whole, and the optimum there."""
+    _, ascending, residuals, shares = sorted_residuals(scores, outcomes, weights)
+    points, merged, _ = merge_ties(ascending, shares * residuals)
+    return points, merged, lipschitz_maximum(points, merged)
 
 
 def smooth_calibration_error(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> float:
     happened = outcomes == 1
     if weights is not None or not (happened | (outcomes == 0)).all():
-        return SortedResiduals.of(scores, outcomes, weights).smooth_calibration()
+        return smooth_calibration_solution(scores, outcomes, weights)[2].value
     # Values are sorted several times faster than places are found in order.
-    points, residuals = _merge_events(np.sort(scores[happened]), np.sort(scores[~happened]))
-    return float(lipschitz_values(points, residuals[None])[0])
+    points, residuals = np.empty(len(scores)), np.empty(len(scores))
+    count = _merge_outcomes(np.sort(scores[happened]), np.sort(scores[~happened]), points, residuals)
+    return float(lipschitz_values(points[:count].copy(), residuals[None, :count].copy())[0])
 
 
 def smooth_calibration_gradient(
     scores: Vector, outcomes: Vector, weights: Vector | None = None
-) -> SmoothCalibrationGradient:
-    r"""Smooth calibration error and its derivative by every score.
+) -> tuple[float, Vector]:
+    r"""Smooth calibration error, and its derivative by every score ``(N,)``.
 
     A score :math:`p_i` with the share :math:`\omega_i` of the weight enters twice: through its residual,
     which gives :math:`-\omega_i w(p_i)`, and through the distances to its neighbours. The derivative of the
@@ -148,12 +112,31 @@ def smooth_calibration_gradient(
     mean of the two slopes, and the rest by weight; so the sum over a tie is the derivative of moving the tie
     as one.
     """
-    return SortedResiduals.of(scores, outcomes, weights).gradient()
+    order, ascending, residuals, shares = sorted_residuals(scores, outcomes, weights)
+    residuals = shares * residuals
+    points, merged, ties = merge_ties(ascending, residuals)
+    best = lipschitz_maximum(points, merged)
+    # Row by row: the weight moves along w, and the residual along the slope of w where it has one.
+    slope, rest = _slopes(merged, best.potential, np.bincount(ties, shares).astype(np.float64))
+    gradient = np.empty_like(shares)
+    gradient[order] = shares * (rest - best.witness)[ties] + residuals * slope[ties]
+    return best.value, gradient
 
 
 def lipschitz_maximum(points: Vector, residuals: Vector) -> LipschitzMaximum:
     """Maximise the sum of ``residuals`` times w over 1-Lipschitz w into [-1, 1]; ``points`` ascend."""
-    value, upper_bound, witness, potential = _solve(points, residuals)
+    n = points.shape[0]
+    keys = np.empty((2, n))  # position from its own side = key - x; a step makes at most one breakpoint
+    masses = np.empty((2, n))
+    bottom = np.zeros(2, np.int64)
+    top = np.zeros(2, np.int64)  # first free place
+    total = np.zeros(2)
+    peak = np.empty((2, n))  # V_j is largest on [peak[LEFT], -peak[RIGHT]]
+    steepest = np.empty((2, n))  # A_{j-1} and B_{j-1}
+    witness, potential = np.empty(n), np.empty(n)
+    value, upper_bound = _both_passes(
+        points, residuals, keys, masses, bottom, top, total, peak, steepest, witness, potential
+    )
     return LipschitzMaximum(max(value, 0.0), upper_bound, witness, potential)
 
 
@@ -178,17 +161,9 @@ def _merge(scores: Vector, values: Vector, points: Vector, sums: Vector, ties: N
     return last + 1
 
 
-def _merge_events(happened: Vector, failed: Vector) -> tuple[Vector, Vector]:
-    """Distinct ascending scores, and the mean residual at each, from the sorted scores of both outcomes."""
-    size = len(happened) + len(failed)
-    points = np.empty(size)
-    residuals = np.empty(size)
-    count = _merge_outcomes(happened, failed, points, residuals)
-    return points[:count].copy(), residuals[:count].copy()
-
-
 @njit
 def _merge_outcomes(happened: Vector, failed: Vector, points: Vector, residuals: Vector) -> int:
+    """Distinct ascending scores, and the mean residual at each, from the sorted scores of both outcomes."""
     size = len(happened) + len(failed)
     i, j, last = 0, 0, 0
     while i + j < size:
@@ -205,23 +180,6 @@ def _merge_outcomes(happened: Vector, failed: Vector, points: Vector, residuals:
         residuals[last] = ((i - first) * (1.0 - point) - (j - second) * point) / size
         last += 1
     return last
-
-
-def _solve(points: Vector, residuals: Vector) -> tuple[float, float, Vector, Vector]:
-    """Forward and backward pass of the module's text."""
-    n = points.shape[0]
-    keys = np.empty((2, n))  # position from its own side = key - x; a step makes at most one breakpoint
-    masses = np.empty((2, n))
-    bottom = np.zeros(2, np.int64)
-    top = np.zeros(2, np.int64)  # first free place
-    total = np.zeros(2)
-    peak = np.empty((2, n))  # V_j is largest on [peak[LEFT], -peak[RIGHT]]
-    steepest = np.empty((2, n))  # A_{j-1} and B_{j-1}
-    witness, potential = np.empty(n), np.empty(n)
-    value, upper_bound = _both_passes(
-        points, residuals, keys, masses, bottom, top, total, peak, steepest, witness, potential
-    )
-    return value, upper_bound, witness, potential
 
 
 @njit
@@ -293,6 +251,72 @@ def _both_passes(
         witness[j], potential[j] = w, h
     upper_bound += abs(h)
     return value, upper_bound
+
+
+def lipschitz_values(points: Vector, residuals: Matrix) -> Vector:
+    r"""The optima ``(r,)`` for residuals ``(r, n)`` at ascending, perhaps tied points ``(n,)``.
+
+    The forward pass without the backward one. The maximum of :math:`V_j` is kept as it goes. A slide leaves
+    it as it is. Adding :math:`r w` with :math:`r > 0` raises it by :math:`r w_0`, where :math:`w_0` is the
+    right end of the interval of maxima. Then it rises by the slope that is left times the way to the next
+    breakpoint, until the slope is used up or the wall is reached; r < 0 is the mirror image.
+    """
+    num_rows, n = residuals.shape
+    values = np.empty(num_rows)
+    keys = np.empty((2, n))  # position from its own side = key - x
+    masses = np.empty((2, n))
+    bottom = np.zeros(2, np.int64)
+    top = np.zeros(2, np.int64)  # first free place
+    _find_values(points, residuals, keys, masses, bottom, top, values)
+    return values
+
+
+@njit
+def _find_values(
+    points: Vector,
+    residuals: Matrix,
+    keys: Matrix,
+    masses: Matrix,
+    bottom: NDArray[np.int64],
+    top: NDArray[np.int64],
+    values: Vector,
+) -> None:
+    num_rows, n = residuals.shape
+    for row in range(num_rows):
+        bottom[:] = 0
+        top[:] = 0
+        value = 0.0
+        for j in range(n):
+            rest = abs(residuals[row, j])
+            if rest == 0.0:
+                continue
+            x = points[j]
+            here = LEFT if residuals[row, j] > 0 else RIGHT
+            there = 1 - here
+            for side in range(2):
+                while bottom[side] < top[side] and keys[side, bottom[side]] - x <= -1.0:
+                    bottom[side] += 1
+            first, last, free = bottom[there], top[there] - 1, top[here]
+            # Positions are measured from `here`: from -1 at its own wall to 1 at the other.
+            position = x - keys[there, last] if last >= first else 1.0
+            value += rest * position
+            while last >= first and masses[there, last] <= rest:
+                keys[here, free] = position + x
+                masses[here, free] = masses[there, last]
+                rest -= masses[there, last]
+                last -= 1
+                free += 1
+                following = x - keys[there, last] if last >= first else 1.0
+                value += rest * (following - position)
+                position = following
+            if rest > 0.0:
+                keys[here, free] = position + x
+                masses[here, free] = rest
+                free += 1
+                if last >= first:
+                    masses[there, last] -= rest
+            top[there], top[here] = last + 1, free
+        values[row] = max(value, 0.0)
 
 
 def _slopes(residuals: Vector, potential: Vector, shares: Vector) -> tuple[Vector, Vector]:

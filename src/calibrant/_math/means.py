@@ -1,17 +1,13 @@
-"""Means over seeds with their 95 % intervals, and how they stand in a results file."""
+"""Means over seeds with their 95 % intervals, and how they are written."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
 
 LEVEL = 0.95
-
-Summary: TypeAlias = Mapping[str, Any]
-"""A mean as it stands in a results file: ``mean``, ``half_width`` and ``n``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,48 +60,21 @@ def standard_errors(n: int) -> float:
     return float(t.ppf((1 + LEVEL) / 2, n - 1))
 
 
-def paired_difference(first: Sequence[float], second: Sequence[float]) -> Mean:
-    """Mean and interval of first minus second, seed by seed.
-
-    Example:
-        >>> paired_difference([1.0, 2.0, 3.0], [0.5, 1.5, 2.5])
-        Mean(value=0.5, half_width=0.0, n=3)
-    """
-    return mean_of([one - other for one, other in zip(first, second, strict=True)])
-
-
-def read_mean(found: Mean | Summary) -> Mean:
-    """A mean as a results file has it, read again."""
-    if isinstance(found, Mean):
-        return found
-    return Mean(value=found["mean"], half_width=found["half_width"], n=found["n"])
-
-
-def plus_minus(
-    found: Mean | Summary | None, digits: int = 3, scale: float = 1.0, *, signed: bool = False
-) -> str:
+def plus_minus(mean: Mean | None, digits: int = 3, scale: float = 1.0, *, signed: bool = False) -> str:
     """A mean with half the width of its interval; a dash where there is none.
 
     Example:
-        >>> plus_minus({"mean": 0.031, "half_width": 0.002, "n": 3}, 2, 100)
+        >>> plus_minus(Mean(value=0.031, half_width=0.002, n=3), 2, 100)
         '3.10 ± 0.20'
         >>> plus_minus(Mean(value=0.5, half_width=None, n=1), signed=True)
         '+0.500'
         >>> plus_minus(Mean(value=-0.001, half_width=0.2, n=3), 1)
         '0.0 ± 0.2'
     """
-    if found is None:
+    if mean is None:
         return "–"
-    mean = read_mean(found)
     half = "" if mean.half_width is None else f" ± {scale * mean.half_width:.{digits}f}"
     return f"{scale * mean.value:{'+' if signed else ''}z.{digits}f}{half}"
-
-
-def summary(values: Sequence[float], digits: int = 8) -> dict[str, float | int | None]:
-    """Mean and interval as a results file has them."""
-    found = mean_of(values)
-    half = rounded(found.half_width, digits)
-    return {"mean": rounded(found.value, digits), "half_width": half, "n": found.n}
 
 
 def rounded(value: float | None, digits: int = 8) -> float | None:
@@ -113,12 +82,11 @@ def rounded(value: float | None, digits: int = 8) -> float | None:
     return None if value is None or not math.isfinite(value) else float(f"{value:.{digits}g}")
 
 
-def side(found: Mean | Summary, below: str, neither: str, above: str) -> str:
+def side(mean: Mean, below: str, neither: str, above: str) -> str:
     """The word for a difference: its interval lies below zero, holds zero, or lies above.
 
     Example:
         >>> side(Mean(value=-1.0, half_width=0.5, n=3), "falls", "stays", "rises")
         'falls'
     """
-    mean = read_mean(found)
     return below if mean.high < 0 else above if mean.low > 0 else neither

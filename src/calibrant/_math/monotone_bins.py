@@ -9,17 +9,12 @@ bins, from taking O(N²).
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant._math.binning import REACHED
 from calibrant._math.jit import njit
-from calibrant._math.lipschitz import merge_ties
+from calibrant._math.lipschitz import Vector, merge_ties
 from calibrant._math.table_kernels import width_bin
-
-Vector: TypeAlias = NDArray[np.float64]
 
 _ROUNDING = 1e-15  # of a cumulative sum, relative, per term
 

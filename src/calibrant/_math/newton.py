@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -69,12 +68,11 @@ def minimise_in_box(
     *,
     tolerance: float = TOLERANCE,
     longest_step: float = LONGEST_STEP,
-    max_steps: float = math.inf,
 ) -> Minimum:
     """Newton's method with every curvature made positive and steps halved: never above the start."""
     point = np.clip(start, low, high)
     here, steps = function(point), 1
-    while steps < min(max_steps, MAX_STEPS):
+    while steps < MAX_STEPS:
         free = _free(point, here.gradient, low, high)
         if _largest(here.gradient, free) <= tolerance:
             break

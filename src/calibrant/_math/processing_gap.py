@@ -46,16 +46,13 @@ parts bound the sum of squares of any other feasible κ from below by that of th
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrant._math.jit import njit
-from calibrant._math.lipschitz import SortedResiduals, lipschitz_maximum, merge_ties
-from calibrant._math.logistic import FLOOR
-
-Vector: TypeAlias = NDArray[np.float64]
+from calibrant._math.lipschitz import Matrix, Vector, lipschitz_maximum, merge_ties, sorted_residuals
+from calibrant._math.scores import FLOOR
 
 LEFT, RIGHT = 0, 1
 BOUND = 4.0  # one over the largest slope of the logistic function
@@ -64,17 +61,17 @@ _PRECISE = 1e-12
 _TO_BOUNDARY = 0.99
 
 
-class LikelihoodGap(NamedTuple):
-    """What the best admissible change of the log-odds gains in nats, and that change."""
+class ProcessingGap(NamedTuple):
+    """What the best admissible change gains, and where it leads."""
 
     value: float  # of the change found: never above the optimum
     upper_bound: float  # never below it
-    log_odds: Vector  # (n,) distinct, ascending
-    change: Vector  # (n,)
+    points: Vector  # (n,) distinct scores, or log-odds, ascending
+    changed: Vector  # (n,) the recalibrated scores, or the change of the log-odds
 
 
-def likelihood_gap(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> LikelihoodGap:
-    """Mean log loss of scores ``(N,)`` less the least that an admissible change can reach."""
+def likelihood_gap(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> ProcessingGap:
+    """Mean log loss, in nats, of scores ``(N,)`` less the least that an admissible change can reach."""
     mass = np.ones(len(scores)) if weights is None else weights
     counted = mass > 0
     floored = np.clip(scores[counted], FLOOR, 1 - FLOOR)
@@ -86,7 +83,7 @@ def likelihood_gap(scores: Vector, outcomes: Vector, weights: Vector | None = No
     value = problem.loss(np.zeros_like(change)) - problem.loss(change)
     residuals = -problem.gradient(change)
     slack = BOUND * lipschitz_maximum(points / BOUND, residuals).upper_bound - float(residuals @ change)
-    return LikelihoodGap(max(value, 0.0), value + max(slack, 0.0), points, change)
+    return ProcessingGap(max(value, 0.0), value + max(slack, 0.0), points, change)
 
 
 class _Problem:
@@ -144,7 +141,7 @@ class _Problem:
         chain = multipliers[2 * n : 3 * n - 1] - multipliers[3 * n - 1 :]
         return walls - np.diff(chain, prepend=0.0, append=0.0)
 
-    def _hessian(self, curvature: Vector, stiffness: Vector) -> NDArray[np.float64]:
+    def _hessian(self, curvature: Vector, stiffness: Vector) -> Matrix:
         """Upper banded form ``(2, n)``."""
         n = len(self._points)
         links = stiffness[2 * n : 3 * n - 1] + stiffness[3 * n - 1 :]
@@ -168,25 +165,15 @@ def _room(values: Vector, step: Vector) -> float:
     return min(1.0, _TO_BOUNDARY * float((values[falling] / -step[falling]).min()))
 
 
-class PostProcessingGap(NamedTuple):
-    """What the best recalibration gains in squared loss, and that recalibration."""
-
-    value: float  # of the recalibration found: never above the optimum
-    upper_bound: float  # never below it
-    scores: Vector  # (n,) distinct, ascending
-    recalibrated: Vector  # (n,)
-
-
-def post_processing_gap(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> PostProcessingGap:
+def post_processing_gap(scores: Vector, outcomes: Vector, weights: Vector | None = None) -> ProcessingGap:
     """Mean squared loss of scores ``(N,)`` less the least that a 1-Lipschitz change of them can reach."""
-    sample = SortedResiduals.of(scores, outcomes, weights)
-    shares = sample.shares()
-    points, masses, ties = merge_ties(sample.scores, shares)
-    sums = np.bincount(ties, shares * (sample.residuals + sample.scores), len(points))
+    _, ascending, residuals, shares = sorted_residuals(scores, outcomes, weights)
+    points, masses, ties = merge_ties(ascending, shares)
+    sums = np.bincount(ties, shares * (residuals + ascending), len(points))
     counted = masses > 0
     points, masses = points[counted], masses[counted]
     fitted, value, slack = _regress(points, sums[counted] / masses, masses)
-    return PostProcessingGap(max(value, 0.0), value + slack, points, fitted)
+    return ProcessingGap(max(value, 0.0), value + slack, points, fitted)
 
 
 @njit

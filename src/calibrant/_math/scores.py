@@ -15,6 +15,7 @@ from torch import Tensor
 from calibrant._math.arrays import row_slices
 from calibrant._math.shapes import Bool, Float, Int, Shaped
 
+FLOOR = 1e-12  # probabilities closer to 0 or 1 than this count as this close, where their logarithm is taken
 _VECTOR = 64  # elements; at least those of an unrolled loop
 _UNSHARED = 1 << 14  # elements that one thread goes through
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant._math.arrays import MAY_BE_SHARED, NEAR_EDGE
 from calibrant._math.jit import njit
-from calibrant._math.table_rows import MAY_BE_SHARED, NEAR_EDGE
 
 
 @njit

@@ -15,7 +15,7 @@ from typing import Literal, Self, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, first_row
+from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor, refuse_rows
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
@@ -80,41 +80,33 @@ class TopK:
         found, inside = places.any(dim=1), torch.where(places, self.logits, -math.inf).amax(dim=1)
         own = torch.full_like(self.log_rest, math.nan) if self.label_logits is None else self.label_logits
         last, slack = self.logits[:, -1], _slack_of(own)
-        if bool((bad := torch.where(found, (own - inside).abs() > slack, own > last + slack)).any()):
-            row = first_row(bad)
-            rule = (
-                f"{float(inside[row]):.6g}, which is listed of its class"
-                if bool(found[row])
-                else (f"at most {float(last[row]):.6g}, the last one listed, as its class is not listed")
-            )
-            raise InputError(
-                f"`label_logits` must be those of `labels`; that of row {row} must be {rule}; "
+
+        def rule(row: int) -> str:
+            if bool(found[row]):
+                return f"{float(inside[row]):.6g}, which is listed of its class"
+            return f"at most {float(last[row]):.6g}, the last one listed, as its class is not listed"
+
+        refuse_rows(
+            torch.where(found, (own - inside).abs() > slack, own > last + slack),
+            lambda row: (
+                f"`label_logits` must be those of `labels`; that of row {row} must be {rule(row)}; "
                 f"got {float(own[row]):.6g}; leave them out, or see whether they are of other classes."
-            )
+            ),
+        )
         return torch.where(found, inside, own)
 
     def rows(self, where: slice | Tensor) -> Self:
         """Some of the samples."""
         own = None if self.label_logits is None else self.label_logits[where]
-        return replace(
-            self,
-            logits=self.logits[where],
-            indices=self.indices[where],
-            log_rest=self.log_rest[where],
-            label_logits=own,
-        )
+        logits, indices = self.logits[where], self.indices[where]
+        return replace(self, logits=logits, indices=indices, log_rest=self.log_rest[where], label_logits=own)
 
     def listing(self, number: int) -> Self:
         """The same with so many of the largest listed, and the others with the rest."""
         if number == self.logits.shape[1]:
             return self
-        others = self.logits[:, number:].logsumexp(dim=1)
-        return replace(
-            self,
-            logits=self.logits[:, :number],
-            indices=self.indices[:, :number],
-            log_rest=torch.logaddexp(self.log_rest, others),
-        )
+        rest = torch.logaddexp(self.log_rest, self.logits[:, number:].logsumexp(dim=1))
+        return replace(self, logits=self.logits[:, :number], indices=self.indices[:, :number], log_rest=rest)
 
     def at(self, temperature: float, spread: Spread = "power-law") -> Self:
         """The logits over a temperature. What the others add up to then depends on how they are spread.
@@ -173,15 +165,13 @@ def joined(parts: Sequence[TopK]) -> TopK:
     """The samples of all parts; as many classes are listed of each as of the part that lists fewest."""
     known = min(part.logits.shape[1] for part in parts)
     cut = [part.listing(known) for part in parts]
-    own = [part.label_logits for part in cut]
+    own = [part.label_logits for part in cut if part.label_logits is not None]
     return replace(
         cut[0],
         logits=torch.cat([part.logits for part in cut]),
         indices=torch.cat([part.indices for part in cut]),
         log_rest=torch.cat([part.log_rest for part in cut]),
-        label_logits=None
-        if any(each is None for each in own)
-        else torch.cat([e for e in own if e is not None]),
+        label_logits=torch.cat(own) if len(own) == len(cut) else None,
     )
 
 
@@ -221,15 +211,14 @@ def top_k_of(
         )
     if not len(values):
         raise InputError("`top_k_logits` must hold at least one sample; got none.")
-    if bool((bad := ~values.isfinite()).any()):
-        raise InputError(f"`top_k_logits` must be finite; row {first_row(bad.any(dim=1))} is not.")
-    ranked = classes.sort(dim=1).values
-    if bool((twice := (ranked.diff(dim=1) == 0).any(dim=1)).any()):
-        raise InputError(
-            f"`top_k_indices` must name different classes; row {first_row(twice)} names one twice."
-        )
-    if bool((below := classes < 0).any()):
-        raise InputError(f"`top_k_indices` must not be negative; row {first_row(below)} holds such a class.")
+    refuse_rows(~values.isfinite(), lambda row: f"`top_k_logits` must be finite; row {row} is not.")
+    refuse_rows(
+        classes.sort(dim=1).values.diff(dim=1) == 0,
+        lambda row: f"`top_k_indices` must name different classes; row {row} names one twice.",
+    )
+    refuse_rows(
+        classes < 0, lambda row: f"`top_k_indices` must not be negative; row {row} holds such a class."
+    )
     top = int(classes.max())
     if num_classes is not None and (top >= num_classes or values.shape[1] > num_classes):
         raise InputError(f"`num_classes` must be above every class; got {num_classes}, and class {top}.")
@@ -238,25 +227,20 @@ def top_k_of(
     rest = _implied_rest(values) if log_rest is None else _stated_rest(log_rest, values)
     _refuse_too_much(values, rest, num_classes)
     own = None if label_logits is None else _checked_own(label_logits, values, rest)
-    return TopK(
-        logits=values,
-        indices=classes,
-        log_rest=rest,
-        num_classes=num_classes,
-        label_logits=own,
-    )
+    return TopK(logits=values, indices=classes, log_rest=rest, num_classes=num_classes, label_logits=own)
 
 
 def _implied_rest(log_probs: Float[Tensor, "N k"]) -> Float[Tensor, " N"]:
     """What log-probabilities leave to the others."""
     sums = log_probs.exp().sum(dim=1)
-    if bool((bad := sums > 1 + _SLACK).any()):
-        row = first_row(bad)
-        raise InputError(
+    refuse_rows(
+        sums > 1 + _SLACK,
+        lambda row: (
             "`top_logprobs` must be log-probabilities, which sum to at most 1; those of row "
             f"{row} sum to {float(sums[row]):.4g}; of logits give `top_k_logits` with `log_rest`, the "
             "log-sum-exp of all others."
-        )
+        ),
+    )
     return torch.log1p(-sums.clamp(max=1.0))
 
 
@@ -264,9 +248,10 @@ def _stated_rest(given: ArrayLike, values: Float[Tensor, "N k"]) -> Float[Tensor
     rest = as_float_tensor(given, name="log_rest").cpu().to(torch.float64)
     if rest.shape != values.shape[:1]:
         raise InputError(f"`log_rest` must have shape ({len(values)},); got {tuple(rest.shape)}.")
-    if bool((bad := rest.isnan() | (rest == math.inf)).any()):
-        row = first_row(bad)
-        raise InputError(f"`log_rest` must be finite or -inf; row {row} holds {float(rest[row])}.")
+    refuse_rows(
+        rest.isnan() | (rest == math.inf),
+        lambda row: f"`log_rest` must be finite or -inf; row {row} holds {float(rest[row])}.",
+    )
     return rest
 
 
@@ -275,19 +260,17 @@ def _checked_own(given: ArrayLike, values: Float[Tensor, "N k"], rest: Float[Ten
     own = as_float_tensor(given, name="label_logits").cpu().to(torch.float64)
     if own.shape != rest.shape:
         raise InputError(f"`label_logits` must have shape {tuple(rest.shape)}; got {tuple(own.shape)}.")
-    if bool((bad := own.isinf()).any()):
-        row = first_row(bad)
-        raise InputError(
-            f"`label_logits` must be finite, or NaN where they are not known; row {row} holds {own[row]:g}."
-        )
+    known = "`label_logits` must be finite, or NaN where they are not known"
+    refuse_rows(own.isinf(), lambda row: f"{known}; row {row} holds {own[row]:g}.")
     most = _most_of_one(values, rest)
-    if bool((bad := ~_is_listed(own, values) & (own > most + _slack_of(own))).any()):
-        row = first_row(bad)
-        raise InputError(
+    refuse_rows(
+        ~_is_listed(own, values) & (own > most + _slack_of(own)),
+        lambda row: (
             "`label_logits` must each be one of the logits listed, or at most the last of these and "
             f"`log_rest`, here {float(most[row]):.6g}; row {row} holds {float(own[row]):.6g}; leave them "
             "out, or see whether they are of the same model and temperature."
-        )
+        ),
+    )
     return own
 
 
@@ -306,12 +289,13 @@ def _most_of_one(values: Float[Tensor, "N k"], rest: Float[Tensor, " N"]) -> Flo
 
 
 def _refuse_no_class(labels: Int[Tensor, " N"], num_classes: int | None) -> None:
-    if bool((bad := labels < 0).any()):
-        row = first_row(bad)
-        raise InputError(
-            f"`labels` must not be negative; row {row} holds {int(labels[row])}; leave out the samples that "
-            "do not count, such as those whose label a training loss ignores."
-        )
+    refuse_rows(
+        labels < 0,
+        lambda row: (
+            f"`labels` must not be negative; row {row} holds {int(labels[row])}; leave out the samples "
+            "that do not count, such as those whose label a training loss ignores."
+        ),
+    )
     if num_classes is not None and bool((labels >= num_classes).any()):
         raise InputError(f"`labels` must be below {num_classes}; got {int(labels.max())}.")
 
@@ -323,14 +307,14 @@ def _refuse_too_much(values: Tensor, rest: Tensor, num_classes: int | None) -> N
     count = num_classes - values.shape[1]
     most = values[:, -1] + (math.log(count) if count else -math.inf)
     slack = _SLACK if count else 0.0
-    bad = (rest > most + slack) & (rest > values[:, 0] + math.log(_SLACK))
-    if bool(bad.any()):
-        row = first_row(bad)
-        raise InputError(
-            f"`log_rest` must be at most the last of the largest logits plus log({count}), as none of the "
-            f"{count} others exceeds it; row {row} holds {float(rest[row]):.6g}; it is the log-sum-exp of "
-            "the logits that are not listed."
-        )
+    refuse_rows(
+        (rest > most + slack) & (rest > values[:, 0] + math.log(_SLACK)),
+        lambda row: (
+            f"`log_rest` must be at most the last of the largest logits plus log({count}), as none of "
+            f"the {count} others exceeds it; row {row} holds {float(rest[row]):.6g}; it is the log-sum-exp "
+            "of the logits that are not listed."
+        ),
+    )
 
 
 def _exponent(log_ratio: Float[Tensor, " N"], known: int, num_rest: int) -> Float[Tensor, " N"]:

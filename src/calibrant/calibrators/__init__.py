@@ -15,18 +15,18 @@ from calibrant.calibrators.detection import DetectionCalibration as DetectionCal
 from calibrant.calibrators.detection import fit_detections as fit_detections
 from calibrant.calibrators.detection import load_detection_calibration as load_detection_calibration
 from calibrant.calibrators.detection import save_detection_calibration as save_detection_calibration
-from calibrant.calibrators.drift.label_shift import PriorEstimate as PriorEstimate
-from calibrant.calibrators.drift.label_shift import adjust_to_prior as adjust_to_prior
-from calibrant.calibrators.drift.label_shift import estimate_prior as estimate_prior
-from calibrant.calibrators.drift.shift import ClassChange as ClassChange
-from calibrant.calibrators.drift.shift import Shift as Shift
-from calibrant.calibrators.drift.shift import shift_of as shift_of
+from calibrant.calibrators.drift import ClassChange as ClassChange
+from calibrant.calibrators.drift import PriorEstimate as PriorEstimate
+from calibrant.calibrators.drift import Shift as Shift
+from calibrant.calibrators.drift import adjust_to_prior as adjust_to_prior
+from calibrant.calibrators.drift import estimate_prior as estimate_prior
+from calibrant.calibrators.drift import shift_of as shift_of
 from calibrant.calibrators.files import load_calibrator as load_calibrator
 from calibrant.calibrators.files import load_group_calibrator as load_group_calibrator
 from calibrant.calibrators.files import load_multicalibrator as load_multicalibrator
 from calibrant.calibrators.fitting.grid import Place as Place
-from calibrant.calibrators.fitting.profile import Profile as Profile
 from calibrant.calibrators.fitting.results import FitResult as FitResult
+from calibrant.calibrators.fitting.results import Profile as Profile
 from calibrant.calibrators.local_temperature import LocalTemperature as LocalTemperature
 from calibrant.calibrators.local_temperature import fit_local_temperature as fit_local_temperature
 from calibrant.calibrators.methods import *

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import ClassVar, Self
+from dataclasses import asdict, replace
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
+import calibrant
 from calibrant._math.arrays import ArrayLike, row_slices
-from calibrant._math.checks import check_logits
-from calibrant._math.errors import CalibrantWarning, InputError
+from calibrant._math.checks import Task, check_logits
+from calibrant._math.errors import CalibrantWarning, InputError, NotFittedError
 from calibrant._math.scores import steady_sigmoid
 from calibrant._math.simplex import back_to, working_dtype
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.affine import Affine, folded
-from calibrant.calibrators.fitting.cross_validation import held_out, over_correction
-from calibrant.calibrators.fitting.data import CalibrationData, zeros_said
-from calibrant.calibrators.fitting.doubts import with_doubts_of_data
-from calibrant.calibrators.fitting.passes import Search
+from calibrant.calibrators.file_format import FORMAT_VERSION, SINGLE_KEY, Header, Saved
+from calibrant.calibrators.fitting.data import (
+    CalibrationData,
+    held_out,
+    over_correction,
+    with_doubts_of_data,
+    zeros_said,
+)
+from calibrant.calibrators.fitting.objectives import Objective
+from calibrant.calibrators.fitting.passes import ScoreRows, Search, StoredSamples
 from calibrant.calibrators.fitting.results import FitResult, Solution, join, stack_tables
 from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities, floored
-from calibrant.calibrators.fitting.stored import ScoreRows, StoredSamples
-from calibrant.calibrators.fitting.units import solved_at_ordinary_size
+from calibrant.calibrators.fitting.searches import solved_at_ordinary_size
 from calibrant.calibrators.inputs import (
     at_positions,
     check_kind,
@@ -35,10 +42,11 @@ from calibrant.calibrators.inputs import (
     counted_positions,
     difference,
 )
-from calibrant.calibrators.module import FittedModule
+
+_SET_BY_FIT = ("fit_result_", "kind_", "num_classes_", "class_names_")
 
 
-class Calibrator(FittedModule):
+class Calibrator(Saved, nn.Module):
     """Fitted on calibration logits and labels; maps logits to calibrated log-probabilities.
 
     Scores are logits ``(N, C)`` of a multiclass model, log-odds ``(N,)`` of a binary one, or log-odds
@@ -52,13 +60,38 @@ class Calibrator(FittedModule):
     how to fit one problem (``_solve``) and how to map scores (``_transform``).
     """
 
+    name: ClassVar[str]
+    """What the command line and files call it."""
+    title: ClassVar[str]
+    """What people call it."""
+    named_after_person: ClassVar[bool] = False
+    """Whether the title begins with a person's name, which keeps its capital within a sentence."""
+    kinds: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "multilabel")
+    """The kinds of predictions it can be fitted on."""
+    parameter_ranges: ClassVar[Mapping[str, tuple[float, float]]]
+    """Names of the fitted parameters, and between which values they lie."""
+    parameter_shapes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Dimensions of the parameters that are tables: C is the number of classes, other letters are free."""
+
+    tried_unasked: ClassVar[tuple[Task, ...]] = ()
+    """The kinds of predictions for which :func:`select` tries it by default."""
+    mends_frequencies: ClassVar[bool] = True
+    """Whether it has shifts of its own, so that its mean probabilities are the class frequencies."""
     for_other_kinds: ClassVar[str] = ""
     """What to use instead, where it is not for all kinds of predictions."""
     unit_powers: ClassVar[Mapping[str, int]] = {}
     """With which power of the scores' unit parameters grow; empty if scores must be logits or log-odds."""
 
+    objective: Objective
+    fit_result_: FitResult
+    kind_: Task
+    num_classes_: int
+    class_names_: tuple[str, ...] | None
+
     def __init__(self) -> None:
         super().__init__()
+        for name in self.parameter_ranges:
+            self.register_buffer(name, torch.tensor(math.nan, dtype=torch.float64))
         self._starts: list[dict[str, float]] = []  # of each problem, where there was a fit before
 
     @abstractmethod
@@ -121,8 +154,11 @@ class Calibrator(FittedModule):
         """
         logits, labels, weights = counted_positions(logits, labels, weights, ignore_index)
         checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-        check_kind(self.name, self.kinds, checked.task, remedy=self.for_other_kinds)
-        data = CalibrationData.of(checked).weighted(checked.weights)
+        return self.fit_to(CalibrationData.of(checked).weighted(checked.weights), folds=folds, seed=seed)
+
+    def fit_to(self, data: CalibrationData, *, folds: int = 0, seed: int = 0) -> Self:
+        """:meth:`fit` on samples that are checked."""
+        check_kind(self.name, self.kinds, data.kind, remedy=self.for_other_kinds)
         with threads_for(data.scores.numel()):
             solutions = self._solve_all(data)
             result = data.result(solutions, self.objective)
@@ -134,9 +170,9 @@ class Calibrator(FittedModule):
         }
         if folds:
             result = self._with_held_out(result, data, folds=folds, seed=seed)
-        self.restore(parameters, result, kind=checked.task, num_classes=checked.num_classes, class_names=None)
+        self.restore(parameters, result, kind=data.kind, num_classes=data.num_classes, class_names=None)
         if result.warnings:
-            warnings.warn(f"{self.name}: {'; '.join(result.warnings)}.", CalibrantWarning, stacklevel=2)
+            warnings.warn(f"{self.name}: {'; '.join(result.warnings)}.", CalibrantWarning, stacklevel=3)
         return self
 
     def fit_in_pieces(
@@ -159,7 +195,7 @@ class Calibrator(FittedModule):
         if not self.fits_in_pieces:
             raise InputError(f"{self.text} needs all scores at once; temperature scaling does not.")
         samples = StoredSamples(source, labels, weights)
-        num_samples, num_classes = samples.stored.shape
+        num_samples, num_classes = samples.shape
         held = samples.held() if samples.is_small else None
         with threads_for(num_samples * num_classes):
             solution = samples.solved(self.in_passes) if held is None else self._solve_in_unit(held, None)
@@ -186,13 +222,8 @@ class Calibrator(FittedModule):
     def refit(self, logits: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> Self:
         """Another calibrator of the same settings, fitted to similar data: a fold, a resample, next week's.
 
-        Args:
-            logits: As for :meth:`fit`.
-            labels: As for :meth:`fit`.
-            weights: As for :meth:`fit`.
-
         Returns:
-            A new calibrator; this one stays as it is.
+            A new calibrator of what :meth:`fit` takes; this one stays as it is.
 
         Raises:
             InputError: As :meth:`fit`.
@@ -392,3 +423,130 @@ class Calibrator(FittedModule):
     def _check(self, logits: ArrayLike) -> Tensor:
         """The scores, if they are of the kind that was fitted."""
         return check_like_fit(self.name, self.kind_, self.num_classes_, logits).scores
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def unfitted(self) -> Self:
+        """Another one of the same settings."""
+        return type(self)(**self.settings)
+
+    @property
+    def text(self) -> str:
+        """What :func:`build` makes it from: the name, and in brackets what differs from the defaults."""
+        defaults = inspect.signature(type(self)).parameters
+        said = [
+            f"{name}=" + (f'"{value}"' if isinstance(value, str) else repr(value))
+            for name, value in self.settings.items()
+            if value != defaults[name].default
+        ]
+        return self.name + (f"({', '.join(said)})" if said else "")
+
+    @property
+    def size(self) -> int:
+        """How many numbers are fitted."""
+        return sum(getattr(self, name).numel() for name in self.parameter_ranges)
+
+    def num_parameters(self, num_classes: int) -> int | None:
+        """How many numbers a fit to so many classes finds; None where that depends on the samples."""
+        shapes = [self.parameter_shapes.get(name, ()) for name in self.parameter_ranges]
+        if any(set(letters) - {"C"} for letters in shapes):
+            return None
+        return sum(num_classes ** len(letters) for letters in shapes)
+
+    def num_outputs(self) -> int:
+        """How many numbers a model gives for each sample; one where they are log-odds ``(N,)``."""
+        return 1 if self.kind_ == "binary" else self.num_classes_
+
+    def restore(
+        self,
+        parameters: Mapping[str, Tensor],
+        result: FitResult,
+        *,
+        kind: Task,
+        num_classes: int,
+        class_names: tuple[str, ...] | None,
+    ) -> None:
+        """Take over the parameters and the result of an earlier fit."""
+        for name in self.parameter_ranges:
+            self._buffers[name] = parameters[name]
+        self.fit_result_, self.kind_ = result, kind
+        self.num_classes_, self.class_names_ = num_classes, class_names
+
+    def header(self) -> Header:
+        """What its file says beside the parameters."""
+        return Header(
+            format_version=FORMAT_VERSION,
+            calibrant_version=calibrant.__version__,
+            name=self.name,
+            settings=self.settings,
+            kind=self.kind_,
+            num_classes=self.num_classes_,
+            class_names=self.class_names_,
+            fit=self.fit_result_,
+        )
+
+    def _content(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
+        return SINGLE_KEY, asdict(self.header()), dict(self.named_buffers())
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _SET_BY_FIT:
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(logits, labels) first.")
+        return super().__getattr__(name)
+
+    def extra_repr(self) -> str:
+        """The settings, and what was fitted."""
+        parts = [f"{name}={value!r}" for name, value in self.settings.items()]
+        if "fit_result_" in self.__dict__:
+            parts += [f"{name}={value}" for name, value in self.fit_result_.parameters.items()]
+        return ", ".join(parts)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move parameters to another device, but leave them float64."""
+        del recurse  # there are no modules inside
+        for name, value in self._buffers.items():
+            if value is not None:
+                device = fn(torch.empty(0, device=value.device)).device
+                self._buffers[name] = value if device.type == "mps" else value.to(device)
+        return self
+
+    def get_extra_state(self) -> dict[str, Any] | None:
+        """What a ``state_dict`` holds beside the parameters."""
+        if "fit_result_" not in self.__dict__:
+            return None
+        return {
+            "kind": self.kind_,
+            "num_classes": self.num_classes_,
+            "class_names": self.class_names_,
+            "result": asdict(self.fit_result_),
+        }
+
+    def set_extra_state(self, state: dict[str, Any] | None) -> None:
+        """Restore what ``get_extra_state`` gave."""
+        if state is None:
+            for name in _SET_BY_FIT:
+                self.__dict__.pop(name, None)
+            return
+        self.fit_result_ = FitResult.from_dict(state["result"])
+        self.kind_, self.num_classes_ = state["kind"], state["num_classes"]
+        self.class_names_ = state["class_names"]
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        prefix: str,
+        local_metadata: Mapping[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Take parameters of any number of labels, not only as many as this has now."""
+        for name in self.parameter_ranges:
+            if f"{prefix}{name}" in state_dict:
+                self._buffers[name] = torch.empty_like(state_dict[f"{prefix}{name}"])
+        super()._load_from_state_dict(
+            dict(state_dict), prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )

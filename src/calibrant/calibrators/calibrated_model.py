@@ -72,19 +72,11 @@ class CalibratedModel(nn.Module):
 
     @torch.no_grad()
     def predict_proba(self, *inputs: Any, **named: Any) -> Tensor:
-        """Calibrated probabilities; the model is left in the mode, training or evaluation, that it is in.
-
-        Args:
-            *inputs: What the model takes.
-            **named: The same, by name.
+        """Calibrated probabilities of what :meth:`forward` takes; the model's mode stays as it is.
 
         Returns:
             float64: ``(N, C)`` with rows that sum to one, or the probability of class 1 in the shape of the
             log-odds.
-
-        Raises:
-            InputError: If the model gives no logits, or others than the calibrator was fitted on.
-            NotFittedError: If the calibrator is not fitted.
         """
         logits = self.logits(*inputs, **named)
         if self._has_one_column(logits):
@@ -92,18 +84,7 @@ class CalibratedModel(nn.Module):
         return self.calibrator.predict_proba(logits)
 
     def logits(self, *inputs: Any, **named: Any) -> Tensor:
-        """What the model itself says.
-
-        Args:
-            *inputs: What the model takes.
-            **named: The same, by name.
-
-        Returns:
-            Its logits, uncalibrated.
-
-        Raises:
-            InputError: If it gives no tensor.
-        """
+        """The model's own logits of what :meth:`forward` takes; an ``InputError`` if it gives no tensor."""
         given = self.model(*inputs, **named)
         given = given.get("logits") if isinstance(given, Mapping) else getattr(given, "logits", given)
         if not isinstance(given, Tensor):

@@ -283,15 +283,7 @@ def save_detection_calibration(calibration: DetectionCalibration, path: str | os
 
 
 def load_detection_calibration(path: str | os.PathLike[str]) -> DetectionCalibration:
-    """Read what :func:`save_detection_calibration` wrote; nothing in the file is executed.
-
-    Args:
-        path: A ``.safetensors`` file.
-
-    Raises:
-        InputError: If the file holds no such calibrator, is damaged, or was written by a newer version.
-        OSError: If it cannot be read.
-    """
+    """Read what :func:`save_detection_calibration` wrote; path and errors as for :func:`load_calibrator`."""
     content, tensors = read_file(path, DETECTION_KEY, "a calibrator of detections")
     kept = {
         name: value for name, value in content.items() if name not in {"format_version", "calibrant_version"}

@@ -22,6 +22,12 @@ SINGLE_KEY = "calibrant.calibrator"
 GROUPS_KEY = "calibrant.group_calibrator"
 MULTI_KEY = "calibrant.multicalibrator"
 DETECTION_KEY = "calibrant.detection_calibration"
+_READ_BY = {
+    GROUPS_KEY: "those of groups: calibrant.calibrators.load_group_calibrator",
+    MULTI_KEY: "a multicalibrator: calibrant.calibrators.load_multicalibrator",
+    DETECTION_KEY: "one of detections: calibrant.calibrators.load_detection_calibration",
+    SINGLE_KEY: "a single one: calibrant.load_calibrator",
+}
 _CHECKSUM_KEY = "calibrant.sha256"
 _ENDING = ".safetensors"
 
@@ -38,6 +44,41 @@ class Header:
     num_classes: int
     class_names: tuple[str, ...] | None
     fit: FitResult
+
+
+class Saved:
+    """What can be written to a file."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it to one file, which is complete or not there.
+
+        Args:
+            path: Where to; the name ends in ``.safetensors``.
+
+        Raises:
+            InputError: If the name has another ending.
+            NotFittedError: If ``fit`` was not called.
+            OSError: If the folder is missing or not writable.
+
+        Note:
+            :func:`load_calibrator`, of groups :func:`load_group_calibrator` or :func:`load_multicalibrator`,
+            reads it back, and predicts bit for bit the same.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from calibrant.calibrators import TemperatureScaling, load_calibrator
+            >>> calibrator = TemperatureScaling().fit([4.0] * 10, [1] * 7 + [0] * 3)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     calibrator.save(f"{folder}/fitted.safetensors")
+            ...     loaded = load_calibrator(f"{folder}/fitted.safetensors")
+            >>> torch.equal(loaded.temperature, calibrator.temperature)
+            True
+        """
+        write_file(path, *self._content())
+
+    def _content(self) -> tuple[str, Mapping[str, Any], Mapping[str, Tensor]]:
+        """The key of the header in its file, the header, and tensors."""
+        raise NotImplementedError
 
 
 def write_file(
@@ -87,9 +128,10 @@ def read_file(path: str | os.PathLike[str], key: str, what: str) -> tuple[dict[s
             f"{path} is not a safetensors file, or is damaged; name one that `calibrant fit` wrote."
         ) from error
     if text is None:
-        raise InputError(
-            f"{path} is a safetensors file, but not {what} that calibrant saved{_or_else(metadata)}."
+        other = next(
+            (f"; it holds {hint} reads it" for kind, hint in _READ_BY.items() if kind in metadata), ""
         )
+        raise InputError(f"{path} is a safetensors file, but not {what} that calibrant saved{other}.")
     try:
         content: Any = json.loads(text)
         version, written_by = content["format_version"], content.get("calibrant_version", "newer")
@@ -116,17 +158,6 @@ def holds(path: str | os.PathLike[str], key: str) -> bool:
             return key in (file.metadata() or {})
     except SafetensorError:
         return False
-
-
-def _or_else(metadata: Mapping[str, str]) -> str:
-    """By which function the other kind of file is read."""
-    if GROUPS_KEY in metadata:
-        return "; it holds those of groups: calibrant.calibrators.load_group_calibrator reads it"
-    if MULTI_KEY in metadata:
-        return "; it holds a multicalibrator: calibrant.calibrators.load_multicalibrator reads it"
-    if DETECTION_KEY in metadata:
-        return "; it holds one of detections: calibrant.calibrators.load_detection_calibration reads it"
-    return "; it holds a single one: calibrant.load_calibrator reads it" if SINGLE_KEY in metadata else ""
 
 
 def damaged(path: str | os.PathLike[str], why: str) -> InputError:

@@ -98,19 +98,9 @@ def headers_of(path: str | os.PathLike[str], contents: Sequence[Any]) -> list[He
 
 
 def load_group_calibrator(path: str | os.PathLike[str]) -> GroupCalibrator:
-    """Read calibrators of groups that :meth:`GroupCalibrator.save` wrote.
+    """Read calibrators of groups that :meth:`GroupCalibrator.save` wrote, as :func:`load_calibrator` does.
 
-    Nothing in the file is executed.
-
-    Args:
-        path: A ``.safetensors`` file.
-
-    Returns:
-        The fitted calibrators, on the CPU.
-
-    Raises:
-        InputError: If the file holds no calibrators of groups, is damaged, or was written by a newer version.
-        OSError: If it cannot be read.
+    Its path, errors and device are those of that function.
 
     Example:
         >>> import tempfile
@@ -143,19 +133,9 @@ def _part(tensors: dict[str, Tensor], place: int) -> dict[str, Tensor]:
 
 
 def load_multicalibrator(path: str | os.PathLike[str]) -> Multicalibrator:
-    """Read what :meth:`Multicalibrator.save` wrote.
+    """Read what :meth:`Multicalibrator.save` wrote, as :func:`load_calibrator` does.
 
-    Nothing in the file is executed.
-
-    Args:
-        path: A ``.safetensors`` file.
-
-    Returns:
-        The corrections, and the calibrator before them.
-
-    Raises:
-        InputError: If the file holds none, is damaged, or was written by a newer version.
-        OSError: If it cannot be read.
+    Its path, errors and device are those of that function.
 
     Example:
         >>> import tempfile

@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor
-from calibrant._math.checks import Checked, Task, check_logits
+from calibrant._math.checks import Checked, Task, check_logits, counted, positions_of
 from calibrant._math.errors import InputError
-from calibrant._math.positions import counted, positions_of
 from calibrant._math.simplex import back_to, working_dtype
 
 

@@ -20,10 +20,9 @@ from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATU
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.newton import Expansion, Minimum, minimise_in_box
 from calibrant._math.shapes import Float
-from calibrant.calibrators.fitting.doubts import ALL_RIGHT
-from calibrant.calibrators.fitting.likelihood import likelihood_terms
+from calibrant.calibrators.fitting.data import ALL_RIGHT
 from calibrant.calibrators.fitting.results import on_bounds
-from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.samples import Samples, likelihood_terms
 from calibrant.calibrators.inputs import at_positions, check_like_fit, counted_positions
 
 _FLAT = 1e-8  # the largest derivative at what counts as an optimum

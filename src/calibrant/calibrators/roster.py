@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from calibrant._math.rosters import subclasses
 from calibrant._math.text_form import build_from
 from calibrant.calibrators import methods
 from calibrant.calibrators.base import Calibrator
 
-CALIBRATORS = {kind.name: kind for kind in subclasses(vars(methods), Calibrator).values()}
+CALIBRATORS = {
+    kind.name: kind
+    for kind in vars(methods).values()
+    if isinstance(kind, type) and issubclass(kind, Calibrator)
+}
 
 
 def available() -> tuple[str, ...]:

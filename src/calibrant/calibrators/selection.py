@@ -21,7 +21,7 @@ from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_softmax
 from calibrant._math.threads import threads_for
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.fitting.cross_validation import (
+from calibrant.calibrators.fitting.data import (
     check_folds,
     cluster_folds,
     fold_numbers,
@@ -279,19 +279,14 @@ def _ranked(
         deviations = shares * (difference - difference @ shares)
         if codes is not None:
             deviations = torch.zeros(int(codes.max()) + 1).to(deviations).index_add(0, codes, deviations)
-        spread = deviations.square().sum().item()
-        if math.isinf(spread):  # squares of numbers beyond 1e154
-            largest = deviations.abs().max()
-            root = float(largest * (deviations / largest).square().sum().sqrt())
-        else:
-            root = math.sqrt(spread)
+        largest = float(deviations.abs().max()) or 1.0  # divided first: squares may be infinite
         found.append(
             Candidate(
                 text=text,
                 size=sizes.get(text, 0),
                 loss=means[text],
                 behind=means[text] - means[best],
-                standard_error=root,
+                standard_error=largest * float((deviations / largest).square().sum().sqrt()),
             )
         )
     return tuple(sorted(found, key=lambda each: (each.size, each.loss)))

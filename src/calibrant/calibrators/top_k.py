@@ -22,8 +22,8 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant._math.top_k import Spread, TopK
 from calibrant.calibrators.fitting.results import join
-from calibrant.calibrators.fitting.temperatures import of_likeliest
-from calibrant.calibrators.methods.temperature import TemperatureScaling
+from calibrant.calibrators.fitting.searches import of_likeliest
+from calibrant.calibrators.methods.temperatures import TemperatureScaling
 
 
 def fit_top_k_temperature(

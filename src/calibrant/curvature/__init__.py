@@ -10,8 +10,7 @@ from calibrant.curvature.eigenvalues import Eigenvalues, top_eigenvalues
 from calibrant.curvature.operators import CurvatureOperator, GaussNewtonOperator, HessianOperator
 from calibrant.curvature.regularizer import CurvatureRegularizer, Penalised
 from calibrant.curvature.sam import SAM
-from calibrant.curvature.sizes import CurvatureSizes, curvature_sizes
-from calibrant.curvature.trace import Trace, hessian_trace
+from calibrant.curvature.trace import CurvatureSizes, Trace, curvature_sizes, hessian_trace
 
 __all__ = [
     "SAM",

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from calibrant._math.checks import check_at_least
 from calibrant._math.errors import InputError
-from calibrant._math.lanczos import Lanczos
+from calibrant.curvature.lanczos import Lanczos
 from calibrant.curvature.operators import CurvatureOperator, Matrix, curvature_operator
 from calibrant.curvature.parametric_model import Batches, Loss, Mode
 

@@ -35,7 +35,7 @@ def gradient(
     )
 
 
-_FEWEST = 4  # fewer are cheaper one by one
+_FEWEST = 4  # fewer products with a network's Hessian are cheaper one by one
 
 
 class Together:
@@ -45,14 +45,14 @@ class Together:
     shows at the first call; after that it is not tried again.
     """
 
-    def __init__(self) -> None:
-        self._refused = False
+    def __init__(self, *, fewest: int = _FEWEST) -> None:
+        self._fewest, self._refused = fewest, False
 
     def __call__(self, function: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
         """From rows of vectors to rows of results."""
         if len(rows) == 1:
             return function(rows[0])[None]
-        if len(rows) >= _FEWEST and not self._refused:
+        if len(rows) >= self._fewest and not self._refused:
             try:
                 with warnings.catch_warnings():
                     # Operations without a batching rule are done one by one, as all would be anyway.

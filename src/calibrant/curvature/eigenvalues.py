@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
-from calibrant._math.lanczos import Tridiagonal
-from calibrant.curvature.operators import CurvatureOperator, Matrix, curvature_operator
+from calibrant.curvature.lanczos import Tridiagonal
+from calibrant.curvature.operators import Matrix, curvature_operator
 from calibrant.curvature.parametric_model import Batches, Loss, Mode
 
 Vector: TypeAlias = NDArray[np.float64]
@@ -117,49 +117,40 @@ def top_eigenvalues(
         if progress is not None:
             progress(count, budget)
         # The small eigenproblem at every other product is enough.
-        if count > k and count % 2 == 0 and _Ritz.of(lanczos.result, k=k, which=which).settled(tolerance):
+        if count > k and count % 2 == 0 and _ritz(lanczos.result, k, which, tolerance).settled:
             break
     krylov = lanczos.result
-    return _Ritz.of(krylov, k=k, which=which).result(krylov, operator, tolerance)
+    found = _ritz(krylov, k, which, tolerance)
+    basis = krylov.basis.T
+    return Eigenvalues(
+        values=tuple(found.values.tolist()),
+        residuals=tuple(found.residuals.tolist()),
+        error_estimates=tuple(found.errors.tolist()),
+        vectors=basis @ torch.from_numpy(found.columns).to(basis),
+        num_products=operator.num_products,
+        converged=found.settled,
+    )
 
 
-@dataclass(frozen=True)
-class _Ritz:
+class _Ritz(NamedTuple):
     """The wanted Ritz values of a Krylov space."""
 
     values: Vector
     residuals: Vector
     errors: Vector
-    columns: Vector
-    """The wanted eigenvectors of the tridiagonal matrix."""
-    scale: float
+    columns: Vector  # the wanted eigenvectors of the tridiagonal matrix
+    settled: bool  # the estimated errors are small, and the residuals small enough for the estimate to hold
 
-    @classmethod
-    def of(cls, krylov: Tridiagonal, *, k: int, which: str) -> _Ritz:
-        values, vectors = krylov.eigen()
-        residuals = krylov.residual * np.abs(vectors[-1])
-        key = {"largest": -values, "smallest": values, "magnitude": -np.abs(values)}[which]
-        order = np.argsort(key, stable=True)[:k]
-        scale = float(np.abs(values).max())
-        distances = np.abs(values[:, None] - values[None, order])
-        distances[order, np.arange(len(order))] = np.inf
-        gaps = distances.min(axis=0) if len(values) > 1 else np.zeros(1)
-        chosen = residuals[order]
-        errors = np.minimum(chosen, chosen**2 / np.maximum(gaps, np.finfo(np.float64).tiny))
-        return cls(values[order], chosen, errors, vectors[:, order], scale)
 
-    def settled(self, tolerance: float) -> bool:
-        """Whether the estimated errors are small, and the residuals small enough for the estimate to hold."""
-        limit = tolerance * self.scale
-        return bool((self.errors <= limit).all() and (self.residuals <= tolerance**0.5 * self.scale).all())
-
-    def result(self, krylov: Tridiagonal, operator: CurvatureOperator, tolerance: float) -> Eigenvalues:
-        basis = krylov.basis.T
-        return Eigenvalues(
-            values=tuple(self.values.tolist()),
-            residuals=tuple(self.residuals.tolist()),
-            error_estimates=tuple(self.errors.tolist()),
-            vectors=basis @ torch.from_numpy(self.columns).to(basis),
-            num_products=operator.num_products,
-            converged=self.settled(tolerance),
-        )
+def _ritz(krylov: Tridiagonal, k: int, which: str, tolerance: float) -> _Ritz:
+    values, vectors = krylov.eigen()
+    key = {"largest": -values, "smallest": values, "magnitude": -np.abs(values)}[which]
+    order = np.argsort(key, stable=True)[:k]
+    distances = np.abs(values[:, None] - values[None, order])
+    distances[order, np.arange(len(order))] = np.inf
+    gaps = distances.min(axis=0) if len(values) > 1 else np.zeros(1)
+    residuals = krylov.residual * np.abs(vectors[-1, order])
+    errors = np.minimum(residuals, residuals**2 / np.maximum(gaps, np.finfo(np.float64).tiny))
+    scale = float(np.abs(values).max())
+    settled = bool((errors <= tolerance * scale).all() and (residuals <= tolerance**0.5 * scale).all())
+    return _Ritz(values[order], residuals, errors, vectors[:, order], settled)

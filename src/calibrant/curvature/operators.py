@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
-from calibrant._math.lanczos import Lanczos
 from calibrant.curvature.differentiation import Together, check_mean_loss, gradient
+from calibrant.curvature.lanczos import Lanczos
 from calibrant.curvature.parametric_model import Batches, Loss, Mode, ParametricModel, check_batches
 
 if TYPE_CHECKING:

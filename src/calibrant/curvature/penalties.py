@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
-from calibrant.curvature.differentiation import gradient, wide
-from calibrant.curvature.output_hessian import (
-    is_coupled,
-    output_blocks,
-    output_slope,
-    output_traces,
-    signed_roots,
-)
+from calibrant.curvature.differentiation import Together, gradient, wide
 
+_MOST_NUMBERS = 2**22  # in the directions that go through the loss at a time
 ROOT_COST = 64
 """Parameters for each number of a root's K^3 operations from which a root costs less than another pass."""
 
@@ -29,6 +25,10 @@ class Seen(NamedTuple):
     logits: Float[Tensor, "N ..."]
     values: tuple[Tensor, ...]
     """The parameters that are penalised."""
+
+    def slope(self) -> Float[Tensor, "N ..."]:
+        """The loss's gradient by the logits, to be differentiated again."""
+        return gradient(self.loss, (self.logits,), create_graph=True)[0]
 
 
 def hutchinson_trace(seen: Seen, generator: torch.Generator, num_probes: int) -> Float[Tensor, ""]:
@@ -46,7 +46,7 @@ def gauss_newton_trace(
     seen: Seen, generator: torch.Generator, num_probes: int, *, coupled: bool
 ) -> Float[Tensor, ""]:
     """|J^T B^(1/2) v|^2, or (J^T v)^T (J^T B v) where roots of B do not exist or cost more."""
-    slope = output_slope(seen.loss, seen.logits)
+    slope = seen.slope()
     size = seen.logits.numel() // len(seen.logits)
     rooted = not coupled and ROOT_COST * size**3 <= sum(value.numel() for value in seen.values)
     roots = signed_roots(output_blocks(slope, seen.logits)) if rooted else None
@@ -88,13 +88,7 @@ def _balanced(signs: Tensor, bent: Tensor) -> tuple[Tensor, Tensor]:
 
 def last_layer_trace(seen: Seen, lengths: Float[Tensor, " N"]) -> Float[Tensor, ""]:
     """The sum of the traces of the samples' own matrices, each times the squared length of its features."""
-    slope = output_slope(seen.loss, seen.logits)
-    return (output_traces(slope, seen.logits) * lengths).sum(dtype=wide(lengths))
-
-
-def samples_coupled(seen: Seen) -> bool:
-    """Whether the loss couples the samples of a batch."""
-    return is_coupled(output_slope(seen.loss, seen.logits), seen.logits)
+    return (output_traces(seen.slope(), seen.logits) * lengths).sum(dtype=wide(lengths))
 
 
 def random_signs(like: Tensor, generator: torch.Generator) -> Tensor:
@@ -114,3 +108,178 @@ def _mean(once: Callable[[], Tensor], count: int) -> Tensor:
     for _ in range(count - 1):
         total = total + once()
     return total / count
+
+
+def samples_coupled(seen: Seen) -> bool:
+    """Whether one sample's slopes depend on another's logits, as in losses of a whole batch.
+
+    A change of half of the samples must leave the slopes of the others alone.
+    """
+    logits, generator = seen.logits, torch.Generator().manual_seed(0)
+    moved = torch.randperm(len(logits), generator=generator) < len(logits) // 2
+    still = ~moved.to(logits.device)
+    way = torch.randn(logits.shape, generator=generator).to(logits)
+    way[still] = 0
+    (bent,) = gradient(seen.slope(), (logits,), along=(way,))
+    return bool(bent[still].abs().amax() > 1e-6 * bent.abs().amax())
+
+
+def output_blocks(slope: Float[Tensor, "N ..."], logits: Float[Tensor, "N ..."]) -> Float[Tensor, "N K K"]:
+    """Each sample's own Hessian by its K logits; right where samples are not coupled."""
+    return torch.cat(list(_columns(slope, logits))).permute(1, 2, 0)
+
+
+def output_traces(slope: Float[Tensor, "N ..."], logits: Float[Tensor, "N ..."]) -> Float[Tensor, " N"]:
+    """The traces of these matrices, which are never all in memory."""
+    total, start = torch.zeros_like(logits.detach().reshape(len(logits), -1)[:, 0]), 0
+    for columns in _columns(slope, logits):
+        end = start + len(columns)
+        # (k, N, K) -> (N,)
+        total = total + columns[:, :, start:end].diagonal(dim1=0, dim2=2).sum(-1)
+        start = end
+    return total
+
+
+def _columns(slope: Tensor, logits: Tensor) -> Iterator[Float[Tensor, "k N K"]]:
+    """The k-th columns of all samples' matrices, some at a time: one product serves all samples."""
+    num_samples = len(logits)
+    size = logits.numel() // num_samples
+    step = max(1, min(size, _MOST_NUMBERS // logits.numel()))
+    unit = torch.eye(size, dtype=logits.dtype, device=logits.device)
+    for start in range(0, size, step):
+        ways = unit[start : start + step, None, :].expand(-1, num_samples, -1)  # (k, N, K)
+        products = Together(fewest=2)(
+            lambda way: gradient(slope, (logits,), along=(way,), create_graph=True)[0],
+            ways.reshape(-1, *logits.shape),
+        )
+        yield products.reshape(-1, num_samples, size)
+
+
+def signed_roots(blocks: Float[Tensor, "N K K"]) -> tuple[Tensor, Tensor | None]:
+    r"""Square roots of the positive and of the negative part, :math:`B = R_+^2 - R_-^2`.
+
+    The second is None where no eigenvalue is below zero by more than rounding. Where a matrix is not finite
+    the first is the matrices themselves: what is made of them is not finite either.
+    """
+    matrices = ((blocks + blocks.mT) / 2).to(wide(blocks))
+    if not bool(torch.isfinite(matrices).all()):
+        return blocks, None
+    values, vectors = torch.linalg.eigh(matrices.detach())
+    noise = values.shape[-1] * torch.finfo(blocks.dtype).eps * values.abs().amax(-1, keepdim=True)
+    values = torch.where(values.abs() <= noise, 0.0, values)
+    above: Tensor = _Root.apply(matrices, values, vectors)
+    if not bool((values < 0).any()):
+        return above.to(blocks.dtype), None
+    below: Tensor = _Root.apply(-matrices, -values, vectors)
+    return above.to(blocks.dtype), below.to(blocks.dtype)
+
+
+class _Root(torch.autograd.Function):
+    """Square root of the positive part of symmetric matrices, whose eigenvalues are known.
+
+    A function f of a matrix has the derivative V (D * (V^T dB V)) V^T with the divided differences
+    D_ij = (f(l_i) - f(l_j)) / (l_i - l_j), which stay finite at repeated eigenvalues, unlike the derivatives
+    of the eigenvectors (Daleckii and Krein). Where both are zero D is taken as zero: in the directions in
+    which a softmax's matrix is singular it stays so.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, _matrices: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
+        roots = values.clamp(min=0).sqrt()
+        ctx.save_for_backward(values, vectors, roots)
+        return (vectors * roots.unsqueeze(-2)) @ vectors.mT
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        values, vectors, roots = ctx.saved_tensors
+        sums = roots.unsqueeze(-1) + roots.unsqueeze(-2)
+        both = (roots.unsqueeze(-1) > 0) & (roots.unsqueeze(-2) > 0)
+        # Both above zero: 1 / (r_i + r_j). Only one: r_i / (l_i - l_j) with l_j <= 0. None: 0.
+        gaps = torch.where(both, sums.square(), values.abs().unsqueeze(-1) + values.abs().unsqueeze(-2))
+        differences = sums / gaps.clamp(min=torch.finfo(values.dtype).tiny)
+        inner = vectors.mT @ grad_outputs[0] @ vectors
+        return vectors @ (differences * (inner + inner.mT) / 2) @ vectors.mT, None, None
+
+
+class LastLayer:
+    """Watches the linear layer that gives the logits, for as long as this object lives.
+
+    Args:
+        model: The network.
+        names: Name of the layer; None: the linear layer that was added to the network last.
+
+    Raises:
+        InputError: If there is no such layer, or it is frozen.
+    """
+
+    def __init__(self, model: nn.Module, names: Iterable[str] | None) -> None:
+        layers = {key: layer for key, layer in model.named_modules() if isinstance(layer, nn.Linear)}
+        wanted = list(layers)[-1:] if names is None else list(names)
+        if len(wanted) != 1 or wanted[0] not in layers:
+            raise InputError(
+                '`estimator="last-layer"` needs one torch.nn.Linear, which gives the logits; got '
+                f"{wanted or 'a model without any'}."
+            )
+        name = wanted[0]
+        if not any(value.requires_grad for value in layers[name].parameters()):
+            raise InputError(
+                f'`estimator="last-layer"` needs a last layer that is trained; {name!r} is frozen.'
+            )
+        self.name, self._layer, self._seen = name, layers[name], _Seen()
+        self._compared = False
+        handle = self._layer.register_forward_hook(self._seen)
+        weakref.finalize(self, handle.remove)
+
+    def lengths(self, logits: Float[Tensor, "N C"]) -> Float[Tensor, " N"]:
+        """Squared length of each sample's input to the layer, and one more for its bias.
+
+        Raises:
+            InputError: If the layer did not give these logits.
+        """
+        given, made = self._seen.take()
+        if given is None or made is None or not self._gave(made, logits):
+            raise InputError(
+                f'`estimator="last-layer"`: the layer {self.name!r} did not give these logits (N, C); '
+                "name the one that does in `parameters`, or use another estimator."
+            )
+        self._compared = True
+        features = given.reshape(len(logits), -1).to(logits.dtype)
+        total = torch.zeros_like(features[:, 0])
+        if self._layer.weight.requires_grad:
+            total = features.square().sum(1, dtype=wide(features)).to(logits.dtype)
+        bias = dict(self._layer.named_parameters()).get("bias")
+        return total + 1 if bias is not None and bias.requires_grad else total
+
+    def forget(self) -> None:
+        """Forget the last batch."""
+        self._seen.forget()
+
+    def _gave(self, made: Tensor, logits: Tensor) -> bool:
+        """Shapes are compared every time, values only the first time, because that makes a GPU wait."""
+        if made.numel() != logits.numel() or len(made) != len(logits) or made.ndim != 2:
+            return False
+        return self._compared or torch.equal(made.detach().to(logits.dtype).reshape(logits.shape), logits)
+
+
+class _Seen:
+    """A forward hook that records input and output; its copies, in a copied network, begin empty."""
+
+    def __init__(self) -> None:
+        self._given: Tensor | None = None
+        self._made: Tensor | None = None
+
+    def __call__(self, _layer: nn.Module, given: tuple[Tensor, ...], made: Tensor) -> None:
+        if made.requires_grad:
+            self._given, self._made = given[0], made
+
+    def __reduce__(self) -> tuple[type[_Seen], tuple[()]]:
+        return _Seen, ()
+
+    def forget(self) -> None:
+        self._given = self._made = None
+
+    def take(self) -> tuple[Tensor | None, Tensor | None]:
+        """The last recording, which is then forgotten, because it keeps the batch's graph alive."""
+        given, made = self._given, self._made
+        self.forget()
+        return given, made

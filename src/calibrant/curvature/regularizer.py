@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from calibrant._math.checks import check_at_least, check_choice
 from calibrant._math.errors import InputError
 from calibrant.curvature.differentiation import check_mean_loss
-from calibrant.curvature.last_layer import LastLayer
 from calibrant.curvature.parametric_model import Loss, trained_parameters
 from calibrant.curvature.penalties import (
+    LastLayer,
     Seen,
     gauss_newton_trace,
     hutchinson_trace,

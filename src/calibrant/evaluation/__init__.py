@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from calibrant.evaluation.gate.check import check as check
     from calibrant.evaluation.gate.result import Check as Check
     from calibrant.evaluation.gate.result import GateResult as GateResult
-    from calibrant.evaluation.judging.reliability import smooth_consistency_band as smooth_consistency_band
+    from calibrant.evaluation.judging.diagrams import smooth_consistency_band as smooth_consistency_band
     from calibrant.evaluation.monitoring.monitor import monitor as monitor
     from calibrant.evaluation.monitoring.result import Monitoring as Monitoring
     from calibrant.evaluation.pipeline import evaluate as evaluate

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-from calibrant.evaluation.judging.reduce import ArmStatistics
-from calibrant.evaluation.judging.scan import Agreement
+from calibrant.evaluation.judging.reduce import Agreement, ArmStatistics
 from calibrant.evaluation.phrases import number, percent
 from calibrant.evaluation.quantities import ACCURACY, AUROC, MEAN_CONFIDENCE
 from calibrant.evaluation.resampling.ranking import standard_error
@@ -36,17 +35,17 @@ def alarms(predictions: Predictions | None, reduced: ArmStatistics) -> tuple[str
     if predictions is None:
         return tuple(_of_labels(reduced))
     found = tuple(_of_labels(reduced)) or tuple(_of_accuracy(predictions.kind, reduced))
-    useless = () if found or not is_useless(predictions) else (_no_better(predictions.num_samples),)
     mark = mark_in(predictions.notes)
     seen = (SEEN_IN_FIT,) if mark is not None and mark.seen else ()
-    return (*useless, *seen, *(note for note in predictions.notes if note in SUSPICIOUS), *found)
-
-
-def _no_better(num_samples: int) -> str:
-    return (
-        f"{NO_BETTER}, as far as {num_samples:,} samples can tell: a class gets no higher probabilities "
-        "when it occurs than when it doesn't. Did the training diverge, or were the labels shuffled?"
+    notes = (*seen, *(note for note in predictions.notes if note in SUSPICIOUS), *found)
+    if found or not is_useless(predictions):
+        return notes
+    useless = (
+        f"{NO_BETTER}, as far as {predictions.num_samples:,} samples can tell: a class gets no higher "
+        "probabilities when it occurs than when it doesn't. Did the training diverge, or were the labels "
+        "shuffled?"
     )
+    return useless, *notes
 
 
 def is_useless(predictions: Predictions) -> bool:
@@ -98,7 +97,6 @@ def _of_labels(reduced: ArmStatistics) -> Iterator[str]:
 
 
 def _of_accuracy(kind: Kind, reduced: ArmStatistics) -> Iterator[str]:
-    """Warn of an accuracy that the confidences rule out."""
     right, stated = reduced.values.get(ACCURACY.key), reduced.values.get(MEAN_CONFIDENCE.key)
     count = reduced.effective_samples
     if right is None or stated is None:

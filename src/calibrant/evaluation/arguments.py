@@ -1,12 +1,14 @@
-"""Arguments of the wrong type, and what to pass instead."""
+"""Arguments that cannot be judged and what to pass instead, and what is noted of those that can."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
@@ -53,21 +55,18 @@ def in_clusters(predictions: Predictions, cluster: Cluster) -> Predictions:
 
 
 def clusters_note(predictions: Predictions) -> tuple[str, ...]:
-    """Notes on groups and clusters."""
     if predictions.clusters is not None:
         return (cluster_note(predictions.clusters),)
     return groups_note(predictions.groups is not None, clusters=False)
 
 
 def dropped_note(number: int) -> str:
-    """A note on samples that are marked to be fitted on while others are given for that."""
     return (
         f"The {number:,} samples marked as calibration split are not used: `calibration` takes their place."
     )
 
 
 def groups_note(groups: bool, *, clusters: bool) -> tuple[str, ...]:
-    """A note if there are groups but no clusters."""
     return (GROUPS_NOTE,) if groups and not clusters else ()
 
 
@@ -104,19 +103,17 @@ def check_predictions(value: object, name: str) -> None:
     raise TypeError(f"`{name}` must be Predictions; got {type(value).__name__}; {remedy}")
 
 
-def refuse_with_sums(predictions: object, given: Mapping[str, bool]) -> None:
+def refuse_with_sums(predictions: object, **given: object) -> None:
     """Refuse arguments that need all samples in memory, for images and for tables in parts."""
-    images = isinstance(predictions, DensePredictions)
-    if not images and not isinstance(predictions, PartitionedPredictions):
+    if isinstance(predictions, DensePredictions):
+        heeded, remedy = set[str](), "mark images to fit on by `split`, and leave out the others"
+    elif isinstance(predictions, PartitionedPredictions):
+        heeded = {"calibration", "positive_class", "ood", "ood_score"}
+        remedy = "read all of it by `load_predictions` (without --engine)"
+    else:
         return
-    heeded = () if images else ("calibration", "positive_class", "ood", "ood_score")
-    refused = [name for name, is_given in given.items() if is_given and name not in heeded]
+    refused = [name for name, value in given.items() if value is not None and name not in heeded]
     if refused:
-        remedy = (
-            "mark images to fit on by `split`, and leave out the others"
-            if images
-            else "read all of it by `load_predictions` (without --engine)"
-        )
         raise InputError(
             f"`{'`, `'.join(refused)}` must not be given with `{type(predictions).__name__}`, which is "
             f"judged by sums; {remedy}."
@@ -130,7 +127,6 @@ def as_judged(predictions: Predictions, positive_class: int | str | None = None)
 
 
 def check_pairs(models: Iterable[object]) -> None:
-    """Refuse anything but pairs of a name and something else."""
     for model in models:
         match model:
             case (str(_), _):
@@ -140,3 +136,56 @@ def check_pairs(models: Iterable[object]) -> None:
                     f"`models` must hold pairs of a name and Predictions; got {type(model).__name__}; "
                     "to read a file use `calibrant.load_predictions(path)`."
                 )
+
+
+def test_of(predictions: Predictions) -> Predictions:
+    """The test split; all samples where there is none."""
+    has_test = predictions.split is not None and bool((predictions.split == 1).any())
+    return predictions.test if has_test else predictions
+
+
+def same_samples(first: Predictions, other: Predictions) -> bool:
+    """True if labels and weights agree, or without labels, if the same samples are right."""
+    if first.weights is None or other.weights is None:
+        same_weights = first.weights is other.weights
+    else:
+        same_weights = torch.equal(first.weights, other.weights)
+    if not same_weights:
+        return False
+    if first.labels is not None and other.labels is not None:
+        return torch.equal(first.labels, other.labels)
+    if first.kind != "top_label" or not torch.equal(first.correct, other.correct):
+        return False
+    return are_telling(len(first.correct), int(first.correct.sum()))  # noise makes that unlikely
+
+
+def are_telling(num_samples: int, hits: int) -> bool:
+    """True if a million patterns, or more, of right and wrong have this number of hits."""
+    patterns = math.lgamma(num_samples + 1) - math.lgamma(hits + 1) - math.lgamma(num_samples - hits + 1)
+    return patterns > math.log(1e6)
+
+
+def refuse_other_classes(models: Sequence[tuple[str, tuple[str, ...] | None]]) -> None:
+    """Refuse models that name other classes than the first, or the same in another order.
+
+    They are not put into one order here: which column is which class is for the files to say, and where they
+    disagree one of them may be wrong.
+    """
+    known = [(name, classes) for name, classes in models if classes is not None]
+    for name, classes in known[1:]:
+        first, expected = known[0]
+        theirs, mine = Counter(expected), Counter(classes)
+        missing = sorted((theirs - mine) + (mine - theirs))
+        if missing:
+            owner = first if theirs[missing[0]] > mine[missing[0]] else name
+            raise InputError(
+                f"{first} and {name} must have the same classes; {missing[0]!r} is one of {owner} only; "
+                "leave the names out where they are but spelt in another way."
+            )
+        if classes != expected:
+            place = next(k for k, pair in enumerate(zip(expected, classes, strict=False)) if len({*pair}) > 1)
+            raise InputError(
+                f"{first} and {name} must have their classes in the same order; class {place} is "
+                f"{expected[place]!r} in the one and {classes[place]!r} in the other; bring the columns of "
+                "the one (and labels that are numbers) into the order of the other."
+            )

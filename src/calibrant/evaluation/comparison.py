@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.arguments import check_pairs, few_draws_note, few_resamples_note
+from calibrant.evaluation.arguments import (
+    check_pairs,
+    few_draws_note,
+    few_resamples_note,
+    refuse_other_classes,
+)
 from calibrant.evaluation.fitting.split import is_cross_fitted
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
 from calibrant.evaluation.judging.reduce import ArmStatistics
 from calibrant.evaluation.measured_coverage import coverage_of
-from calibrant.evaluation.pairing import refuse_other_classes
 from calibrant.evaluation.phrases import clearly, number, with_interval
 from calibrant.evaluation.procedure import Procedure, Progress, versions
 from calibrant.evaluation.quantities import ACCURACY, ECE, NLL, check_metrics
@@ -87,13 +91,17 @@ def compare(
     """
     models = list(models)
     check_pairs(models)
-    _check_names([name for name, _ in models])
+    names = [name for name, _ in models]
+    _check_names(names)
     subjects = [
         samples_of(given, num_bins, name=name, positive_class=positive_class, spread=spread)
         for name, given in models
     ]
-    names = [name for name, _ in models]
-    _check(names, subjects)
+    kinds = {subject.kind: name for name, subject in reversed([*zip(names, subjects, strict=True)])}
+    if len(kinds) > 1:
+        said = " and ".join(f"{name!r} is {kind}" for kind, name in kinds.items())
+        raise InputError(f"`models` must all be of one kind; {said}.")
+    refuse_other_classes([(name, each.class_names) for name, each in zip(names, subjects, strict=True)])
     kind = subjects[0].kind
     procedure = Procedure(
         kind=kind,
@@ -162,14 +170,6 @@ def _check_names(names: list[str]) -> None:
         )
 
 
-def _check(names: list[str], subjects: list[ModelSamples]) -> None:
-    kinds = {subject.kind: name for name, subject in reversed([*zip(names, subjects, strict=True)])}
-    if len(kinds) > 1:
-        said = " and ".join(f"{name!r} is {kind}" for kind, name in kinds.items())
-        raise InputError(f"`models` must all be of one kind; {said}.")
-    refuse_other_classes([(name, each.class_names) for name, each in zip(names, subjects, strict=True)])
-
-
 def said_once(said: Sequence[tuple[str, str]], num_models: int) -> tuple[str, ...]:
     """Sentences with the names of their models; one sentence for all that share it.
 
@@ -180,10 +180,10 @@ def said_once(said: Sequence[tuple[str, str]], num_models: int) -> tuple[str, ..
     by_text: dict[str, list[str]] = {}
     for name, text in said:
         by_text.setdefault(text, []).append(name)
-    return tuple(f"{_listed(names, num_models)}: {text}" for text, names in by_text.items())
+    return tuple(f"{_all_or(names, num_models)}: {text}" for text, names in by_text.items())
 
 
-def _listed(names: list[str], num_models: int) -> str:
+def _all_or(names: list[str], num_models: int) -> str:
     return "all models" if len(names) == num_models else ", ".join(names)
 
 
@@ -202,7 +202,7 @@ def _notes(names: list[str], subjects: list[ModelSamples]) -> tuple[str, ...]:
     ]
     if halved:
         notes.append(
-            f"All samples of {_listed(halved, len(names))} are compared, because there is no split. "
+            f"All samples of {_all_or(halved, len(names))} are compared, because there is no split. "
             "`evaluate` fits calibrators on one half of such a file and tests the other, so its numbers "
             "differ."
         )
@@ -248,47 +248,35 @@ def _verdict(
             ECE.key: "calibration error of the top label",
         }
     metrics[NLL.key] = "log loss"
+    paired = apart is None
     sentences: list[str] = []
-    leading: dict[str, list[int]] = {}
+    leading: list[list[int]] = []
     for metric, name in metrics.items():
         known = {place: model.metrics[metric].value for place, model in enumerate(found)}
         ranked = sorted((value, place) for place, value in known.items() if value is not None)
         if not ranked:
             continue
-        best = ranked[0][1]
+        least, best = ranked[0]
         alike, close = [best], list[int]()
         for value, place in ranked[1:]:
-            sign = clearly(change(judged[place], judged[best], level, paired=apart is None)[metric])
-            by_chance = (
-                apart is not None
-                and metric != NLL.key
-                and _by_chance(apart, metric, place, ranked[0][0], value)
+            sign = clearly(change(judged[place], judged[best], level, paired=paired)[metric])
+            chance = (
+                apart is not None and metric != NLL.key and _by_chance(apart, metric, place, least, value)
             )
-            rounding = math.isclose(value, ranked[0][0], rel_tol=ROUNDING)
-            if sign <= 0 or by_chance or rounding:
-                equal = number(value) == number(ranked[0][0])
-                (alike if equal else close).append(place)
+            if sign <= 0 or chance or math.isclose(value, least, rel_tol=ROUNDING):
+                (alike if number(value) == number(least) else close).append(place)
         sentences.append(_ranked(found, metric, name, alike, close, among=len(ranked)))
-        leading[metric] = alike + close
-    best, lower = _accuracies(found, judged, level, paired=apart is None)
-    sentences[1:1] = _less_accurate(found, best, lower)
-    rest = [place for place in range(len(found)) if place not in {best, *lower}]
-    short = comparison_in_short([model.name for model in found], leading[next(iter(metrics))], [best, *rest])
-    return " ".join(sentences), short
-
-
-def _accuracies(
-    found: list[ComparedModel], judged: list[Measured], level: float, *, paired: bool
-) -> tuple[int, list[int]]:
-    """Most accurate model, and those clearly less accurate."""
-    values = {place: model.metrics[ACCURACY.key].value or 0.0 for place, model in enumerate(found)}
-    best = max(values, key=lambda place: values[place])
+        leading.append(alike + close)
+    accuracy = [model.metrics[ACCURACY.key].value or 0.0 for model in found]
+    best = max(range(len(found)), key=lambda place: accuracy[place])
     lower = [
         place
-        for place in values
+        for place in range(len(found))
         if clearly(change(judged[place], judged[best], level, paired=paired)[ACCURACY.key]) < 0
     ]
-    return best, lower
+    sentences[1:1] = _less_accurate(found, best, lower)
+    most = [best, *(place for place in range(len(found)) if place not in {best, *lower})]
+    return " ".join(sentences), comparison_in_short([model.name for model in found], leading[0], most)
 
 
 def _less_accurate(found: list[ComparedModel], best: int, lower: list[int]) -> list[str]:
@@ -319,7 +307,6 @@ def _by_chance(
 def _ranked(
     found: list[ComparedModel], metric: str, name: str, alike: list[int], close: list[int], *, among: int
 ) -> str:
-    """A sentence on the models with the lowest error."""
 
     def shown(places: list[int]) -> str:
         return " and ".join(

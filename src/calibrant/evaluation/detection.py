@@ -145,7 +145,7 @@ def _cells(
         return np.bincount(bins, values, number).astype(np.float64)
 
     of_bins = indicator(bins)
-    variance = summed(p * (1 - p))
+    variance, size = summed(p * (1 - p)), sizes[enough].astype(np.float64)
     rng = np.random.default_rng((*stream_seed(seed, Stream.NULL), 13))
     clustered = None
     if codes is None:
@@ -161,11 +161,11 @@ def _cells(
     cells = ResidualSums(
         cell=where,
         bin=where,
-        mass=summed(np.ones(len(kept))) / total,
+        mass=size / total,
         residual=summed(residual) / total,
         variance=variance / total**2,
         tilt=summed(1 - 2 * p) / total**2,
-        squares=summed(np.ones(len(kept))) / total**2,
+        squares=size / total**2,
         num_cells=number,
         num_bins=number,
         total_squares=1 / total,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.errors import InputError, without_warnings
@@ -16,15 +14,17 @@ from calibrant.calibrators import build, fit_groups, multicalibrate
 from calibrant.calibrators.cohorts.multicalibration import EVERYONE, memberships
 from calibrant.evaluation.fitting.split import halves, has_both_parts
 from calibrant.evaluation.phrases import clearly, number, with_interval
-from calibrant.evaluation.result import Estimate, Evaluation, Kind, Repair
-from calibrant.evaluation.verdict.case import bad_groups, no_fix, not_for_all
-from calibrant.evaluation.verdict.finding import title_within
+from calibrant.evaluation.quantity import ANYTHING
+from calibrant.evaluation.resampling.events import Vector
+from calibrant.evaluation.resampling.intervals import normal_interval
+from calibrant.evaluation.result import Estimate, Evaluation, Kind, Repair, between
+from calibrant.evaluation.verdict.words import bad_groups, no_fix, not_for_all, title_within
 from calibrant.predictions import Predictions
 from calibrant.predictions.to_event import to_repair
 
 FEWEST = 20
-OF_EACH = "one per group"
-ARMS = ("uncalibrated", "one for all", OF_EACH, "multicalibrated")
+ARMS = ("uncalibrated", "one for all", "one per group", "multicalibrated")
+OF_EACH = 2  # the place of one per group; before it are those that it must beat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,24 +110,20 @@ def group_repairs(
     )
     residuals = [_residuals(probs, test.labels) for probs in arms]
     losses = [_losses(probs, test.labels) for probs in arms]
-    behind = [each - losses[ARMS.index(OF_EACH)] for each in losses]
+    behind = [each - losses[OF_EACH] for each in losses]
     weights = np.ones(len(names)) if test.weights is None else test.weights.numpy()
     masks = memberships(list(names), len(names))
 
-    def means(parts: Sequence[NDArray[np.float64]], name: str) -> tuple[Estimate, ...]:
-        return tuple(_mean(each[masks[name]], weights[masks[name]], level) for each in parts)
+    def row(name: str) -> GroupRepair:
+        inside = masks[name]
+        gaps, of_losses, more = (
+            tuple(_mean(each[inside], weights[inside], level) for each in parts)
+            for parts in (residuals, losses, behind)
+        )
+        return GroupRepair(name=name, count=int(inside.sum()), gaps=gaps, losses=of_losses, behind=more)
 
     order = sorted(masks, key=lambda name: (name != EVERYONE, -int(masks[name].sum()), name))
-    return tuple(
-        GroupRepair(
-            name=name,
-            count=int(masks[name].sum()),
-            gaps=means(residuals, name),
-            losses=means(losses, name),
-            behind=means(behind, name),
-        )
-        for name in order
-    )
+    return tuple(row(name) for name in order)
 
 
 def _parts(predictions: Predictions, seed: int) -> tuple[Predictions, Predictions]:
@@ -140,7 +136,7 @@ def _parts(predictions: Predictions, seed: int) -> tuple[Predictions, Prediction
     return halves(given, seed)
 
 
-def _residuals(probs: Tensor, labels: Tensor) -> NDArray[np.float64]:
+def _residuals(probs: Tensor, labels: Tensor) -> Vector:
     """Probability minus outcome of each sample."""
     if probs.ndim == 1:
         return (probs - labels).numpy()
@@ -148,7 +144,7 @@ def _residuals(probs: Tensor, labels: Tensor) -> NDArray[np.float64]:
     return (confidence - (predicted == labels).to(torch.float64)).numpy()
 
 
-def _losses(probs: Tensor, labels: Tensor) -> NDArray[np.float64]:
+def _losses(probs: Tensor, labels: Tensor) -> Vector:
     """The negative log-likelihood of each sample; probabilities of zero count as 1e-12."""
     if probs.ndim == 1:
         right = torch.where(labels == 1, probs, 1 - probs)
@@ -157,17 +153,14 @@ def _losses(probs: Tensor, labels: Tensor) -> NDArray[np.float64]:
     return -np.log(right.numpy().clip(1e-12))
 
 
-def _mean(residuals: NDArray[np.float64], weights: NDArray[np.float64], level: float) -> Estimate:
+def _mean(values: Vector, weights: Vector, level: float) -> Estimate:
     """The mean with a normal interval; of fewer than two samples there is none."""
-    from scipy.stats import norm
-
     total = float(weights.sum())
-    if total == 0 or len(residuals) < 2:
-        return Estimate(value=float(residuals.mean()) if len(residuals) else None, reason="too few samples")
-    mean = float(weights @ residuals / total)
-    error = float(np.sqrt((weights**2) @ (residuals - mean) ** 2)) / total
-    width = float(norm.ppf((1 + level) / 2)) * error
-    return Estimate(value=mean, low=mean - width, high=mean + width)
+    if total == 0 or len(values) < 2:
+        return Estimate(value=float(values.mean()) if len(values) else None, reason="too few samples")
+    mean = float(weights @ values / total)
+    error = float(np.sqrt((weights**2) @ (values - mean) ** 2)) / total
+    return between(mean, normal_interval(mean, error, level, ANYTHING))
 
 
 def title_of(repairs: ByGroup) -> str:
@@ -189,7 +182,7 @@ def _title(method: str) -> str:
 def said_of(repairs: ByGroup, evaluation: Evaluation) -> str:
     """The number of groups that are off under each repair, and why it differs from that of the verdict."""
     groups = [row for row in repairs.rows if row.name != EVERYONE]
-    off = [sum(_clear(row.gaps[k]) for row in groups) for k in range(len(ARMS))]
+    off = [sum(clearly(row.gaps[k]) != 0 for row in groups) for k in range(len(ARMS))]
     counts = ", ".join(f"{arm} {count}" for count, arm in zip(off, ARMS, strict=True))
     tested = repairs.rows[0].count
     told = f"Groups whose average probability is off on these {tested:,} samples, of {len(groups)}: {counts}."
@@ -212,30 +205,17 @@ def with_repairs_by_group(
     method = usual_by_group(to_repair(predictions).kind) or for_all or "temperature"
     rows = group_repairs(predictions, method=method, for_all=for_all, level=level, seed=seed)
     repairs = ByGroup(method, for_all or method, predictions.num_samples - rows[0].count, rows)
-    if _helps(rows):
-        return _recommending(evaluation, rows, method, predictions), repairs
+    if all(clearly(loss) > 0 for loss in rows[0].behind[:OF_EACH]):
+        return _recommending(evaluation, rows[0], method, predictions), repairs
     return _without_fix(evaluation), repairs
 
 
-def _others() -> list[int]:
-    return [place for place, name in enumerate(ARMS[:3]) if name != OF_EACH]
-
-
-def _of_each(rows: Sequence[GroupRepair]) -> float:
-    return rows[0].losses[ARMS.index(OF_EACH)].value or 0.0
-
-
-def _helps(rows: Sequence[GroupRepair]) -> bool:
-    """True if one calibrator per group lowers the log loss beyond noise."""
-    return all(clearly(rows[0].behind[place]) > 0 for place in _others())
-
-
 def _recommending(
-    evaluation: Evaluation, rows: Sequence[GroupRepair], method: str, predictions: Predictions
+    evaluation: Evaluation, everyone: GroupRepair, method: str, predictions: Predictions
 ) -> Evaluation:
     """Recommend one calibrator per group: log loss is lower beyond noise than with one for all or none."""
-    everyone = rows[0]
-    lowest = min(_others(), key=lambda place: everyone.losses[place].value or 0.0)
+    losses = [loss.value or 0.0 for loss in everyone.losses]
+    lowest = min(range(OF_EACH), key=lambda place: losses[place])
     source, verdict = evaluation.source, evaluation.verdict
     repair = verdict.repair or Repair(
         method=method,
@@ -245,20 +225,16 @@ def _recommending(
         space=predictions.space,
     )
     said = (
-        f"One calibrator per group lowers the log loss of the test samples from "
-        f"{number(everyone.losses[lowest].value or 0.0)} ({ARMS[lowest]}) to "
-        f"{number(_of_each(rows))}, by "
-        f"{with_interval(everyone.behind[lowest])}."
+        f"One calibrator per group lowers the log loss of the test samples from {number(losses[lowest])} "
+        f"({ARMS[lowest]}) to {number(losses[OF_EACH])}, by {with_interval(everyone.behind[lowest])}."
     )
     if repair.method != method:
         said += (
             f" The method is {method}: {repair.method} is best if all groups share one calibrator, "
             "but there errors in opposite directions cancel out."
         )
-    line = (
-        f"Best fix: {_title(method)} per group. Log loss falls from "
-        f"{number(everyone.losses[0].value or 0.0)} to {number(_of_each(rows))}."
-    )
+    falls = f"falls from {number(losses[0])} to {number(losses[OF_EACH])}"
+    line = f"Best fix: {_title(method)} per group. Log loss {falls}."
     sentences = verdict.sentences if verdict.repair else verdict.sentences[:-1]
     changed = replace(
         verdict,
@@ -279,7 +255,3 @@ def _without_fix(evaluation: Evaluation) -> Evaluation:
     sentences = tuple(said if each == untried else each for each in verdict.sentences)
     changed = replace(verdict, line=verdict.line.replace(untried, said), sentences=sentences)
     return replace(evaluation, verdict=changed)
-
-
-def _clear(gap: Estimate) -> bool:
-    return gap.low is not None and gap.high is not None and (gap.low > 0 or gap.high < 0)

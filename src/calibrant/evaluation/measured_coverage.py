@@ -13,30 +13,21 @@ from calibrant.evaluation.quantities import QUANTITIES, find
 from calibrant.evaluation.quantity import EVENT, Kind
 from calibrant.evaluation.result import Coverage, Coverages
 
-FILE = Path(__file__).with_name("measured_coverage.json")
-"""Written by `python -m papers coverage`."""
+FILE = Path(__file__).with_name("measured_coverage.json")  # written by `python -m papers coverage`
 
 
 def coverage_of(procedure: Procedure, keys: Iterable[str]) -> Coverages | None:
     """Measured coverage of these quantities; ``None`` for intervals that were not measured."""
     found = _measured()
-    if (
-        procedure.clusters is not None
-        or procedure.intervals != "inverted"
-        or procedure.level != found["level"]
-    ):
+    measured = procedure.intervals == "inverted" and procedure.level == found["level"]
+    if procedure.clusters is not None or not measured:
         return None
     wanted = {key: _measured_as(key, procedure.kind, found["values"]) for key in keys}
-    return Coverages(
-        level=found["level"],
-        values=_of(found["values"], wanted),
-        changes=_of(found["changes"], wanted),
-    )
 
+    def of(known: Mapping[str, Any]) -> dict[str, Coverage]:
+        return {key: Coverage(**known[name]) for key, name in wanted.items() if name and name in known}
 
-def _of(measured: Mapping[str, Any], wanted: Mapping[str, str | None]) -> dict[str, Coverage]:
-    known = {key: measured[name] for key, name in wanted.items() if name is not None and name in measured}
-    return {key: Coverage(**each) for key, each in known.items()}
+    return Coverages(level=found["level"], values=of(found["values"]), changes=of(found["changes"]))
 
 
 def _measured_as(key: str, kind: Kind, measured: Mapping[str, Any]) -> str | None:

@@ -19,8 +19,7 @@ TITLES = {
     "accuracy": "Accuracy",
     "brier": "Brier score",
     "mean_confidence": "Average confidence",
-}
-"""What the table shows, under the titles that the quantities have (those of a binary top label say so)."""
+}  # what the table shows, under the titles that the quantities have (those of a binary top label say so)
 
 
 def notebook_html(evaluation: Any) -> str:

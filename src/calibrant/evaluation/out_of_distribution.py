@@ -14,8 +14,8 @@ from calibrant.calibrators import Calibrator
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
 from calibrant.evaluation.fitting.split import has_both_parts
 from calibrant.evaluation.fitting.templates import FittedCalibrator
+from calibrant.evaluation.judging.diagrams import thinned_roc
 from calibrant.evaluation.judging.labelled_probs import ROW_BLOCK
-from calibrant.evaluation.judging.shapes import thinned_roc
 from calibrant.evaluation.phrases import span
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.clusters import cluster_codes
@@ -23,7 +23,7 @@ from calibrant.evaluation.resampling.events import Indices, Vector
 from calibrant.evaluation.resampling.intervals import centred_interval, normal_interval
 from calibrant.evaluation.resampling.ranking import auroc_influence, standard_error
 from calibrant.evaluation.resampling.resamples import Stream, block_bounds, generator
-from calibrant.evaluation.result import Detection, Estimate, OutOfDistribution
+from calibrant.evaluation.result import Detection, Estimate, OutOfDistribution, between
 from calibrant.metrics import RocCurve, out_of_distribution_scores
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore, Ranking
 from calibrant.predictions import Predictions
@@ -67,27 +67,26 @@ def detect(
             arms.append((each.name, each.title, inside, _scores(foreign, score, each.calibrator)))
     masses = (_masses(test), _masses(foreign))
     clusters = (_clusters(test), _clusters(foreign))
-    found: list[Detection] = []
-    first: _Detected | None = None
-    for name, title, inside, outside in arms:
-        judged = _Detected.of(inside, outside, masses, clusters, procedure)
-        found.append(
-            Detection(
-                name=name,
-                title=title,
-                metrics=judged.metrics(procedure.level),
-                change={} if first is None else judged.change(first, procedure.level),
-                roc=judged.roc,
-            )
+    together = np.concatenate(masses), _together(clusters, masses)
+    level = procedure.level
+    judged = [_judge(inside, outside, masses, clusters, procedure) for _, _, inside, outside in arms]
+    found = [
+        Detection(
+            name=name,
+            title=title,
+            metrics=_estimates(arm, None, *together, level),
+            change=_estimates(arm, judged[0], *together, level) if place else {},
+            roc=arm.roc,
         )
-        first = first or judged
+        for place, ((name, title, *_), arm) in enumerate(zip(arms, judged, strict=True))
+    ]
     return OutOfDistribution(
         score=score,
         num_in=test.num_samples,
         num_out=foreign.num_samples,
         source=foreign.source,
         arms=tuple(found),
-        sentence=_sentence(found[0], score, test.num_samples, foreign, procedure.level),
+        sentence=_sentence(found[0], score, test.num_samples, foreign, level),
     )
 
 
@@ -117,17 +116,13 @@ def _scores(
     found = np.empty(predictions.num_samples)
     for start, stop in block_bounds(len(found), ROW_BLOCK // width):
         rows = slice(start, stop)
-        if predictions.space == "logits" and calibrator is None:
-            logits = predictions.scores_of(rows)
-            scored = out_of_distribution_scores(logits=logits, score=score, multilabel=several)
+        if calibrator is not None:
+            known = {"probs": calibrator.predict_proba(predictions.scores_of(rows))}
+        elif predictions.space == "logits":
+            known = {"logits": predictions.scores_of(rows)}
         else:
-            probs = (
-                predictions.probs_of(rows)
-                if calibrator is None
-                else calibrator.predict_proba(predictions.scores_of(rows))
-            )
-            scored = out_of_distribution_scores(probs=probs, score=score, multilabel=several)
-        found[rows] = scored.numpy()
+            known = {"probs": predictions.probs_of(rows)}
+        found[rows] = out_of_distribution_scores(**known, score=score, multilabel=several).numpy()
     return found
 
 
@@ -136,20 +131,26 @@ def _masses(predictions: Predictions) -> Vector:
 
 
 @dataclass(frozen=True)
-class _Sample:
-    """Scores of both kinds, sorted once for all resamples."""
+class _Judged:
+    """Values of one arm."""
 
-    foreign: Ranking
-    familiar: Ranking
+    values: dict[str, float]
+    spread: dict[str, Vector]  # resampled values; of the AUROC the influence of each sample
+    roc: RocCurve
 
-    @classmethod
-    def of(cls, scores: Vector) -> _Sample:
-        return cls(Ranking.of(scores), Ranking.of(-scores))
 
-    def rates(self, inside: Vector, outside: Vector) -> dict[str, float]:
-        """Everything but the AUROC, for weights of the test samples and of the foreign ones."""
-        foreign = self.foreign.detection(inside, outside)
-        familiar = self.familiar.detection(outside, inside)
+def _judge(
+    inside: Vector, outside: Vector, masses: Masses, clusters: Clusters, procedure: Procedure
+) -> _Judged:
+    scores = np.concatenate([inside, outside])
+    is_foreign = np.repeat([False, True], [len(inside), len(outside)])
+    area = auroc_influence(scores, is_foreign, np.concatenate(masses))
+    if area is None:
+        raise InputError("`weights` must leave samples of both kinds.")
+    as_foreign, as_familiar = Ranking.of(scores), Ranking.of(-scores)  # sorted once for all resamples
+
+    def rates(inside: Vector, outside: Vector) -> dict[str, float]:
+        foreign, familiar = as_foreign.detection(inside, outside), as_familiar.detection(outside, inside)
         return {
             "aupr": foreign.average_precision(),
             "aupr_in": familiar.average_precision(),
@@ -157,63 +158,32 @@ class _Sample:
             "fpr_at_95_in": familiar.false_positive_rate(TRUE_POSITIVE_RATE),
         }
 
+    rng = generator(procedure.seed, Stream.BOOTSTRAP)
+    drawn = [rates(*_resampled(masses, clusters, rng)) for _ in range(procedure.num_resamples)]
+    own = _padded(*masses)
+    return _Judged(
+        values={"auroc": area[0], **rates(*own)},
+        spread={"auroc": area[1], **{name: np.array([each[name] for each in drawn]) for name in drawn[0]}},
+        roc=thinned_roc(as_foreign.detection(*own)),
+    )
 
-@dataclass(frozen=True)
-class _Detected:
-    """Values and resampled values of one arm."""
 
-    values: dict[str, float]
-    replicates: dict[str, Vector]
-    influence: Vector  # of each sample, test before foreign, on the AUROC
-    weights: Vector
-    clusters: Indices | None  # of each sample, test before foreign
-    roc: RocCurve
-
-    @classmethod
-    def of(
-        cls, inside: Vector, outside: Vector, masses: Masses, clusters: Clusters, procedure: Procedure
-    ) -> _Detected:
-        scores, weights = np.concatenate([inside, outside]), np.concatenate(masses)
-        is_foreign = np.repeat([False, True], [len(inside), len(outside)])
-        area = auroc_influence(scores, is_foreign, weights)
-        if area is None:
-            raise InputError("`weights` must leave samples of both kinds.")
-        sample = _Sample.of(scores)
-        rng = generator(procedure.seed, Stream.BOOTSTRAP)
-        drawn = [sample.rates(*_resampled(masses, clusters, rng)) for _ in range(procedure.num_resamples)]
-        own = _padded(*masses)
-        return cls(
-            values={"auroc": area[0], **sample.rates(*own)},
-            replicates={name: np.array([each[name] for each in drawn]) for name in drawn[0]},
-            influence=area[1],
-            weights=weights,
-            clusters=_together(clusters, masses),
-            roc=thinned_roc(sample.foreign.detection(*own)),
-        )
-
-    def metrics(self, level: float) -> dict[str, Estimate]:
-        return {name: self._estimate(name, value, level) for name, value in self.values.items()}
-
-    def change(self, first: _Detected, level: float) -> dict[str, Estimate]:
-        """This arm minus the first one."""
-        return {
-            name: self._estimate(name, value - first.values[name], level, first)
-            for name, value in self.values.items()
-        }
-
-    def _estimate(self, name: str, value: float, level: float, other: _Detected | None = None) -> Estimate:
-        bounds = (0.0, 1.0) if other is None else (-1.0, 1.0)
+def _estimates(
+    arm: _Judged, first: _Judged | None, weights: Vector, clusters: Indices | None, level: float
+) -> dict[str, Estimate]:
+    """The values with intervals, or what they are above those of the first arm."""
+    bounds = (0.0 if first is None else -1.0, 1.0)
+    found: dict[str, Estimate] = {}
+    for name, value in arm.values.items():
+        spread = arm.spread[name]
+        if first is not None:
+            value, spread = value - first.values[name], spread - first.spread[name]
         if name == "auroc":
-            influence = self.influence if other is None else self.influence - other.influence
-            low, high = normal_interval(
-                value, standard_error(influence, self.weights, self.clusters), level, bounds
-            )
-            return Estimate(value=value, low=low, high=high)
-        replicates = self.replicates[name] - (0.0 if other is None else other.replicates[name])
-        interval = centred_interval(value, replicates, level, bounds)
-        if interval is None:
-            return Estimate(value=value, reason="no interval: undefined in the resamples")
-        return Estimate(value=value, low=interval[0], high=interval[1])
+            ends = normal_interval(value, standard_error(spread, weights, clusters), level, bounds)
+        else:
+            ends = centred_interval(value, spread, level, bounds)
+        found[name] = between(value, ends, "no interval: undefined in the resamples")
+    return found
 
 
 def _resampled(masses: Masses, clusters: Clusters, rng: np.random.Generator) -> Masses:
@@ -243,10 +213,7 @@ def _together(clusters: Clusters, masses: Masses) -> Indices | None:
 
 def _padded(inside: Vector, outside: Vector) -> Masses:
     """Both, with zeros for the samples of the other kind."""
-    return (
-        np.concatenate([inside, np.zeros(len(outside))]),
-        np.concatenate([np.zeros(len(inside)), outside]),
-    )
+    return np.append(inside, np.zeros(len(outside))), np.append(np.zeros(len(inside)), outside)
 
 
 def _sentence(
@@ -254,8 +221,7 @@ def _sentence(
 ) -> str:
     area = first.metrics["auroc"]
     value = area.value or 0.0
-    low = value if area.low is None else area.low
-    high = value if area.high is None else area.high
+    low, high = (value if end is None else end for end in (area.low, area.high))
     name = "out-of-distribution samples" if foreign.source is None else f"samples of {foreign.source.name}"
     said = (
         f"By {NAMES[score]}, {foreign.num_samples:,} {name} are distinguished from {num_in:,} test samples "

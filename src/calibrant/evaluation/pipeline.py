@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import ParamSpec
 
+from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
-from calibrant.evaluation.arguments import Cluster, check_predictions, refuse_with_sums
+from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, refuse_with_sums
 from calibrant.evaluation.fitting.split import judged_kind
-from calibrant.evaluation.fitting.templates import wants_calibrators
-from calibrant.evaluation.procedure import Procedure, Progress
+from calibrant.evaluation.fitting.templates import templates, wants_calibrators
+from calibrant.evaluation.measured_coverage import coverage_of
+from calibrant.evaluation.out_of_distribution import NEED_LOGITS, detect
+from calibrant.evaluation.procedure import Procedure, Progress, Steps, versions
 from calibrant.evaluation.quantities import check_metrics
-from calibrant.evaluation.result import Evaluation, Intervals
+from calibrant.evaluation.result import SCHEMA_VERSION, Evaluation, Intervals
 from calibrant.evaluation.source import Judgeable, calibration_in_memory, source_of
 from calibrant.evaluation.spread import Spread, here
-from calibrant.evaluation.stages import Request, conclude, fit, judge, prepare
+from calibrant.evaluation.stages import (
+    fit,
+    furthest_classes,
+    judge,
+    notes_on,
+    verdict_of,
+    with_fewer_resamples,
+)
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
@@ -187,15 +198,15 @@ def evaluate(
         >>> after.value < before.value / 2
         True
     """
-    given = {
-        "cluster": cluster is not None,
-        "intervals": intervals != "inverted",
-        "calibration": calibration is not None,
-        "positive_class": positive_class is not None,
-        "ood": ood is not None,
-        "ood_score": ood_score is not None,
-    }
-    refuse_with_sums(predictions, given)
+    refuse_with_sums(
+        predictions,
+        cluster=cluster,
+        intervals=None if intervals == "inverted" else intervals,
+        calibration=calibration,
+        positive_class=positive_class,
+        ood=ood,
+        ood_score=ood_score,
+    )
     calibration, drawn = calibration_in_memory(calibration, predictions, seed, spread=spread)
     source = source_of(
         predictions,
@@ -218,16 +229,58 @@ def evaluate(
         intervals=intervals,
         metrics=check_metrics(metrics),
     )
-    request = Request(
-        calibration=calibration,
-        drawn=drawn,
-        calibrators=calibrators,
-        positive_class=positive_class,
-        procedure=procedure,
-        tolerance=tolerance,
-        ood=ood,
-        ood_score=ood_score,
+    _check(calibration, ood, ood_score, tolerance)
+    wanted = templates(calibrators, procedure.kind)
+    split = source.split()
+    if split.calibration is None:
+        wanted = []
+    elif drawn is not None:
+        split = replace(split, words=drawn.words, marked=drawn.marked)
+    procedure = with_fewer_resamples(procedure, split)
+    notes = notes_on(split, procedure, calibration, drawn, bootstrap)
+    more = calibrators is None  # one arm more, if another calibrator is chosen
+    steps = Steps(progress, 2 * (len(wanted) + more) + 2 + (ood is not None))
+    fitted = fit(split, wanted, seed, steps, more=more)
+    judged = judge(fitted.calibrators, source, split, procedure, steps)
+    notes, detected = (*notes, *judged.notes), None
+    if ood is not None:
+        steps.next("detecting out-of-distribution samples")
+        as_given, test, said = source.familiar(split)
+        pair = test, as_judged(ood, positive_class)
+        if ood_score in NEED_LOGITS and ood.kind == as_given.kind:
+            pair = as_given, ood
+        detected = detect(*pair, ood_score, fitted.calibrators, judged.procedure)
+        notes += said
+    steps.finish()
+    arms, on_classes = furthest_classes(judged.arms)
+    return Evaluation(
+        schema_version=SCHEMA_VERSION,
+        kind=procedure.kind,
+        num_classes=split.test.num_classes,
+        class_names=None if on_classes else split.test.class_names,
+        num_calibration=split.num_calibration,
+        num_test=judged.num_test,
+        source=split.test_as_given.source,
+        settings=judged.procedure.settings(split.words, tuple(each.name for each in fitted.tried)),
+        arms=arms,
+        verdict=verdict_of(judged, fitted.recommendation, split, calibration, tolerance),
+        notes=(*notes, *fitted.failures, *on_classes),
+        versions=versions(),
         command=command,
-        progress=progress,
+        out_of_distribution=detected,
+        coverage=coverage_of(judged.procedure, judged.arms[0].metrics),
+        choice=None if fitted.recommendation is None else fitted.recommendation.choice,
     )
-    return conclude(judge(fit(prepare(request, source)), source))
+
+
+def _check(calibration: object, ood: object, ood_score: str | None, tolerance: float | None) -> None:
+    if calibration is not None:
+        check_predictions(calibration, "calibration")
+    if ood is not None:
+        check_predictions(ood, "ood")
+    elif ood_score is not None:
+        raise InputError("`ood_score` goes with `ood`, the samples of another kind; there are none.")
+    if tolerance is not None and not 0 <= tolerance < 1:
+        raise InputError(
+            f"`tolerance` must be a fraction from 0 to 1, as in 0.005 for half a point; got {tolerance:g}."
+        )

@@ -45,7 +45,6 @@ class Procedure:
         check_level(self.level)
 
     def settings(self, calibration: str, calibrators: tuple[str, ...] = ()) -> Settings:
-        """Settings that decide the numbers."""
         return Settings(
             num_bins=self.num_bins,
             bootstrap=self.num_resamples,
@@ -74,7 +73,6 @@ class Procedure:
 
 
 def versions() -> dict[str, str]:
-    """The versions of everything that decides the bits."""
     return {
         "calibrant": __version__,
         "python": platform.python_version(),
@@ -96,17 +94,14 @@ class Steps:
         self._stage = ""
 
     def next(self, stage: str) -> None:
-        """Begin the next step."""
         self._done += 1
         self._stage = stage
         self._tell(stage, min(1.0, self._done / self._total))
 
     def finish(self) -> None:
-        """Report that everything is done."""
         self._tell("done", 1.0)
 
     def within(self, fraction: float) -> None:
-        """Report which share of the current step is done."""
         self._tell(self._stage, min(1.0, (self._done + fraction) / self._total))
 
     def watching(self, test: Predictions) -> Callable[[float], None]:

@@ -97,7 +97,12 @@ def brier_skill(events: Events) -> tuple[float, Vector] | str:
     return 1 - score / spread, -((squares - score) / spread - score * moved / spread**2)
 
 
-_error = partial(Quantity, section="Calibration errors", better="lower")
+_line = partial(Quantity, section="Calibration errors")
+_error = partial(_line, better="lower")
+_optional = partial(_error, default=False, event=Shown())
+_score = partial(Quantity, section="Proper scores")
+_share = partial(Quantity, section="Accuracy and confidence")
+_certainty = partial(Quantity, section="Certainty")
 
 ECE = _error(
     key="ece",
@@ -156,110 +161,94 @@ CLASSWISE_ECE = _error(
     when_streamed="no interval: the scores are read in pieces, not once for every resample",
 )
 
-SMOOTH_ECE = _error(
+SMOOTH_ECE = _optional(
     key="smooth_ece",
     title="smECE",
     meaning="Kernel-smoothed calibration error: the distance between what is stated and what happens after "
     "both are smoothed, at the bandwidth that equals the error; no bins. Another quantity than smCE.",
     computed=EventError(of_metrics("smooth_ece", bins=False), kernel="kernel", null=True),
-    default=False,
-    event=Shown(),
     gate=Gate("kernel-smoothed calibration error (smECE)"),
 )
 
-DEBIASED_ECE = _error(
+DEBIASED_ECE = _optional(
     key="debiased_ece",
     title="Debiased ECE",
     meaning="The ECE less what chance adds to the gap of each bin: closer to the true error of few samples.",
     computed=EventError(of_metrics("expected_calibration_error", debias=True), estimates="width l1"),
-    default=False,
-    event=Shown(),
     gate=Gate("debiased calibration error"),
 )
 
-DEBIASED_L2_ECE = _error(
+DEBIASED_L2_ECE = _optional(
     key="debiased_l2_ece",
     title="Debiased L2 ECE",
     meaning="The L2 ECE from an unbiased estimate of its square; 0 where that is negative.",
     computed=EventError(
         of_metrics("expected_calibration_error", norm="l2", debias=True), estimates="width l2"
     ),
-    default=False,
-    event=Shown(),
     gate=Gate("debiased L2 calibration error"),
 )
 
-KOLMOGOROV_SMIRNOV = _error(
+KOLMOGOROV_SMIRNOV = _optional(
     key="kolmogorov_smirnov",
     title="Kolmogorov-Smirnov",
     meaning="Largest cumulative difference between what is stated and what happens, from the lowest "
     "probability up; no bins. 0 is perfect.",
     computed=EventError(largest_cumulative_difference, kernel="cumulative", null=True),
-    default=False,
-    event=Shown(),
     gate=Gate("Kolmogorov-Smirnov calibration error"),
 )
 
-OVER_CONFIDENCE_ERROR = _error(
+OVER_CONFIDENCE_ERROR = _optional(
     key="over_confidence_error",
     title="Over-confidence",
     meaning="The part of the ECE from bins where the stated probability exceeds what comes true.",
     computed=EventError(of_metrics("over_confidence_error"), kernel="width over", null=True),
-    default=False,
-    event=Shown(),
     gate=Gate("over-confidence error"),
 )
 
-UNDER_CONFIDENCE_ERROR = _error(
+UNDER_CONFIDENCE_ERROR = _optional(
     key="under_confidence_error",
     title="Under-confidence",
     meaning="The part of the ECE from bins where the stated probability falls short of what comes true.",
     computed=EventError(of_metrics("under_confidence_error"), kernel="width under", null=True),
-    default=False,
-    event=Shown(),
     gate=Gate("under-confidence error"),
 )
 
-GAP = Quantity(
+GAP = _line(
     key="gap",
     title="Gap",
     meaning="Mean confidence minus accuracy: above 0 the model claims too much, below 0 too little.",
-    section="Calibration errors",
     better="near zero",
     bounds=(-1.0, 1.0),
     computed=Ratio(lambda samples: (samples.confidence - samples.correct, samples.every), column=2),
 )
 
-SLOPE = Quantity(
+SLOPE = _line(
     key="slope",
     title="Calibration slope",
     meaning="Slope of what happens on what is stated, in log-odds: below 1 the probabilities are too "
     "extreme, above 1 too timid.",
-    section="Calibration errors",
     better="near one",
     bounds=ANYTHING,
     computed=EventInfluence(line("slope")),
     event=Shown(),
 )
 
-INTERCEPT = Quantity(
+INTERCEPT = _line(
     key="intercept",
     title="Calibration intercept",
     meaning="Shift of the log-odds that would make the mean right: below 0 the probabilities are too high on "
     "the whole, above 0 too low.",
-    section="Calibration errors",
     better="near zero",
     bounds=ANYTHING,
     computed=EventInfluence(line("intercept")),
     event=Shown(),
 )
 
-NLL = Quantity(
+NLL = _score(
     key="nll",
     title="Log loss",
     meaning="Negative log-likelihood (NLL) in nats: scores accuracy and calibration together, and penalises "
     "confident mistakes most.",
-    section="Proper scores",
     better="lower",
     bounds=(0.0, inf),
     computed=Ratio(lambda samples: (samples.nll, samples.each), column=8),
@@ -267,12 +256,11 @@ NLL = Quantity(
     gate=Gate("log loss", help="Largest log loss allowed."),
 )
 
-BRIER = Quantity(
+BRIER = _score(
     key="brier",
     title="Brier score",
     meaning="Mean squared distance between probabilities and outcomes: scores accuracy and calibration "
     "together.",
-    section="Proper scores",
     better="lower",
     bounds=(0.0, 2.0),
     computed=Ratio(lambda samples: (samples.brier, samples.each), column=9),
@@ -280,12 +268,11 @@ BRIER = Quantity(
     gate=Gate("Brier score", help="Largest Brier score allowed."),
 )
 
-BRIER_SKILL = Quantity(
+BRIER_SKILL = _score(
     key="brier_skill",
     title="Brier skill",
     meaning="How much of the Brier score of always predicting the base rate the model saves: 1 is perfect, "
     "0 no better than the base rate, below 0 worse.",
-    section="Proper scores",
     better="higher",
     bounds=(-inf, 1.0),
     computed=OneEventInfluence(brier_skill),
@@ -294,11 +281,10 @@ BRIER_SKILL = Quantity(
     prefix=EVENT,
 )
 
-ACCURACY = Quantity(
+ACCURACY = _share(
     key="accuracy",
     title="Accuracy",
     meaning="Share of samples whose most probable answer is right.",
-    section="Accuracy and confidence",
     better="higher",
     share=True,
     computed=Ratio(lambda samples: (samples.correct, samples.every), column=0),
@@ -306,11 +292,10 @@ ACCURACY = Quantity(
     gate=Gate("accuracy", help="Smallest accuracy allowed."),
 )
 
-AUROC = Quantity(
+AUROC = _share(
     key="auroc",
     title="AUROC",
     meaning="How well the scores rank: the chance that a positive sample scores above a negative one.",
-    section="Accuracy and confidence",
     better="higher",
     computed=ClassRanks(),
     needs_all_classes=True,
@@ -319,80 +304,72 @@ AUROC = Quantity(
     "together",
 )
 
-MEAN_CONFIDENCE = Quantity(
+MEAN_CONFIDENCE = _share(
     key="mean_confidence",
     title="Average confidence",
     meaning="Mean probability of the most probable answer; equals the accuracy if honest.",
-    section="Accuracy and confidence",
     computed=Ratio(lambda samples: (samples.confidence, samples.every), column=1),
 )
 
-MEAN_PROBABILITY = Quantity(
+MEAN_PROBABILITY = _share(
     key="mean_probability",
     title="Average probability",
     meaning="Average predicted probability of the positive class; equals the actual rate if calibrated.",
-    section="Accuracy and confidence",
     kinds=("binary", "multilabel"),
     computed=Ratio(lambda samples: (samples.stated, samples.each), column=10),
 )
 
-PREVALENCE = Quantity(
+PREVALENCE = _share(
     key="prevalence",
     title="Actual rate",
     meaning="Share of positives in the data.",
-    section="Accuracy and confidence",
     kinds=("binary", "multilabel"),
     share=True,
     computed=Ratio(lambda samples: (samples.happened, samples.each), column=11),
 )
 
-ENTROPY = Quantity(
+ENTROPY = _certainty(
     key="entropy",
     title="Entropy",
     meaning="Mean entropy of the predicted probabilities in nats; 0 is certain.",
-    section="Certainty",
     bounds=(0.0, inf),
     computed=Ratio(lambda samples: (samples.entropy, samples.every), column=5),
     needs_all_classes=True,
 )
 
-ENTROPY_CORRECT = Quantity(
+ENTROPY_CORRECT = _certainty(
     key="entropy_correct",
     title="Entropy where right",
     meaning="The mean entropy of the samples that the model got right.",
-    section="Certainty",
     bounds=(0.0, inf),
     computed=Ratio(lambda samples: (samples.entropy * samples.correct, samples.correct), column=6),
     needs_all_classes=True,
     undefined="undefined: no prediction is right",
 )
 
-ENTROPY_INCORRECT = Quantity(
+ENTROPY_INCORRECT = _certainty(
     key="entropy_incorrect",
     title="Entropy where wrong",
     meaning="The mean entropy of the samples that the model got wrong; it should be high: unsure where "
     "wrong.",
-    section="Certainty",
     bounds=(0.0, inf),
     computed=Ratio(lambda samples: (samples.entropy * (1 - samples.correct), 1 - samples.correct), column=7),
     needs_all_classes=True,
     undefined="undefined: no prediction is wrong",
 )
 
-HIGH_CONFIDENCE_SHARE = Quantity(
+HIGH_CONFIDENCE_SHARE = _certainty(
     key="high_confidence_share",
     title=f"Share ≥ {HIGH_CONFIDENCE} sure",
     meaning=f"Share of samples with a confidence of {HIGH_CONFIDENCE} or more.",
-    section="Certainty",
     share=True,
     computed=Ratio(lambda samples: (samples.confident, samples.every), column=3),
 )
 
-HIGH_CONFIDENCE_ACCURACY = Quantity(
+HIGH_CONFIDENCE_ACCURACY = _certainty(
     key="high_confidence_accuracy",
     title=f"Accuracy when ≥ {HIGH_CONFIDENCE} sure",
     meaning=f"How often those samples are right; {HIGH_CONFIDENCE} or more if honest.",
-    section="Certainty",
     share=True,
     computed=Ratio(lambda samples: (samples.confident * samples.correct, samples.confident), column=4),
     undefined=f"undefined: no confidence reaches {HIGH_CONFIDENCE}",

@@ -22,8 +22,7 @@ Better: TypeAlias = Literal["lower", "higher", "near zero", "near one"]
 Error: TypeAlias = "Callable[[Vector, Vector, Vector | None, int], float]"
 
 ANYTHING = (-inf, inf)
-EVENT: Literal["event_"] = "event_"
-"""Prefix of the keys of quantities of a binary model's positive class."""
+EVENT: Literal["event_"] = "event_"  # prefix of the keys of quantities of a binary model's positive class
 HIGH_CONFIDENCE = 0.99
 
 
@@ -62,12 +61,9 @@ class Samples:
 class Computed:
     """Computation of a quantity: one of the five below."""
 
-    kernel: Kernel | None = None
-    """What computes it from residual sums."""
-    null: bool = False
-    """Whether it is set against what a calibrated model shows by chance."""
-    is_error: ClassVar[bool] = False
-    """Whether it is an error of events or of classes."""
+    kernel: Kernel | None = None  # what computes it from residual sums
+    null: bool = False  # whether it is set against what a calibrated model shows by chance
+    is_error: ClassVar[bool] = False  # whether it is an error of events or of classes
     of_events: ClassVar[bool] = False
     """Whether it is about yes/no events, so that a binary model has it for the positive class too."""
 
@@ -91,8 +87,7 @@ class Ratio(Computed):
 class EventError(Computed):
     """An error of yes/no events, averaged over the labels where there are several."""
 
-    value: Error
-    """A function of confidences, outcomes, weights and the number of bins."""
+    value: Error  # a function of confidences, outcomes, weights and the number of bins
     kernel: Kernel | None = None
     estimates: Kernel | None = None
     """What it estimates, where that is another error: both have the same true value and the same interval."""
@@ -148,8 +143,7 @@ class Shown:
 class Gate:
     """Words for a quantity in a gate."""
 
-    name: str
-    """The name in its sentences."""
+    name: str  # the name in its sentences
     help: str | None = None
     """The help text of the option that sets a limit; ``None`` where only a baseline can be held."""
 
@@ -158,29 +152,20 @@ class Gate:
 class Quantity:
     """One number that says how good predictions are, and all that is done with it."""
 
-    key: str
-    """The name in the data: lower case, with underscores."""
+    key: str  # the name in the data: lower case, with underscores
     title: str
-    meaning: str
-    """A sentence or two for a reader who meets it for the first time."""
-    section: Section
-    """The part of the table."""
-    better: Better | None = None
-    """Which values are good; ``None`` where neither end of the scale is."""
+    meaning: str  # a sentence or two for a reader who meets it for the first time
+    section: Section  # the part of the table
+    better: Better | None = None  # which values are good; `None` where neither end of the scale is
     bounds: tuple[float, float] = (0.0, 1.0)
     computed: Ratio | EventError | EventInfluence | ClassErrors | ClassRanks
     kinds: tuple[Kind, ...] = ("binary", "multiclass", "multilabel", "top_label")
     """The predictions in whose table it stands."""
-    needs_all_classes: bool = False
-    """Whether it has no value where only the top label is known."""
-    share: bool = False
-    """Whether it is the share of what is so or not, whose chance is binomial."""
-    undefined: str | None = None
-    """Why it may have no value."""
-    when_streamed: str | None = None
-    """What it lacks where the scores are read in pieces."""
-    default: bool = True
-    """Whether it is computed without being asked for."""
+    needs_all_classes: bool = False  # whether it has no value where only the top label is known
+    share: bool = False  # whether it is the share of what is so or not, whose chance is binomial
+    undefined: str | None = None  # why it may have no value
+    when_streamed: str | None = None  # what it lacks where the scores are read in pieces
+    default: bool = True  # whether it is computed without being asked for
     shown: Shown = Shown()
     event: Shown | None = None
     """Where its form for the positive class of a binary model stands; ``None`` where it has no such form."""

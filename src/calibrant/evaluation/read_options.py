@@ -19,8 +19,7 @@ def _told(help: str, default: Any = None) -> Any:  # noqa: A002 (typer's name)
 class ReadOptions:
     """Options by the names that they have on the command line and in forms."""
 
-    APART: ClassVar[frozenset[str]] = frozenset()
-    """Fields that are no options of reading."""
+    APART: ClassVar[frozenset[str]] = frozenset()  # fields that are no options of reading
 
     label_column: str | None = _told("Column of true classes.")
     prob_columns: tuple[str, ...] = _told(

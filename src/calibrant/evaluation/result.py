@@ -12,11 +12,11 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from calibrant._math.errors import InputError
-from calibrant._math.frames import Library, frame_of
 from calibrant.evaluation.notebook import notebook_html
 from calibrant.metrics import CorpReliabilityCurve, RiskCoverageCurve, RocCurve
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Source
+from calibrant.predictions.frames import Library, frame_of
 
 SCHEMA_VERSION = 3
 
@@ -55,21 +55,13 @@ class AsRows:
 
 def rows_of(parts: Iterable[Any], *, part: str = "arm", change: str = "change") -> list[dict[str, Any]]:
     """One flat dictionary per part and metric; ``change`` names the attribute with its paired changes."""
+    missing = Estimate(value=None)
     rows: list[dict[str, Any]] = []
     for each in parts:
-        changes = getattr(each, change)
         for metric, estimate in each.metrics.items():
-            found = changes.get(metric)
-            rows.append(
-                {
-                    part: each.name,
-                    "metric": metric,
-                    **dataclasses.asdict(estimate),
-                    change: None if found is None else found.value,
-                    f"{change}_low": None if found is None else found.low,
-                    f"{change}_high": None if found is None else found.high,
-                }
-            )
+            moved = getattr(each, change).get(metric, missing)
+            changes = {change: moved.value, f"{change}_low": moved.low, f"{change}_high": moved.high}
+            rows.append({part: each.name, "metric": metric, **dataclasses.asdict(estimate), **changes})
     return rows
 
 
@@ -161,6 +153,13 @@ class Estimate:
         if self.value is None or self.low is None or self.high is None:
             return False
         return not self.low <= self.value <= self.high
+
+
+def between(value: float, ends: tuple[float, float] | None, reason: str | None = None) -> Estimate:
+    """A value with the ends of its interval; without these it has a reason."""
+    if ends is None:
+        return Estimate(value=value, reason=reason)
+    return Estimate(value=value, low=ends[0], high=ends[1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -500,14 +499,9 @@ def upgraded(text: str) -> str:
         return text
     if not isinstance(data, dict) or data.get("schema_version") != 2:
         return text
-    for arm in data.get("arms", ()):
-        for row in arm.get("groups", ()):
-            _rename(row)
+    for row in (row for arm in data.get("arms", ()) for row in arm.get("groups", ())):
+        for old, new in (("accuracy", "actual"), ("mean_confidence", "predicted")):
+            if old in row:
+                row[new] = row.pop(old)
+        row.setdefault("p_value", row.get("null", {}).get("p_value"))
     return json.dumps(data | {"schema_version": 3})
-
-
-def _rename(row: dict[str, Any]) -> None:
-    for old, new in (("accuracy", "actual"), ("mean_confidence", "predicted")):
-        if old in row:
-            row[new] = row.pop(old)
-    row.setdefault("p_value", row.get("null", {}).get("p_value"))

@@ -23,7 +23,6 @@ class ArmSamples(ABC):
 
     @property
     def in_memory(self) -> Predictions | None:
-        """The samples, if they are in memory."""
         return None
 
     @property
@@ -60,24 +59,19 @@ class Source(ABC):
     """Predictions to evaluate, of which some samples may be fitted on."""
 
     given: Judgeable
-    calibration: Predictions | None = None
-    """Samples to fit on, if they are no part of those given."""
+    calibration: Predictions | None = None  # samples to fit on, if they are no part of those given
     num_bins: int
     seed: int
-    fits: bool
-    """Whether anything is to be fitted."""
+    fits: bool  # whether anything is to be fitted
 
-    reads: ClassVar[str] = ""
-    """What is read in one pass for all arms; empty for samples in memory."""
+    reads: ClassVar[str] = ""  # what is read in one pass for all arms; empty for samples in memory
 
     @property
     def has_groups(self) -> bool:
-        """Whether the samples name their groups."""
         return False
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes of the predictions as they are."""
         return ()
 
     @abstractmethod
@@ -108,7 +102,5 @@ class Drawn:
 
     predictions: Predictions
     words: str
-    marked: bool
-    """Whether the table marks rows to fit on."""
-    announce: bool
-    """Whether the reader must be told which were taken."""
+    marked: bool  # whether the table marks rows to fit on
+    announce: bool  # whether the reader must be told which were taken

@@ -10,15 +10,21 @@ from dataclasses import dataclass, replace
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.alarms import alarms, other_notes
-from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, clusters_note, in_clusters
+from calibrant.evaluation.arguments import (
+    Cluster,
+    as_judged,
+    check_predictions,
+    clusters_note,
+    in_clusters,
+    same_samples,
+    test_of,
+)
 from calibrant.evaluation.dense.source import ImageSource
-from calibrant.evaluation.fitting.pieces import split_in_memory
-from calibrant.evaluation.fitting.split import Split, has_both_parts
+from calibrant.evaluation.fitting.split import Split, has_both_parts, split_in_memory
 from calibrant.evaluation.fitting.templates import FittedCalibrator
 from calibrant.evaluation.judging.groups import group_rows
 from calibrant.evaluation.judging.labelled_probs import Calibrate
 from calibrant.evaluation.judging.reduce import ArmStatistics, reduce_predictions
-from calibrant.evaluation.pairing import same_samples, test_of
 from calibrant.evaluation.parts.source import TableSource, sampled_to_fit
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.result import GroupRow, Kind
@@ -126,7 +132,6 @@ def source_of(
     fits: bool = False,
     spread: Spread = here,
 ) -> Source:
-    """The source of predictions; ``name`` is what they are called in errors."""
     if cluster is not None and isinstance(given, DensePredictions | PartitionedPredictions):
         raise InputError("`cluster` must not be given for images, or for tables that are read part by part.")
     if isinstance(given, DensePredictions):
@@ -176,8 +181,7 @@ class ModelSamples:
     class_names: tuple[str, ...] | None
     source: File | None
     notes: tuple[str, ...]
-    has_split: bool
-    """Whether some samples are marked for fitting and some for testing."""
+    has_split: bool  # whether some samples are marked for fitting and some for testing
     samples: ArmSamples
     origin: Source
 

@@ -10,6 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
+from operator import methodcaller
 from typing import Any, Protocol, TypeVar
 
 from calibrant._math.errors import InputError
@@ -25,12 +26,9 @@ from calibrant._math.worker_processes import (
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
-AHEAD = 2
-"""Parts for each worker that are in work or wait to be added up: what memory holds."""
-STORE_BYTES = 2**30
-"""Object store of a local Ray, through which the sums of tables go."""
-RETRIES = 5
-"""Attempts of Ray at a part whose worker died."""
+AHEAD = 2  # parts for each worker that are in work or wait to be added up: what memory holds
+STORE_BYTES = 2**30  # object store of a local Ray, through which the sums of tables go
+RETRIES = 5  # attempts of Ray at a part whose worker died
 
 
 class Spread(Protocol):
@@ -99,7 +97,8 @@ def _pool(*, jobs: int | None = None) -> Generator[Spread]:
 
         def spread(task: Callable[[Item], Found], items: Sequence[Item], /) -> Iterator[Found]:
             try:
-                yield from in_order(partial(pool.submit, task), items, ahead=AHEAD * workers, get=_result)
+                submit, result = partial(pool.submit, task), methodcaller("result")
+                yield from in_order(submit, items, ahead=AHEAD * workers, get=result)
             except BrokenProcessPool as error:
                 raise InputError("a process of the pool died; perhaps memory ran out.") from error
 
@@ -149,10 +148,6 @@ def in_order(
             yield get(waiting.popleft())
     while waiting:
         yield get(waiting.popleft())
-
-
-def _result(future: Any) -> Any:
-    return future.result()
 
 
 def _done(task: Callable[[Item], Found], item: Item) -> Found:

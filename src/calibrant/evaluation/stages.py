@@ -1,36 +1,26 @@
-"""The stages of an evaluation: prepare, fit, judge and conclude."""
+"""The stages of an evaluation: notes on the samples, fits, judgement of every arm, and the verdict."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from calibrant._math.errors import InputError
-from calibrant.calibrators import Calibrator, FitResult
+from calibrant.calibrators import FitResult
 from calibrant.evaluation.alarms import NO_BETTER, alarms, other_notes
-from calibrant.evaluation.arguments import (
-    as_judged,
-    check_predictions,
-    clusters_note,
-    dropped_note,
-    few_resamples_note,
-)
-from calibrant.evaluation.fitting import pieces
+from calibrant.evaluation.arguments import as_judged, clusters_note, dropped_note, few_resamples_note, test_of
 from calibrant.evaluation.fitting.recommend import (
     LEAST_TO_CHOOSE,
     UNCALIBRATED,
     Recommendation,
+    fit_to_rows,
     further,
     missing_classes,
     recommend,
 )
-from calibrant.evaluation.fitting.split import (
-    NOTHING_FITTED,
-    Split,
-    has_both_parts,
-)
+from calibrant.evaluation.fitting.split import NOTHING_FITTED, Split, has_both_parts, is_wide
 from calibrant.evaluation.fitting.templates import (
     FIT_FAILURES,
     FittedCalibrator,
@@ -39,120 +29,60 @@ from calibrant.evaluation.fitting.templates import (
     cross_fit,
     fit_summary,
     probs_in_turn,
-    templates,
 )
-from calibrant.evaluation.fitting.top_k import fit_to_rows
+from calibrant.evaluation.judging.diagrams import shapes_of_arm
 from calibrant.evaluation.judging.groups import with_groups
 from calibrant.evaluation.judging.measure import Measured, against_chance, change, measure
-from calibrant.evaluation.judging.shapes import shapes_of_arm
-from calibrant.evaluation.measured_coverage import coverage_of
-from calibrant.evaluation.out_of_distribution import NEED_LOGITS, detect
-from calibrant.evaluation.procedure import Procedure, Progress, Steps, versions
+from calibrant.evaluation.judging.reduce import reduce_predictions
+from calibrant.evaluation.procedure import Procedure, Steps
 from calibrant.evaluation.quantities import BRIER, NLL
-from calibrant.evaluation.result import (
-    SCHEMA_VERSION,
-    Arm,
-    ClassRow,
-    Estimate,
-    Evaluation,
-    OutOfDistribution,
-    Repair,
-    Verdict,
-)
+from calibrant.evaluation.result import Arm, ClassRow, Estimate, Kind, Repair, Verdict
 from calibrant.evaluation.samples import Drawn, Source
 from calibrant.evaluation.thresholds import WIDE, significance
-from calibrant.evaluation.verdict.case import Case, with_group_sentence
+from calibrant.evaluation.verdict.case import Case
 from calibrant.evaluation.verdict.verdict import reach_verdict
-from calibrant.metrics.out_of_distribution import OutOfDistributionScore
+from calibrant.evaluation.verdict.words import with_group_sentence
 from calibrant.predictions import Predictions
 from calibrant.predictions.to_event import repaired
 from calibrant.predictions.top_k import has_row_temperature
 
 MOST_LISTED = 200  # classes, of very many
+MOST_DRAWN = 1 << 28  # rows drawn in all resamples together
+FEWEST_RESAMPLES = 200
 OF_OPTIMISM, MOST = 2.0, 1.8  # how much wider intervals become by cross-fitting, fixed by simulation
 
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """The arguments of :func:`calibrant.evaluate`."""
-
-    calibration: Predictions | None
-    drawn: Drawn | None
-    """What the samples to fit on are, if they were drawn from a table."""
-    calibrators: Sequence[str | Calibrator] | None
-    positive_class: int | str | None
-    procedure: Procedure
-    tolerance: float | None
-    ood: Predictions | None
-    ood_score: OutOfDistributionScore | None
-    command: str | None
-    progress: Progress | None
+IN_PIECES = (
+    "The scores were read in pieces, because they are large: the AUROC is not computed, and the class-wise "
+    "ECE has no interval; everything else is what it would be in memory."
+)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """A request that can be carried out."""
-
-    request: Request
-    procedure: Procedure
-    split: Split
-    """In the form that is judged: two classes as one event."""
-    templates: tuple[Template, ...]  # the calibrators to try
-    notes: tuple[str, ...]  # what a reader must know of the data beside the numbers
-    steps: Steps
-
-    @property
-    def one_class(self) -> bool:
-        """True if the calibration samples hold a single class."""
-        return self.split.calibration is not None and one_class_only(self.split.calibration)
-
-
-def prepare(request: Request, source: Source) -> Prepared:
-    """Check the request, and choose the samples to fit and to judge on and the calibrators to try."""
-    if request.calibration is not None:
-        check_predictions(request.calibration, "calibration")
-    if request.ood is not None:
-        check_predictions(request.ood, "ood")
-    elif request.ood_score is not None:
-        raise InputError("`ood_score` goes with `ood`, the samples of another kind; there are none.")
-    if request.tolerance is not None and not 0 <= request.tolerance < 1:
-        raise InputError(
-            "`tolerance` must be a fraction from 0 to 1, as in 0.005 for half a point; "
-            f"got {request.tolerance:g}."
-        )
-    wanted = templates(request.calibrators, request.procedure.kind)
-    split = source.split()
-    if request.drawn is not None and split.calibration is not None:
-        split = replace(split, words=request.drawn.words, marked=request.drawn.marked)
-    procedure = pieces.with_fewer_resamples(request.procedure, split)
-    if split.calibration is None:
-        wanted = []
-    arms = len(wanted) + (request.calibrators is None)  # one more if another calibrator is chosen
-    return Prepared(
-        request=request,
-        procedure=procedure,
-        split=split,
-        templates=tuple(wanted),
-        notes=_notes(request, split, procedure),
-        steps=Steps(request.progress, 2 * arms + 2 + (request.ood is not None)),
+def with_fewer_resamples(procedure: Procedure, split: Split) -> Procedure:
+    """The procedure with fewer resamples where they would take hours; chance is small in large files."""
+    if not split.test_as_given.streamed:
+        return procedure
+    most = max(FEWEST_RESAMPLES, MOST_DRAWN // split.test.num_samples)
+    return replace(
+        procedure, num_resamples=min(procedure.num_resamples, most), num_draws=min(procedure.num_draws, most)
     )
 
 
-def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, ...]:
-    calibration = request.calibration
+def notes_on(
+    split: Split, procedure: Procedure, calibration: Predictions | None, drawn: Drawn | None, asked: int
+) -> tuple[str, ...]:
+    """What a reader must know of the samples beside the numbers; ``asked`` is the number of resamples."""
+    held = split.calibration
     notes = other_notes(split.test)
     if calibration is not None:
         notes += [f"Calibration samples: {note}" for note in calibration.notes]
-    if split.calibration is None and split.words.startswith("none: ") and split.words != NOTHING_FITTED:
+    if held is None and split.words.startswith("none: ") and split.words != NOTHING_FITTED:
         notes.append(f"No calibrator was fitted: {split.words.removeprefix('none: ')}.")
-    elif split.calibration is not None and (
-        split.announce or (calibration is not None and has_both_parts(calibration))
-    ):
+    elif held is not None and (split.announce or (calibration is not None and has_both_parts(calibration))):
         notes.append(f"Calibrators were fitted on {split.words}.")
-    if split.calibration is not None and one_class_only(split.calibration):
+    if one_class_only(held):
         alike = "are all right or all wrong" if procedure.kind == "top_label" else "hold one class only"
         notes.append(f"The calibration samples {alike}: a calibrator learns nothing of the others.")
-    elif split.calibration is not None and (missing := missing_classes(split.calibration)):
+    elif held is not None and (missing := missing_classes(held)):
         names = split.test.class_names or tuple(range(split.test.num_classes or 0))
         shown = ", ".join(str(names[k]) for k in missing[:5]) + (", …" if len(missing) > 5 else "")
         which, do = ("Class", "does") if len(missing) == 1 else ("Classes", "do")
@@ -177,15 +107,25 @@ def _notes(request: Request, split: Split, procedure: Procedure) -> tuple[str, .
             f"With {procedure.num_draws} draws under calibration no error can count as real at this level; "
             f"take {math.floor(1 / threshold)} or more."
         )
-    notes += pieces.notes(split, procedure, request.procedure.num_resamples)
-    if request.drawn is not None and request.drawn.announce and split.calibration is not None:
-        notes.append(f"Calibrators were fitted on {request.drawn.words}.")
+    notes += _notes_on_size(split.test, procedure.num_resamples, asked)
+    if drawn is not None and drawn.announce and held is not None:
+        notes.append(f"Calibrators were fitted on {drawn.words}.")
     return (*notes, *split.notes)
 
 
-def one_class_only(predictions: Predictions) -> bool:
+def _notes_on_size(test: Predictions, resamples: int, asked: int) -> Iterator[str]:
+    if test.streamed:
+        yield IN_PIECES
+    elif is_wide(test):
+        lacking = "the AUROC is not computed, and the class-wise ECE has no interval"
+        yield f"There are more than {WIDE:,} classes: {lacking}."
+    if resamples < asked:
+        yield f"For {test.num_samples:,} samples {resamples} resamples and draws were made, not {asked}."
+
+
+def one_class_only(predictions: Predictions | None) -> bool:
     """True if all samples are of the same class; with several labels per sample there is no such class."""
-    labels = predictions.labels
+    labels = None if predictions is None else predictions.labels
     return labels is not None and labels.ndim == 1 and len(labels.unique()) == 1
 
 
@@ -193,45 +133,31 @@ def one_class_only(predictions: Predictions) -> bool:
 class Fitted:
     """The calibrators, fitted, and the one that is recommended."""
 
-    prepared: Prepared
-    templates: tuple[Template, ...]
-    """Those that were to be fitted: those asked for, and the one that is recommended."""
+    tried: list[Template]  # those asked for, and the one that is recommended
     recommendation: Recommendation | None
-    calibrators: tuple[FittedCalibrator, ...]
-    failures: tuple[str, ...]
-    """A sentence on each that could not be fitted."""
+    calibrators: list[FittedCalibrator]
+    failures: list[str]  # a sentence on each that could not be fitted
 
 
-def fit(prepared: Prepared) -> Fitted:
-    """Choose a calibrator by cross-validation, and fit it and the others."""
-    request, split, wanted = prepared.request, prepared.split, list(prepared.templates)
-    prepared.steps.next("choosing among the calibrators")
-    recommendation = None
-    enough = split.effective_calibration >= LEAST_TO_CHOOSE and not prepared.one_class
-    if split.calibration is not None and wanted and enough:
-        others = [] if request.calibrators is not None else further(split.calibration, wanted)
-        recommendation = recommend([*wanted, *others], split.calibration, request.procedure.seed)
+def fit(split: Split, wanted: Sequence[Template], seed: int, steps: Steps, *, more: bool) -> Fitted:
+    """Choose a calibrator by cross-validation, among ``more`` than those wanted, and fit it and those."""
+    steps.next("choosing among the calibrators")
+    held, wanted, recommendation = split.calibration, list(wanted), None
+    enough = split.effective_calibration >= LEAST_TO_CHOOSE and not one_class_only(held)
+    if held is not None and wanted and enough:
+        others = further(held, wanted) if more else []
+        recommendation = recommend([*wanted, *others], held, seed)
         wanted += [template for template in others if template.name == recommendation.name]
     if split.in_pieces is not None:
-        split.in_pieces.watch(prepared.steps.within)  # once for each pass
-    fitted: list[FittedCalibrator] = []
-    failures: list[str] = []
+        split.in_pieces.watch(steps.within)  # once for each pass
+    found = Fitted(tried=wanted, recommendation=recommendation, calibrators=[], failures=[])
     for template in wanted:
-        prepared.steps.next(f"fitting {template.name}")
+        steps.next(f"fitting {template.name}")
         try:
-            if split.calibration is not None and has_row_temperature(template.name, split.calibration):
-                fitted.append(fit_to_rows(template, split))
-                continue
-            fitted.append(_fit(template, split, recommendation, prepared.steps.within))
+            found.calibrators.append(_fit(template, split, recommendation, steps.within))
         except FIT_FAILURES as error:
-            failures.append(f"{template.name} could not be fitted: {error}")
-    return Fitted(
-        prepared=prepared,
-        templates=tuple(wanted),
-        recommendation=recommendation,
-        calibrators=tuple(fitted),
-        failures=tuple(failures),
-    )
+            found.failures.append(f"{template.name} could not be fitted: {error}")
+    return found
 
 
 def _fit(
@@ -240,6 +166,8 @@ def _fit(
     """A calibrator fitted on all calibration samples, and on folds; the fits of the choice are taken over."""
     if split.calibration is None:
         raise InputError("there are no samples to fit on.")
+    if has_row_temperature(template.name, split.calibration):
+        return fit_to_rows(template, split)
     if split.in_pieces is not None and template.calibrator.fits_in_pieces:
         return FittedCalibrator(template, template.fit_in_pieces(split.in_pieces), None)
     data = Labelled.of(split.calibration)
@@ -259,49 +187,41 @@ def _fit(
 class Judged:
     """Every arm with its numbers."""
 
-    fitted: Fitted
+    procedure: Procedure  # with the number of clusters
     arms: tuple[Arm, ...]
     uncalibrated: Measured  # what the verdict needs of the first arm
     num_test: int  # samples, or positions of images
-    out_of_distribution: OutOfDistribution | None
+    notes: tuple[str, ...]
 
 
-def judge(fitted: Fitted, source: Source) -> Judged:
-    """Evaluate every arm on the same resamples, and the detection of out-of-distribution samples."""
-    prepared, arms = fitted.prepared, (None, *fitted.calibrators)
-    steps, split, request = prepared.steps, prepared.split, prepared.request
+def judge(
+    calibrators: Sequence[FittedCalibrator], source: Source, split: Split, procedure: Procedure, steps: Steps
+) -> Judged:
+    """Evaluate every arm on the same resamples."""
+    fitted = (None, *calibrators)
     if source.reads:
         steps.next(f"reading the {source.reads}")
-    tests, notes = source.read(arms, split, steps.within)
-    procedure = replace(prepared.procedure, clusters=tests[0].num_clusters)
+    tests, notes = source.read(fitted, split, steps.within)
+    procedure = replace(procedure, clusters=tests[0].num_clusters)
     names = tuple(str(name) for name in split.test.class_names or range(split.test.num_classes or 0))
     tell = steps.watching(split.test)
-    made: list[Arm] = []
-    first: list[Measured] = []
-    for each, test in zip(arms, tests, strict=True):
+    arms: list[Arm] = []
+    first: Measured | None = None
+    for each, test in zip(fitted, tests, strict=True):
         steps.next(f"evaluating {'the predictions' if each is None else each.name}")
         reduced = test.reduced(names, procedure.metrics)
         measured = measure(reduced, procedure, tell)
-        arm = arm_of(each, measured, first[0] if first else None, names, procedure)
-        made.append(with_groups(arm, test.group_rows(reduced, procedure), procedure.level))
-        first = first or [measured]
-    detected = None
-    if request.ood is not None:
-        steps.next("detecting out-of-distribution samples")
-        given, test, said = source.familiar(split)
-        notes += said
-        pair = test, as_judged(request.ood, request.positive_class)
-        if request.ood_score in NEED_LOGITS and request.ood.kind == given.kind:
-            pair = given, request.ood
-        detected = detect(*pair, request.ood_score, fitted.calibrators, procedure)
-    steps.finish()
-    prepared = replace(prepared, procedure=procedure, notes=(*prepared.notes, *notes))
+        arm = arm_of(each, measured, first, names, procedure)
+        arms.append(with_groups(arm, test.group_rows(reduced, procedure), procedure.level))
+        first = first or measured
+    if first is None:
+        raise RuntimeError("the predictions as they are were not read")
     return Judged(
-        fitted=replace(fitted, prepared=prepared),
-        arms=tuple(made),
-        uncalibrated=first[0],
+        procedure=procedure,
+        arms=tuple(arms),
+        uncalibrated=first,
         num_test=tests[0].num_tested,
-        out_of_distribution=detected,
+        notes=notes,
     )
 
 
@@ -331,6 +251,30 @@ def arm_of(
         shapes=shapes_of_arm(measured.reduced, procedure),
         parts=chance.parts,
     )
+
+
+def judged_as_it_is(
+    predictions: Predictions,
+    *,
+    positive_class: int | str | None = None,
+    num_bins: int = 15,
+    level: float = 0.95,
+    seed: int = 0,
+) -> tuple[Kind, int, Arm]:
+    """Kind, number of samples judged, and curves, classes and shapes; the test split where there is one."""
+    test = test_of(as_judged(predictions, positive_class))
+    procedure = Procedure(
+        kind=test.kind,
+        num_bins=num_bins,
+        num_resamples=2,  # of the metrics' intervals, which nobody sees
+        num_draws=1000,
+        level=level,
+        seed=seed,
+        intervals="percentile",
+    )
+    measured = measure(reduce_predictions(test, num_bins), procedure)
+    names = tuple(str(name) for name in test.class_names or range(test.num_classes or 0))
+    return test.kind, test.num_samples, arm_of(None, measured, None, names, procedure)
 
 
 def widened(
@@ -379,84 +323,57 @@ def _wider(estimate: Estimate, factor: float) -> Estimate:
     return replace(estimate, low=value - factor * (value - low), high=value + factor * (high - value))
 
 
-def conclude(judged: Judged) -> Evaluation:
-    """The verdict, and everything that a reader needs to trust it."""
-    fitted, prepared = judged.fitted, judged.fitted.prepared
-    split, procedure = prepared.split, prepared.procedure
-    arms, names, notes = _listed(judged.arms, split.test.class_names)
-    return Evaluation(
-        schema_version=SCHEMA_VERSION,
-        kind=procedure.kind,
-        num_classes=split.test.num_classes,
-        class_names=names,
-        num_calibration=split.num_calibration,
-        num_test=judged.num_test,
-        source=split.test_as_given.source,
-        settings=procedure.settings(split.words, tuple(template.name for template in fitted.templates)),
-        arms=arms,
-        verdict=_verdict(judged),
-        notes=(*prepared.notes, *fitted.failures, *notes),
-        versions=versions(),
-        command=prepared.request.command,
-        out_of_distribution=judged.out_of_distribution,
-        coverage=coverage_of(procedure, judged.arms[0].metrics),
-        choice=None if fitted.recommendation is None else fitted.recommendation.choice,
-    )
-
-
-def _listed(
-    arms: tuple[Arm, ...], names: tuple[str, ...] | None
-) -> tuple[tuple[Arm, ...], tuple[str, ...] | None, tuple[str, ...]]:
+def furthest_classes(arms: tuple[Arm, ...]) -> tuple[tuple[Arm, ...], tuple[str, ...]]:
     """Classes furthest off if there are very many, with a note; a table of all would be no use."""
     rows = arms[0].classes
     if len(rows) <= WIDE:
-        return arms, names, ()
-    worst = sorted(range(len(rows)), key=lambda k: _distance(rows[k]))[:MOST_LISTED]
-    kept = sorted(worst)
-    listed = tuple(replace(arm, classes=tuple(arm.classes[k] for k in kept)) for arm in arms)
+        return arms, ()
+
+    def nearness(row: ClassRow) -> tuple[float, float]:
+        p_value = 1.0 if row.adjusted_p is None else row.adjusted_p
+        return p_value, -abs(row.mean_probability - row.prevalence)
+
+    kept = sorted(sorted(range(len(rows)), key=lambda k: nearness(rows[k]))[:MOST_LISTED])
     note = (
         f"Of {len(rows):,} classes the {MOST_LISTED} are listed whose mean probability is furthest from the "
         "share of samples that they have, by p-value and then by distance."
     )
-    return listed, None, (note,)
+    return tuple(replace(arm, classes=tuple(arm.classes[k] for k in kept)) for arm in arms), (note,)
 
 
-def _distance(row: ClassRow) -> tuple[float, float]:
-    return (
-        1.0 if row.adjusted_p is None else row.adjusted_p,
-        -abs(row.mean_probability - row.prevalence),
-    )
-
-
-def _verdict(judged: Judged) -> Verdict:
-    fitted, prepared = judged.fitted, judged.fitted.prepared
-    split, level = prepared.split, prepared.procedure.level
-    warnings = alarms(prepared.split.test, judged.uncalibrated.reduced)
+def verdict_of(
+    judged: Judged,
+    recommendation: Recommendation | None,
+    split: Split,
+    calibration: Predictions | None,
+    tolerance: float | None,
+) -> Verdict:
+    """The verdict; ``calibration`` are predictions that were given to fit on."""
+    warnings = alarms(split.test, judged.uncalibrated.reduced)
     useless = any(warning.startswith(NO_BETTER) for warning in warnings)
     case = Case(
-        kind=prepared.procedure.kind,
+        kind=judged.procedure.kind,
         arms=judged.arms,
         uncalibrated=judged.uncalibrated,
-        recommendation=None if useless else fitted.recommendation,
-        level=level,
+        recommendation=None if useless else recommendation,
+        level=judged.procedure.level,
         num_calibration=split.num_calibration,
         effective_calibration=split.effective_calibration,
         num_test=judged.num_test,
         cross_fitted=split.folds is not None,
-        one_class=prepared.one_class,
-        tolerance=prepared.request.tolerance,
+        one_class=one_class_only(split.calibration),
+        tolerance=tolerance,
         warnings=warnings,
         useless=useless,
     )
     verdict = reach_verdict(case)
     if case.repaired:
-        verdict = replace(verdict, repair=_repair(prepared, case.chosen.name))
-    return with_group_sentence(verdict, judged.arms[0].groups, split.test.groups, level)
+        verdict = replace(verdict, repair=_repair(case.chosen.name, split, calibration))
+    return with_group_sentence(verdict, judged.arms[0].groups, split.test.groups, judged.procedure.level)
 
 
-def _repair(prepared: Prepared, method: str) -> Repair:
+def _repair(method: str, split: Split, calibration: Predictions | None) -> Repair:
     """The repair to recommend, with its file; all rows if the file has no split."""
-    split, calibration = prepared.split, prepared.request.calibration
     given = split.test_as_given
     source = (given if calibration is None else calibration).source
     marked = not (split.announce or split.drawn)

@@ -23,8 +23,7 @@ from torch import Tensor
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer
 from calibrant._math.simplex import working_dtype
-from calibrant.losses._layer_checks import RowLoss
-from calibrant.losses._rows import weights_of
+from calibrant.losses._rows import RowLoss, weights_of
 from calibrant.losses.cross_entropy import cross_entropy_loss
 from calibrant.losses.focal import focal_loss
 from calibrant.losses.sample_focal import sample_focal_loss

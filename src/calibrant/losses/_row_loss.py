@@ -27,7 +27,7 @@ from torch import Tensor
 from calibrant._math.shapes import Float, Int
 from calibrant._math.simplex import log_one_minus_softmax, log_softmax
 from calibrant._math.true_class import focal_power, focal_value, softplus
-from calibrant.losses._rows import Layout, Reduction, Rows, SoftRows
+from calibrant.losses._rows import Layout, Reduction, Rows
 
 GammaRule: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -45,14 +45,12 @@ class Terms(NamedTuple):
 _CROSS_ENTROPY = Terms(0)
 
 
-def row_loss(rows: Rows | SoftRows, terms: Terms) -> Tensor:
+def row_loss(rows: Rows, terms: Terms) -> Tensor:
     """The loss described by ``terms``, with everything that cross-entropy takes."""
     if terms == _CROSS_ENTROPY:
         return rows.layout.finish(rows.cross_entropy())
-    if isinstance(rows, SoftRows):
-        return rows.reduce(soft_values(rows, terms))
     closed = callable(terms.gamma) or terms.gamma is None or terms.gamma >= 0
-    if closed and not torch.compiler.is_compiling():
+    if closed and not rows.soft and not torch.compiler.is_compiling():
         try:
             loss: Tensor = _ClosedForm.apply(rows.logits, rows[1:], terms)
         except (RuntimeError, IndexError):
@@ -66,6 +64,8 @@ def row_loss(rows: Rows | SoftRows, terms: Terms) -> Tensor:
 
 def row_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
     """The plain form: can be differentiated any number of times, transformed and compiled."""
+    if rows.soft:
+        return _soft_values(rows, terms)
     seen = rows.true_class()
     log_odds = seen.log_odds
     values = torch.zeros_like(log_odds)
@@ -88,7 +88,7 @@ def _focal(log_odds: Float[Tensor, "*R"], gamma: float | GammaRule) -> Float[Ten
     return power * softplus(-log_odds)
 
 
-def soft_values(rows: SoftRows, terms: Terms) -> Float[Tensor, " R"]:
+def _soft_values(rows: Rows, terms: Terms) -> Float[Tensor, " R"]:
     """Expected loss under the targets; the distances are to the targets themselves."""
     targets = rows.weighted_targets()
     values = rows.logits.new_zeros(rows.logits.shape[0])
@@ -97,7 +97,7 @@ def soft_values(rows: SoftRows, terms: Terms) -> Float[Tensor, " R"]:
         log_odds = log_probs - log_one_minus_softmax(rows.logits)
         values = (targets * _focal(log_odds, terms.gamma)).sum(-1)
     if terms.l1 or terms.l2:
-        distance = log_probs.exp() - rows.targets
+        distance = log_probs.exp() - rows.labels
         penalty = terms.l1 * distance.abs().sum(-1) + terms.l2 * distance.square().sum(-1)
         values = values + targets.sum(-1) * penalty
     return values
@@ -130,27 +130,11 @@ def _split(
     return probs, true, others, misfit if exact is None else torch.where(lost, exact, misfit)
 
 
-def _focal_part(
-    gamma: float | GammaRule,
-    true: Float[Tensor, "R 1"],
-    others: Float[Tensor, "R 1"],
-    misfit: Float[Tensor, "R 1"],
-) -> tuple[Float[Tensor, "R 1"], Float[Tensor, "R 1"]]:
-    """The focal term, and its factor f; ``misfit`` is used up."""
-    if not callable(gamma):
-        power = others.pow(gamma)
-        values = misfit.mul_(power)
-        return values, power.addcdiv_(_times_true(values, true), others, value=gamma)
-    exponent = gamma(true)
-    base = torch.where(exponent < 0, 1 + true, others)
-    power = base.pow(exponent.abs())
-    values = misfit.mul_(power)
-    return values, power.add_(exponent * _times_true(values, true) / base)
-
-
-def _times_true(values: Float[Tensor, "R 1"], true: Float[Tensor, "R 1"]) -> Float[Tensor, "R 1"]:
-    """Nothing where the true class has probability zero, and an infinite value."""
-    return torch.where(true == 0, 0, values * true)
+def _focal_part(gamma: Any, base: Any, misfit: Any, true: Any, over: Any) -> tuple[Any, Any]:
+    """The focal term b^|gamma| (-log p) and its factor f, of tensors or arrays; p / b is ``true / over``."""
+    power = base ** abs(gamma)
+    values = misfit * power
+    return values, power + gamma * (values * true) / over
 
 
 def _is_traced() -> bool:
@@ -197,9 +181,8 @@ def _small_form(scores: Any, classes: Any, gamma: float, reduction: Reduction) -
         flat[place] = 0
         others = np.add.reduce(odds, 1)
         total = others + true
-        power = (others / total) ** gamma
-        values = np.log1p(others / true) * power
-        factor = power + gamma * values * true / others
+        misfit = np.log1p(others / true)
+        values, factor = _focal_part(gamma, others / total, misfit, true, others)
         counted = len(classes) if reduction == "mean" else 1
         flat[place] = -others  # a row of the gradient sums to zero
         slope = factor / (total * counted)
@@ -223,7 +206,12 @@ def _closed_form(logits: Float[Tensor, "R C"], request: _Request, terms: Terms) 
     if gamma is None:
         values, factor = torch.zeros_like(true), torch.zeros_like(true)
     else:
-        values, factor = _focal_part(gamma, true, others, misfit)
+        base = others
+        if callable(gamma):
+            gamma = gamma(true)
+            base = torch.where(gamma < 0, 1 + true, others)
+        values, factor = _focal_part(gamma, base, misfit, true, base)
+        factor = torch.where(true == 0, 1, factor)  # the value is infinite there, and 0 * inf no number
     if l1:
         values = values + 2 * l1 * others
         factor = factor + 2 * l1 * true

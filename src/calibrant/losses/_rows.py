@@ -6,6 +6,7 @@ Only shapes and types are looked at, never values: looking at a value would make
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias, cast
 
 import torch
@@ -19,6 +20,7 @@ from calibrant._math.simplex import LOG_OF_ZERO, working_dtype
 from calibrant._math.true_class import TrueClass, see_true_class
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
+RowLoss: TypeAlias = Callable[..., Tensor]
 
 
 class Layout(NamedTuple):
@@ -39,10 +41,15 @@ class Rows(NamedTuple):
     """One row per sample and position, in the type that is computed in."""
 
     logits: Float[Tensor, "R C"]
-    labels: Int[Tensor, " R"]  # int64, as they came
+    labels: Int[Tensor, " R"] | Float[Tensor, "R C"]  # int64, as they came; or distributions over the classes
     weight: Float[Tensor, " C"] | None
     ignore_index: int
     layout: Layout
+
+    @property
+    def soft(self) -> bool:
+        """Whether the labels are distributions, all of which count."""
+        return self.labels.ndim == 2
 
     def ignored(self) -> Bool[Tensor, " R"]:
         """Which rows do not count."""
@@ -86,13 +93,22 @@ class Rows(NamedTuple):
             self.name_wrong_label()
             raise
 
+    def weighted_targets(self) -> Float[Tensor, "R C"]:
+        """The distributions, each times the weight of its class."""
+        return self.labels if self.weight is None else self.labels * self.weight
+
     def cross_entropies(self) -> Float[Tensor, " R"]:
-        """One per row, not yet weighted."""
-        each = self.layout._replace(reduction="none")
-        return self._replace(labels=self.classes(), weight=None, layout=each).cross_entropy()
+        """One per row; not yet weighted unless the labels are distributions."""
+        each = self._replace(layout=self.layout._replace(reduction="none"))
+        return (each if self.soft else each._replace(labels=self.classes(), weight=None)).cross_entropy()
 
     def reduce(self, values: Float[Tensor, " R"], *, weighted: bool = False) -> Tensor:
-        """The result, from a value per row that is not yet weighted, or is."""
+        """The result, from a value per row that is not yet weighted, or is, as with distributions."""
+        if self.soft:
+            how = self.layout.reduction
+            return self.layout.finish(
+                values if how == "none" else values.mean() if how == "mean" else values.sum()
+            )
         weights = self.weights()
         # Filled, not only multiplied by zero: a row that does not count may hold NaN.
         counted = values.masked_fill(self.ignored(), 0)
@@ -138,51 +154,6 @@ def weights_of(
     return weight[labels.masked_fill(ignored, 0)].masked_fill(ignored, 0)
 
 
-class SoftRows(NamedTuple):
-    """One row per sample and position, with a distribution over the classes for a label."""
-
-    logits: Float[Tensor, "R C"]
-    targets: Float[Tensor, "R C"]
-    weight: Float[Tensor, " C"] | None
-    layout: Layout
-
-    def weighted_targets(self) -> Float[Tensor, "R C"]:
-        """The targets, each times the weight of its class."""
-        return self.targets if self.weight is None else self.targets * self.weight
-
-    def cross_entropy(self) -> Tensor:
-        """Torch's own, reduced, in the type that is computed in."""
-        return functional.cross_entropy(
-            self.logits,
-            self.targets,
-            weight=self.weight,
-            reduction=self.layout.reduction,
-        )
-
-    def cross_entropies(self) -> Float[Tensor, " R"]:
-        """One per row, weighted."""
-        return self._replace(layout=self.layout._replace(reduction="none")).cross_entropy()
-
-    def reduce(self, values: Float[Tensor, " R"]) -> Tensor:
-        """The result, from a value per row that is weighted already; the mean is over the rows."""
-        if self.layout.reduction == "none":
-            return self.layout.finish(values)
-        return self.layout.finish(values.mean() if self.layout.reduction == "mean" else values.sum())
-
-
-def as_labelled_rows(
-    logits: Tensor, labels: Tensor | None, weight: Tensor | None, ignore_index: int, reduction: Reduction
-) -> Rows:
-    """Lay ``logits (N, C, d1, ...)`` out in rows, with labels ``(N, d1, ...)``."""
-    wide, layout = _lay_out(logits, reduction)
-    labels = _check_labels(labels, logits, layout.shape)
-    if labels.ndim != 1:
-        labels = labels.reshape(-1)
-    if labels.dtype != torch.int64:
-        labels = labels.long()
-    return Rows(wide, labels, _class_weight(weight, wide), ignore_index, layout)
-
-
 def as_rows(
     logits: Tensor,
     labels: Tensor | None,
@@ -190,16 +161,21 @@ def as_rows(
     weight: Tensor | None,
     ignore_index: int,
     reduction: Reduction,
-) -> Rows | SoftRows:
-    """The same, or with targets of the shape of the logits in place of labels."""
-    if targets is None:
-        return as_labelled_rows(logits, labels, weight, ignore_index, reduction)
+) -> Rows:
+    """Lay ``logits (N, C, d1, ...)`` out in rows, with labels ``(N, d1, ...)``, or targets of their shape."""
     wide, layout = _lay_out(logits, reduction)
+    if targets is None:
+        labels = _check_labels(labels, logits, layout.shape)
+        if labels.ndim != 1:
+            labels = labels.reshape(-1)
+        if labels.dtype != torch.int64:
+            labels = labels.long()
+        return Rows(wide, labels, _class_weight(weight, wide), ignore_index, layout)
     _check_targets(targets, labels, logits)
     shares = _rows_of(targets).to(wide.dtype)
     # A class that is masked and has no share of the label counts for nothing: 0 times infinity is 0.
     wide = wide.masked_fill((wide == -math.inf) & (shares == 0), LOG_OF_ZERO)
-    return SoftRows(wide, shares, _class_weight(weight, wide), layout)
+    return Rows(wide, shares, _class_weight(weight, wide), -100, layout)
 
 
 def _check_labels(labels: object, logits: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -248,13 +224,15 @@ def _check_targets(targets: Tensor, labels: object, logits: Tensor) -> None:
 
 def check_gamma(gamma: object) -> None:
     """Refuse an exponent with which focal loss would not fall as the probability rises."""
-    if not -1 < _number("gamma", gamma) < math.inf:
+    check_is_number("gamma", gamma)
+    if not -1 < cast("float", gamma) < math.inf:
         raise InputError(f"`gamma` must be finite and greater than -1; got {gamma}.")
 
 
 def check_number(name: str, value: object, *, at_most: float = math.inf) -> None:
     """Refuse a setting that is not a finite number between 0 and ``at_most``."""
-    number = _number(name, value)
+    check_is_number(name, value)
+    number = cast("float", value)
     if not (0 <= number <= at_most and number < math.inf):
         rule = "finite and not negative" if at_most == math.inf else f"between 0 and {at_most:g}"
         raise InputError(f"`{name}` must be {rule}; got {value}.")
@@ -264,11 +242,6 @@ def check_not_negative(**settings: object) -> None:
     """Refuse settings that are not finite numbers from zero on."""
     for name, value in settings.items():
         check_number(name, value)
-
-
-def _number(name: str, value: object) -> float:
-    check_is_number(name, value)
-    return cast("float", value)
 
 
 def check_mean(loss: str, reduction: str) -> None:

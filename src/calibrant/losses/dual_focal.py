@@ -9,7 +9,7 @@ from torch import Tensor
 from calibrant._math.shapes import Float, Integer
 from calibrant._math.true_class import softplus
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._rows import Reduction, as_labelled_rows, check_not_negative
+from calibrant.losses._rows import Reduction, as_rows, check_not_negative
 
 __all__ = ["DualFocalLoss", "dual_focal_loss"]
 
@@ -62,7 +62,7 @@ def dual_focal_loss(
         0.4436
     """
     check_not_negative(gamma=gamma)
-    rows = as_labelled_rows(logits, labels, weight, ignore_index, reduction)
+    rows = as_rows(logits, labels, None, weight, ignore_index, reduction)
     if gamma == 0:
         return rows.layout.finish(rows.cross_entropy())
     true = rows.true_class()

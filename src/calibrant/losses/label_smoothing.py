@@ -11,7 +11,7 @@ from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._rows import Reduction, SoftRows, allowed_classes, as_rows, check_number
+from calibrant.losses._rows import Reduction, allowed_classes, as_rows, check_number
 
 __all__ = ["LabelSmoothingLoss", "label_smoothing_loss"]
 
@@ -88,9 +88,9 @@ def label_smoothing_loss(
         # Giving a part to all classes leaves part / C with the true one.
         share = smoothing / (count - 1).clamp(min=1)
         part = share * count
-    if isinstance(rows, SoftRows):
-        smoothed = (1 - part).unsqueeze(-1) * rows.targets + share.unsqueeze(-1) * allowed
-        return rows.layout.finish(rows._replace(targets=smoothed).cross_entropy())
+    if rows.soft:
+        smoothed = (1 - part).unsqueeze(-1) * rows.labels + share.unsqueeze(-1) * allowed
+        return rows.layout.finish(rows._replace(labels=smoothed).cross_entropy())
     log_probs = torch.log_softmax(rows.logits, -1)
     given = log_probs.masked_fill(~allowed, 0)
     if rows.weight is not None:

@@ -13,6 +13,7 @@ so that three products of matrices are computed, as without chunks, and only a c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -22,12 +23,19 @@ from torch import Tensor
 from torch.nn import functional
 
 from calibrant._math.checks import check_at_least, check_choice
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Integer
 from calibrant._math.simplex import working_dtype
 from calibrant.losses._fused import check_fused, fused_values
-from calibrant.losses._layer_checks import RowLoss, check_layer, check_row_loss
 from calibrant.losses._module import properness
-from calibrant.losses._rows import Reduction, check_gamma, check_reduction, weights_of
+from calibrant.losses._rows import (
+    Reduction,
+    RowLoss,
+    check_gamma,
+    check_is_tensor,
+    check_reduction,
+    weights_of,
+)
 from calibrant.losses.focal import focal_loss
 
 __all__ = ["linear_focal_loss", "linear_loss"]
@@ -163,8 +171,8 @@ def linear_loss(
         >>> torch.allclose(whole, chunks)
         True
     """
-    check_layer(hidden, weight, labels, bias, class_weight)
-    check_row_loss(loss, ignore_index)
+    _check_layer(hidden, weight, labels, bias, class_weight)
+    _check_row_loss(loss, ignore_index)
     check_reduction(reduction)
     check_choice("kernel", kernel, ("torch", "triton"))
     if kernel == "triton":
@@ -205,6 +213,58 @@ def linear_loss(
     return values.to(answered)
 
 
+def _check_layer(
+    hidden: Tensor, weight: Tensor, labels: Tensor, bias: Tensor | None, class_weight: Tensor | None
+) -> None:
+    """Refuse shapes, types and devices that do not go together."""
+    floating = {"hidden": hidden, "weight": weight, "bias": bias, "class_weight": class_weight}
+    given = {name: value for name, value in floating.items() if value is not None}
+    for name, value in (*given.items(), ("labels", labels)):
+        check_is_tensor(value, name)
+        if name != "labels" and not value.is_floating_point():
+            raise TypeError(f"`{name}` must be floating-point; got {value.dtype}.")
+        if value.device != hidden.device:
+            raise InputError(
+                f"`{name}` must be on the device of `hidden`, {hidden.device}; got {value.device}."
+            )
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise TypeError(f"`labels` must be integers, one class per row; got {labels.dtype}.")
+    if weight.ndim != 2 or len(weight) < 2:
+        raise InputError(
+            f"`weight` must have shape (V, H) with at least two classes; got {tuple(weight.shape)}."
+        )
+    _check_shape("hidden", hidden, (*hidden.shape[:-1], weight.shape[1]), "weight", weight)
+    _check_shape("labels", labels, hidden.shape[:-1], "hidden", hidden)
+    for name in given.keys() & {"bias", "class_weight"}:
+        _check_shape(name, given[name], weight.shape[:1], "weight", weight)
+    if not torch.is_autocast_enabled(hidden.device.type):
+        for name in given.keys() & {"bias", "weight"}:
+            if given[name].dtype != hidden.dtype:
+                raise InputError(
+                    f"`{name}` must have the type of `hidden`, {hidden.dtype}; got {given[name].dtype}."
+                )
+
+
+def _check_shape(name: str, value: Tensor, shape: Sequence[int], other_name: str, other: Tensor) -> None:
+    if value.shape != tuple(shape):
+        raise InputError(
+            f"`{name}` must have shape {tuple(shape)} to go with `{other_name}` of shape "
+            f"{tuple(other.shape)}; got {tuple(value.shape)}."
+        )
+
+
+def _check_row_loss(loss: RowLoss, ignore_index: int) -> None:
+    """Refuse what has no value per row, by trying it on one row."""
+    row, label = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
+    try:
+        loss(row, label, weight=None, ignore_index=ignore_index, reduction="sum")
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "`loss` must be a function with a value per row, such as `calibrant.losses.focal_loss`, with "
+            f"settings given by functools.partial; got one that says: {error}"
+        ) from error
+
+
 class _Plan(NamedTuple):
     """What is done with the logits of a chunk."""
 
@@ -219,13 +279,8 @@ class _Plan(NamedTuple):
         """The values of a chunk, or their sum."""
         if self.fused and not logits.requires_grad:
             return self._fused(logits, labels, None, slope=False)
-        return self.loss(
-            logits.to(working_dtype(logits.dtype)),
-            labels,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction="none" if self.each else "sum",
-        )
+        wide, how = logits.to(working_dtype(logits.dtype)), "none" if self.each else "sum"
+        return self.loss(wide, labels, weight=self.weight, ignore_index=self.ignore_index, reduction=how)
 
     def with_slope(
         self, logits: Float[Tensor, "R V"], labels: Integer[Tensor, " R"], outer: Float[Tensor, " R"] | None
@@ -238,18 +293,8 @@ class _Plan(NamedTuple):
             (slope,) = torch.autograd.grad(value, logits, outer)
         return value.detach(), slope
 
-    def _fused(
-        self,
-        logits: Float[Tensor, "R V"],
-        labels: Integer[Tensor, " R"],
-        outer: Float[Tensor, " R"] | None,
-        *,
-        slope: bool,
-    ) -> Tensor:
-        weight, ignored = self.weight, self.ignore_index
-        found = fused_values(
-            self.loss, logits, labels, outer, weight=weight, ignore_index=ignored, slope=slope
-        )
+    def _fused(self, *of: Any, slope: bool) -> Tensor:
+        found = fused_values(self.loss, *of, weight=self.weight, ignore_index=self.ignore_index, slope=slope)
         return found if self.each else found.sum()
 
 
@@ -294,12 +339,9 @@ class _Chunked(torch.autograd.Function):
         if gradients is None:
             upstream = grad if ctx.plan.each else None
             _, gradients = _with_gradients(tuple(layer), labels, ctx.plan, wanted, upstream)
-        if not ctx.plan.each:
-            for found in gradients:
-                if found is not None:
-                    found.mul_(grad)
         typed = [
-            None if found is None else found.to(of.dtype) for found, of in zip(gradients, layer, strict=True)
+            None if found is None else (found if ctx.plan.each else found.mul_(grad)).to(of.dtype)
+            for found, of in zip(gradients, layer, strict=True)
         ]
         return (*typed, None, None)
 
@@ -332,21 +374,14 @@ def _with_gradients(
         del logits
         if for_hidden is not None:
             for_hidden[part] = slope @ weight
-        if for_weight is not None:
-            _add_product(for_weight, slope, hidden[part])
+        if for_weight is not None and for_weight.dtype == slope.dtype:
+            for_weight.addmm_(slope.T, hidden[part])
+        elif for_weight is not None:
+            for_weight += slope.T @ hidden[part]
         if for_bias is not None:
             for_bias += slope.sum(0, dtype=for_bias.dtype)
         del slope  # before there are the next logits
     return torch.cat(values) if plan.each else torch.stack(values).sum(), sums
-
-
-def _add_product(
-    total: Float[Tensor, "V H"], slope: Float[Tensor, "R V"], hidden: Float[Tensor, "R H"]
-) -> None:
-    if total.dtype == slope.dtype:
-        total.addmm_(slope.T, hidden)
-    else:
-        total += slope.T @ hidden
 
 
 def _differentiable(

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._rows import Reduction, SoftRows, allowed_classes, as_rows, check_not_negative
+from calibrant.losses._rows import Reduction, allowed_classes, as_rows, check_not_negative
 
 __all__ = ["MarginLabelSmoothingLoss", "margin_label_smoothing_loss"]
 
@@ -74,7 +74,7 @@ def margin_label_smoothing_loss(
     gaps = rows.logits.amax(-1, keepdim=True) - rows.logits
     allowed = allowed_classes(rows.logits)
     price = torch.relu(gaps - margin).masked_fill(~allowed, 0).sum(-1) / allowed.sum(-1)  # (R,)
-    if isinstance(rows, SoftRows):
+    if rows.soft:
         price = rows.weighted_targets().sum(-1) * price
     return rows.reduce(rows.cross_entropies() + penalty * price)
 

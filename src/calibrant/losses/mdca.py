@@ -10,7 +10,7 @@ from torch import Tensor
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
 from calibrant.losses._row_loss import Terms, row_loss
-from calibrant.losses._rows import SoftRows, as_rows, check_mean, check_not_negative
+from calibrant.losses._rows import as_rows, check_mean, check_not_negative
 
 __all__ = ["MDCALoss", "mdca_loss"]
 
@@ -76,8 +76,8 @@ def mdca_loss(
     if penalty == 0:
         return rows.layout.finish(loss)
     probs = torch.softmax(rows.logits, -1)
-    if isinstance(rows, SoftRows):
-        occurrences, count = rows.targets.sum(0), len(probs)
+    if rows.soft:
+        occurrences, count = rows.labels.sum(0), len(probs)
     else:
         counted = (~rows.ignored()).to(probs.dtype)
         probs = probs.masked_fill(rows.ignored().unsqueeze(-1), 0)

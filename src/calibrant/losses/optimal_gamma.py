@@ -7,7 +7,6 @@ from typing import overload
 import torch
 from torch import Tensor
 
-from calibrant._math.lambert_w import lambert_w
 from calibrant._math.shapes import Float
 
 __all__ = ["optimal_gamma"]
@@ -52,10 +51,13 @@ def optimal_gamma(p0: float | Float[Tensor, "*N"]) -> float | Float[Tensor, "*N"
     """
     if not isinstance(p0, Tensor):
         return optimal_gamma(torch.tensor(p0, dtype=torch.float64)).item()
+    from scipy.special import lambertw
+
     probs = p0.detach().double()
     ratio = -probs * probs.log() / (1 - probs)
     kappa = -(-probs).log1p() / ratio
-    scaled = -1 - lambert_w(-kappa * (-kappa).exp(), branch=-1) / kappa
+    lower = lambertw((-kappa * (-kappa).exp()).cpu().numpy(), -1).real
+    scaled = -1 - torch.as_tensor(lower).to(kappa) / kappa
     # W has half its digits near 1/2. Newton's step for log(1 + x) = kappa x gives them back ...
     scaled = scaled - (scaled.log1p() - kappa * scaled) / (1 / (1 + scaled) - kappa)
     # ... until that root meets the one at zero; there its series in 1 - kappa.

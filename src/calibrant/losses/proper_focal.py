@@ -7,8 +7,8 @@ from torch import Tensor
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import LossModule, properness
-from calibrant.losses._row_loss import Terms, row_values, soft_values
-from calibrant.losses._rows import Reduction, SoftRows, as_rows, check_not_negative
+from calibrant.losses._row_loss import Terms, row_values
+from calibrant.losses._rows import Reduction, as_rows, check_not_negative
 
 __all__ = ["ProperFocalLoss", "proper_focal_loss"]
 
@@ -67,8 +67,6 @@ def proper_focal_loss(
     if gamma == 0:
         return rows.layout.finish(rows.cross_entropy())
     mapped = inverse_focal_map_logits(rows.logits, gamma)
-    if isinstance(rows, SoftRows):
-        return rows.reduce(soft_values(rows._replace(logits=mapped), Terms(gamma)))
     return rows.reduce(row_values(rows._replace(logits=mapped), Terms(gamma)))
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from calibrant._math.errors import DerivativeError
 from calibrant._math.shapes import Float, Integer
 from calibrant.losses._module import BatchLossModule, properness
-from calibrant.losses._rows import SoftRows, as_rows, check_mean, check_not_negative
+from calibrant.losses._rows import as_rows, check_mean, check_not_negative
 
 __all__ = ["SmoothCalibrationLoss", "smooth_calibration_loss", "smooth_calibration_penalty"]
 
@@ -59,8 +59,9 @@ def _solve(confidences: Tensor, outcomes: Tensor, weights: Tensor | None) -> tup
     shares = torch.ones_like(scores) if weights is None else weights.detach().to(scores)
     if not shares.sum() > 0 or scores.isnan().any():
         return confidences.new_tensor(math.nan), torch.full_like(confidences, math.nan)
-    solved = smooth_calibration_gradient(scores.numpy(), outcomes.detach().to(scores).numpy(), shares.numpy())
-    return confidences.new_tensor(solved.value), torch.from_numpy(solved.gradient).to(confidences)
+    happened = outcomes.detach().to(scores).numpy()
+    value, gradient = smooth_calibration_gradient(scores.numpy(), happened, shares.numpy())
+    return confidences.new_tensor(value), torch.from_numpy(gradient).to(confidences)
 
 
 def _keep(ctx: Any, inputs: tuple[Tensor | None, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -120,13 +121,10 @@ class _Solved(torch.autograd.Function):
         info: Any, in_dims: tuple[int | None, ...], *args: Tensor | None
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         each = [
-            [
-                arg if at is None or arg is None else arg.select(at, k)
-                for arg, at in zip(args, in_dims, strict=True)
-            ]
-            for k in range(info.batch_size)
+            [arg] * info.batch_size if at is None or arg is None else arg.unbind(at)
+            for arg, at in zip(args, in_dims, strict=True)
         ]
-        values, gradients = zip(*(_Solved.apply(*one) for one in each), strict=True)
+        values, gradients = zip(*map(_Solved.apply, *each), strict=True)
         return (torch.stack(values), torch.stack(gradients)), (0, 0)
 
 
@@ -198,8 +196,8 @@ def smooth_calibration_loss(
     if penalty == 0:
         return rows.layout.finish(entropy)
     confidences, predicted = torch.softmax(rows.logits, -1).amax(-1), rows.logits.argmax(-1, keepdim=True)
-    if isinstance(rows, SoftRows):
-        right, counted = rows.targets.gather(-1, predicted).squeeze(-1), torch.ones_like(confidences)
+    if rows.soft:
+        right, counted = rows.labels.gather(-1, predicted).squeeze(-1), torch.ones_like(confidences)
     else:
         confidences = confidences.masked_fill(rows.ignored(), 0)
         right = (predicted.squeeze(-1) == rows.labels).to(confidences.dtype)

@@ -11,12 +11,11 @@ data batch by batch; they are torchmetrics' and imported, with that package, whe
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from calibrant._math.lazy import lazy_exports
+from calibrant._math.lazy import declared_exports
 from calibrant._math.rosters import public_names
 from calibrant.metrics.binned import *
 from calibrant.metrics.calibration_tests import *
 from calibrant.metrics.canonical_error import *
-from calibrant.metrics.kernel_error import *
 from calibrant.metrics.out_of_distribution import *
 from calibrant.metrics.reliability import *
 from calibrant.metrics.roc import *
@@ -28,23 +27,22 @@ from calibrant.metrics.smooth_error import *
 from calibrant.metrics.top_k_error import *
 
 if TYPE_CHECKING:
-    from calibrant.metrics.streaming import *
+    from calibrant.metrics.streaming.bins import CalibrationError as CalibrationError
+    from calibrant.metrics.streaming.bins import ClasswiseCalibrationError as ClasswiseCalibrationError
+    from calibrant.metrics.streaming.bins import MaximumCalibrationError as MaximumCalibrationError
+    from calibrant.metrics.streaming.means import Accuracy as Accuracy
+    from calibrant.metrics.streaming.means import BrierScore as BrierScore
+    from calibrant.metrics.streaming.means import ErrorRate as ErrorRate
+    from calibrant.metrics.streaming.means import HighConfidenceAccuracy as HighConfidenceAccuracy
+    from calibrant.metrics.streaming.means import HighConfidenceShare as HighConfidenceShare
+    from calibrant.metrics.streaming.means import NegativeLogLikelihood as NegativeLogLikelihood
+    from calibrant.metrics.streaming.means import PredictiveEntropy as PredictiveEntropy
+    from calibrant.metrics.streaming.ranks import AUROC as AUROC
 
-_STREAMING = [
-    "AUROC",
-    "Accuracy",
-    "BrierScore",
-    "CalibrationError",
-    "ClasswiseCalibrationError",
-    "ErrorRate",
-    "HighConfidenceAccuracy",
-    "HighConfidenceShare",
-    "MaximumCalibrationError",
-    "NegativeLogLikelihood",
-    "PredictiveEntropy",
-]
-
+__getattr__, _, _streaming = declared_exports(__name__, __file__)
 # `from calibrant.metrics import *` works without torchmetrics, which the extra `streaming` brings.
-__all__ = [*public_names(globals()), *(_STREAMING if find_spec("torchmetrics") else [])]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*public_names(globals()), *(_streaming if find_spec("torchmetrics") else [])]  # pyright: ignore[reportUnsupportedDunderAll]
 
-__getattr__, __dir__ = lazy_exports(__name__, __all__, {"streaming": _STREAMING})
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

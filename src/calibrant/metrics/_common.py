@@ -1,4 +1,4 @@
-"""What the metrics share: reading the arguments, and several labels per sample."""
+"""What the metrics share: reading the arguments, several labels per sample, one event at a time."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike
+from calibrant._math.arrays import ArrayLike, as_float_tensor, refuse_rows
 from calibrant._math.binning import Binning, BinSums, binned, width_column_sums
 from calibrant._math.checks import Checked, check_choice, check_num_bins, check_probs
 from calibrant._math.errors import InputError
@@ -17,6 +19,8 @@ from calibrant._math.scores import top_label, weighted_mean
 from calibrant._math.shapes import Bool, Float
 
 Average: TypeAlias = Literal["macro", "none"]
+Vector: TypeAlias = NDArray[np.float64]
+Measure: TypeAlias = Callable[[Vector, Vector, Vector | None], float]  # of scores, outcomes and weights
 
 _BLOCK = 8  # columns copied at a time: reading one by one would fetch every cache line of the table C times
 
@@ -57,9 +61,8 @@ def columns(checked: Checked) -> Iterator[tuple[Tensor, Tensor]]:
 
 def check_events_average(average: str, checked: Checked, *, classwise: bool) -> None:
     """The same for measures of events: with ``classwise`` every column is one."""
-    if classwise:
-        check_choice("average", average, ("macro", "none"))
-    else:
+    check_choice("average", average, ("macro", "none"))
+    if not classwise:
         check_average(average, checked)
 
 
@@ -135,3 +138,69 @@ def column_sums(checked: Checked, num_bins: int, binning: Binning) -> BinSums:
 def _check_bins(num_bins: int, binning: str) -> None:
     check_num_bins(num_bins)
     check_choice("binning", binning, ("width", "mass", "mukhoti"))
+
+
+def over_events(
+    measure: Measure,
+    probs: ArrayLike,
+    labels: ArrayLike,
+    classwise: bool,
+    average: Average,
+    weights: ArrayLike | None,
+    ignore_index: int | None,
+) -> Float[Tensor, ""] | Float[Tensor, " C"]:
+    """The measure of the one event there is, or of every column (several labels, or ``classwise``)."""
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=not classwise)
+    check_events_average(average, checked, classwise=classwise)
+    mass = None if checked.weights is None else vector(checked.weights)
+    values = torch.tensor(
+        [measure(vector(p), vector(y), mass) for p, y in events(checked, classwise=classwise)],
+        dtype=torch.float64,
+        device=checked.scores.device,
+    )
+    return averaged(values, average)
+
+
+def one_event(
+    probs: ArrayLike, labels: ArrayLike, weights: ArrayLike | None, ignore_index: int | None = None
+) -> tuple[Vector, Vector, Vector | None]:
+    """Scores, outcomes and weights of the event (binary) or of the top label being right."""
+    checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=True)
+    if checked.task == "multilabel":
+        raise InputError(
+            "`labels` must have shape (N,) for one event; pass one column: `probs[:, k], labels[:, k]`."
+        )
+    scores, outcomes = next(events(checked))
+    return vector(scores), vector(outcomes), None if checked.weights is None else vector(checked.weights)
+
+
+def checked_events(checked: Checked, *, classwise: bool) -> Iterator[tuple[Vector, Vector, Vector | None]]:
+    """Scores (cut at 1), outcomes and weights of every event; rows without weight are left out."""
+    mass = None if checked.weights is None else vector(checked.weights)
+    for p, y in events(checked, classwise=classwise):
+        scores, outcomes = np.minimum(vector(p), 1.0), vector(y)
+        if mass is None:
+            yield scores, outcomes, None
+        else:
+            yield scores[mass > 0], outcomes[mass > 0], mass[mass > 0]
+
+
+def vector(values: Tensor) -> Vector:
+    """The same numbers as a contiguous float64 array."""
+    return values.to("cpu", torch.float64).contiguous().numpy()
+
+
+def numbers(values: ArrayLike, name: str, *, infinite: bool = False) -> Vector:
+    """Numbers ``(N,)``, at least one, none NaN; infinite ones only where they may be."""
+    tensor = as_float_tensor(values, name=name).to("cpu", torch.float64)
+    if tensor.ndim != 1 or len(tensor) == 0:
+        raise InputError(
+            f"`{name}` must have shape (N,) with at least one sample; got {tuple(tensor.shape)}."
+        )
+    if infinite:
+        refuse_rows(tensor.isnan(), lambda row: f"`{name}` must not be NaN; row {row} is.")
+    else:
+        refuse_rows(
+            ~tensor.isfinite(), lambda row: f"`{name}` must be finite; row {row} holds {tensor[row].item()}."
+        )
+    return tensor.contiguous().numpy()

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
-from calibrant._math.binning import Binning, binned
+from calibrant._math.binning import Binning, PairSums, binned, pair_sums
 from calibrant._math.checks import Checked, check_choice, check_num_bins, check_probs, check_share
-from calibrant._math.debias import PairSums, pair_sums
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.metrics._common import (
     Average,
+    Vector,
     averaged,
     calibration_sums,
     check_average,
@@ -22,8 +22,9 @@ from calibrant.metrics._common import (
     columns,
     events,
     judged_sums,
+    one_event,
+    over_events,
 )
-from calibrant.metrics._events import Vector, one_event, over_events
 
 __all__ = [
     "adaptive_calibration_error",
@@ -317,9 +318,7 @@ def sweep_calibration_error(
         own = None if mass is None else torch.from_numpy(mass)
         return float(binned(*held, num_bins=most, binning=binning, weights=own).calibration_error(norm))
 
-    return over_events(
-        measure, probs, labels, classwise=False, average=average, weights=weights, ignore_index=ignore_index
-    )
+    return over_events(measure, probs, labels, False, average, weights, ignore_index)
 
 
 def monotone_num_bins(

@@ -1,20 +1,28 @@
-"""Calibration tests without bins: Kolmogorov-Smirnov and Kuiper, and Spiegelhalter's."""
+r"""Calibration tests without bins: Kolmogorov-Smirnov and Kuiper, and Spiegelhalter's.
+
+The limit of the cumulative differences is a Brownian motion B on [0, 1]. The laws of :math:`\sup |B|` and of
+:math:`\max B - \min B` each have two series: by reflection, which converges fast for large x, and its Poisson
+dual, fast for small x. Where they meet five terms of either give full precision (Feller, "The Asymptotic
+Distribution of the Range of Sums of Independent Random Variables", Annals of Mathematical Statistics 22,
+1951).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_at_least, check_choice, check_probs
-from calibrant._math.cumulative import CumulativeDifferences, excursion_tail, range_tail
 from calibrant._math.shapes import Float
-from calibrant.metrics._events import checked_events
+from calibrant.metrics._common import Vector, checked_events
 
 __all__ = [
     "CumulativeTest",
@@ -28,6 +36,8 @@ PValue: TypeAlias = Literal["auto", "asymptotic", "simulation"]
 
 ENOUGH_STEPS = 1000  # distinct probabilities from which on the path counts as a Brownian motion
 _ROUNDING = 1e-12  # a statistic that is equal but for rounding counts as at least as large
+_BLOCK = 1 << 20  # numbers drawn at a time
+_MEET, _TERMS = 1.8, 12  # of series
 
 
 @dataclass(frozen=True)
@@ -103,15 +113,7 @@ def kolmogorov_smirnov_test(
         True
     """
     return _test(
-        probs,
-        labels,
-        classwise,
-        weights,
-        ignore_index,
-        _Law("excursion", 0, excursion_tail),
-        p_value,
-        num_draws,
-        seed,
+        _excursion, excursion_tail, probs, labels, classwise, weights, ignore_index, p_value, num_draws, seed
     )
 
 
@@ -155,58 +157,112 @@ def kuiper_test(
         0.375
     """
     return _test(
-        probs,
-        labels,
-        classwise,
-        weights,
-        ignore_index,
-        _Law("range", 1, range_tail),
-        p_value,
-        num_draws,
-        seed,
+        _range, range_tail, probs, labels, classwise, weights, ignore_index, p_value, num_draws, seed
     )
 
 
-@dataclass(frozen=True)
-class _Law:
-    """Which number of a path, its place among those drawn, and its limit law."""
-
-    name: Literal["excursion", "range"]
-    place: Literal[0, 1]
-    tail: Callable[[float], float]
-
-
 def _test(
+    statistic: Callable[[Vector], Vector],
+    tail: Callable[[float], float],
     probs: ArrayLike,
     labels: ArrayLike,
     classwise: bool,
     weights: ArrayLike | None,
     ignore_index: int | None,
-    law: _Law,
     p_value: PValue,
     num_draws: int,
     seed: int,
 ) -> CumulativeTest:
+    """A test by one number of paths ``(..., n)``, whose limit law has the given tail."""
     check_choice("p_value", p_value, ("auto", "asymptotic", "simulation"))
     check_at_least("num_draws", num_draws, 1)
     checked = check_probs(probs, labels, weights, ignore_index=ignore_index, find_top=not classwise)
     each: list[tuple[float, float, float]] = []
     for scores, outcomes, mass in checked_events(checked, classwise=classwise):
-        sample = CumulativeDifferences.of(scores, outcomes, mass)
-        found: float = getattr(sample, law.name)
-        simulate = p_value == "simulation" or (p_value == "auto" and len(sample.scores) < ENOUGH_STEPS)
-        if sample.spread == 0:  # certainties: every one of them true, or one was not
+        shares = np.ones(len(scores)) if mass is None else mass
+        shares = shares / shares.sum()
+        points, place = np.unique(scores, return_inverse=True)  # merged: the order of tied rows cannot matter
+        jumps = np.bincount(place, shares * (outcomes - scores), len(points))
+        found = float(statistic(np.cumsum(jumps, dtype=np.float64)))
+        spread = math.sqrt(float(shares**2 @ (scores * (1 - scores))))  # of the end of the path
+        simulate = p_value == "simulation" or (p_value == "auto" and len(points) < ENOUGH_STEPS)
+        if spread == 0:  # certainties: every one of them true, or one was not
             each.append((found, 0.0, 1.0) if found == 0 else (found, float("inf"), 0.0))
             continue
         if simulate:
-            drawn = sample.draw(num_draws, seed)[law.place]
+            drawn = np.concatenate([*map(statistic, _paths(points, place, shares, num_draws, seed))])
             p = (1 + int((drawn >= found - _ROUNDING).sum())) / (1 + num_draws)
         else:
-            p = law.tail(found / sample.spread)
-        each.append((found, found / sample.spread, p))
+            p = tail(found / spread)
+        each.append((found, found / spread, p))
     values = torch.tensor(each, dtype=torch.float64, device=checked.scores.device).t()
     one = not classwise and checked.task != "multilabel"
     return CumulativeTest(*(value[0] if one else value for value in values))
+
+
+def _paths(
+    points: Vector, place: NDArray[np.int64], shares: Vector, num_draws: int, seed: int
+) -> Iterator[Vector]:
+    """Blocks of paths ``(draws, n)`` where every outcome is drawn from its score."""
+    rng = np.random.default_rng(seed)
+    levels, level = np.unique(shares, return_inverse=True)
+    kinds, counts = np.unique(place * len(levels) + level, return_counts=True)  # of equal score and weight
+    mass, at = levels[kinds % len(levels)], kinds // len(levels)
+    probs = points[at]
+    starts = np.flatnonzero(np.diff(at, prepend=-1))  # of each score
+    step = max(1, _BLOCK // len(counts))
+    for start in range(0, num_draws, step):
+        size = (min(step, num_draws - start), len(counts))
+        jumps = mass * (rng.binomial(counts, probs, size=size) - counts * probs)
+        yield np.cumsum(np.add.reduceat(jumps, starts, axis=1), axis=1)
+
+
+def _excursion(paths: Vector) -> Vector:
+    """The largest distance from zero."""
+    return np.abs(paths).max(axis=-1)
+
+
+def _range(paths: Vector) -> Vector:
+    """The highest point less the lowest; a path starts at zero."""
+    return np.maximum(paths.max(axis=-1), 0) - np.minimum(paths.min(axis=-1), 0)
+
+
+def excursion_tail(x: float) -> float:
+    r""":math:`P(\sup |B| > x)`.
+
+    Example:
+        >>> round(excursion_tail(2.241402727), 9)
+        0.05
+    """
+    if x <= 0:
+        return 1.0
+    if x >= _MEET:
+        return sum((-1) ** k * 4 * _normal_tail((2 * k + 1) * x) for k in range(_TERMS))
+    odd = (2 * k + 1 for k in range(_TERMS))
+    inside = sum((-1) ** (m // 2) / m * math.exp(-((m * math.pi / x) ** 2) / 8) for m in odd)
+    return min(1.0, 1 - 4 / math.pi * inside)
+
+
+def range_tail(x: float) -> float:
+    r""":math:`P(\max B - \min B > x)`.
+
+    Example:
+        >>> round(range_tail(2.497672161), 9)
+        0.05
+    """
+    if x <= 0:
+        return 1.0
+    if x >= _MEET:
+        return sum((-1) ** (k - 1) * 8 * k * _normal_tail(k * x) for k in range(1, 2 * _TERMS))
+    inside = 0.0
+    for k in range(_TERMS):
+        c = math.pi * (2 * k + 1)
+        inside += 8 * (1 / x**2 + 1 / c**2) * math.exp(-((c / x) ** 2) / 2)
+    return min(1.0, 1 - inside)
+
+
+def _normal_tail(x: float) -> float:
+    return math.erfc(x / math.sqrt(2)) / 2
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike, as_float_tensor, first_row, row_slices
+from calibrant._math.arrays import ArrayLike, as_float_tensor, row_slices
 from calibrant._math.binning import REACHED
 from calibrant._math.checks import Task, check_choice, check_logits, check_probs, check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.scores import entropies
 from calibrant._math.shapes import Float
-from calibrant.metrics._events import Vector
+from calibrant.metrics._common import Vector, numbers
 
 __all__ = [
     "OutOfDistributionDetection",
@@ -27,12 +27,7 @@ __all__ = [
 ]
 
 OutOfDistributionScore: TypeAlias = Literal["entropy", "max_probability", "max_logit", "energy"]
-OUT_OF_DISTRIBUTION_SCORES: tuple[OutOfDistributionScore, ...] = (
-    "entropy",
-    "max_probability",
-    "max_logit",
-    "energy",
-)
+OUT_OF_DISTRIBUTION_SCORES: tuple[OutOfDistributionScore, ...] = get_args(OutOfDistributionScore)
 
 
 def out_of_distribution_scores(
@@ -262,7 +257,7 @@ def roc_curve(scores: ArrayLike, outcomes: ArrayLike, *, weights: ArrayLike | No
         >>> curve.false_positive_rate, curve.true_positive_rate
         ((0.0, 0.0, 0.5, 1.0), (0.0, 0.5, 1.0, 1.0))
     """
-    values = _numbers(scores, "scores")
+    values = numbers(scores, "scores", infinite=True)
     labels = as_float_tensor(outcomes, name="outcomes").cpu().numpy()
     if labels.shape != values.shape or not np.isin(labels, (0, 1)).all():
         raise InputError(f"`outcomes` must be 0 or 1 and have the shape of `scores`, {values.shape}.")
@@ -331,20 +326,7 @@ class Detection:
 
 
 def _side(scores: ArrayLike, weights: ArrayLike | None, side: str) -> tuple[Vector, Vector]:
-    values = _numbers(scores, f"{side}_scores")
+    values = numbers(scores, f"{side}_scores", infinite=True)
     if weights is None:
         return values, np.ones(len(values))
     return values, check_weights(weights, len(values)).cpu().numpy()
-
-
-def _numbers(values: ArrayLike, name: str) -> Vector:
-    """Numbers ``(N,)``, at least one, none NaN."""
-    tensor = as_float_tensor(values, name=name).to("cpu", torch.float64)
-    if tensor.ndim != 1 or len(tensor) == 0:
-        raise InputError(
-            f"`{name}` must have shape (N,) with at least one sample; got {tuple(tensor.shape)}."
-        )
-    bad = tensor.isnan()
-    if bool(bad.any()):
-        raise InputError(f"`{name}` must not be NaN; row {first_row(bad)} is.")
-    return tensor.contiguous().numpy()

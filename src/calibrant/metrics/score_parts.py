@@ -14,10 +14,9 @@ from calibrant._math.checks import Checked, check_choice, check_probs
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant._math.errors import InputError
 from calibrant._math.isotonic import IsotonicBlocks, isotonic_blocks
-from calibrant._math.scores import brier_scores, negative_log_likelihoods, weighted_mean
+from calibrant._math.scores import FLOOR, brier_scores, negative_log_likelihoods, weighted_mean
 from calibrant._math.shapes import Float
-from calibrant.metrics._common import Average, check_events_average, events
-from calibrant.metrics._events import Vector, one_event, vector
+from calibrant.metrics._common import Average, Vector, check_events_average, events, one_event, vector
 
 __all__ = [
     "CorpReliabilityCurve",
@@ -31,7 +30,6 @@ __all__ = [
 ]
 
 LOWEST, HIGHEST = 1e-4, 1e4  # of the temperature
-_FLOOR = 1e-12
 
 Score: TypeAlias = Literal["brier", "nll"]
 
@@ -175,12 +173,7 @@ def corp_reliability_curve(
         ((0.25, 0.5, 0.875), (0.25, 0.625, 0.875), (0.0, 0.5, 1.0), (1.0, 2.0, 1.0))
     """
     blocks = _blocks(*one_event(probs, labels, weights, ignore_index))
-    return CorpReliabilityCurve(
-        lower=tuple(blocks.lower.tolist()),
-        upper=tuple(blocks.upper.tolist()),
-        values=tuple(blocks.values.tolist()),
-        counts=tuple(blocks.weights.tolist()),
-    )
+    return CorpReliabilityCurve(*(tuple(column.tolist()) for column in blocks))
 
 
 @dataclass(frozen=True)
@@ -291,12 +284,9 @@ def _blocks(scores: Vector, outcomes: Vector, weights: Vector | None) -> Isotoni
 
 
 @dataclass(frozen=True)
-class TemperatureDecomposition:
+class TemperatureDecomposition(RefinementDecomposition):
     """A proper score = calibration + refinement, and the temperature that tells them apart."""
 
-    score: Float[Tensor, ""]
-    calibration: Float[Tensor, ""]
-    refinement: Float[Tensor, ""]
     temperature: float
 
 
@@ -349,10 +339,10 @@ def temperature_decomposition(
         scaled = _log_table(checked, rows) / temperature
         table = torch.softmax(scaled, dim=-1)
         after[rows] = table if checked.task == "multiclass" else table[..., 1]
-    parts: RefinementDecomposition = refinement_decomposition(
+    parts = refinement_decomposition(
         checked.scores, after, checked.target, score=score, weights=checked.weights
     )
-    return TemperatureDecomposition(parts.score, parts.calibration, parts.refinement, temperature)
+    return TemperatureDecomposition(**vars(parts), temperature=temperature)
 
 
 def _log_table(checked: Checked, rows: slice) -> Tensor:
@@ -360,7 +350,7 @@ def _log_table(checked: Checked, rows: slice) -> Tensor:
     probs = checked.scores[rows].to(torch.float64)
     if checked.task != "multiclass":
         probs = torch.stack([1 - probs, probs], dim=-1)
-    return probs.clamp(min=_FLOOR).log()
+    return probs.clamp(min=FLOOR).log()
 
 
 def _slopes(checked: Checked, beta: float) -> tuple[float, float]:

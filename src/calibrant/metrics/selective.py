@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._math.arrays import ArrayLike, as_float_tensor, first_row
+from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_probs, check_share, check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.scores import top_label
 from calibrant._math.shapes import Float
-from calibrant.metrics._common import Average, averaged, check_average, columns
-from calibrant.metrics._events import Vector
+from calibrant.metrics._common import Average, Vector, averaged, check_average, columns, numbers
 
 __all__ = [
     "RiskCoverageCurve",
@@ -89,7 +89,7 @@ def selective_risk_curve(
         >>> [round(risk, 3) for risk in curve.risk], round(curve.area, 4)
         ([0.0, 0.333, 0.5], 0.2917)
     """
-    confidence, loss = _vector(confidences, "confidences"), _vector(losses, "losses")
+    confidence, loss = numbers(confidences, "confidences"), numbers(losses, "losses")
     if loss.shape != confidence.shape:
         raise InputError(
             f"`losses` must have the shape of `confidences`, {confidence.shape}; got {loss.shape}."
@@ -192,14 +192,8 @@ def risk_coverage_area(
         >>> round(risk_coverage_area(probs, labels, excess=True).item(), 4)
         0.0481
     """
-    return _of_curves(
-        lambda curve: curve.excess_area if excess else curve.area,
-        probs,
-        labels,
-        average,
-        weights,
-        ignore_index,
-    )
+    area = attrgetter("excess_area" if excess else "area")
+    return _of_curves(area, probs, labels, average, weights, ignore_index)
 
 
 def risk_at_coverage(
@@ -330,17 +324,3 @@ def _curve(confidence: Vector, loss: Vector, weights: Vector | None) -> RiskCove
         area=area,
         excess_area=max(0.0, area - best_area(float(risk[-1]))),
     )
-
-
-def _vector(values: ArrayLike, name: str) -> Vector:
-    """Finite float64 numbers ``(N,)``, at least one."""
-    tensor = as_float_tensor(values, name=name).to("cpu", torch.float64)
-    if tensor.ndim != 1 or len(tensor) == 0:
-        raise InputError(
-            f"`{name}` must have shape (N,) with at least one sample; got {tuple(tensor.shape)}."
-        )
-    bad = ~torch.isfinite(tensor)
-    if bool(bad.any()):
-        row = first_row(bad)
-        raise InputError(f"`{name}` must be finite; row {row} holds {tensor[row].item()}.")
-    return tensor.contiguous().numpy()

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from calibrant._math.arrays import ArrayLike
 from calibrant._math.checks import check_choice, check_level
 from calibrant._math.errors import InputError
-from calibrant._math.logistic import LEAST_EFFECTIVE, LogisticFit, Sample, fit, profile_bounds, reach_of
-from calibrant.metrics._events import one_event
+from calibrant._math.newton import Expansion, Matrix, Vector, minimise_in_box
+from calibrant._math.scores import FLOOR
+from calibrant.metrics._common import one_event
 
 __all__ = ["CalibrationSlope", "SlopeEstimate", "calibration_slope"]
 
 Interval: TypeAlias = Literal["wald", "profile"]
+
+ALIKE = "undefined: all outcomes are alike"
+NO_SPREAD = "undefined: all probabilities are alike"
+SEPARATED = "infinite: the probabilities separate the outcomes"
+
+LEAST_EFFECTIVE = 10.0
+"""With a smaller effective size of weighted samples an interval means nothing."""
+_TOLERANCE = 1e-13  # of derivatives
+_MOST_LEVERAGE = 0.999
+_FAR = 1e6  # no bound of an interval is looked for beyond
 
 
 @dataclass(frozen=True)
@@ -127,3 +139,138 @@ def calibration_slope(
         intercept = estimate(line, 0, lambda a: fit(sample, intercept=a).loss)
         slope = estimate(line, 1, lambda b: fit(sample, slope=b).loss)
     return CalibrationSlope(slope, intercept, in_the_large)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Log-odds ``(N,)``, outcomes 0 or 1, and shares of the weight; no row without weight."""
+
+    log_odds: Vector
+    outcomes: Vector
+    shares: Vector
+
+    @classmethod
+    def of(cls, scores: Vector, outcomes: Vector, weights: Vector | None = None) -> Sample:
+        """From probabilities ``(N,)``."""
+        if weights is None:
+            shares = np.full(len(scores), 1 / len(scores))
+        else:
+            scores, outcomes, shares = (values[weights > 0] for values in (scores, outcomes, weights))
+            shares = shares / shares.sum()
+        p = np.clip(scores, FLOOR, 1 - FLOOR)
+        return cls(np.log(p) - np.log1p(-p), outcomes, shares)
+
+    def why_undefined(self, *, slope: bool) -> str | None:
+        """Why there is no estimate: of the slope, or of the intercept where the slope is given."""
+        low, high = self.log_odds[self.outcomes == 0], self.log_odds[self.outcomes == 1]
+        if not (len(low) and len(high)):
+            return ALIKE
+        if not slope:
+            return None
+        if self.log_odds.min() == self.log_odds.max():
+            return NO_SPREAD
+        return SEPARATED if low.max() <= high.min() or high.max() <= low.min() else None
+
+
+@dataclass(frozen=True)
+class LogisticFit:
+    """The estimate where one exists, and what its uncertainty is made of."""
+
+    parameters: Vector  # free ones: intercept, and slope unless that was given
+    loss: float  # mean log loss in nats
+    influence: Matrix  # (N, parameters) of each row on each
+    information: Matrix  # per unit of weight
+    leverage: Vector  # (N,) by how much a row's own fitted probability follows its outcome
+    expected_square: Matrix  # (N, parameters) mean square of the influence if the line is right
+
+    def weighted_influence(self, shares: Vector) -> Matrix:
+        """Influences of rows with weights: those on a line fitted without the row (HC3).
+
+        They are enlarged where their sum of squares is below its expectation. Where a few rows of large
+        weight decide, their outcomes seldom show how much they vary.
+        """
+        held_out = self.influence / (1 - np.minimum(self.leverage, _MOST_LEVERAGE))[:, None]
+        squared = shares**2
+        expected, found = squared @ self.expected_square, squared @ held_out**2
+        return held_out * np.sqrt(np.maximum(expected / found, 1))
+
+    def covariance(self, shares: Vector | None = None) -> Matrix:
+        """Covariance of the parameters: by the information, or by the influences of weighted rows."""
+        if shares is None:
+            return np.linalg.inv(self.information) / len(self.influence)
+        spread = self.weighted_influence(shares) * shares[:, None]
+        return spread.T @ spread
+
+
+def fit(sample: Sample, *, slope: float | None = None, intercept: float | None = None) -> LogisticFit:
+    """Least mean log loss over intercept and slope, of which one may be given; by Newton's method."""
+    free = [k for k, given in enumerate((intercept, slope)) if given is None]
+    start = np.array([0.0 if intercept is None else intercept, 1.0 if slope is None else slope])
+    design = np.stack([np.ones_like(sample.log_odds), sample.log_odds], axis=1)
+    columns = design[:, free]
+    sign = 1 - 2 * sample.outcomes
+
+    def expansion(free_part: Vector) -> Expansion:
+        place = start.copy()
+        place[free] = free_part
+        log_odds = design @ place
+        residuals, information = _derivatives(sample, log_odds, columns)
+        loss = float(sample.shares @ np.logaddexp(0.0, sign * log_odds))
+        return Expansion(loss, -(columns.T @ (sample.shares * residuals)), information)
+
+    if not free:
+        nothing = columns[:, :0]
+        return LogisticFit(start[:0], expansion(start[:0]).value, columns, np.empty((0, 0)), nothing, nothing)
+    unbounded = np.full(len(free), math.inf)
+    found = minimise_in_box(
+        expansion, start[free], -unbounded, unbounded, tolerance=_TOLERANCE, longest_step=math.inf
+    )
+    place = start.copy()
+    place[free] = found.point
+    residuals, information = _derivatives(sample, design @ place, columns)
+    right: Matrix = (columns * residuals[:, None]).T
+    influence: Any = np.linalg.lstsq(information, right, rcond=None)[0].T
+    spread: Any = np.linalg.lstsq(information, columns.T, rcond=None)[0].T
+    fitted = sample.outcomes - residuals
+    variance = fitted * (1 - fitted)
+    leverage = sample.shares * variance * (spread * columns).sum(axis=1)
+    expected_square = spread**2 * variance[:, None]
+    return LogisticFit(found.point, found.value, influence, information, leverage, expected_square)
+
+
+def reach_of(effective: float, level: float) -> float:
+    """Half an interval, in standard errors: Student's quantile by the effective size, less a line's two."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(max(1.0, effective - 2), (1 + level) / 2))
+
+
+def profile_bounds(
+    loss_at: Callable[[float], float], best: float, quantile: float, num_samples: int
+) -> tuple[float, float]:
+    """Where twice the log-likelihood lost, against the best value, is a quantile of the chi-squared law."""
+    from scipy.optimize import brentq
+
+    find: Any = brentq  # whose stubs do not tell its forms apart
+    least = loss_at(best)
+
+    def excess(value: float) -> float:
+        return 2 * num_samples * (loss_at(value) - least) - quantile
+
+    def root(side: int) -> float:
+        step, inner = 0.1, best
+        while excess(best + side * step) < 0:
+            inner = best + side * step
+            step *= 2
+            if step > _FAR:
+                return side * math.inf
+        return float(find(excess, inner, best + side * step, xtol=1e-10, rtol=1e-12))
+
+    return root(-1), root(1)
+
+
+def _derivatives(sample: Sample, log_odds: Vector, columns: Matrix) -> tuple[Vector, Matrix]:
+    """Outcome minus fitted probability ``(N,)``, and the information per unit of weight."""
+    fitted = 0.5 * (1 + np.tanh(log_odds / 2))
+    weight = sample.shares * fitted * (1 - fitted)
+    return sample.outcomes - fitted, columns.T @ (columns * weight[:, None])

@@ -75,8 +75,17 @@ class ImagesOfArchive:
         return self._shape[0]
 
     def __getitem__(self, place: int) -> NDArray[Any]:
+        size = math.prod(self._shape[1:]) * self._dtype.itemsize
         with damage_named(self._path):
-            return self._read(place)
+            if self._start is not None and place != self._next:  # in order the checksum of all is looked at
+                with self._path.open("rb") as file:
+                    file.seek(self._start + self._offset + place * size)
+                    data = file.read(size)
+            else:
+                data = self._read_on(place, size)
+        if len(data) < size:
+            raise InputError(f"{self._path} was cut off: it ends within image {place}.")
+        return np.frombuffer(data, self._dtype).reshape(self._shape[1:])
 
     def __del__(self) -> None:
         stream = getattr(self, "_stream", None)  # none if the file could not be opened
@@ -91,15 +100,10 @@ class ImagesOfArchive:
         """Whether an image can be read without those before it."""
         return self._start is not None
 
-    def _read(self, place: int) -> NDArray[Any]:
-        size = math.prod(self._shape[1:]) * self._dtype.itemsize
-        if self._start is not None and place != self._next:  # in order the checksum of all is looked at
-            with self._path.open("rb") as file:
-                file.seek(self._start + self._offset + place * size)
-                return self._as_image(file.read(size), place)
+    def _read_on(self, place: int, size: int) -> bytes:
+        """The bytes of an image after those that were read, or from the start."""
         if self._stream is None or place < self._next:
-            if self._stream is not None:
-                self._stream.close()
+            self.__del__()
             with zipfile.ZipFile(self._path) as archive:  # which stays open as long as its member does
                 self._stream = archive.open(f"{self._name}.npy")
             self._stream.read(self._offset)
@@ -107,12 +111,7 @@ class ImagesOfArchive:
         for _ in range(self._next, place):
             self._stream.read(size)
         self._next = place + 1
-        return self._as_image(self._stream.read(size), place)
-
-    def _as_image(self, data: bytes, place: int) -> NDArray[Any]:
-        if len(data) < math.prod(self._shape[1:]) * self._dtype.itemsize:
-            raise InputError(f"{self._path} was cut off: it ends within image {place}.")
-        return np.frombuffer(data, self._dtype).reshape(self._shape[1:])
+        return self._stream.read(size)
 
 
 def _start(path: Path, member: zipfile.ZipInfo) -> int | None:
@@ -380,9 +379,8 @@ def load_dense(
     """
     path = Path(path)
     source = Source(name=path.name, sha256="", format="dense", path=str(path))
-    make = _dense_of_npz if path.suffix == ".npz" else _dense_of_folder
     with damage_named(path):
-        scores, labels, space, names = make(path)
+        scores, labels, space, names = _dense_in(path)
     further: dict[str, Any] = {space: scores}
     return DensePredictions(
         **further,
@@ -400,9 +398,9 @@ def is_dense(path: str | os.PathLike[str]) -> bool:
     try:
         if path.is_dir():
             found = _scores_in(path)
-            if found is None:
-                return False
-            return (path / "labels").is_dir() if found[1].is_dir() else _mapped(found[1]).ndim > 2
+            if found is not None and found[1].is_dir():
+                return (path / "labels").is_dir()
+            return found is not None and _mapped(found[1]).ndim > 2
         if path.suffix != ".npz" or not zipfile.is_zipfile(path):
             return False
         with zipfile.ZipFile(path) as archive:
@@ -440,19 +438,17 @@ def _space_in(archive: zipfile.ZipFile) -> str | None:
     return next((space for space in SPACES if f"{space}.npy" in archive.namelist()), None)
 
 
-_Found: TypeAlias = tuple[Images, Images, str, list[str] | None]
-
-
-def _dense_of_npz(path: Path) -> _Found:
-    with zipfile.ZipFile(path) as archive:
-        space = _space_in(archive)
-        known = {name.removesuffix(".npy") for name in archive.namelist()}
-    if space is None or "labels" not in known:
-        raise InputError(f"{path} must hold `logits` (or `probs`) and `labels`; it holds {sorted(known)}.")
-    return ImagesOfArchive(path, space), ImagesOfArchive(path, "labels"), space, None
-
-
-def _dense_of_folder(path: Path) -> _Found:
+def _dense_in(path: Path) -> tuple[Images, Images, str, list[str] | None]:
+    """Scores, labels, which scores they are, and the names of images where files have them."""
+    if path.suffix == ".npz":
+        with zipfile.ZipFile(path) as archive:
+            space = _space_in(archive)
+            known = {name.removesuffix(".npy") for name in archive.namelist()}
+        if space is None or "labels" not in known:
+            raise InputError(
+                f"{path} must hold `logits` (or `probs`) and `labels`; it holds {sorted(known)}."
+            )
+        return ImagesOfArchive(path, space), ImagesOfArchive(path, "labels"), space, None
     found = _scores_in(path)
     if found is None:
         raise InputError(f"{path} must hold logits.npy (or a folder logits) and the same for labels.")

@@ -197,7 +197,7 @@ def open_predictions(
     path = Path(path)
     ending = found_ending(path, format)
     form = format_at(path, ending)
-    if columns and not form.tabular:
+    if columns and form.table is None:
         raise InputError(
             f"{' '.join(columns.options)} works only with tables (CSV, Parquet), and {path} holds arrays; "
             "name the arrays `labels`, `probs`, `logits`, `groups` or `clusters`."
@@ -215,6 +215,7 @@ def open_predictions(
                 f"`lm_score` (--lm-score) is for samples of lm-evaluation-harness (.jsonl); {path} is none."
             )
         further["lm_score"] = lm_score
+    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names(path))
     try:
         contents = _reader(form, path, stream, columns)(path, **further)
         with lines_named(contents.lines):
@@ -232,9 +233,9 @@ def open_predictions(
         )
         make = predictions_of_top_k if "top_k" in fields else partial(Predictions, kind=kind)
         with lines_named(contents.lines):
-            return make(**fields, source=source)
+            return make(**fields, source=source)._named(in_words_of_file)  # pyright: ignore[reportPrivateUsage]
     except (InputError, TypeError) as error:  # TypeError: an array of texts, say, where numbers belong
-        said = as_named(" ".join(str(error).split()), columns, lambda: form.names(path))
+        said = in_words_of_file(" ".join(str(error).split()))
         raise InputError(f"{name or path}: {said}") from error
     except MemoryError as error:
         remedy = "; save it as .npy or .parquet, which are read in pieces" if form.stream is None else ""

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import re
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from calibrant._math.errors import InputError
-from calibrant._math.frames import Library, frame_columns, frame_of, is_frame
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats.aliases import ColumnNames, as_named
-from calibrant.predictions.formats.columns import columns_of, fields_of_cells, layout_in
+from calibrant.predictions.formats.columns import cells_of
+from calibrant.predictions.formats.tables import fields_of_table, table_of_columns
 from calibrant.predictions.scale import Scale, as_shares
 from calibrant.predictions.table import Predictions
 
+Library: TypeAlias = Literal["pandas", "polars"]
+LIBRARIES: tuple[Library, ...] = ("pandas", "polars")
 _OPTION = re.compile(r" \(--[^)]*\)")
 
 
@@ -49,17 +54,16 @@ def predictions_from_frame(
     if not is_frame(frame):
         raise TypeError(f"`frame` must be a pandas or polars DataFrame; got {type(frame).__name__}.")
     given = frame_columns(frame)
+    in_words_of_frame = partial(as_named, columns=columns, names=lambda: list(given))
     try:
-        layout, names = layout_in(list(given), columns)
-        fields = fields_of_cells(
-            layout, names, given.__getitem__, lambda name: _texts_or_numbers(given[name])
+        fields = fields_of_table(
+            table_of_columns({name: _cells(each) for name, each in given.items()}), columns
         )
         fields = as_shares(fields, scale)
         stated = fields.pop("kind", None)
-        return Predictions(**fields, kind=kind or stated)
+        return Predictions(**fields, kind=kind or stated)._named(in_words_of_frame)  # pyright: ignore[reportPrivateUsage]
     except InputError as error:  # options of the command line are of another door
-        said = as_named(str(error), columns, lambda: list(given))
-        raise InputError(_OPTION.sub("", said)) from error
+        raise InputError(_OPTION.sub("", in_words_of_frame(str(error)))) from error
 
 
 def predictions_to_frame(predictions: Predictions, *, library: Library | None = None) -> Any:
@@ -81,13 +85,50 @@ def predictions_to_frame(predictions: Predictions, *, library: Library | None = 
         >>> predictions_to_frame(p, library="pandas").columns.tolist()
         ['label', 'prob']
     """
-    table = columns_of(predictions._arrays())  # pyright: ignore[reportPrivateUsage]
-    scores = {name: table.scores[:, place].tolist() for place, name in enumerate(table.score_names)}
-    return frame_of(table.others | scores, library)
+    return frame_of(cells_of(predictions._arrays()), library)  # pyright: ignore[reportPrivateUsage]
 
 
-def _texts_or_numbers(column: Any) -> Any:
-    """As the readers of files give them: texts for what is not a column of numbers."""
-    if isinstance(column, np.ndarray):
+def _cells(column: Any) -> Any:
+    """As the readers of files give them: numbers in float64, or all cells where some are missing."""
+    if not isinstance(column, np.ndarray) or column.dtype.kind != "f":
         return column
-    return ["" if each is None else str(each) for each in column]
+    cells = column.astype(np.float64)
+    return [None if each != each else each for each in cells.tolist()] if np.isnan(cells).any() else cells
+
+
+def is_frame(value: object) -> bool:
+    """Whether a value is a frame of pandas or of polars; neither is imported to tell."""
+    kind = type(value)
+    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] in LIBRARIES
+
+
+def frame_columns(frame: Any) -> dict[str, np.ndarray[Any, np.dtype[Any]] | list[Any]]:
+    """Columns by name: numbers without gaps as arrays, others as lists with ``None``; refuses equal names."""
+    names = [str(name) for name in frame.columns]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise InputError(f"`frame` must have columns of different names; {repeated[0]!r} stands twice.")
+    return {name: _column(frame[original]) for name, original in zip(names, frame.columns, strict=True)}
+
+
+def _column(series: Any) -> np.ndarray[Any, np.dtype[Any]] | list[Any]:
+    values = series.to_numpy()
+    if values.dtype.kind in "biuf":
+        return values
+    rows = [None if each is None or each != each else each for each in series.to_list()]
+    numeric = all(isinstance(each, bool | int | float | np.number) for each in rows)
+    return np.asarray(rows) if rows and numeric else rows
+
+
+def frame_of(columns: Mapping[str, Sequence[Any]], library: Library | None = None) -> Any:
+    """A frame of columns by name; by default of pandas, or of polars where that alone is installed."""
+    if library is not None and library not in LIBRARIES:
+        raise InputError(f'`library` must be "pandas" or "polars"; got {library!r}.')
+    for name in LIBRARIES if library is None else (library,):
+        try:
+            found = importlib.import_module(name)
+        except ImportError:
+            continue
+        return found.DataFrame({key: list(values) for key, values in columns.items()})
+    wanted = library or "pandas"
+    raise ImportError(f"frames need {wanted}, which is not installed: `pip install {wanted}`.")

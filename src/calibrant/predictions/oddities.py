@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from calibrant._math import suspicions
+from calibrant._math import checks
 from calibrant._math.arrays import row_slices
-from calibrant._math.checks import row_sum_tolerance
 from calibrant._math.shapes import Float, Int
 from calibrant.predictions.checks import Kind
 
@@ -72,7 +71,7 @@ def are_one_hot(
     """Whether labels are classes written as rows of zeros and a one, beside probabilities of classes."""
     if space != "probs" or labels is None or labels.shape != values.shape:
         return False
-    return suspicions.are_one_hot(labels) and suspicions.sum_to_one(values, logarithms=False)
+    return checks.are_one_hot(labels) and checks.sum_to_one(values, logarithms=False)
 
 
 def _suspicions(kind: Kind, space: str, values: Float[Tensor, " N"] | Float[Tensor, "N C"]) -> Iterator[str]:
@@ -102,7 +101,7 @@ def _same_name(class_names: tuple[str, ...]) -> str:
 
 def _like_probabilities(logits: Float[Tensor, "N C"]) -> bool:
     """Whether every row could be one of probabilities; the first rows settle it for most logits."""
-    slack = row_sum_tolerance(logits.dtype)
+    slack = checks.row_sum_tolerance(logits.dtype)
     for rows in row_slices(logits):
         low, high = torch.aminmax(logits[rows])
         if float(low) < 0 or float(high) > 1:
@@ -115,7 +114,7 @@ def _like_probabilities(logits: Float[Tensor, "N C"]) -> bool:
 
 def _normalised_twice(probs: Float[Tensor, "N C"]) -> bool:
     """Whether the logarithms of every row, up to a constant, are probabilities, and often sure ones."""
-    slack, num_sure = row_sum_tolerance(probs.dtype), 0
+    slack, num_sure = checks.row_sum_tolerance(probs.dtype), 0
     for rows in row_slices(probs):
         logs = probs[rows].to(torch.float64).log()
         stated = logs + (1 - logs.sum(dim=1, keepdim=True)) / logs.shape[1]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,11 @@ from calibrant._math.errors import InputError
 from calibrant.predictions.checks import listing, shown
 from calibrant.predictions.files import found_ending, sha256_of
 from calibrant.predictions.formats.aliases import ColumnNames, as_named
-from calibrant.predictions.formats.columns import layout_in
 from calibrant.predictions.formats.contents import lines_named
-from calibrant.predictions.formats.json_file import fields_of_records, with_lists_spread
 from calibrant.predictions.formats.roster import format_at
+from calibrant.predictions.formats.tables import Table, fields_of_table, layout_of_table, with_lists_spread
 from calibrant.predictions.labels import missing_rows
 from calibrant.predictions.table import Predictions, Source
-
-Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,32 +69,31 @@ def load_timed(
     path = Path(path)
     ending = found_ending(path, format)
     form = format_at(path, ending)
-    if form.records is None:
+    if form.table is None:
         raise InputError(f"{path} must be a table, such as .csv or .parquet, with a column of times.")
+    in_words_of_file = partial(as_named, columns=columns, names=lambda: form.names(path))
     try:
-        records, lines = form.records(path)
-        with lines_named(lines):
-            records = with_lists_spread(records, columns)
-            times = _times(records, time)
-            records, labelled = _filled(records, time, columns)
-            fields = fields_of_records(records, columns)
+        table = form.table(path, columns)
+        with lines_named(table.lines):
+            times = _times(table, time)
+            table, labelled = _filled(table.exchanged({time: {}}), columns, len(times))
+            fields = fields_of_table(table, columns)
             source = Source(name=path.name, sha256=sha256_of(path), format=ending[1:], path=str(path))
-            return TimedPredictions(
-                predictions=Predictions(**fields, source=source), times=times, labelled=labelled
-            )
+            found = Predictions(**fields, source=source)._named(in_words_of_file)  # pyright: ignore[reportPrivateUsage]
+            return TimedPredictions(predictions=found, times=times, labelled=labelled)
     except (InputError, TypeError) as error:
-        said = as_named(" ".join(str(error).split()), columns, lambda: form.names(path))
+        said = in_words_of_file(" ".join(str(error).split()))
         raise InputError(f"{path}: {said}") from error
 
 
-def _times(records: Sequence[Record], name: str) -> NDArray[Any]:
-    if not records:
+def _times(table: Table, name: str) -> NDArray[Any]:
+    if name not in table.names:
+        raise InputError(f"it holds no column `{name}` (--time); it holds {listing(table.names)}.")
+    values = table.column(name)
+    if not len(values):
         raise InputError("it holds no rows.")
-    if name not in records[0]:
-        raise InputError(f"it holds no column `{name}` (--time); it holds {listing(list(records[0]))}.")
-    values = [record.get(name) for record in records]
     try:
-        return np.array([float(value) for value in values])  # pyright: ignore[reportArgumentType]
+        return np.array([float(value) for value in values])
     except (TypeError, ValueError):
         dates = [_date(value) for value in values]
     if None not in dates:
@@ -131,29 +127,23 @@ def _date(value: object) -> datetime | date | None:
     return found if isinstance(found, date) else None  # of which datetime is one
 
 
-def _filled(
-    records: Sequence[Record], time: str, columns: ColumnNames | None
-) -> tuple[list[dict[str, Any]], NDArray[np.bool_]]:
-    """The records, less their times, with some label in place of those that are missing; which are known.
+def _filled(table: Table, columns: ColumnNames | None, num_samples: int) -> tuple[Table, NDArray[np.bool_]]:
+    """The table with some label in place of those that are missing, and which are known.
 
     If none is known, the columns of labels are left out.
     """
-    names = [name for name in records[0] if name != time]
-    layout, given = layout_in(names, columns)
+    layout = layout_of_table(with_lists_spread(table, columns), columns)
     wanted = layout.labels or tuple(name for name in ("correct", "true_label") if name in layout.singles)
-    told = [given[name] for name in wanted]
-    labelled = np.full(len(records), bool(told))
-    for name in told:
-        cells = (record.get(name) for record in records)
+    told = {layout.given[name]: list(table.column(layout.given[name])) for name in wanted}
+    labelled = np.full(num_samples, bool(told))
+    for cells in told.values():
         texts = ["" if cell is None else str(cell).strip() for cell in cells]
         labelled[missing_rows(texts, layout.class_names or ())] = False
     if not labelled.any():
-        left_out = {time, *told}
-        return [{k: cell for k, cell in record.items() if k not in left_out} for record in records], labelled
-    known = records[int(labelled.argmax())]
-    stand_in = {name: known[name] for name in told}
-    filled = [
-        {name: cell for name, cell in {**record, **({} if each else stand_in)}.items() if name != time}
-        for record, each in zip(records, labelled, strict=True)
-    ]
-    return filled, labelled
+        return table.exchanged({name: {} for name in told}), labelled
+    known = int(labelled.argmax())
+    filled = {
+        name: [cell if each else cells[known] for cell, each in zip(cells, labelled, strict=True)]
+        for name, cells in told.items()
+    }
+    return table.exchanged({name: {name: cells} for name, cells in filled.items()}), labelled

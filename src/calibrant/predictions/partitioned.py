@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from calibrant._math.checks import check_weights
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant._math.top_k import TopK
 from calibrant.predictions import checks
+from calibrant.predictions import labels as labels_of
 from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.formats import parquet
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, ColumnNames, as_named
-from calibrant.predictions.formats.columns import Column, Layout, fields_of_columns
+from calibrant.predictions.formats.columns import Column, Layout, fields_of_cells
 from calibrant.predictions.formats.contents import damaged
 from calibrant.predictions.formats.parquet_files import (
     Keys,
@@ -35,8 +38,10 @@ from calibrant.predictions.formats.parquet_files import (
     rooted,
     with_keys,
 )
-from calibrant.predictions.formats.top_k import columns_of_top_k, holds_top_k, piece_of_top_k
-from calibrant.predictions.pieces import Piece, holds_one_hot, piece_of
+from calibrant.predictions.formats.tables import layout_of_table, lists_of_scores, with_lists_spread
+from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k, layout_of_top_k
+from calibrant.predictions.kinds import classes_of
+from calibrant.predictions.oddities import are_one_hot
 from calibrant.predictions.scale import holds_percentages
 from calibrant.predictions.stores import PIECE
 from calibrant.predictions.table import Predictions, Source
@@ -61,6 +66,155 @@ class Part:
     """Rows that the split marks as calibration."""
     keys: tuple[tuple[str, int | str], ...] = ()
     """What the names of the file's folders say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """Checked rows in memory; what is one number of each, an event or a confidence, has two columns."""
+
+    first_row: int
+    scores: NDArray[np.floating[Any]]
+    labels: NDArray[np.int64]
+    """True classes ``(n,)``, or several labels ``(n, L)``; of confidences, whether they are right."""
+    truth: NDArray[np.int64]
+    """What tells samples apart: the labels, or the true classes where these are not."""
+    split: NDArray[np.uint8] | None = None
+    clusters: tuple[str, ...] | None = None
+    weights: NDArray[np.float64] | None = None
+    groups: tuple[str, ...] | None = None
+    repairs: tuple[str, ...] = ()
+    class_names: tuple[str, ...] | None
+    top_k: TopK | None = None
+    """What confidences were computed from, where that are the largest logits."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know of the whole table."""
+
+    def at(self, temperature: float) -> Piece:
+        """Confidences with the logits over a temperature; refuses all but those from the largest logits."""
+        if self.top_k is None:
+            raise InputError("the largest logits of each sample must be known.")
+        return replace(self, scores=_two_columns(self.top_k.at(temperature).confidence))
+
+    def label(self, place: int, *, logits: bool) -> Piece:
+        """One of several labels, as an event."""
+        stated = torch.from_numpy(self.scores[:, place])
+        scores = columns_of_odds(stated).numpy() if logits else _two_columns(stated)
+        return replace(self, scores=scores, labels=self.labels[:, place], truth=self.truth[:, place])
+
+    def turned(self) -> Piece:
+        """These rows with the two classes of an event in the other order."""
+        names = ("0", "1") if self.class_names is None else self.class_names
+        return replace(
+            self,
+            scores=self.scores[:, ::-1].copy(),
+            labels=1 - self.labels,
+            truth=1 - self.truth,
+            class_names=(names[1], names[0]),
+        )
+
+
+def columns_of_odds(log_odds: Tensor) -> Tensor:
+    """Logits of two classes; those of what is certain are its log-probabilities.
+
+    Example:
+        >>> columns_of_odds(torch.tensor([1.5, float("inf")])).tolist()
+        [[0.0, 1.5], [-inf, 0.0]]
+    """
+    sure = log_odds.isposinf()
+    zero = torch.zeros_like(log_odds)
+    return torch.stack([zero.masked_fill(sure, -torch.inf), log_odds.masked_fill(sure, 0.0)], dim=1)
+
+
+def piece_of(fields: Mapping[str, Any], kind: Kind, first_row: int) -> Piece:
+    """The arguments of ``Predictions``, checked; refuses wrong scores or labels, and rows without labels."""
+    top_k: TopK | None = None
+    notes = tuple(fields.get("notes", ()))
+    if "top_k" in fields:
+        names, repairs = None, tuple(fields["repairs"])
+        top_k, labels, truth = _largest(fields)
+        scores = _two_columns(top_k.confidence)
+    elif kind == "top_label":
+        scores, labels, truth, repairs = _confidences(fields)
+        names = None
+    else:
+        scores, labels, names, words, repairs = _classes(fields, kind)
+        truth, notes = labels, (*notes, *words)
+    split, clusters, groups = (fields.get(each) for each in ("split", "clusters", "groups"))
+    return Piece(
+        first_row=first_row,
+        scores=scores,
+        labels=labels,
+        truth=truth,
+        split=None if split is None else checks.as_split(split, len(labels)).numpy(),
+        clusters=checks.as_groups(clusters, len(labels), name="clusters"),
+        weights=fields.get("weights"),
+        groups=checks.as_groups(groups, len(labels)),
+        repairs=repairs,
+        class_names=names,
+        top_k=top_k,
+        notes=notes,
+    )
+
+
+def holds_one_hot(fields: Mapping[str, Any]) -> bool:
+    """Whether labels are classes written as rows of zeros and a one."""
+    labels = fields.get("labels")
+    if "probs" not in fields or not isinstance(labels, np.ndarray) or labels.ndim != 2:
+        return False
+    return are_one_hot("probs", torch.as_tensor(fields["probs"]), torch.as_tensor(labels))
+
+
+def _classes(fields: Mapping[str, Any], kind: Kind) -> tuple[Any, ...]:
+    space = "logits" if "logits" in fields else "probs"
+    if fields.get("labels") is None:
+        raise InputError("`labels` must be given to evaluate predictions; got none.")
+    values = torch.from_numpy(np.ascontiguousarray(fields[space]))
+    several = "multilabel" if kind == "multilabel" else None
+    checked, *said = classes_of(space, values, fields["labels"], fields.get("class_names"), None, several)
+    found = checked.scores
+    if found.ndim == 1:
+        found = columns_of_odds(found) if space == "logits" else torch.from_numpy(_two_columns(found))
+    return found.numpy(), cast("Tensor", checked.labels).numpy(), *said
+
+
+def _confidences(
+    fields: Mapping[str, Any],
+) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
+    if fields.get("correct") is None:
+        raise InputError("whether predictions are correct cannot be told without `correct`.")
+    values = torch.from_numpy(np.ascontiguousarray(fields["confidence"]))
+    values, repairs = checks.repair_events(values, name="confidence")
+    right = labels_of.as_correct(fields["correct"], len(values)).numpy().astype(np.int64)
+    true = fields.get("labels")
+    return _two_columns(values), right, right if true is None else _true_numbers(true), repairs
+
+
+def _largest(fields: Mapping[str, Any]) -> tuple[TopK, NDArray[np.int64], NDArray[np.int64]]:
+    """The largest logits, whether the most probable class is true, and the true class as the table has it.
+
+    Classes that are texts are numbered anew in every piece.
+    """
+    top_k, true = fields["top_k"], fields["labels"]
+    if true is None:
+        raise InputError("`labels` must be given to evaluate predictions; got none.")
+    top_k = replace(top_k, label_logits=top_k.logits_of(true))
+    return top_k, (top_k.predicted == true).numpy().astype(np.int64), _true_numbers(fields["truth"])
+
+
+def _two_columns(probs: Tensor) -> NDArray[np.float64]:
+    """The probabilities that an event does not happen, and that it does."""
+    found = probs.to(torch.float64).numpy()
+    return np.stack([1 - found, found], axis=1)
+
+
+def _true_numbers(true: Any) -> NDArray[np.int64]:
+    """True classes as numbers, which are the same in every piece."""
+    texts = checks.as_texts(true)
+    if texts is None:
+        return labels_of.as_true_classes(true, len(true)).numpy()
+    numbers = [labels_of.whole_number(text) for text in texts]
+    named = zip(numbers, texts, strict=True)
+    return np.array([zlib.crc32(text.encode()) if each is None else each for each, text in named], np.int64)
 
 
 class NeedsWholeError(InputError):
@@ -142,7 +296,7 @@ class PartitionedPredictions:
                 start += rows
         if first is None or not start:
             raise InputError(f"{self.address}: it holds no rows.")
-        self._layout, self._given, self._lists = first.layout, first.given, first.lists
+        self._layout, self._lists = first.layout, first.lists
         self._dtype, self.width = first.dtype, first.width
         self.has_groups = any(map(_names_groups, self._layout.singles))
         self._refuse_other_kinds()
@@ -235,7 +389,7 @@ class PartitionedPredictions:
             InputError: If a score or label is wrong; it names file and rows.
         """
         used = (*self._layout.scores, *self._layout.others, *self._layout.weights)
-        given = {self._given[each] for each in used}
+        given = {self._layout.given[each] for each in used}
         size, at = max(1, PIECE // self.width), part.first_row
         name, footer = self._footer
         with opened(part.file, footer if name == part.file else None) as file:
@@ -249,7 +403,7 @@ class PartitionedPredictions:
                         raise
                     except InputError as error:
                         rows = f"in rows {at:,} to {at + batch.num_rows - 1:,} of all, counted from {at:,}"
-                        said = as_named(str(error), self._stated, lambda: [*self._given.values()])
+                        said = as_named(str(error), self._stated, lambda: [*self._layout.given.values()])
                         raise InputError(f"{part.file}: {rows}: {said}") from error
                     at += batch.num_rows
                     yield piece
@@ -259,7 +413,18 @@ class PartitionedPredictions:
                 raise InputError(f"{part.file}: {damaged('a .parquet file', error)}") from error
 
     def _piece(self, batch: Any, first_row: int) -> Piece:
-        fields = (self._fields_of_top_k if holds_top_k(self._given) else self._fields_of_columns)(batch)
+        table = parquet.table_in(batch.schema, batch.column)
+        if holds_top_k(self._layout.given):
+            names = [*self._layout.given.values()]
+            fields = fields_of_top_k(names, table.column, self._stated, piece=True)
+            fields["notes"] = (*self._layout.notes, *fields["notes"])
+        else:
+            if self._lists is not None:
+                table = with_lists_spread(table, self._stated, len(self._layout.scores))
+            fields = fields_of_cells(self._layout, table.column)
+            fields[self._layout.space] = fields[self._layout.space].astype(self._dtype, copy=False)
+        if "weights" in fields:
+            fields["weights"] = _weights(fields["weights"])
         if not first_row and holds_percentages(fields):
             raise NeedsWholeError(self.address, "percentages")
         if not first_row and holds_one_hot(fields):
@@ -268,26 +433,6 @@ class PartitionedPredictions:
         if self._clusters_are_groups:
             piece = replace(piece, clusters=piece.groups)
         return piece.turned() if self._turned else piece
-
-    def _fields_of_top_k(self, batch: Any) -> dict[str, Any]:
-        names = [*self._given.values()]
-        fields = piece_of_top_k(names, lambda name: parquet.cells_of(batch.column(name)), self._stated)
-        fields["notes"] = (*self._layout.notes, *fields["notes"])
-        if "weights" in fields:
-            fields["weights"] = _weights(fields["weights"], "weights")
-        return fields
-
-    def _fields_of_columns(self, batch: Any) -> dict[str, Any]:
-        layout, scores = self._layout, [self._given[each] for each in self._layout.scores]
-        table = (
-            parquet.rows_of(batch, scores, self._dtype)
-            if self._lists is None
-            else parquet.lists_of(batch, self._lists, len(scores), self._dtype)
-        )
-        used = (*layout.others, *layout.weights)
-        others = {each: parquet.column_of(batch.column(self._given[each])) for each in used}
-        others |= {each: _weights(others[each], self._given[each]) for each in layout.weights}
-        return fields_of_columns(layout, table, others)
 
     def _refuse_other_kinds(self) -> None:
         layout = self._layout
@@ -312,7 +457,6 @@ class _FileColumns:
     """Which columns of a file hold what, before any row is read."""
 
     layout: Layout
-    given: dict[str, str]  # what the file calls them
     lists: str | None  # the one whose cells are lists of scores, if there is one
     width: int  # how many numbers a row has
     dtype: np.dtype[Any]  # of the scores
@@ -320,22 +464,33 @@ class _FileColumns:
     @classmethod
     def of(cls, name: str, file: Any, columns: ColumnNames | None, keys: Keys) -> _FileColumns:
         schema = file.schema_arrow
+
+        def first_of(column: str) -> Any:
+            return next(file.iter_batches(1, columns=[column])).column(column)
+
         try:
+            table = parquet.table_in(schema, first_of)
             if holds_top_k(schema.names):
-                layout, given = columns_of_top_k([*schema.names, *keys], columns or ColumnNames())
-                listed = parquet.length_of_lists(file, layout.scores[0])
-                return cls(layout, given, None, max(2, 2 * listed), np.dtype(np.float64))
-            lists = parquet.lists_in(schema, columns)
-            layout, given = parquet.layout_in(file, columns, keys)
-            scores = [given[each] for each in layout.scores] if lists is None else [lists]
-            return cls(layout, given, lists, max(2, len(layout.scores)), parquet.dtype_of(scores, file))
+                layout = layout_of_top_k([*schema.names, *keys], columns or ColumnNames())
+                listed = len(table.column(layout.scores[0])[0])
+                return cls(layout, None, max(2, 2 * listed), np.dtype(np.float64))
+            lists = next(iter(lists_of_scores(table, columns)), None)
+            names = [each for each in keys if each not in schema.names]
+            table = with_lists_spread(table, columns)
+            table = replace(table, names=[*table.names, *names], keys=[*keys])
+            layout = layout_of_table(table, columns)
+            scores = [layout.given[each] for each in layout.scores] if lists is None else [lists]
+            return cls(layout, lists, max(2, len(layout.scores)), parquet.dtype_of(scores, schema))
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
 
     @property
     def read(self) -> set[str]:
         """The columns that are read, as the file calls them."""
-        return {self.given[each] for each in (*self.layout.scores, *self.layout.labels, *self.layout.singles)}
+        return {
+            self.layout.given[each]
+            for each in (*self.layout.scores, *self.layout.labels, *self.layout.singles)
+        }
 
     def refuse_bands(self, name: str, file: Any) -> None:
         """Refuse bands of which a piece does not know where they begin, or how they are called."""
@@ -344,14 +499,14 @@ class _FileColumns:
                 stated, starts = named_bands(column.removeprefix(BANDS_OF))
                 if not starts:
                     raise NeedsWholeError(name, f"bands of `{stated}` that do not say where they begin")
-                if not parquet.is_whole(file, self.given[column]):
+                if not parquet.is_whole(file.schema_arrow, self.layout.given[column]):
                     raise NeedsWholeError(name, f"bands of `{stated}`, which are no whole numbers")
 
     def marked(self, name: str, file: Any, keys: Keys) -> list[int]:
         """How many rows of each row group are marked to be fitted on."""
         if "split" not in self.layout.singles:
             return [0] * file.metadata.num_row_groups
-        split = self.given["split"]
+        split = self.layout.given["split"]
         try:
             if split not in file.schema_arrow.names:
                 fits = int(checks.as_split([keys[split]], 1)[0]) == 0
@@ -378,9 +533,9 @@ def _together(counts: Sequence[int], num_classes: int) -> Iterator[tuple[int, ..
         yield tuple(groups)
 
 
-def _weights(column: Column, name: str) -> NDArray[np.float64]:
+def _weights(given: Column) -> NDArray[np.float64]:
     """The weights of some rows, which may all be zero."""
-    found = parquet.numbers_of(column, name).astype(np.float64)
+    found = np.asarray(given, np.float64)
     return check_weights(found, len(found)).numpy() if found.any() else found
 
 

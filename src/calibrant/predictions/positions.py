@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor
+from calibrant._math.checks import positions_of
 from calibrant._math.errors import InputError
-from calibrant._math.positions import positions_of
 from calibrant.predictions.checks import as_groups
 from calibrant.predictions.table import Predictions
 

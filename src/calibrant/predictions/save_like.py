@@ -22,6 +22,13 @@ from calibrant.predictions.formats.aliases import ColumnNames, canonical, space_
 from calibrant.predictions.formats.columns import layout_of
 from calibrant.predictions.formats.mark import MARK, mark_in
 from calibrant.predictions.formats.roster import WRITERS, known_ending
+from calibrant.predictions.formats.tables import (
+    Table,
+    lists_of_scores,
+    piped_in,
+    pipeline_classes,
+    table_of_records,
+)
 from calibrant.predictions.scale import scale_before
 from calibrant.predictions.table import Predictions
 
@@ -143,55 +150,46 @@ class _Copy:
         found = json_file.contents(self.source, whole=self.ending == ".json")
         if isinstance(found, dict) or lm_eval.are_samples(found[0]):
             return False
-        self._check_rows(len(found[0]))
+        records = found[0]
+        new = self._exchanged(table_of_records(records), len(records))
         marked = {} if self.mark is None else {MARK: self.mark}
-        changed = [record | marked for record in self._records(found[0])]
+        changed = [
+            {
+                new[name][0] if name in new else name: new[name][1][row] if name in new else cell
+                for name, cell in record.items()
+            }
+            | marked
+            for row, record in enumerate(records)
+        ]
         json_file.write_records(changed, self.out, whole=self.new_ending == ".json")
         return True
 
-    def _records(self, records: Sequence[json_file.Record]) -> list[dict[str, Any]]:
-        form, name = json_file.form_of(records, self.columns)
-        pairs = list(zip(records, self.scores.tolist(), strict=True))
-        if form == "pipelines":
-            classes = json_file.pipeline_classes(str(each["label"]) for each in records[0][name])
-            return [
-                {
-                    **record,
-                    name: [
-                        {**each, "score": values[classes.index(str(each["label"]))]} for each in record[name]
-                    ],
-                }
-                for record, values in pairs
-            ]
-        if form == "lists":
-            title = _probs(name)
-            return [
-                {title if key == name else key: values if key == name else cell for key, cell in each.items()}
-                for each, values in pairs
-            ]
-        names = json_file.names_of(records)
-        titles = {names[place]: (title, k) for k, (place, title) in enumerate(self._places(names).items())}
-        return [
-            {
-                titles[key][0] if key in titles else key: values[titles[key][1]] if key in titles else value
-                for key, value in each.items()
-            }
-            for each, values in pairs
-        ]
-
     def write_arrow(self) -> None:
         table = parquet_files.whole_table(self.source, feather=self.ending != ".parquet")
-        self._check_rows(table.num_rows)
+        new = self._exchanged(parquet.table_in(table.schema, table.column), table.num_rows)
         if self.mark is not None:
             table = table.drop_columns([MARK] if MARK in table.column_names else [])
             table = table.append_column(MARK, [[self.mark] * len(self.scores)])
-        if (lists := parquet.lists_in(table.schema, self.columns)) is not None:
-            place = table.column_names.index(lists)
-            table = table.set_column(place, _probs(lists), [list(self.scores)])
-        else:
-            for column, (place, title) in enumerate(self._places(table.column_names).items()):
-                table = table.set_column(place, title, [self.scores[:, column]])
+        for name, (title, cells) in new.items():
+            table = table.set_column(table.column_names.index(name), title, [cells])
         parquet.write_table(table, self.out, feather=self.new_ending != ".parquet")
+
+    def _exchanged(self, table: Table, count: int) -> dict[str, tuple[str, list[Any]]]:
+        """By the names of the columns of scores, their new names and cells."""
+        self._check_rows(count)
+        rows = self.scores.tolist()
+        if (piped := piped_in(table)) is not None:
+            cells = table.column(piped)
+            place = {label: k for k, label in enumerate(pipeline_classes(str(e["label"]) for e in cells[0]))}
+            scored = [
+                [{**each, "score": values[place[str(each["label"])]]} for each in cell]
+                for cell, values in zip(cells, rows, strict=True)
+            ]
+            return {piped: (piped, scored)}
+        if lists := lists_of_scores(table, self.columns):
+            return {lists[0]: (lists[0] if space_of(lists[0]) == "probs" else "probs", rows)}
+        columns = zip(self._places(table.names).items(), self.scores.T.tolist(), strict=True)
+        return {table.names[place]: (title, cells) for (place, title), cells in columns}
 
     def _places(self, given: Sequence[str]) -> dict[int, str]:
         """The places of the columns of scores, in the order of the classes, and their new names."""
@@ -210,11 +208,6 @@ class _Copy:
     def _check_rows(self, count: int) -> None:
         if count != len(self.scores):
             raise InputError(f"the file had {len(self.scores)} rows when it was read and now has {count}.")
-
-
-def _probs(lists: str) -> str:
-    """The name of a column of lists, which hold probabilities then."""
-    return lists if space_of(lists) == "probs" else "probs"
 
 
 def _add_samples(source: Path, ending: str, out: Path, new_ending: str) -> None:

@@ -20,7 +20,8 @@ LARGEST_GUESSED = 50.0
 """What a single column on a scale of stars, words or grades does not reach."""
 DIVIDED = "holds percentages and was divided by 100."
 """Said of probabilities that were percentages."""
-_BROUGHT = re.compile(r" from (\S+) to (\S+) was brought to the scale from 0 to 1\.$")
+_DIVIDED = re.compile(r" holds? percentages and (?:was|were) divided by 100\.$")
+_BROUGHT = re.compile(r" from (\S+) to (\S+) (?:was|were) brought to the scale from 0 to 1\.$")
 SPACES = ("probs", "confidence")
 
 
@@ -90,7 +91,7 @@ def holds_percentages(fields: dict[str, Any]) -> bool:
 def scale_before(notes: Iterable[str]) -> Scale:
     """The scale that probabilities had in their file, by the notes on predictions."""
     for note in notes:
-        if note.endswith(DIVIDED):
+        if _DIVIDED.search(note):
             return PERCENT
         if found := _BROUGHT.search(note):
             return float(found[1]), float(found[2])

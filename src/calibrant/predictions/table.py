@@ -147,27 +147,24 @@ class Predictions:
         notes: Iterable[str] = (),
         top_k: TopK | None = None,
     ) -> None:
-        checked = kinds.check(
+        fields = kinds.check(
             {"logits": logits, "probs": probs, "confidence": confidence},
-            kinds.Companions(
-                correct=correct, labels=labels, class_names=class_names, weights=weights, kind=kind
-            ),
+            correct=correct,
+            labels=labels,
+            class_names=class_names,
+            weights=weights,
+            kind=kind,
         )
-        num_samples = checked.store.shape[0]
+        said = fields.pop("notes")
+        num_samples = fields["_store"].shape[0]
         vars(self).update(
-            kind=checked.kind,
-            space=checked.space,
-            labels=checked.labels,
-            weights=checked.weights,
+            fields,
             split=None if split is None else checks.as_split(split, num_samples),
-            class_names=checked.class_names,
             groups=checks.as_groups(groups, num_samples),
             clusters=checks.as_groups(clusters, num_samples, name="clusters"),
             source=source,
             top_k=top_k,
-            _store=checked.store,
-            _correct=checked.correct,
-            _notes=(*notes, *checked.notes),
+            _notes=(*notes, *said),
         )
 
     @property
@@ -511,6 +508,10 @@ class Predictions:
         if notes := self.notes:
             parts.append(f"{len(notes)} {'note' if len(notes) == 1 else 'notes'}")
         return f"Predictions({', '.join(parts)})"
+
+    def _named(self, rename: Callable[[str], str]) -> Predictions:
+        """The same with notes in other words."""
+        return self._with(_notes=tuple(map(rename, self._notes)))
 
     def _with(self, **changes: Any) -> Predictions:
         """The same with some fields exchanged; nothing is checked and no array copied."""

@@ -24,7 +24,7 @@ from calibrant.calibrators import (
     load_detection_calibration,
     shift_of,
 )
-from calibrant.calibrators.drift.label_shift import source_prior_of
+from calibrant.calibrators.drift import source_prior_of
 from calibrant.calibrators.file_format import DETECTION_KEY, holds
 from calibrant.calibrators.files import load_either
 from calibrant.calibrators.fitting.data import fingerprint

@@ -26,11 +26,9 @@ from calibrant.calibrators import (
     select,
 )
 from calibrant.calibrators.detection import METHODS
-from calibrant.evaluation.fitting.pieces import MOST_FITTED
-from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE
-from calibrant.evaluation.fitting.split import is_wide
+from calibrant.evaluation.fitting.recommend import LEAST_TO_CHOOSE, held_out
+from calibrant.evaluation.fitting.split import MOST_FITTED, is_wide
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-from calibrant.evaluation.fitting.top_k import held_out
 from calibrant.evaluation.group_repairs import usual_by_group
 from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.parts.tasks import rows_to_fit

@@ -174,7 +174,7 @@ class _Judged:
 
 
 def _judged(request: FigureRequest) -> dict[str, _Judged]:
-    from calibrant.evaluation.point_values import judged_as_it_is
+    from calibrant.evaluation.stages import judged_as_it_is
 
     found: dict[str, _Judged] = {}
     for place, (name, path) in enumerate(request.files.items()):

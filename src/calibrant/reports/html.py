@@ -32,8 +32,8 @@ from calibrant.evaluation.result import (
     Evaluation,
     NullError,
 )
-from calibrant.evaluation.verdict.finding import is_shifted
-from calibrant.evaluation.verdict.finding import title as title_of
+from calibrant.evaluation.verdict.case import is_shifted
+from calibrant.evaluation.verdict.words import title as title_of
 from calibrant.reports import monitoring, pictures, tables, words
 from calibrant.reports.commands import mark_of_files, with_commands
 from calibrant.reports.figures.drawing import drawing_style

@@ -24,7 +24,7 @@ from calibrant.evaluation.quantities import (
 )
 from calibrant.evaluation.result import ChoiceRow
 from calibrant.evaluation.thresholds import beyond_chance
-from calibrant.evaluation.verdict.checks import PHRASES
+from calibrant.evaluation.verdict.words import PHRASES
 from calibrant.reports.words import (
     MISSING,
     SECTIONS,

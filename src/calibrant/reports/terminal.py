@@ -21,8 +21,8 @@ from calibrant.evaluation.result import (
     Evaluation,
     OutOfDistribution,
 )
-from calibrant.evaluation.verdict.finding import is_shifted
-from calibrant.evaluation.verdict.finding import title as title_within
+from calibrant.evaluation.verdict.case import is_shifted
+from calibrant.evaluation.verdict.words import title as title_within
 from calibrant.reports import tables
 from calibrant.reports.commands import with_commands
 from calibrant.reports.tables import GroupPair, class_pairs, group_pairs

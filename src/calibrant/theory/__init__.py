@@ -4,22 +4,14 @@ Functions of NumPy arrays or torch tensors; values are tensors without gradients
 """
 
 from calibrant._math.rosters import public_names
-from calibrant.theory.asymptotics import *
 from calibrant.theory.confidence import *
-from calibrant.theory.confidence_region import *
 from calibrant.theory.decomposition import *
 from calibrant.theory.entropy import *
 from calibrant.theory.focal_calibration import *
-from calibrant.theory.focal_calibration_claims import *
 from calibrant.theory.focal_map import *
-from calibrant.theory.generalisation import *
-from calibrant.theory.generalisation_bound import *
 from calibrant.theory.gradients import *
-from calibrant.theory.gradients_implied import *
 from calibrant.theory.properness import *
-from calibrant.theory.properness_convexity import *
 from calibrant.theory.risk_minimiser import *
 from calibrant.theory.temperature import *
-from calibrant.theory.temperature_closest import *
 
 __all__ = public_names(globals())  # pyright: ignore[reportUnsupportedDunderAll]

@@ -61,7 +61,7 @@ def confidence_threshold(gamma: float) -> ConfidenceThreshold:
       mean at least that; equal only for equal probabilities, the uniform distribution.
     * In between it depends on the others: many small ones have :math:`g \approx 1 < g(t)` and the top falls;
       others nearer to the maximum of g raise it. With enough classes some distribution is lowered at every
-      :math:`t < p_0`; for a given number of classes :func:`confidence_region` says where.
+      :math:`t < p_0`; :func:`calibrant_lab.theory.confidence_region` says where, for a number of classes.
 
     So the published proposition (raised for every :math:`\gamma > 0`) holds for two classes, where
     :math:`t \ge 1/2 > p_0`, and wherever :math:`t \ge p_0`, but not in general from four classes on. For

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -129,13 +131,7 @@ def proper_focal_weight(probs: ArrayLike, *, gamma: float) -> Float[Tensor, " N"
 def _wide(probs: ArrayLike) -> Checked:
     """Checked probabilities, in float64."""
     checked = check_probs(probs)
-    return Checked(
-        scores=checked.scores.double(),
-        labels=None,
-        weights=None,
-        task=checked.task,
-        num_classes=checked.num_classes,
-    )
+    return replace(checked, scores=checked.scores.double())
 
 
 def _log_odds_of_classes(wide: Checked) -> Float[Tensor, "N C"]:

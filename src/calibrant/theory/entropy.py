@@ -22,6 +22,7 @@ two classes it is proved (g(q) is below 1 from 1/2 on, and below g(1-q)). From t
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -94,7 +95,7 @@ def entropy_bound(posterior: ArrayLike, probs: ArrayLike, *, gamma: float) -> En
     possible = (surprise > 0) & (surprise < torch.inf)
     weighted = torch.where(possible, surprise * (gamma * miss).exp(), surprise)
     slope = torch.where(possible, surprise * miss, 0.0)
-    cross_entropy, entropy = surprise.sum(-1), -torch.special.xlogy(predicted, predicted).sum(-1)
+    cross_entropy, entropy = surprise.sum(-1), torch.special.entr(predicted).sum(-1)
     return EntropyBound(
         weighted.sum(-1),
         cross_entropy,
@@ -135,7 +136,9 @@ def entropy_shift(posterior: ArrayLike, *, gamma: float) -> Float[Tensor, " N"]:
     check_gamma(gamma)
     truth = check_probs(posterior, task="multiclass").scores.double()
     minimiser = inverse_focal_map_logits(truth.log(), gamma).exp()
-    return _entropy(minimiser) - _entropy(truth / truth.sum(-1, keepdim=True))
+    return torch.special.entr(minimiser).sum(-1) - torch.special.entr(
+        truth / truth.sum(-1, keepdim=True)
+    ).sum(-1)
 
 
 def entropy_regularised_minimiser(posterior: ArrayLike, *, weight: float) -> Float[Tensor, "N C"]:
@@ -161,7 +164,7 @@ def entropy_regularised_minimiser(posterior: ArrayLike, *, weight: float) -> Flo
     Note:
         A strictly convex problem. As :math:`\beta` grows q tends to the uniform distribution; focal loss's
         minimiser does so too as :math:`\gamma` grows, but for one class of 0.8 among two it is at 0.627 for
-        :math:`\gamma = 2` where this is at 0.602. Bisection on :math:`\mu` with Newton's method inside.
+        :math:`\gamma = 2` where this is at 0.602. Bisection on :math:`\mu`.
 
     Example:
         >>> from calibrant.theory import inverse_focal_calibration_map
@@ -176,10 +179,9 @@ def entropy_regularised_minimiser(posterior: ArrayLike, *, weight: float) -> Flo
     truth = truth / truth.sum(-1, keepdim=True)
     if weight == 0:
         return truth
-    classes = truth.shape[-1]
-    uniform = torch.log(torch.tensor(float(classes), dtype=torch.float64))
     # At the mean over q of the condition, mu is 1 + weight * H(q).
-    low, high = torch.ones_like(truth[:, :1]), (1 + weight * uniform).expand(len(truth), 1).clone()
+    low = torch.ones_like(truth[:, :1])
+    high = low + weight * math.log(truth.shape[-1])
     for _ in range(_MAX_STEPS):
         level = (low + high) / 2
         over = _shares(truth, level, weight).sum(-1, keepdim=True) > 1
@@ -191,18 +193,10 @@ def entropy_regularised_minimiser(posterior: ArrayLike, *, weight: float) -> Flo
 
 
 def _shares(truth: Tensor, level: Tensor, weight: float) -> Tensor:
-    """Solve p / q - weight log q = level for q: with y = p / (weight q), log y + y is known."""
+    """Solve p / q - weight log q = level for q: y = p / (weight q) has log y + y known, Wright's omega."""
+    from scipy.special import wrightomega
+
     possible = truth > 0
     constant = level / weight + (torch.where(possible, truth, 1.0) / weight).log()
-    log_y = torch.where(constant > 1, constant.clamp(min=1.0).log(), constant)
-    for _ in range(50):  # Newton's method for exp(x) + x; convex and rising
-        y = log_y.exp()
-        step = (y + log_y - constant) / (1 + y)
-        log_y = log_y - step
-        if bool((step.abs() <= 1e-16 * (1 + log_y.abs())).all()):
-            break
-    return torch.where(possible, truth / weight * (-log_y).exp(), (-level / weight).exp())
-
-
-def _entropy(probs: Tensor) -> Tensor:
-    return -torch.special.xlogy(probs, probs).sum(-1)
+    y = torch.from_numpy(wrightomega(constant.numpy()))
+    return torch.where(possible, truth / weight / y, (-level / weight).exp())

@@ -154,7 +154,7 @@ def focal_calibration_minimiser(
 
     The q that minimises :math:`-\sum_i p_i (1 - q_i)^\gamma \log q_i + \lambda \|q - p\|^2`, a strictly
     convex problem. q = p for :math:`\gamma = 0`; for :math:`\gamma > 0` and any :math:`\lambda` only where
-    the focal minimiser is p too (:func:`properness_gap`).
+    the focal minimiser is p too (:func:`calibrant_lab.theory.properness_gap`).
 
     Args:
         posterior: True probabilities of the classes, shape ``(N, C)``, or of an event, shape ``(N,)``.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -20,6 +21,8 @@ __all__ = [
     "inverse_focal_calibration_map",
     "inverse_focal_calibration_map_logits",
 ]
+
+_Map: TypeAlias = Callable[..., Tensor]  # of rows of logits or of log-odds, and the exponent
 
 
 def focal_calibration_map(probs: ArrayLike, *, gamma: float) -> Float[Tensor, "N C"] | Float[Tensor, " N"]:
@@ -145,12 +148,6 @@ def inverse_focal_calibration_map_logits(
         True
     """
     return _on_logits(logits, inverse_focal_map_logits, inverse_focal_map_log_odds, gamma)
-
-
-class _Map(Protocol):
-    """A map of ``_math``, of rows of logits or of log-odds."""
-
-    def __call__(self, scores: Tensor, gamma: float, /) -> Tensor: ...
 
 
 def _on_probs(probs: ArrayLike, of_rows: _Map, of_events: _Map, gamma: float) -> Tensor:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,10 +13,9 @@ from torch import Tensor
 from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import check_probs
 from calibrant._math.errors import InputError
+from calibrant._math.newton import halved
 from calibrant._math.shapes import Float
-from calibrant.theory.risk_minimiser_line import Valley, row_of, valleys, zoom
 from calibrant.theory.risk_minimiser_losses import Loss, Risk
-from calibrant.theory.risk_minimiser_newton import Point, descend
 
 __all__ = ["RiskMinimiser", "elicited_map", "risk_minimiser"]
 
@@ -25,6 +25,19 @@ _FAR = 1000.0  # a logit gap whose probability is exactly zero
 _SAME = 1e-12  # difference of risks that is rounding
 _ROUGH = ("interior", "boundary", "kink")  # the smoothest kind of minimum first
 _FEW_CLASSES = 10  # up to which a search without derivatives is worth its time
+# Two classes: the log-odds that are looked at, how many, and how often the lowest places are narrowed down.
+_REACH = 30.0  # log-odds
+_POINTS = 601
+_ZOOMS = 24
+_VALLEYS = 3
+# Newton steps.
+_DENSE = 50  # classes up to which the matrix of second derivatives is written out
+_LONGEST_STEP = 4.0
+_SMALL = 1e-13  # change of a probability that ends the search
+_HALVINGS = 30  # of a Newton step
+_ROUNDING = 1e-13  # of the risk, relative
+_FLATTER = 0.9  # by how much the gradient must then shrink
+_DIFFERENCE = 1e-5  # step in a logit where second derivatives must be differences of first ones
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -156,10 +169,10 @@ def _minimise(risk: Risk, *, num_starts: int, seed: int) -> RiskMinimiser:
     """The lowest end of several searches."""
     binary = risk.num_classes == 2
     if binary:
-        ends = [end for valley in valleys(risk) for end in _ends_in(risk, valley)]
+        ends = [end for valley in _valleys(risk) for end in _ends_in(risk, valley)]
     else:
         starts = _starts(risk.posterior, num_starts, seed)
-        ends = [_at_infinity(risk, descend(risk, start)) for start in starts]
+        ends = [_at_infinity(risk, _descend(risk, start)) for start in starts]
     lowest = min(end.risk for end in ends)
     slack = _SAME * (1 + abs(lowest))
     level = [end for end in ends if end.risk <= lowest + slack]
@@ -178,16 +191,8 @@ def _end(
     gradient_norm: float = math.nan,
     least_curvature: float = math.nan,
 ) -> RiskMinimiser:
-    return RiskMinimiser(
-        probs=probs,
-        risk=risk,
-        kind=kind,
-        gradient_norm=gradient_norm,
-        least_curvature=least_curvature,
-        error=error,
-        converged=error <= _CONVERGED,
-        others=(),
-    )
+    known = {"gradient_norm": gradient_norm, "least_curvature": least_curvature, "error": error}
+    return RiskMinimiser(probs=probs, risk=risk, kind=kind, converged=error <= _CONVERGED, others=(), **known)
 
 
 def _other_places(best: RiskMinimiser, level: list[RiskMinimiser]) -> tuple[Float[Tensor, " C"], ...]:
@@ -207,7 +212,7 @@ def _starts(posterior: Float[Tensor, " C"], count: int, seed: int) -> list[Float
     return [truth, 0.3 * truth, 1.5 * truth, *(2 * noise)][: max(1, count)]
 
 
-def _at_infinity(risk: Risk, point: Point) -> RiskMinimiser:
+def _at_infinity(risk: Risk, point: _Point) -> RiskMinimiser:
     """The end of a search; its limit where small probabilities were on their way to zero."""
     probs = point.logits.softmax(0)
     small = probs < _GONE
@@ -218,14 +223,9 @@ def _at_infinity(risk: Risk, point: Point) -> RiskMinimiser:
             value = float(risk.many(limit[None])[0])
             if value <= point.risk:
                 return _limit(risk, limit, value, probs <= bound)
-    return _end(
-        probs,
-        point.risk,
-        "interior",
-        point.error if math.isfinite(point.risk) else math.inf,
-        gradient_norm=point.gradient_norm,
-        least_curvature=point.least_curvature,
-    )
+    error = point.error if math.isfinite(point.risk) else math.inf
+    found = {"gradient_norm": point.gradient_norm, "least_curvature": point.least_curvature}
+    return _end(probs, point.risk, "interior", error, **found)
 
 
 def _limit(risk: Risk, logits: Float[Tensor, " C"], value: float, gone: Tensor) -> RiskMinimiser:
@@ -233,29 +233,24 @@ def _limit(risk: Risk, logits: Float[Tensor, " C"], value: float, gone: Tensor) 
     left = int((~gone).sum())
     error, gradient_norm = 0.0, 0.0
     if left > 1:
-        point = descend(risk, logits, max_steps=50)
+        point = _descend(risk, logits, max_steps=50)
         logits, value = torch.where(gone, logits, point.logits), min(value, point.risk)
         error, gradient_norm = point.error, point.gradient_norm
     probs = torch.where(gone, 0.0, logits.masked_fill(gone, -math.inf).softmax(0))
     return _end(probs, value, "boundary", error, gradient_norm=gradient_norm)
 
 
-def _ends_in(risk: Risk, valley: Valley) -> list[RiskMinimiser]:
+def _ends_in(risk: Risk, valley: _Valley) -> list[RiskMinimiser]:
     """Where a valley of two classes leads: by derivatives, and by values where these do not get there."""
-    end = _at_infinity(risk, descend(risk, row_of(valley.best)))
+    end = _at_infinity(risk, _descend(risk, _rows_of([valley.best])[0]))
     if end.converged and end.risk <= valley.risk:
         return [end]
-    return [end, _on_the_line(risk, zoom(risk, valley))]
-
-
-def _on_the_line(risk: Risk, valley: Valley) -> RiskMinimiser:
-    """The end of a search by values: exact at a kink or a jump, half the digits where the risk is smooth."""
-    low, best, high, value = valley
-    probs = row_of(best).softmax(0)
-    around = risk.many(torch.stack([row_of(best - 1e-6), row_of(best + 1e-6)]))
-    sharp = float(around.min()) - value > 1e-9  # a smooth risk would have risen by 1e-12
-    width = float(row_of(high).softmax(0)[1] - row_of(low).softmax(0)[1])
-    return _end(probs, value, "kink", width if sharp else max(width, 1e-8))
+    # By values: exact at a kink or a jump, half the digits where the risk is smooth.
+    low, best, high, value = _zoom(risk, valley)
+    sharp = float(risk.many(_rows_of([best - 1e-6, best + 1e-6])).min()) - value > 1e-9  # smooth: 1e-12
+    at_low, probs, at_high = _rows_of([low, best, high]).softmax(1)
+    width = float(at_high[1] - at_low[1])
+    return [end, _end(probs, value, "kink", width if sharp else max(width, 1e-8))]
 
 
 def _by_values(risk: Risk, end: RiskMinimiser) -> RiskMinimiser:
@@ -276,3 +271,178 @@ def _by_values(risk: Risk, end: RiskMinimiser) -> RiskMinimiser:
     if value < end.risk - _SAME:
         return _end(logits.softmax(0), value, "kink", 1e-6)
     return _end(end.probs, end.risk, "kink", max(1e-6, end.error))
+
+
+class _Valley(NamedTuple):
+    """Log-odds between which the risk is least, and where in between it was found so."""
+
+    low: float
+    best: float
+    high: float
+    risk: float
+
+
+def _rows_of(log_odds: Float[Tensor, " G"] | Sequence[float]) -> Float[Tensor, "G 2"]:
+    """Rows of logits that give class 1 these log-odds."""
+    halves = torch.as_tensor(log_odds, dtype=torch.float64) / 2
+    return torch.stack([-halves, halves], dim=1)
+
+
+def _valleys(risk: Risk) -> list[_Valley]:
+    """The lowest places of the risk on a grid of log-odds, each with its neighbours."""
+    grid = torch.linspace(-_REACH, _REACH, _POINTS, dtype=torch.float64)
+    values = risk.many(_rows_of(grid))
+    padded = torch.nn.functional.pad(values, (1, 1), value=torch.inf)
+    lowest = ((values <= padded[:-2]) & (values <= padded[2:])).nonzero()[:, 0]
+    order = lowest[values[lowest].argsort(stable=True)][:_VALLEYS].tolist()
+    last = _POINTS - 1
+    return [
+        _Valley(grid[max(i - 1, 0)].item(), grid[i].item(), grid[min(i + 1, last)].item(), values[i].item())
+        for i in order
+    ]
+
+
+def _zoom(risk: Risk, valley: _Valley) -> _Valley:
+    """Narrow a valley down to rounding, by values alone."""
+    low, best, high, value = valley
+    for _ in range(_ZOOMS):
+        grid = torch.linspace(low, high, 33, dtype=torch.float64)
+        values = risk.many(_rows_of(grid))
+        place = int(values.argmin())
+        if values[place].item() <= value:
+            best, value = grid[place].item(), values[place].item()
+        step = (high - low) / 32
+        low, high = best - step, best + step
+    return _Valley(low, best, high, value)
+
+
+class _Point(NamedTuple):
+    """Where a search ended."""
+
+    logits: Float[Tensor, " C"]
+    risk: float
+    gradient_norm: float
+    error: float
+    """How far a further step would move a probability."""
+    least_curvature: float
+    """Smallest second derivative of the risk, along logits that sum to zero; NaN where not computed."""
+
+
+class _Local:
+    def __init__(self, risk: Risk, logits: Float[Tensor, " C"]) -> None:
+        self._risk = risk
+        self.logits = logits
+        self._free = logits.detach().clone().requires_grad_()
+        value = risk.at(self._free)
+        self.value = value.item()
+        twice = value.requires_grad
+        try:
+            (self._slope,) = torch.autograd.grad(value, self._free, create_graph=True)
+        except RuntimeError:
+            twice = False
+            self._slope = torch.zeros_like(self._free)
+        self.twice = twice and self._slope.requires_grad
+        self.gradient = self._slope.detach()
+
+    def times(self, direction: Float[Tensor, " C"]) -> Float[Tensor, " C"]:
+        """Second derivatives along a direction."""
+        if self.twice:
+            try:
+                (product,) = torch.autograd.grad(
+                    self._slope, self._free, direction, retain_graph=True, materialize_grads=True
+                )
+            except RuntimeError:  # differentiable once only
+                self.twice = False
+            else:
+                return product
+        length = _DIFFERENCE / float(direction.abs().max().clamp(min=1e-300))
+        ahead, behind = (
+            _Local(self._risk, self.logits + sign * length * direction).gradient for sign in (1, -1)
+        )
+        return (ahead - behind) / (2 * length)
+
+
+def _dense_step(local: _Local) -> tuple[Float[Tensor, " C"], float]:
+    """Newton's step with every curvature taken as positive, and the smallest curvature."""
+    size = len(local.logits)
+    matrix = torch.stack([local.times(row) for row in torch.eye(size, dtype=torch.float64)])
+    if not bool(matrix.isfinite().all()):
+        return -local.gradient, math.nan
+    # Any orthonormal basis of the logits that sum to zero.
+    spanning = torch.cat([torch.ones(size, 1), torch.eye(size)[:, :-1]], dim=1).double()
+    basis = torch.linalg.qr(spanning).Q[:, 1:]
+    curvatures, directions = torch.linalg.eigh(basis.T @ (matrix + matrix.T) @ basis / 2)
+    floor = max(1e-14 * float(curvatures.abs().max()), 1e-300)
+    pulled = directions.T @ (basis.T @ local.gradient)
+    step = -(basis @ (directions @ (pulled / curvatures.abs().clamp(min=floor))))
+    return step, float(curvatures[0])
+
+
+def _sparse_step(local: _Local) -> tuple[Float[Tensor, " C"], float]:
+    """Newton's step by conjugate gradients, preconditioned by the probabilities."""
+    scale = local.logits.softmax(0).clamp(min=1e-12)
+    step = torch.zeros_like(local.gradient)
+    residual = local.gradient.mean() - local.gradient  # a common shift changes nothing
+    scaled = residual / scale
+    direction = scaled
+    product = residual @ scaled
+    first = float(product)
+    for _ in range(2 * len(step)):
+        along = local.times(direction)
+        along = along - along.mean()
+        curvature = direction @ along
+        if float(curvature) <= 0:
+            return (step if bool(step.any()) else direction), math.nan
+        length = product / curvature
+        step = step + length * direction
+        residual = residual - length * along
+        scaled = residual / scale
+        following = residual @ scaled
+        if float(following) <= 1e-24 * first:
+            break
+        direction = scaled + following / product * direction
+        product = following
+    return step - step.mean(), math.nan
+
+
+def _moved(logits: Float[Tensor, " C"], step: Float[Tensor, " C"]) -> float:
+    """By how much a step moves a probability, to first order."""
+    probs = logits.softmax(0)
+    return float((probs * (step - probs @ step)).abs().max())
+
+
+def _descend(risk: Risk, start: Float[Tensor, " C"], *, max_steps: int = 300) -> _Point:
+    """Follow damped Newton steps from ``start`` until they no longer move a probability by 1e-13."""
+    local = _Local(risk, start - start.mean())
+    find = _dense_step if risk.num_classes <= _DENSE else _sparse_step
+    step, curvature = find(local)
+    for _ in range(max_steps):
+        if not math.isfinite(local.value) or _moved(local.logits, step) <= _SMALL:
+            break
+        longest = float(step.abs().max())
+        step = step * min(1.0, _LONGEST_STEP / longest)
+        following = _search_along(risk, local, step)
+        if following is None:
+            break
+        local = following
+        step, curvature = find(local)
+    return _Point(
+        local.logits, local.value, float(local.gradient.norm()), _moved(local.logits, step), curvature
+    )
+
+
+def _search_along(risk: Risk, local: _Local, step: Float[Tensor, " C"]) -> _Local | None:
+    """The first of the halved steps that lessens the risk, or at its rounding the gradient."""
+    slope, old = float(local.gradient @ step), float(local.gradient.norm())
+
+    def at(part: float) -> tuple[float, float, _Local]:
+        trial = _Local(risk, local.logits + part * step)
+        return trial.value, part * slope, trial
+
+    return halved(
+        at,
+        local.value,
+        flatter=lambda trial: float(trial.gradient.norm()) < _FLATTER * old,
+        rounding=_ROUNDING,
+        halvings=_HALVINGS,
+    )

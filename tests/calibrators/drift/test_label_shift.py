@@ -19,7 +19,7 @@ from calibrant.calibrators import (
     adjust_to_prior,
     estimate_prior,
 )
-from calibrant.calibrators.drift.label_shift import source_prior_of
+from calibrant.calibrators.drift import source_prior_of
 
 MEANS = torch.tensor([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]], dtype=torch.float64)
 

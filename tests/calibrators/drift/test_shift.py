@@ -17,8 +17,8 @@ from torch import Tensor
 
 from calibrant import InputError, NotFittedError, load_calibrator
 from calibrant.calibrators import PlattScaling, TemperatureScaling, build, shift_of
-from calibrant.calibrators.drift.shift import FALSE_ALARMS
-from calibrant.calibrators.fitting.profile import NUM_BINS, profile_of
+from calibrant.calibrators.drift import FALSE_ALARMS
+from calibrant.calibrators.fitting.results import NUM_BINS, profile_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.CalibrantWarning")
 

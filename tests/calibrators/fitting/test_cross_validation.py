@@ -13,7 +13,7 @@ import torch
 from calibrant import CalibrantWarning, InputError, load_calibrator
 from calibrant._math.focal_map_inverse import inverse_focal_map_logits
 from calibrant.calibrators import FocalTemperatureScaling, PlattScaling, TemperatureScaling, build
-from calibrant.calibrators.fitting.cross_validation import fold_numbers, over_correction
+from calibrant.calibrators.fitting.data import fold_numbers, over_correction
 
 
 class Overdone(TemperatureScaling):

@@ -1,4 +1,4 @@
-"""The compiled loss of events against the general one of tables, and against differences."""
+"""The loss of events: that of two classes, finite where it saturates, with the right derivatives."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import torch
 from calibrant import InputError, Predictions
 from calibrant._math.errors import CalibrantWarning
 from calibrant.calibrators import Calibrator, FocalTemperatureScaling, TemperatureScaling, build, shift_of
-from calibrant.calibrators.fitting import stored
+from calibrant.calibrators.fitting import passes as stored
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 
 _DRAWS = np.random.default_rng(0)
@@ -129,7 +129,7 @@ def test_rows_in_any_order() -> None:
     """What is read of some rows is what stands there."""
     samples = stored.StoredSamples(SHARP, LABELS, None)
     rows = torch.from_numpy(_DRAWS.integers(0, 400, 90))
-    assert torch.equal(samples.stored.read(rows)[0], SHARP.scores[rows])
+    assert torch.equal(samples.read(rows)[0], SHARP.scores[rows])
 
 
 def test_what_cannot_is_refused() -> None:

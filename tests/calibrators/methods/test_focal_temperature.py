@@ -17,11 +17,10 @@ from calibrant._math.binning import binned
 from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.calibrators.fitting import grid as grid_module
-from calibrant.calibrators.fitting.focal_rows import log_odds_of_top
-from calibrant.calibrators.fitting.focal_searches import PAPER_GAMMAS, PAPER_TEMPERATURES
 from calibrant.calibrators.fitting.grid import Place, best_on_grid, best_on_line
-from calibrant.calibrators.fitting.objectives import objective_value, smooth_objective
+from calibrant.calibrators.fitting.objectives import log_odds_of_top, objective_value, smooth_objective
 from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.searches import PAPER_GAMMAS, PAPER_TEMPERATURES
 
 OBJECTIVES = ("nll", "brier", "ece", "adaptive_ece", "smce")
 CODE_TEMPERATURES = list(accumulate(repeat(0.05, 100)))

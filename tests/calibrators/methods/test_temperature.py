@@ -20,11 +20,10 @@ from calibrant import CalibrantWarning, InputError, metrics
 from calibrant._math.convex_minimum import best_temperature
 from calibrant._math.focal_map import focal_map_logits
 from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
-from calibrant.calibrators.fitting.doubts import with_doubts_of_temperature
-from calibrant.calibrators.fitting.likelihood import likelihood, likelihood_slopes
+from calibrant.calibrators.fitting.data import with_doubts_of_temperature
 from calibrant.calibrators.fitting.objectives import objective_value, smooth_objective
 from calibrant.calibrators.fitting.results import Solution
-from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.samples import Samples, likelihood, likelihood_slopes
 
 SETS = ("over_K10", "under_K10", "K2")
 PAPER_GRID = list(accumulate(repeat(0.1, 100)))
@@ -227,7 +226,7 @@ def test_brier_is_as_good_as_the_grid_where_descents_miss_it(monkeypatch: pytest
     logits = 3 * torch.randn(200, 4, generator=generator, dtype=torch.float64)
     labels = torch.multinomial(torch.softmax(logits / 2, dim=1), 1, generator=generator)[:, 0]
     honest = TemperatureScaling(objective="brier").fit(logits, labels).fit_result_
-    monkeypatch.setattr("calibrant.calibrators.fitting.temperatures._STARTS", (100.0,))
+    monkeypatch.setattr("calibrant.calibrators.fitting.searches._STARTS", (100.0,))
     monkeypatch.setattr("calibrant._math.newton.MAX_STEPS", 1)
     with pytest.warns(CalibrantWarning, match="stopped before it arrived"):
         stopped = TemperatureScaling(objective="brier").fit(logits, labels).fit_result_
@@ -333,8 +332,8 @@ def test_large_tables_start_from_some_of_their_rows(
     """The short cut for large tables, and rows made anew on every pass, change only the last digits."""
     scores, labels = calibrated("multiclass", 1500, scale=5.0)
     usual = TemperatureScaling().fit(scores, labels).fit_result_
-    monkeypatch.setattr("calibrant.calibrators.fitting.temperatures.LARGE", 100)
-    monkeypatch.setattr("calibrant.calibrators.fitting.temperatures._THIN_ROWS", 64)
+    monkeypatch.setattr("calibrant.calibrators.fitting.searches.LARGE", 100)
+    monkeypatch.setattr("calibrant.calibrators.fitting.searches._THIN_ROWS", 64)
     monkeypatch.setattr("calibrant.calibrators.fitting.samples._KEPT_ENTRIES", 100)
     large = TemperatureScaling().fit(scores, labels).fit_result_
     assert large.parameters["temperature"] == pytest.approx(usual.parameters["temperature"], rel=1e-8)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions, evaluate
-from calibrant.evaluation import Evaluation
-from calibrant.evaluation.fitting import pieces
+from calibrant.evaluation import Evaluation, stages
+from calibrant.evaluation.fitting import split
 from calibrant.predictions import open_predictions
 from fresh_process import printed
 
@@ -67,12 +67,12 @@ def test_the_numbers_are_those_of_memory(made, tmp_path, more, options, monkeypa
         assert mine == held_rows
     assert one.verdict.headline == other.verdict.headline
     assert one.verdict.recommended == other.verdict.recommended
-    assert pieces.NOTE in one.notes
+    assert stages.IN_PIECES in one.notes
 
 
 def test_calibrators_are_fitted_on_as_many_samples_as_fit(made, tmp_path, monkeypatch) -> None:
     """A cap on the calibration samples is announced; the test samples are all judged."""
-    monkeypatch.setattr(pieces, "MOST_FITTED", 4 * 400)
+    monkeypatch.setattr(split, "MOST_FITTED", 4 * 400)
     streamed = pair(tmp_path, made(num_samples=3000, sharpness=2.0, split=np.arange(3000) % 2))
     found = evaluate(streamed, **ONE)
     assert (found.num_calibration, found.num_test) == (400, 1500)
@@ -114,8 +114,8 @@ def test_few_samples_are_judged_in_turn(made, tmp_path) -> None:
 
 def test_many_samples_have_fewer_resamples_and_it_is_said(made, tmp_path, monkeypatch) -> None:
     """The product of samples and resamples is bounded, for pieces alone."""
-    monkeypatch.setattr(pieces, "MOST_DRAWN", 1500 * 40)
-    monkeypatch.setattr(pieces, "FEWEST_RESAMPLES", 10)
+    monkeypatch.setattr(stages, "MOST_DRAWN", 1500 * 40)
+    monkeypatch.setattr(stages, "FEWEST_RESAMPLES", 10)
     held = made(num_samples=1500)
     others = made(seed=1)
     found = evaluate(pair(tmp_path, held), calibration=others, calibrators=[], **FEW)

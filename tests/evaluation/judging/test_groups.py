@@ -13,7 +13,7 @@ from calibrant.evaluation.judging.groups import group_rows
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.thresholds import holm
-from calibrant.evaluation.verdict.case import group_sentence
+from calibrant.evaluation.verdict.words import group_sentence
 
 FEW = {"bootstrap": 200, "null_draws": 200, "calibrators": []}
 

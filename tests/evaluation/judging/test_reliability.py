@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from calibrant import metrics
-from calibrant.evaluation.judging.reliability import is_uneven, reliability_curve
+from calibrant.evaluation.judging.diagrams import is_uneven, reliability_curve
 from calibrant.evaluation.resampling.events import Events
 from calibrant.evaluation.resampling.intervals import wilson_interval
 from calibrant.evaluation.resampling.null import draw_null

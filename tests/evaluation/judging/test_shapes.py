@@ -7,8 +7,8 @@ import pytest
 
 from calibrant import metrics
 from calibrant._math.isotonic import blocks_of_points
-from calibrant.evaluation.judging import shapes
-from calibrant.evaluation.judging.shapes import (
+from calibrant.evaluation.judging import diagrams
+from calibrant.evaluation.judging.diagrams import (
     MOST_POINTS,
     area_influences,
     consistency_band,
@@ -78,7 +78,7 @@ def test_bands_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where samples of many weights are drawn in blocks, the band is as wide and stands where it did."""
     event = events(3, 400, weighted=True)
     whole = consistency_band(event, level=0.9, seed=0)
-    monkeypatch.setattr(shapes, "MOST_DRAWN", 7 * 400)
+    monkeypatch.setattr(diagrams, "MOST_DRAWN", 7 * 400)
     parts = consistency_band(event, level=0.9, seed=0)
     width = np.mean(np.subtract(whole.high, whole.low))
     assert parts != whole

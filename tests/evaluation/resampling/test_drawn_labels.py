@@ -7,7 +7,7 @@ import pytest
 
 from calibrant.evaluation.judging.class_table import ClassTable, Truth
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs
-from calibrant.evaluation.judging.scan import scan_rows
+from calibrant.evaluation.judging.reduce import scan_rows
 from calibrant.evaluation.resampling import drawn_labels
 from calibrant.evaluation.resampling.drawn_labels import (
     ClassNull,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calibrant._math.lipschitz_values import lipschitz_values
+from calibrant._math.lipschitz import lipschitz_values
 from calibrant.evaluation.resampling.event_cells import MOST_POINTS, NUM_CELLS, ScoreCells
 
 

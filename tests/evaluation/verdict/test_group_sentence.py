@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calibrant.evaluation.result import Estimate, GroupRow, NullError
 from calibrant.evaluation.thresholds import significance
-from calibrant.evaluation.verdict.case import group_sentence
+from calibrant.evaluation.verdict.words import group_sentence
 
 LEVEL = 0.95
 

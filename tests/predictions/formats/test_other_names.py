@@ -121,7 +121,7 @@ def test_percentages_are_recognised_and_said(tmp_path, text, expected) -> None:
     """Numbers up to 100 that no probability can be, and cells that say %."""
     found = read(tmp_path, "p.csv", text)
     assert (found.confidence if found.kind == "top_label" else found.probs).tolist() == expected
-    assert any("percentages and was divided by 100" in note for note in found.notes)
+    assert any(re.search("percentages and (was|were) divided by 100", note) for note in found.notes)
 
 
 def test_percentages_are_not_guessed_where_they_may_be_probabilities(tmp_path) -> None:
@@ -779,6 +779,23 @@ def test_values_are_refused_by_the_names_of_their_columns(tmp_path, ending, name
         given_as(tmp_path, ending, rows, columns=columns)
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "json", "parquet"])
+def test_several_columns_of_scores_are_called_by_their_names(tmp_path, ending) -> None:
+    """In errors and in notes; of very many the first three."""
+    rows = [{"y": k % 2, "p_cat": 0.25, "p_dog": 0.75} for k in range(4)]
+    place = {"csv": "line 3", "tsv": "line 3", "jsonl": "line 2"}.get(ending, "row 1")
+    rows[1]["p_dog"] = 0.5
+    said = f"`p_cat`, `p_dog` must have rows summing to 1; {place} sums to 0.75"
+    with pytest.raises(InputError, match=re.escape(said)):
+        given_as(tmp_path, ending, rows)
+    rows[1]["p_dog"] = 0.7504
+    note = "1 of 4 rows of `p_cat`, `p_dog` missed one, by up to 0.0004, and was divided by its sum."
+    assert note in given_as(tmp_path, ending, rows).notes
+    wide = [{"y": k, **{f"p_{c}": 20 for c in "abcde"}} for k in range(4)]
+    note = "`p_a`, `p_b`, `p_c` and 2 more hold percentages and were divided by 100."
+    assert note in given_as(tmp_path, ending, wide).notes
+
+
 def test_folders_and_times_are_refused_by_the_names_of_their_columns(tmp_path) -> None:
     """Parquet in folders, read whole; and a table of times, some of whose labels are not known."""
     (tmp_path / "days" / "day=1").mkdir(parents=True)
@@ -890,3 +907,17 @@ def test_missing_labels_are_said_to_be_missing(tmp_path, ending, nothing) -> Non
     words = [{"churned": y, "prob_NA": 0.25, "prob_EU": 0.75} for y in ("NA", "EU")]
     found = given_as(tmp_path, ending, words, columns=ColumnNames(label="churned"))
     assert found.labels.tolist() == [0, 1]  # North America
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json", "parquet", "pandas", "polars"])
+def test_lists_and_pipelines_are_read_alike_everywhere(tmp_path, ending) -> None:
+    """What cells may hold does not depend on the format; lists of another length are refused by their row."""
+    scored = [{"label": "b", "score": 0.25}, {"label": "a", "score": 0.75}]
+    piped = given_as(tmp_path, ending, [{"truth": each, "scores": scored} for each in "aab"])
+    assert (piped.class_names, piped.labels.tolist()) == (("a", "b"), [0, 0, 1])
+    assert piped.probs.tolist() == [[0.75, 0.25]] * 3
+    rows = [{"y": k % 3, "y_prob": [0.5, 0.25, 0.25]} for k in range(4)]
+    assert given_as(tmp_path, ending, rows).probs.tolist() == [[0.5, 0.25, 0.25]] * 4
+    rows[2]["y_prob"] = [0.5, 0.5]
+    with pytest.raises(InputError, match="`y_prob` must hold 3 numbers in every row, as in the first; "):
+        given_as(tmp_path, ending, rows)

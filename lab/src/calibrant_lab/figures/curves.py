@@ -31,6 +31,7 @@ from calibrant.reports.figures.drawing import (
     finish,
     series,
 )
+from calibrant_lab.theory import confidence_region, temperature_fit
 
 _MAX_GAMMA = 10.0
 _MAX_LOG_ODDS = 10.0  # the range of the tight bounds
@@ -136,7 +137,7 @@ def focal_map_curves(ax: Axes) -> None:
 
 def temperature_line(ax: Axes, *, num_classes: int, num_gammas: int, published: tuple[float, float]) -> None:
     """Inverse temperature closest to the focal map, a line through it, a published one (slope, intercept)."""
-    fit = theory.temperature_fit(num_classes, max_gamma=_MAX_GAMMA, num_gammas=num_gammas)
+    fit = temperature_fit(num_classes, max_gamma=_MAX_GAMMA, num_gammas=num_gammas)
     ends, inverse = np.array([0.0, _MAX_GAMMA]), 1 / np.array(fit.temperatures)
     ax.plot(fit.gammas, inverse, "o", color=BLUE, markersize=4, label="closest to the map")
     label = f"least squares: {fit.slope:.3f} γ + {fit.intercept:.3f}"
@@ -214,7 +215,7 @@ def _tight() -> str:
 
 def confidence_regions(ax: Axes, *, gamma: float) -> None:
     """Top probabilities that the focal map always raises, never raises, or may do either with."""
-    regions = [theory.confidence_region(gamma, count) for count in _CLASSES]
+    regions = [confidence_region(gamma, count) for count in _CLASSES]
     threshold = theory.confidence_threshold(gamma)
     least = [1 / count for count in _CLASSES]
     lowered = [region.lowered_below for region in regions]

@@ -18,10 +18,7 @@ from calibrant._math.convex_minimum import HIGHEST_TEMPERATURE, LOWEST_TEMPERATU
 from calibrant._math.drawing import resampled_counts
 from calibrant._math.errors import InputError, without_warnings
 from calibrant._math.shapes import Float
-from calibrant.calibrators.fitting.data import CalibrationData
-from calibrant.calibrators.fitting.descent import smooth_minimum
-from calibrant.calibrators.fitting.doubts import CONSTANT, absent_classes, degenerate
-from calibrant.calibrators.fitting.focal_searches import LINE_GAMMAS, line_through
+from calibrant.calibrators.fitting.data import CONSTANT, CalibrationData, absent_classes, degenerate
 from calibrant.calibrators.fitting.grid import (
     Place,
     TiedSamples,
@@ -40,8 +37,14 @@ from calibrant.calibrators.fitting.objectives import (
 )
 from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA
 from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.temperatures import PAPER_GRID, fit_temperature
-from calibrant.calibrators.methods.focal_temperature import FocalTemperatureScaling
+from calibrant.calibrators.fitting.searches import (
+    LINE_GAMMAS,
+    PAPER_GRID,
+    fit_temperature,
+    line_through,
+    smooth_minimum,
+)
+from calibrant.calibrators.methods.temperatures import FocalTemperatureScaling
 
 _RISE = 0.7  # of log T by log(1 + gamma), about; where the next descent starts
 _FACTORS = np.geomspace(1 / 3, 3, 221)  # around the likeliest temperature: steps of one per cent

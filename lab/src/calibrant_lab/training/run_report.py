@@ -17,7 +17,6 @@ from calibrant.calibrators import PlattScaling, TemperatureScaling
 from calibrant.evaluation import Evaluation, evaluate
 from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
-from calibrant.evaluation.over_groups import label_rows
 from calibrant.evaluation.result import Estimate
 from calibrant.metrics import out_of_distribution_detection, out_of_distribution_scores
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
@@ -39,6 +38,7 @@ from calibrant_lab.training.neutral import (
     strikes_neutral,
     struck_predictions,
 )
+from calibrant_lab.training.over_groups import label_rows
 from calibrant_lab.training.recipe import WITHOUT_EFFECT, Recipe, budget_note
 from calibrant_lab.training.run import Run, json_of, load_run
 from calibrant_lab.training.samples import batch_facts

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -15,21 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor
-from calibrant._math.checks import Checked, check_choice, check_logits, check_weights
-from calibrant._math.convex_minimum import best_temperatures
+from calibrant._math.checks import check_choice, check_logits, check_weights
 from calibrant._math.errors import CalibrantWarning, ConvergenceError, InputError, without_warnings
-from calibrant._math.shapes import Float, Int
-from calibrant._math.threads import threads_for
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.file_format import FORMAT_VERSION, GROUPS_KEY, write_file
+from calibrant.calibrators.file_format import FORMAT_VERSION, GROUPS_KEY, Saved
 from calibrant.calibrators.fitting.data import CalibrationData
-from calibrant.calibrators.fitting.doubts import with_doubts_of_data, with_doubts_of_temperature
-from calibrant.calibrators.fitting.likelihood import GroupLikelihoods, GroupRows
-from calibrant.calibrators.fitting.results import Solution
-from calibrant.calibrators.fitting.samples import Samples
-from calibrant.calibrators.fitting.temperatures import LARGE, likeliest_of_some, of_likeliest
-from calibrant.calibrators.fitting.units import divided, exponent_of, rescaled
-from calibrant.calibrators.methods.temperature import TemperatureScaling
 from calibrant.calibrators.roster import build
 
 UnknownGroup: TypeAlias = Literal["error", "pooled"]
@@ -37,7 +24,7 @@ POOLED = "pooled"
 _MOST_NAMED = 5
 
 
-class GroupCalibrator(nn.Module):
+class GroupCalibrator(Saved, nn.Module):
     """A calibrator for each group of samples, and the pooled one of all; made by :func:`fit_groups`.
 
     It maps every row by the calibrator of its group. With ``unknown="pooled"`` rows of groups that were not
@@ -109,18 +96,11 @@ class GroupCalibrator(nn.Module):
 
     @torch.no_grad()
     def predict_proba(self, logits: ArrayLike, *, groups: ArrayLike) -> Tensor:
-        """Calibrated probabilities.
-
-        Args:
-            logits: What the model gives, of the kind it was fitted on.
-            groups: The group of each row, ``(N,)`` names or numbers.
+        """Calibrated probabilities of what :meth:`forward` takes, without gradients.
 
         Returns:
             float64: ``(N, C)`` with rows that sum to one, or the probability of class 1 in the shape of the
             log-odds.
-
-        Raises:
-            InputError: If a group is unknown, the shape is not that of the fit, or a value is NaN.
         """
         given = as_float_tensor(logits, name="logits")
         probs = torch.empty(given.shape, dtype=torch.float64, device=given.device)
@@ -128,19 +108,7 @@ class GroupCalibrator(nn.Module):
             probs[rows] = calibrator.predict_proba(given[rows])
         return probs
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of it to one file, which is complete or not there.
-
-        Args:
-            path: Where to; the name ends in ``.safetensors``.
-
-        Raises:
-            InputError: If the name has another ending.
-            OSError: If the folder is missing or not writable.
-
-        Note:
-            :func:`load_group_calibrator` reads it back, and predicts bit for bit the same.
-        """
+    def _content(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
         parts = [self.pooled, *self.by_group.values()]
         content = {
             "format_version": FORMAT_VERSION,
@@ -154,7 +122,7 @@ class GroupCalibrator(nn.Module):
             for place, part in enumerate(parts)
             for name, value in part.named_buffers()
         }
-        write_file(path, GROUPS_KEY, content, tensors)
+        return GROUPS_KEY, content, tensors
 
     def extra_repr(self) -> str:
         """How many groups, and what is borrowed."""
@@ -215,11 +183,8 @@ def fit_groups(
             the message names it.
 
     Note:
-        Temperature scaling by likelihood (``"temperature"`` as it comes) is fitted for all groups in step:
-        with ``borrowed=0`` a step of Newton's is one pass over the samples, however many groups there are,
-        and otherwise one more for each group, as the mean over all is needed at every group's temperature.
-        All other calibrators are fitted one after another, each to all samples that count in its group. For
-        models of equal size, or heads of one model, see :func:`fit_temperatures`.
+        As many fits as groups, and one more, each to all samples that count in its group. For models of equal
+        size, or heads of one model, see :func:`fit_temperatures`.
 
         A calibrator of its own may serve a group worse than the pooled one on new samples: judge both by
         ``evaluate`` on a file with ``groups``.
@@ -241,24 +206,31 @@ def fit_groups(
         msg = f"`calibrator` must be a name or a calibrator, as in `TemperatureScaling()`; got {template!r}."
         raise TypeError(msg)
     checked = check_logits(logits, labels, weights, allow_minus_inf=True)
-    if checked.labels is None:
-        raise InputError("`labels` must be given to fit; got None.")
     rows = rows_by_group(group_names(groups, checked.num_samples))
-    data = _GroupedData(checked, rows, float(borrowed))
-    pooled = _fitted(template, checked, checked.weights, "all groups")
-    by_group: Mapping[str, Calibrator] = (
-        _fit_temperatures(data)
-        if _are_fitted_in_step(template)
-        else {name: _fitted(template, checked, data.weights(name), f"group {name!r}") for name in rows}
-    )
+    data, scores = CalibrationData.of(checked), checked.scores
+    own = scores.new_ones(len(scores), dtype=torch.float64) if checked.weights is None else checked.weights
+    pooled = _fitted(template, data.weighted(checked.weights), "all groups")
+    by_group: dict[str, Calibrator] = {}
+    small: list[str] = []
+    for name, inside in rows.items():
+        inside = inside.to(own.device)
+        counted = own * (borrowed / own.sum())
+        counted[inside] += own[inside]
+        what = f"group {name!r}"
+        try:
+            check_weights(counted, len(counted))
+        except InputError as error:
+            raise InputError(f"{what}: {error}") from error
+        by_group[name] = _fitted(template, data.weighted(counted), what)
+        if float(own[inside].sum()) < borrowed:
+            small.append(name)
     named = {"all groups": pooled, **{f"group {name!r}": each for name, each in by_group.items()}}
     notes = [f"{what}: {warning}" for what, each in named.items() for warning in each.fit_result_.warnings]
-    small = [name for name in rows if data.mass(name) < borrowed]
     if small:
         notes.insert(0, _said_of_small(small, borrowed))
     if notes:
         warnings.warn(f"{template.name}: {'; '.join(notes)}.", CalibrantWarning, stacklevel=2)
-    return GroupCalibrator(pooled, by_group, borrowed=data.borrowed, unknown=unknown)
+    return GroupCalibrator(pooled, by_group, borrowed=float(borrowed), unknown=unknown)
 
 
 def group_names(groups: ArrayLike, num_samples: int) -> list[str]:
@@ -280,17 +252,13 @@ def rows_by_group(names: Sequence[str]) -> dict[str, Tensor]:
     return {name: torch.tensor(rows) for name, rows in found.items()}
 
 
-def _fitted(
-    template: Calibrator, data: Checked, weights: Float[Tensor, " N"] | None, what: str
-) -> Calibrator:
+def _fitted(template: Calibrator, data: CalibrationData, what: str) -> Calibrator:
     """A fitted copy; it warns of nothing, and errors name the group."""
-    calibrator = template.unfitted()
     with without_warnings():
         try:
-            calibrator.fit(data.scores, data.labels if data.labels is not None else [], weights=weights)
+            return template.unfitted().fit_to(data)
         except (InputError, ConvergenceError) as error:
             raise type(error)(f"{what}: {error}") from error
-    return calibrator
 
 
 def _said_of_small(small: Sequence[str], borrowed: float) -> str:
@@ -302,117 +270,3 @@ def _said_of_small(small: Sequence[str], borrowed: float) -> str:
         f"{which} {named}{more} {holds} fewer samples than the {borrowed:g} that are borrowed from all: what "
         "is fitted there is mostly the pooled calibrator"
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _GroupedData:
-    """Samples of several groups; each counts all samples together like ``borrowed`` of its own."""
-
-    checked: Checked
-    rows: Mapping[str, Int[Tensor, " _"]]
-    borrowed: float
-
-    @cached_property
-    def own(self) -> Float[Tensor, " N"]:
-        """What each sample weighs in its group."""
-        given, scores = self.checked.weights, self.checked.scores
-        return torch.ones(len(scores), dtype=torch.float64).to(scores.device) if given is None else given
-
-    @cached_property
-    def numbers(self) -> Int[Tensor, " N"]:
-        """The group of each sample, counted in the order of ``rows``."""
-        numbers = torch.empty(self.checked.num_samples, dtype=torch.int64)
-        for number, rows in enumerate(self.rows.values()):
-            numbers[rows] = number
-        return numbers.to(self.checked.scores.device)
-
-    def mass(self, name: str) -> float:
-        return float(self.own[self.rows[name].to(self.own.device)].sum())
-
-    def weights(self, name: str) -> Float[Tensor, " N"]:
-        """What each sample weighs in the fit of a group."""
-        rows = self.rows[name].to(self.own.device)
-        weights = self.own * (self.borrowed / self.own.sum())
-        weights[rows] += self.own[rows]
-        return weights
-
-
-def _are_fitted_in_step(template: object) -> bool:
-    """Whether :func:`_fit_temperatures` is for copies of this calibrator."""
-    return (
-        type(template) is TemperatureScaling
-        and template.objective == "nll"
-        and template.search == "continuous"
-    )
-
-
-def _fit_temperatures(data: _GroupedData) -> dict[str, TemperatureScaling]:
-    """What ``TemperatureScaling`` finds for each group's weights, with all that it tells; without warning."""
-    _refuse_weightless(data)
-    given = CalibrationData.of(data.checked)
-    fitted: dict[str, TemperatureScaling] = {}
-    with threads_for(given.scores.numel()):
-        found = [_solve(data, samples) for samples in given.problems()]
-        for number, name in enumerate(data.rows):
-            own = given.weighted(data.weights(name))
-            solutions = [
-                with_doubts_of_data(with_doubts_of_temperature(of_groups[number], samples, "nll"), samples)
-                for of_groups, samples in zip(found, own.problems(), strict=True)
-            ]
-            result = own.result(solutions, "nll")
-            temperature = torch.tensor(result.parameters["temperature"], dtype=torch.float64)
-            fitted[name] = TemperatureScaling()
-            fitted[name].restore(
-                {"temperature": temperature.to(given.scores.device)},
-                result,
-                kind=given.kind,
-                num_classes=data.checked.num_classes,
-                class_names=None,
-            )
-    return fitted
-
-
-def _refuse_weightless(data: _GroupedData) -> None:
-    """The error of a fit to samples of no weight; borrowed ones have some."""
-    for name in data.rows:
-        if data.borrowed == 0 and data.mass(name) == 0:
-            try:
-                check_weights(data.weights(name), data.checked.num_samples)
-            except InputError as error:
-                raise InputError(f"group {name!r}: {error}") from error
-
-
-def _solve(data: _GroupedData, samples: Samples) -> list[Solution]:
-    """Every group's fit to one problem."""
-    exponent = exponent_of(samples)
-    samples = replace(samples, scores=divided(samples.scores, exponent))
-    start = torch.ones(len(data.rows), dtype=torch.float64, device=samples.scores.device)
-    if samples.scores.numel() > LARGE:
-        for number, name in enumerate(data.rows):
-            start[number] = likeliest_of_some(samples.weighted(data.weights(name)))
-    slopes = _likelihoods(data, samples)
-    roots = best_temperatures(slopes, start, bracket=True)
-    before = start.new_tensor([root.at_start for root in roots])
-    moved = (start != math.ldexp(1, -exponent)).nonzero()[:, 0]
-    if len(moved):
-        before[moved] = slopes(moved, torch.full_like(start[moved], math.ldexp(1, exponent)))[:, 0]
-    return [
-        rescaled(of_likeliest(*found), {"temperature": 1}, exponent)
-        for found in zip(roots, before.tolist(), start.tolist(), strict=True)
-    ]
-
-
-def _likelihoods(data: _GroupedData, samples: Samples) -> GroupLikelihoods:
-    """Of each group the mean over its own samples and that over all, in the shares of own and borrowed."""
-    samples, counted = samples.weighted(data.checked.weights), data.own > 0
-    own, numbers = data.own[counted], data.numbers[counted]
-    total = torch.bincount(numbers, own, len(data.rows)) + data.borrowed
-    shares = own / total[numbers]  # of each sample in the objective of its group
-
-    def rows() -> Iterator[GroupRows]:
-        end = 0
-        for block in samples.blocks():
-            start, end = end, end + len(block.shares)
-            yield GroupRows(block, numbers[start:end], shares[start:end])
-
-    return GroupLikelihoods(rows, len(data.rows), data.borrowed / total if data.borrowed > 0 else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -19,8 +19,7 @@ from calibrant._math.checks import Task, check_logits, check_weights
 from calibrant._math.convex_minimum import best_temperatures
 from calibrant._math.errors import InputError
 from calibrant._math.shapes import Bool, Float, Int
-from calibrant.calibrators.fitting.likelihood import GroupLikelihoods, GroupRows
-from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities
+from calibrant.calibrators.fitting.samples import Block, Samples, floor_zero_probabilities, likelihood_terms
 
 _MOST_ENTRIES = 2**23  # 64 MiB of gaps at a time
 
@@ -133,14 +132,30 @@ def _fit(scores: Tensor, labels: Int[Tensor, "M N"], shares: Float[Tensor, "M N"
     """Newton's method of ``convex_minimum``, all models in step."""
     rows = list(_rows(scores, labels, shares))
     start = torch.ones(len(scores), dtype=torch.float64, device=scores.device)
-    roots = best_temperatures(GroupLikelihoods(lambda: rows, len(scores)), start)
+
+    def slopes(models: Int[Tensor, " A"], beta: Float[Tensor, " A"]) -> Float[Tensor, "A 3"]:
+        """Value and derivatives of some models, in ascending order, each at its own 1 / T."""
+        place = torch.full((len(scores),), -1, device=beta.device)
+        place[models] = torch.arange(len(models), device=beta.device)
+        found = beta.new_zeros(len(models), 3)
+        for block, numbers in rows:
+            at, own = numbers, block
+            if len(models) < len(scores):  # without rows of models that are done
+                kept = (place[numbers] >= 0).nonzero()[:, 0]
+                at, own = place[numbers[kept]], block.some(kept)
+            found.index_add_(0, at, likelihood_terms(own, beta[at, None]) * own.shares[:, None])
+        return found
+
+    roots = best_temperatures(slopes, start)
     found = [(root.temperature, root.at_start, root.value, root.slope) for root in roots]
     settled = torch.tensor([root.settled for root in roots], device=scores.device)
     return TemperatureFits(*start.new_tensor(found).unbind(dim=1), converged=settled)
 
 
-def _rows(scores: Tensor, labels: Int[Tensor, "M N"], shares: Float[Tensor, "M N"]) -> Iterator[GroupRows]:
-    """Rows of all models, of which each is a group, some samples at a time."""
+def _rows(
+    scores: Tensor, labels: Int[Tensor, "M N"], shares: Float[Tensor, "M N"]
+) -> Iterator[tuple[Block, Int[Tensor, " n"]]]:
+    """Rows of all models, some samples at a time, and the model of each row."""
     num_models, num_samples = labels.shape
     cached = CACHED_ELEMENTS if scores.device.type == "cpu" else DEVICE_ELEMENTS
     step = max(1, cached // scores[:, 0].numel())
@@ -151,4 +166,4 @@ def _rows(scores: Tensor, labels: Int[Tensor, "M N"], shares: Float[Tensor, "M N
         own, target = shares[:, part], labels[:, part].flatten()
         finite, _ = floor_zero_probabilities(scores[:, part].flatten(0, 1), task)
         block = Samples(finite, target, own.flatten()).whole()
-        yield GroupRows(block, models.expand_as(own).flatten(), own.flatten())
+        yield replace(block, shares=own.flatten()), models.expand_as(own).flatten()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from calibrant._math.arrays import ArrayLike, as_float_tensor
 from calibrant._math.checks import Task, check_logits, check_num_bins
 from calibrant._math.errors import InputError
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.file_format import FORMAT_VERSION, MULTI_KEY, write_file
+from calibrant.calibrators.file_format import FORMAT_VERSION, MULTI_KEY, Saved
 from calibrant.calibrators.roster import build
 
 Groups: TypeAlias = Mapping[str, ArrayLike] | Sequence[str]
@@ -43,7 +42,7 @@ class Correction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Multicalibrator:
+class Multicalibrator(Saved):
     """Corrections, one after the other; made by :func:`multicalibrate`."""
 
     kind: Task
@@ -83,19 +82,7 @@ class Multicalibrator:
                 column[rows] = np.clip(column[rows] + each.shift, _LEAST, _MOST)
         return _shaped(probs, self.kind)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of it to one file, which is complete or not there.
-
-        Args:
-            path: Where to; the name ends in ``.safetensors``.
-
-        Raises:
-            InputError: If the name has another ending.
-            OSError: If the folder is missing or not writable.
-
-        Note:
-            :func:`load_multicalibrator` reads it back, and predicts bit for bit the same.
-        """
+    def _content(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
         content = {
             "format_version": FORMAT_VERSION,
             "kind": self.kind,
@@ -105,7 +92,7 @@ class Multicalibrator:
             "start": None if self.start is None else asdict(self.start.header()),
         }
         tensors = {} if self.start is None else dict(self.start.named_buffers())
-        write_file(path, MULTI_KEY, content, tensors)
+        return MULTI_KEY, content, tensors
 
 
 def multicalibrate(

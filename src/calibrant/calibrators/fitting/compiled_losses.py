@@ -1,16 +1,12 @@
-r"""Losses with derivatives in compiled passes: of rows of many classes, and of events.
+r"""Losses with derivatives in compiled passes over rows of classes, or over events and their opposites.
 
-The formulas are those of :mod:`calibrant.calibrators.fitting.focal_rows`, which makes a table of every term;
+The formulas are those of :mod:`calibrant.calibrators.fitting.objectives`, which makes a table of every term;
 here they are summed up row by row. Nearly all of many classes have a small probability q: for these
 :math:`\log(1 - q)` and its power are series, without a branch. The few others are put right one by one.
 
-For an event with two outcomes the focal map has one number to map: the log-odds a >= 0 of the likelier
-outcome at temperature T. Its log-odds after the map are :math:`\phi = h(-a) - h(a)` with
+The logit of the top class after the map is h of the log-odds s against that class,
 
 .. math:: h(s) = -L - \gamma (s - L) - \log(1 + \gamma R), \quad L = \log(1 + e^s), \quad R = L e^{-s},
-
-where s are the log-odds against an outcome. The logit of the top class of several is h of the log-odds
-against that class.
 """
 
 from __future__ import annotations
@@ -29,14 +25,13 @@ _Six: TypeAlias = tuple[float, float, float, float, float, float]
 
 
 def class_expansion(
-    block: Block, ratios: NDArray[np.float64], temperature: float, gamma: float
+    block: Block, ratios: NDArray[np.float64], temperature: float, gamma: float, brier: bool
 ) -> NDArray[np.float64]:
     """Loss, derivatives by log T and gamma, and second ones (by log T, mixed, by gamma), ``(6,)``.
 
     ``ratios`` ``(n, K)`` are the other classes' odds against the second one at this temperature.
     """
-    sums = np.zeros(6)
-    _add_rows(
+    return _sums_of_rows(
         block.below.numpy(),
         ratios,
         block.second[:, 0].contiguous().numpy(),
@@ -45,14 +40,12 @@ def class_expansion(
         block.shares.contiguous().numpy(),
         1 / temperature,
         gamma,
-        np.empty((2, ratios.shape[1])),
-        sums,
+        brier,
     )
-    return sums
 
 
 @njit
-def _add_rows(
+def _sums_of_rows(
     below: NDArray[np.float64],
     ratios: NDArray[np.float64],
     second: NDArray[np.float64],
@@ -61,10 +54,10 @@ def _add_rows(
     shares: NDArray[np.float64],
     beta: float,
     gamma: float,
-    room: NDArray[np.float64],
-    sums: NDArray[np.float64],
-) -> None:
-    log_miss, power = room[0], room[1]
+    brier: bool,
+) -> NDArray[np.float64]:
+    sums = np.zeros(6)
+    log_miss, power = np.empty(ratios.shape[1]), np.empty(ratios.shape[1])
     for i in range(len(second)):
         largest = second[i] * beta
         total, first, square = _moments(below[i], ratios[i], beta, largest)
@@ -77,28 +70,82 @@ def _add_rows(
         mean = miss * first
         centre, variance = mean - log_total, miss * square - mean * mean
         _set_powers(ratios[i], math.exp(base), gamma, log_miss, power)
-        others = _weighted(below[i], ratios[i], log_miss, power, beta, base, gamma, centre, variance)
         top = _top(log_odds, odds, log_total, gamma, first, square)
+        others = _weighted(below[i], ratios[i], log_miss, power, beta, base, gamma, centre, variance, top)
         against = base + math.log(others[0]) - top[0]  # log-odds against the top class, after the map
         hit, share = 1 / (1 + math.exp(against)), 1 / (1 + math.exp(-against)) / others[0]
-        by_t = share * others[1] + hit * top[1]
-        by_gamma = share * others[2] + hit * top[2]
-        own = top
+        # All derivatives are those of a class less those of the top class: that keeps digits of sure rows.
+        by_t, by_gamma = share * others[1], share * others[2]
+        of_all = (
+            math.log1p(math.exp(against)),
+            by_t,
+            by_gamma,
+            share * others[3] - by_t * by_t,
+            share * others[4] - by_t * by_gamma,
+            share * others[5] - by_gamma * by_gamma,
+        )
+        label = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        if brier:
+            label = _prob(hit, label, of_all)
+            _add_square(label, shares[i], sums)
+            for k in range(ratios.shape[1]):
+                log_q = below[i, k] * beta + base
+                other = _other(log_q, ratios[i, k] * math.exp(base), log_miss[k], gamma, centre, variance)
+                prob = power[k] * ratios[i, k] / (1 + gamma * other[0]) * share
+                expanded = _prob(prob, _less(other, top), of_all)
+                _add_square(expanded, shares[i], sums)
+                if wrong[i] and k == truth[i]:
+                    label = expanded
+            sums[0] += shares[i]
+            for j in range(6):
+                sums[j] -= 2 * shares[i] * label[j]
+            continue
         if wrong[i]:
-            k = truth[i]
+            k = int(truth[i])
             log_q = below[i, k] * beta + base
             other = _other(log_q, math.exp(log_q), log_miss[k], gamma, centre, variance)
             value = log_q - gamma * log_miss[k] - math.log1p(gamma * other[0])
-            own = (value, other[1], other[2], other[3], other[4], other[5])
-        sums[0] += shares[i] * (math.log1p(math.exp(against)) - (own[0] - top[0]))
-        sums[1] += shares[i] * (by_t - own[1])
-        sums[2] += shares[i] * (by_gamma - own[2])
-        bend = share * others[3] + hit * (top[3] + top[1] * top[1]) - by_t * by_t
-        sums[3] += shares[i] * (bend - own[3])
-        bend = share * others[4] + hit * (top[4] + top[1] * top[2]) - by_t * by_gamma
-        sums[4] += shares[i] * (bend - own[4])
-        bend = share * others[5] + hit * (top[5] + top[2] * top[2]) - by_gamma * by_gamma
-        sums[5] += shares[i] * (bend - own[5])
+            label = _less((value, other[1], other[2], other[3], other[4], other[5]), top)
+        for j in range(6):
+            sums[j] += shares[i] * (of_all[j] - label[j])
+    return sums
+
+
+@njit(inner=True)
+def _less(one: _Six, other: _Six) -> _Six:
+    return (
+        one[0] - other[0],
+        one[1] - other[1],
+        one[2] - other[2],
+        one[3] - other[3],
+        one[4] - other[4],
+        one[5] - other[5],
+    )
+
+
+@njit(inner=True)
+def _prob(prob: float, own: _Six, of_all: _Six) -> _Six:
+    """A probability and its derivatives, by those of its own logit v and of log sum exp(v)."""
+    by_t, by_gamma = own[1] - of_all[1], own[2] - of_all[2]
+    return (
+        prob,
+        prob * by_t,
+        prob * by_gamma,
+        prob * (by_t * by_t + own[3] - of_all[3]),
+        prob * (by_t * by_gamma + own[4] - of_all[4]),
+        prob * (by_gamma * by_gamma + own[5] - of_all[5]),
+    )
+
+
+@njit(inner=True)
+def _add_square(prob: _Six, share: float, sums: NDArray[np.float64]) -> None:
+    """Add the square of a probability, and its derivatives."""
+    sums[0] += share * prob[0] * prob[0]
+    sums[1] += 2 * share * prob[0] * prob[1]
+    sums[2] += 2 * share * prob[0] * prob[2]
+    sums[3] += 2 * share * (prob[1] * prob[1] + prob[0] * prob[3])
+    sums[4] += 2 * share * (prob[1] * prob[2] + prob[0] * prob[4])
+    sums[5] += 2 * share * (prob[2] * prob[2] + prob[0] * prob[5])
 
 
 @njit(inner=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
@@ -151,8 +198,12 @@ def _weighted(
     gamma: float,
     centre: float,
     variance: float,
+    top: _Six,
 ) -> _Six:
-    """Sums over the other classes of exp(v), of its slopes, and of its second ones and their products."""
+    """Sums over the other classes of exp(v), of its slopes, and of its second ones and their products.
+
+    Slopes are those of a class less those of the top class.
+    """
     total, by_t, by_gamma, bend_t, mixed, bend_gamma = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     scale = math.exp(base)
     for k in range(len(ratios)):
@@ -161,6 +212,8 @@ def _weighted(
             log_q, ratios[k] * scale, log_miss[k], gamma, centre, variance
         )
         weight = power[k] * ratios[k] / (1 + gamma * ratio)
+        slope, slope_gamma = slope - top[1], slope_gamma - top[2]
+        bend, bend_mixed, bend_twice = bend - top[3], bend_mixed - top[4], bend_twice - top[5]
         total += weight
         by_t += weight * slope
         by_gamma += weight * slope_gamma
@@ -220,69 +273,3 @@ def _outcome(s: float, total: float, prob: float, miss: float, ratio: float, gam
         -prob - ratio_slope / damped**2,
         (ratio / damped) ** 2,
     )
-
-
-def event_expansion(
-    gaps: NDArray[np.float64],
-    wrong: NDArray[np.bool_],
-    shares: NDArray[np.float64],
-    temperature: float,
-    gamma: float,
-    brier: bool,
-) -> NDArray[np.float64]:
-    """Value, derivatives by log T and gamma, and second ones (by log T, mixed, by gamma), ``(6,)``.
-
-    ``gaps`` are the absolute log-odds before the map, ``wrong`` tells where the likelier outcome did not
-    happen.
-    """
-    sums = np.zeros(6)
-    _add_samples(gaps, wrong, shares, temperature, gamma, brier, sums)
-    return sums
-
-
-@njit
-def _add_samples(
-    gaps: NDArray[np.float64],
-    wrong: NDArray[np.bool_],
-    shares: NDArray[np.float64],
-    temperature: float,
-    gamma: float,
-    brier: bool,
-    sums: NDArray[np.float64],
-) -> None:
-    for i in range(len(gaps)):
-        s = -gaps[i] / temperature
-        odds = math.exp(s)
-        total = math.log1p(odds)
-        hit, miss = 1 / (1 + odds), odds / (1 + odds)
-        ratio = total / odds if odds > 0 else 1.0
-        near = _outcome(s, total, hit, miss, ratio, gamma)
-        far = _outcome(-s, total - s, miss, hit, (total - s) * odds, gamma)
-        log_odds = near[0] - far[0]
-        by_s, by_s_twice = near[1] + far[1], near[2] - far[2]
-        by_log_t, by_gamma = -s * by_s, near[3] - far[3]  # ds / d log T = -s
-        second = (by_s_twice * s * s + by_s * s, -s * (near[4] + far[4]), near[5] - far[5])
-        loss, slope, bend = _loss(log_odds, wrong[i], brier)
-        sums[0] += shares[i] * loss
-        sums[1] += shares[i] * slope * by_log_t
-        sums[2] += shares[i] * slope * by_gamma
-        sums[3] += shares[i] * (bend * by_log_t * by_log_t + slope * second[0])
-        sums[4] += shares[i] * (bend * by_log_t * by_gamma + slope * second[1])
-        sums[5] += shares[i] * (bend * by_gamma * by_gamma + slope * second[2])
-
-
-@njit(inner=True)
-def _loss(log_odds: float, wrong: bool, brier: bool) -> tuple[float, float, float]:
-    """Loss of one sample as a function of the log-odds of the likelier outcome, and its two derivatives."""
-    small = math.exp(-abs(log_odds))
-    hit, miss = 1 / (1 + small), small / (1 + small)
-    if log_odds < 0:  # by rounding alone
-        hit, miss = miss, hit
-    spread = hit * miss
-    if brier:
-        off = hit if wrong else miss  # how far the probability is off
-        sign = 1 if wrong else -1
-        bend = 2 * spread**2 + 2 * sign * off * spread * (miss - hit)
-        return off * off, 2 * sign * off * spread, bend
-    negative_log_hit = math.log1p(small) + max(-log_odds, 0.0)
-    return negative_log_hit + (log_odds if wrong else 0.0), hit if wrong else -miss, spread

@@ -1,26 +1,51 @@
-"""What a fit is given: the samples that count, their fingerprint, and what is to be said of them."""
+"""What a fit is given and what makes it doubtful: samples that count, warnings, losses on held-out folds."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid, nll_loss
 
-from calibrant._math.arrays import ArrayLike
-from calibrant._math.checks import Checked, Task, check_logits
-from calibrant._math.errors import InputError
-from calibrant._math.suspicions import are_one_hot, seem_probabilities
-from calibrant.calibrators.fitting.profile import profile_of
-from calibrant.calibrators.fitting.results import FitResult, Solution, join
-from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities
+from calibrant._math.arrays import ArrayLike, row_slices
+from calibrant._math.binning import width_bin_index
+from calibrant._math.checks import Checked, Task, are_one_hot, check_logits, seem_probabilities
+from calibrant._math.errors import InputError, without_warnings
+from calibrant._math.folds import out_of_fold
+from calibrant._math.shapes import Float, Int
+from calibrant.calibrators.fitting.objectives import DIFFERENTIABLE, NUM_BINS, Objective, judged_confidences
+from calibrant.calibrators.fitting.results import FitResult, Solution, join, profile_of
+from calibrant.calibrators.fitting.samples import Samples, floor_zero_probabilities, likelihood_slopes
 
 _SUM_SLACK = 1e-3
 _SHARE = 0.1  # mean weight, up to which they are no counts
 _FEWEST_ROWS = 20  # of labels that exclude each other by chance
+ALL_RIGHT = "every sample is classified correctly, so nothing tells how often errors are to be expected"
+CONSTANT = "the logits of every sample are all equal"
+_CONSTANT = f"{CONSTANT}, which no temperature changes"
+OFF_ZERO = (
+    "all log-odds lie far on one side of zero, so no temperature tells samples apart; platt has the "
+    "intercept that they need"
+)
+SILENT = "the logits say nothing about the labels, or the opposite: the higher they are, the rarer the class"
+_ANOTHER_UNIT = (
+    "these logits are hardly log-probabilities, as which they are read here; divide them by a temperature"
+)
+_MORE_DIGITS = "pass them as float64, or first subtract what they have in common"
+_FEW = 10  # samples; with fewer, parameters mean little
+_NEARLY_INFINITE = 1e-12  # inverse of a temperature, for logits about 1
+_LEAST = 1e-28  # with which a class that is ruled out still is
+_NAMED = 5  # classes
+_LARGEST = 50.0  # temperature, or its inverse, that networks need
+_MOST, _COARSE = 4096, 0.05  # rows looked at, and steps as a share of the spread
+_ALIKE = 0.1  # log-odds that differ less say the same
+_COLLAPSED = 0.9  # share of the confidences in one bin
+NOISE = 2.0  # standard errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +56,7 @@ class CalibrationData:
     labels: Tensor
     weights: Tensor | None
     kind: Task
+    num_classes: int
     num_samples: int  # as given
     notes: tuple[str, ...]
     sha256: str  # of scores, labels and weights as given
@@ -46,9 +72,9 @@ class CalibrationData:
             for part in _content(tensor):
                 digest.update(part)
         scores, notes = _finite(checked)
-        return cls(
-            scores, checked.labels, None, checked.task, checked.num_samples, notes, digest.hexdigest(), digest
-        )
+        kind, num_classes, num_samples = checked.task, checked.num_classes, checked.num_samples
+        sha256 = digest.hexdigest()
+        return cls(scores, checked.labels, None, kind, num_classes, num_samples, notes, sha256, digest)
 
     def weighted(self, weights: Tensor | None) -> Self:
         """These samples with weights, without those of weight zero."""
@@ -63,7 +89,6 @@ class CalibrationData:
         return whole if bool(kept.all()) else whole.part(kept)
 
     def part(self, chosen: Tensor) -> Self:
-        """Some of the samples."""
         weights = None if self.weights is None else self.weights[chosen]
         return replace(self, scores=self.scores[chosen], labels=self.labels[chosen], weights=weights)
 
@@ -76,7 +101,6 @@ class CalibrationData:
             yield Samples(self.scores[:, column], self.labels[:, column], self.weights)
 
     def result(self, solutions: Sequence[Solution], objective: str) -> FitResult:
-        """One result from the solutions of the problems."""
         return join(
             solutions,
             objective=objective,
@@ -136,3 +160,302 @@ def _content(tensor: Tensor) -> tuple[bytes, memoryview]:
     # A clone, as a single row of a wider table passes for contiguous with strides that are not.
     rows = tensor.cpu().clone(memory_format=torch.contiguous_format)
     return f"{tensor.dtype} {tuple(tensor.shape)} ".encode(), rows.view(torch.uint8).numpy().data
+
+
+def few(num_samples: int) -> tuple[str, ...]:
+    return (f"{num_samples} samples tell little",) if num_samples < _FEW else ()
+
+
+def degenerate(samples: Samples) -> tuple[str, ...]:
+    return degenerate_labels(samples.labels, int(samples.correct.sum()))
+
+
+def degenerate_labels(labels: Int[Tensor, " N"], num_right: int) -> tuple[str, ...]:
+    """:func:`degenerate` by the labels, and how many of the samples are classified correctly."""
+    if len(labels) < _FEW:
+        return few(len(labels))
+    if 0 < num_right < len(labels):
+        return ()
+    return (ALL_RIGHT,) if num_right else ("no sample is classified correctly",)
+
+
+def with_doubts_of_data(solution: Solution, samples: Samples, *, in_any_unit: bool = True) -> Solution:
+    """The solution with what makes its data tell little; ``in_any_unit`` if logits may be of any size."""
+    width = 2 if samples.is_event else samples.scores.shape[1]
+    told = [*absent_classes(samples.labels, width), *_rounded(samples)]
+    if _is_misleading(samples):
+        told.append(SILENT)
+    elif not in_any_unit and not samples.is_constant:
+        told.extend(_of_another_unit(samples))
+    told.extend(solution.warnings or degenerate(samples))
+    return replace(solution, warnings=tuple(dict.fromkeys(told)))
+
+
+def absent_classes(labels: Int[Tensor, " N"], num_classes: int) -> tuple[str, ...]:
+    absent = (torch.bincount(labels, minlength=num_classes) == 0).nonzero()[:, 0].tolist()
+    if not absent:
+        return ()
+    named = ", ".join(map(str, absent[:_NAMED]))
+    more = f" and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
+    one = len(absent) == 1
+    who, occur, how = ("class", "occurs", "it is") if one else ("classes", "occur", "they are")
+    return (f"{who} {named}{more} never {occur} among the labels, so the fit can't know how probable {how}",)
+
+
+def _is_misleading(samples: Samples) -> bool:
+    """Whether labels have, on average, the lower logits."""
+    if samples.is_event:
+        scores, outcomes = samples.scores.to(torch.float64), samples.outcomes
+        scores = scores / (scores.abs().max() or 1)
+        # Sums by outcome: of scores that are all alike the difference is exactly zero.
+        rate = float(samples.shares @ outcomes)
+        means = [
+            (samples.shares * part) @ scores / max(float(part @ samples.shares), _LEAST)
+            for part in (outcomes, 1 - outcomes)
+        ]
+        return 0 < rate < 1 and float(means[0]) < float(means[1])
+    gaps = torch.cat(
+        [
+            samples.scores[rows].gather(1, samples.labels[rows, None])[:, 0].to(torch.float64)
+            - samples.scores[rows].mean(dim=1, dtype=torch.float64)
+            for rows in row_slices(samples.scores)
+        ]
+    )
+    return float(gaps @ samples.shares) < 0
+
+
+def _of_another_unit(samples: Samples) -> tuple[str, ...]:
+    """A warning of logits that no temperature of usual size turns into log-probabilities."""
+    if bool(samples.correct.all()):
+        return ()
+    if likelihood_slopes(samples, 1 / _LARGEST).first > 0:
+        best = f"above {_LARGEST:g}"
+    elif likelihood_slopes(samples, _LARGEST).first < 0:
+        best = f"below {1 / _LARGEST:g}"
+    else:
+        return ()
+    return (f"the best temperature is {best}: {_ANOTHER_UNIT}",)
+
+
+def _rounded(samples: Samples) -> tuple[str, ...]:
+    """What to say where an offset leaves few digits to the differences between logits."""
+    if samples.scores.dtype == torch.float64:
+        return ()
+    rows = samples.scores[:: -(-samples.num_samples // _MOST)].to(torch.float64)
+    size = float(rows.abs().median())
+    if samples.is_event:
+        spread = float((rows - rows.median()).abs().mean())
+    else:
+        spread = float((rows.amax(dim=1) - rows.amin(dim=1)).mean())
+    step = torch.finfo(samples.scores.dtype).eps * size
+    if not spread or step <= spread * _COARSE:
+        return ()
+    name = str(samples.scores.dtype).removeprefix("torch.")
+    return (f"the logits differ by about {spread:.2g}, but {name} rounds them to {step:.2g}; {_MORE_DIGITS}",)
+
+
+def with_doubts_of_temperature(solution: Solution, samples: Samples, objective: Objective) -> Solution:
+    """A fit of temperature, and perhaps exponent, with what makes it doubtful."""
+
+    def flat_slope() -> float:
+        low, high = torch.aminmax(samples.scores)
+        largest = max(-float(low), float(high))
+        return likelihood_slopes(samples, max(_NEARLY_INFINITE / (1 + largest), _LEAST)).first
+
+    constant, all_right = samples.is_constant, bool(samples.correct.all())
+    trouble = _trouble(solution, constant=constant, all_right=all_right, flat_slope=flat_slope)
+    if not trouble and samples.is_event and _is_off_zero(samples, solution.parameters["temperature"]):
+        trouble = (OFF_ZERO,)
+    if not trouble and objective not in DIFFERENTIABLE:
+        return replace(solution, warnings=(*solution.warnings, *_collapse(samples, solution)))
+    return replace(solution, warnings=(*trouble, *solution.warnings))
+
+
+def _is_off_zero(samples: Samples, temperature: float) -> bool:
+    """Whether log-odds lie so far on one side of zero that the temperature has made all of them alike."""
+    low, high = (float(end) for end in torch.aminmax(samples.scores))
+    return low * high > 0 and 0 < high - low < min(abs(low), abs(high), _ALIKE * temperature)
+
+
+def _trouble(
+    solution: Solution, *, constant: bool, all_right: bool, flat_slope: Callable[[], float]
+) -> tuple[str, ...]:
+    """What leaves a temperature undetermined; the slope is the likelihood's by 1 / T where that is zero."""
+    if constant:
+        return (_CONSTANT,)
+    if all_right:
+        return (ALL_RIGHT,)
+    # The likelihood only falls as the logits, of whatever size, begin to count.
+    return (SILENT,) if "bracket" not in solution.certificate and flat_slope() >= 0 else ()
+
+
+class Facts(NamedTuple):
+    """What the rows are like that were summed up."""
+
+    num_samples: int
+    num_right: int
+    num_varied: int
+    """Zero if the logits of every row are all equal."""
+    flat_slope: float
+    """Derivative of the mean negative log-likelihood by 1 / T where that is zero."""
+
+
+def with_doubts_of_passes(solution: Solution, facts: Facts) -> Solution:
+    """What was fitted by sums over all rows, with what makes it doubtful."""
+    trouble = _trouble(
+        solution,
+        constant=not facts.num_varied,
+        all_right=facts.num_right == facts.num_samples,
+        flat_slope=lambda: facts.flat_slope,
+    )
+    return replace(solution, warnings=(*trouble, *solution.warnings))
+
+
+def _collapse(samples: Samples, solution: Solution) -> tuple[str, ...]:
+    """What to say where the error is small because all confidences became alike."""
+    after = _fullest_bin(samples, solution.parameters["temperature"], solution.parameters.get("gamma", 0.0))
+    before = _fullest_bin(samples, 1.0, 0.0)
+    if after < _COLLAPSED or 1 - after > (1 - before) / 2:
+        return ()
+    said = (
+        f"{after:.0%} of the confidences now fall into one of {NUM_BINS} bins ({before:.0%} before): the "
+        'error is small because they barely differ; prefer objective="nll"'
+    )
+    return (said,)
+
+
+def _fullest_bin(samples: Samples, temperature: float, gamma: float) -> float:
+    bins = width_bin_index(judged_confidences(samples, temperature, gamma), NUM_BINS)
+    return float(torch.bincount(bins, samples.shares, NUM_BINS).max())
+
+
+def fold_numbers(
+    ranking: Float[Tensor, " N"], outcomes: Tensor, num_folds: int, seed: int = 0
+) -> Int[Tensor, " N"]:
+    """The fold of each sample: every run of equally many in order of ``ranking`` is dealt out at random.
+
+    So each fold has confidences of all sizes, and the order of the rows is immaterial.
+    """
+    order = torch.argsort(outcomes.to(torch.float64), stable=True)
+    order = order[torch.argsort(ranking[order], stable=True)]
+    generator = torch.Generator().manual_seed(seed)
+    num_runs = -(-len(order) // num_folds)
+    dealt = torch.rand(num_runs, num_folds, generator=generator).argsort(dim=1).reshape(-1)[: len(order)]
+    folds = torch.empty_like(order)
+    folds[order] = dealt.to(order.device)
+    return folds
+
+
+def folds_of_alike(
+    confidences: Float[Tensor, " N"], labels: Tensor, num_folds: int
+) -> tuple[Int[Tensor, " N"], Int[Tensor, " N"]]:
+    """The fold of each sample, and its kind: those of one confidence and label are held out together."""
+    rows = torch.stack([confidences, labels.to(confidences)], dim=1)
+    kinds, kind = torch.unique(rows, dim=0, return_inverse=True)
+    return fold_numbers(kinds[:, 0], kinds[:, 1], num_folds)[kind], kind
+
+
+def cluster_folds(codes: Int[Tensor, " N"], num_folds: int, seed: int = 0) -> Int[Tensor, " N"]:
+    """The fold of each sample, where clusters stay together: the largest first, each to the smallest fold."""
+    sizes = torch.bincount(codes)
+    order = torch.randperm(len(sizes), generator=torch.Generator().manual_seed(seed))
+    folds, filled = torch.empty_like(sizes), torch.zeros(num_folds)
+    for cluster in order[torch.argsort(-sizes[order], stable=True)].tolist():
+        folds[cluster] = filled.argmin()
+        filled[folds[cluster]] += sizes[cluster]
+    return folds[codes]
+
+
+def check_folds(folds: int, num_samples: int, *, default: int = 0) -> None:
+    """Refuse numbers of folds that leave some fold with fewer than two samples.
+
+    ``default`` is what the caller takes where nothing is said; 0 for no folds.
+    """
+    if num_samples < 4:
+        raise InputError(f"there must be at least 4 samples to cut into folds; got {num_samples}.")
+    if folds < 2 or folds > num_samples // 2:
+        none, else_ = ("", f" (it is {default} where it is not given)") if default else ("0, or ", "")
+        raise InputError(
+            f"`folds` must be {none}from 2 to {num_samples // 2}, half the number of samples{else_}; "
+            f"got {folds}."
+        )
+
+
+def held_out(
+    data: CalibrationData, refitted: Callable[[CalibrationData, Tensor], Tensor], *, folds: int, seed: int
+) -> dict[str, float]:
+    """What calibrators fitted on the other folds say of each sample: log-loss, confidence, accuracy.
+
+    ``excess`` is by how many standard errors accuracy lies above confidence, and ``excess_before`` the same
+    of the scores as they came. ``refitted`` fits to some samples and maps the scores of others.
+    """
+    check_folds(folds, len(data.scores))
+    confidence_before, correct_before = _confidence(data.scores, data.labels, data.kind)
+    numbers = fold_numbers(confidence_before, correct_before, folds, seed)
+
+    def judged(inside: Tensor) -> Tensor:
+        calibrated = refitted(data.part(~inside), data.scores[inside].to(torch.float64))
+        labels = data.labels[inside]
+        losses = log_losses(calibrated, labels, data.kind)
+        return torch.stack([losses, *_confidence(calibrated, labels, data.kind)], dim=1)
+
+    with without_warnings():
+        losses, confidence, correct = out_of_fold(numbers, judged).unbind(dim=1)
+    weights = torch.ones_like(confidence_before) if data.weights is None else data.weights
+    shares = weights / weights.sum()
+    found = {
+        "log_loss": float(losses @ shares),
+        "confidence": float(confidence @ shares),
+        "accuracy": float(correct @ shares),
+        "excess": _in_standard_errors(correct - confidence, shares),
+        "excess_before": _in_standard_errors(correct_before - confidence_before, shares),
+    }
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def over_correction(found: dict[str, float]) -> str | None:
+    """What to say where over-confidence has become under-confidence beyond noise."""
+    excess = found.get("excess", 0.0)
+    if excess <= NOISE or found.get("excess_before", 0.0) >= 0:
+        return None
+    return (
+        f"it over-corrects: on held-out folds it says {found['confidence']:.1%} and is right "
+        f"{found['accuracy']:.1%} of the time, {excess:.1f} standard errors more"
+    )
+
+
+def mean_and_error(
+    values: Float[Tensor, " N"], shares: Float[Tensor, " N"], alike: Int[Tensor, " N"] | None = None
+) -> tuple[float, float]:
+    """Weighted mean, and its standard error, for which those alike count as one sample."""
+    mean = float(values @ shares)
+    away = (values - mean) * shares
+    return mean, float((away if alike is None else torch.bincount(alike, away)).square().sum().sqrt())
+
+
+def _in_standard_errors(values: Tensor, shares: Tensor) -> float:
+    mean, error = mean_and_error(values, shares)
+    return mean / error if error > 0 else 0.0
+
+
+def log_losses(calibrated: Tensor, labels: Tensor, kind: Task) -> Float[Tensor, " N"]:
+    """Log-loss of each sample, from log-probabilities or log-odds; the mean over several labels."""
+    if kind == "multiclass":
+        return nll_loss(calibrated, labels, reduction="none")
+    return _by_row(-logsigmoid(torch.where(labels == 1, calibrated, -calibrated)))
+
+
+def _confidence(
+    scores: Tensor, labels: Tensor, kind: Task
+) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
+    """Probability of the likelier class, and whether it is right; of several labels the means."""
+    wide = scores.to(torch.float64)
+    if kind == "multiclass":
+        confidence, top = wide.softmax(dim=1).max(dim=1)
+        return confidence, (top == labels).to(torch.float64)
+    right = ((wide > 0) == (labels == 1)).to(torch.float64)
+    return _by_row(wide.abs().sigmoid()), _by_row(right)
+
+
+def _by_row(values: Tensor) -> Tensor:
+    return values.mean(dim=1) if values.ndim == 2 else values

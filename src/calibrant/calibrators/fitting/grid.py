@@ -23,12 +23,12 @@ from calibrant._math.binning import REACHED, mass_boundaries
 from calibrant._math.errors import InputError
 from calibrant._math.newton import Vector
 from calibrant._math.shapes import Float, Int
-from calibrant.calibrators.fitting.focal_rows import log_odds_of_top
 from calibrant.calibrators.fitting.objectives import (
     BINNED,
     JUDGED,
     NUM_BINS,
     Objective,
+    log_odds_of_top,
     objective_value,
 )
 from calibrant.calibrators.fitting.samples import Samples
@@ -277,17 +277,14 @@ class TiedSamples:
         return TiedSamples(members, sizes, outcomes, targets, samples.weights is not None)
 
     def representatives(self, table: Float[Tensor, "M N"]) -> Float[Tensor, "M G"]:
-        """One column for each group."""
         return table if self.members is None else table[:, self.members]
 
     def errors(self, objective: Objective, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
-        """The objective of each row."""
         if objective == "smce":
             return self.smooth_errors(log_odds)
         return self.width_errors(log_odds) if objective == "ece" else self.mass_errors(log_odds)
 
     def smooth_errors(self, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
-        """Smooth calibration error, of each row."""
         from calibrant._math.lipschitz import smooth_calibration_error  # numba
 
         outcomes, sizes = (self.outcomes / self.sizes).numpy(), self.sizes.numpy()
@@ -295,7 +292,6 @@ class TiedSamples:
         return torch.tensor([smooth_calibration_error(row, outcomes, sizes) for row in rows])
 
     def width_errors(self, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
-        """Calibration error over bins of equal width, of each row."""
         confidences = log_odds.sigmoid()
         # Whatever the edge decides, in float32: this says where the exact error is looked at.
         bins = (confidences * NUM_BINS).ceil_().sub_(1).clamp_(0, NUM_BINS - 1).to(torch.int64)
@@ -305,7 +301,6 @@ class TiedSamples:
         return sums.view(-1, NUM_BINS).abs().sum(dim=1) / self.sizes.sum()
 
     def mass_errors(self, log_odds: Float[Tensor, "J G"]) -> Float[Tensor, " J"]:
-        """Calibration error over bins of equal mass, of each row."""
         order = _order(log_odds)
         confidences = log_odds.gather(1, order).sigmoid()
         sizes = self.sizes[order]

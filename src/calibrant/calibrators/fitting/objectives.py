@@ -1,7 +1,18 @@
-r"""What calibrators minimise, as functions of temperature T and focal exponent :math:`\gamma`."""
+r"""What calibrators minimise, as functions of temperature T and focal exponent :math:`\gamma`.
+
+The probabilities are :math:`\rho_\gamma(\mathrm{softmax}(z / T))`. With x the logits minus the largest, over
+T, q their softmax, and :math:`R = -q \log q / (1 - q)`, the map gives class k the logit
+
+.. math:: v_k = \log q_k - \gamma \log(1 - q_k) - \log(1 + \gamma R_k).
+
+The top class, whose q may be as good as one, is known by the odds against it, the sum S of :math:`e^x` over
+the others: :math:`\log q = -\log(1 + S)`, :math:`1 - q = S / (1 + S)`, :math:`R = \log(1 + S) / S`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -9,11 +20,10 @@ import torch
 from torch import Tensor
 
 from calibrant._math.binning import binned, width_bin_index
+from calibrant._math.focal_map import entropy_ratio_of_top
 from calibrant._math.newton import Expansion, Vector
 from calibrant._math.shapes import Float
-from calibrant.calibrators.fitting.focal_rows import FocalRows, log_odds_of_top
-from calibrant.calibrators.fitting.likelihood import ratios_below
-from calibrant.calibrators.fitting.samples import Block, Samples
+from calibrant.calibrators.fitting.samples import Block, Samples, ratios_below
 
 Objective: TypeAlias = Literal["nll", "ece", "adaptive_ece", "brier", "smce", "classwise"]
 OBJECTIVES: tuple[str, ...] = get_args(Objective)
@@ -21,7 +31,6 @@ DIFFERENTIABLE = frozenset({"nll", "brier"})
 JUDGED = frozenset({"ece", "adaptive_ece", "smce"})  # errors of the confidences judged, and of nothing else
 BINNED = frozenset({"ece", "adaptive_ece", "classwise"})
 NUM_BINS = 15
-FEWEST_CLASSES = 32  # from here on compiled passes over each row are faster than tables of each term
 
 
 def objective_value(samples: Samples, objective: Objective, temperature: float, gamma: float = 0.0) -> float:
@@ -82,10 +91,6 @@ def _binned_error(samples: Samples, objective: Objective, confidences: Float[Ten
 
 def smooth_objective(samples: Samples, objective: Objective, temperature: float, gamma: float) -> Expansion:
     """Mean negative log-likelihood, or Brier score."""
-    if samples.is_event and samples.scores.device.type == "cpu":
-        from calibrant.calibrators.fitting.compiled_losses import event_expansion  # compiled
-
-        return of_six(event_expansion(*samples.event_arrays, temperature, gamma, objective == "brier"))
     totals = torch.zeros(6, dtype=torch.float64, device=samples.scores.device)
     for block in samples.blocks():
         totals += _expansion(samples, block, objective, temperature, gamma)
@@ -102,18 +107,28 @@ def _expansion(
     samples: Samples, block: Block, objective: Objective, temperature: float, gamma: float
 ) -> Float[Tensor, " D"]:
     """The sums over a block: loss, derivatives by log T and gamma, and second ones."""
-    if objective == "nll" and block.below.shape[1] >= FEWEST_CLASSES and block.below.device.type == "cpu":
+    if block.below.device.type == "cpu":
         from calibrant.calibrators.fitting.compiled_losses import class_expansion  # compiled
 
         ratios = ratios_below(block, 1 / temperature, samples.room).numpy()
-        return torch.from_numpy(class_expansion(block, ratios, temperature, gamma))
-    rows = FocalRows(block, temperature, gamma)
-    losses = rows.log_loss_expansion() if objective == "nll" else rows.brier_score_expansion()
-    return torch.stack(losses) @ block.shares
+        return torch.from_numpy(class_expansion(block, ratios, temperature, gamma, objective == "brier"))
+    return expansion_by_tables(block, objective, temperature, gamma)
+
+
+def expansion_by_tables(
+    block: Block, objective: Objective, temperature: float, gamma: float
+) -> Float[Tensor, " D"]:
+    """What compiled passes give, on any device and several times as slow."""
+    with torch.enable_grad():
+        at = block.shares.new_tensor([0.0, gamma]).requires_grad_()  # the logarithm of a factor of T
+        rows = FocalRows(block, temperature * at[0].exp(), at[1])
+        value = (rows.log_loss() if objective == "nll" else rows.brier_score()) @ block.shares
+        slopes = torch.autograd.grad(value, at, create_graph=True)[0]
+        bends = [torch.autograd.grad(slope, at, retain_graph=True)[0] for slope in slopes]
+    return torch.stack([value, *slopes, bends[0][0], bends[0][1], bends[1][1]]).detach()
 
 
 def log_losses(samples: Samples, temperature: float, gamma: float) -> Float[Tensor, " N"]:
-    """Negative log-likelihood of each sample."""
     return torch.cat([FocalRows(block, temperature, gamma).log_loss() for block in samples.blocks()])
 
 
@@ -128,3 +143,99 @@ def _smooth_value(samples: Samples, objective: Objective, temperature: float, ga
 def _scale(samples: Samples, objective: Objective) -> float:
     """The Brier score of an event is (p - y)², not summed over its two outcomes."""
     return 0.5 if objective == "brier" and samples.is_event else 1.0
+
+
+def log_odds_of_top(block: Block, temperature: float, gammas: Sequence[float]) -> list[Float[Tensor, " n"]]:
+    """Log-odds of the top class at one temperature, for each exponent."""
+    soft = _soften(block, temperature)
+    terms = _focal_terms(soft) if any(gammas) else None
+    found: list[Tensor] = []
+    for gamma in gammas:
+        log_odds = soft.log_odds
+        if terms is not None and gamma != 0:
+            total = _weights(soft, terms, gamma).sum(dim=1, keepdim=True)
+            log_odds = soft.log_largest + total.log() - _logit_of_top(soft, gamma)
+        found.append(-log_odds[:, 0])
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Softened:
+    """Rows at one temperature; the map's exponent comes later."""
+
+    gaps: Float[Tensor, "n K"]  # x
+    ratios: Float[Tensor, "n K"]  # probabilities over that of the second class
+    log_odds: Float[Tensor, "n 1"]  # log S
+    odds: Float[Tensor, "n 1"]
+    log_total: Float[Tensor, "n 1"]  # log(1 + S)
+    log_largest: Float[Tensor, "n 1"]  # log-probability of the second class
+
+
+def _soften(block: Block, temperature: float | Tensor) -> _Softened:
+    beta = 1 / temperature
+    gaps = block.below * beta
+    largest = block.second * beta
+    ratios = gaps.exp()
+    log_odds = largest + ratios.sum(dim=1, keepdim=True).log()
+    odds = log_odds.exp()
+    log_total = odds.log1p()
+    return _Softened(gaps + largest, ratios, log_odds, odds, log_total, largest - log_total)
+
+
+@dataclass(frozen=True, eq=False)
+class _FocalTerms:
+    """What the map needs of the other classes; their q is at most 1/2."""
+
+    probs: Float[Tensor, "n K"]  # q
+    miss: Float[Tensor, "n K"]  # 1 - q
+    log_miss: Float[Tensor, "n K"]
+    ratio: Float[Tensor, "n K"]  # R
+
+
+def _focal_terms(soft: _Softened) -> _FocalTerms:
+    probs = soft.ratios * soft.log_largest.exp()
+    miss = 1 - probs
+    ratio = (soft.log_total - soft.gaps) * probs / miss
+    return _FocalTerms(probs, miss, miss.log(), ratio)
+
+
+def _weights(soft: _Softened, terms: _FocalTerms, gamma: float | Tensor) -> Float[Tensor, "n K"]:
+    """exp(v) of the other classes, over the probability of the second class."""
+    return (terms.log_miss * -gamma).exp() * soft.ratios / (terms.ratio * gamma + 1)
+
+
+def _logit_of_top(soft: _Softened, gamma: float | Tensor) -> Float[Tensor, "n 1"]:
+    log_miss = soft.log_odds - soft.log_total
+    return -soft.log_total - gamma * log_miss - (gamma * entropy_ratio_of_top(soft.odds)).log1p()
+
+
+class FocalRows:
+    """Rows after the map. Tables (n, K) run over the other classes; what is (n, 1) or (n,) is of the row."""
+
+    def __init__(self, block: Block, temperature: float | Tensor, gamma: float | Tensor) -> None:
+        self.block, self.gamma = block, gamma
+        self.soft = soft = _soften(block, temperature)
+        self.terms = terms = _focal_terms(soft)
+        weights = _weights(soft, terms, gamma)
+        total = weights.sum(dim=1, keepdim=True)
+        self.top = _logit_of_top(soft, gamma)
+        log_odds = soft.log_largest + total.log() - self.top  # of all the others
+        self.probs = weights * (log_odds.sigmoid() / total)  # (n, K)
+        self.log_total = log_odds.exp().log1p()  # (n, 1)
+        self.miss, self.hit = log_odds.sigmoid(), (-log_odds).sigmoid()
+
+    def log_loss(self) -> Float[Tensor, " n"]:
+        soft, terms, gamma = self.soft, self.terms, self.gamma
+        logit = self._of_label(soft.gaps) - soft.log_total - gamma * self._of_label(terms.log_miss)
+        logit = logit - (gamma * self._of_label(terms.ratio)).log1p()
+        return (self.log_total - torch.where(self.block.wrong, logit - self.top, 0))[:, 0]
+
+    def brier_score(self) -> Float[Tensor, " n"]:
+        """Brier score of each row, summed over the classes."""
+        hit, miss = self.hit, self.miss
+        own = torch.where(self.block.wrong, hit * hit + 1 - 2 * self._of_label(self.probs), miss * miss)
+        return own[:, 0] + self.probs.square().sum(dim=1)
+
+    def _of_label(self, table: Float[Tensor, "n K"]) -> Float[Tensor, "n 1"]:
+        """Entries of the label; without meaning where that is the top class."""
+        return table.gather(1, self.block.truth)

@@ -7,7 +7,8 @@ Class k of sample n has the logit :math:`u_{nk} = \theta_k \cdot \phi_{nk}`; wha
    + \tfrac12 \sum_{kf} r_{kf} (\theta_{kf} - \theta^0_{kf})^2 ,
 
 convex in :math:`\theta`, with shares :math:`s_n` that sum to one. Features are the same for all classes
-(matrix scaling) or each class has its own (vector scaling). Few parameters are solved for with their Hessian,
+(matrix scaling) or each class has its own (vector scaling), whose factor of the first all may share
+(bias-corrected temperature scaling). Few parameters are solved for with their Hessian,
 many by conjugate gradients, which need it only times a vector.
 """
 
@@ -22,7 +23,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.newton import halved
-from calibrant._math.shapes import Float, Int
+from calibrant._math.shapes import Bool, Float, Int
 
 TOLERANCE = 1e-9  # of derivatives by parameters of features whose mean square is one
 _NEARLY = 10 * TOLERANCE
@@ -44,6 +45,12 @@ class Regression:
     shares: Float[Tensor, " N"]
     ridge: Float[Tensor, "C F"]
     centre: Float[Tensor, "C F"]
+    tied: bool = False  # whether all classes share the factor of their first feature
+
+    @property
+    def tolerance(self) -> float:
+        """The gradient at which Newton's method stops; of a factor that classes share it is only a mean."""
+        return TOLERANCE / 1000 if self.tied else TOLERANCE
 
     @cached_property
     def products(self) -> Float[Tensor, "N P"]:
@@ -52,7 +59,6 @@ class Regression:
         return self.features[:, first] * self.features[:, second]
 
     def logits(self, theta: Float[Tensor, "C F"]) -> Float[Tensor, "N C"]:
-        """The logits that these parameters give."""
         if self.features.ndim == 2:
             return self.features @ theta.T
         logits = self.features[0] * theta[:, 0]
@@ -61,20 +67,33 @@ class Regression:
         return logits
 
     def value(self, theta: Float[Tensor, "C F"]) -> float:
-        """Mean negative log-likelihood, and penalty."""
-        log_probs = torch.log_softmax(self.logits(theta), dim=1)
-        losses = -log_probs.gather(1, self.labels[:, None])[:, 0]
-        return float(losses @ self.shares) + self.penalty(theta)
+        """Mean negative log-likelihood, and half the weighted squared distance from the centre."""
+        distance = float((self.ridge * (theta - self.centre).square()).sum())
+        return float(self.losses(theta) @ self.shares) + 0.5 * distance
 
-    def penalty(self, theta: Float[Tensor, "C F"]) -> float:
-        """Half the weighted squared distance from the centre."""
-        return 0.5 * float((self.ridge * (theta - self.centre).square()).sum())
+    def losses(self, theta: Float[Tensor, "C F"]) -> Float[Tensor, " N"]:
+        log_probs = torch.log_softmax(self.logits(theta), dim=1)
+        return -log_probs.gather(1, self.labels[:, None])[:, 0]
+
+    def part(self, rows: Bool[Tensor, " N"], strength: float) -> Regression:
+        """The problem of some of the samples, with a penalty multiplied by ``strength``."""
+        features = self.features[rows] if self.features.ndim == 2 else self.features[:, rows]
+        shares = self.shares[rows]
+        return Regression(
+            features, self.labels[rows], shares / shares.sum(), strength * self.ridge, self.centre, self.tied
+        )
 
     def gather(self, residuals: Float[Tensor, "N C"]) -> Float[Tensor, "C F"]:
         """Sum of residuals times features: the derivative by theta."""
         if self.features.ndim == 2:
             return residuals.T @ self.features
-        return torch.stack([(residuals * feature).sum(dim=0) for feature in self.features], dim=1)
+        return self.shared_out(
+            torch.stack([(residuals * feature).sum(dim=0) for feature in self.features], dim=1)
+        )
+
+    def shared_out(self, table: Float[Tensor, "C F"]) -> Float[Tensor, "C F"]:
+        """The table where classes share no factor; else with its first column replaced by that's mean."""
+        return torch.cat([table[:, :1].mean().expand(len(table), 1), table[:, 1:]], 1) if self.tied else table
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +108,15 @@ class Fitted:
 
     @property
     def converged(self) -> bool:
-        """Whether this is the optimum."""
         return self.gradient <= _NEARLY and not self.unbounded
 
 
-def regress(problem: Regression, start: Float[Tensor, "C F"], *, tolerance: float = TOLERANCE) -> Fitted:
-    """Newton's method with steps halved: never above the start."""
-    theta, value = start, problem.value(start)
+def regress(
+    problem: Regression, start: Float[Tensor, "C F"] | None = None, *, tolerance: float = TOLERANCE
+) -> Fitted:
+    """Newton's method with steps halved: never above the start, which is the centre if none is given."""
+    theta = problem.centre if start is None else start
+    value = problem.value(theta)
     steps, largest, unbounded = 0, math.inf, False
     while steps < _MAX_STEPS:
         steps += 1
@@ -106,7 +127,7 @@ def regress(problem: Regression, start: Float[Tensor, "C F"], *, tolerance: floa
             break
         step = -_newton_step(problem, probs, gradient)
         # Small enough; or nearly, and as small as conjugate gradients get it.
-        if largest <= TOLERANCE or before / 2 < largest <= _NEARLY:
+        if largest <= problem.tolerance or before / 2 < largest <= _NEARLY:
             # In separable data the gradient fades as parameters grow, but Newton's step does not shrink.
             moved = problem.logits(step)
             unbounded = float((moved - moved.mean(dim=1, keepdim=True)).abs().max()) > _SETTLED
@@ -144,7 +165,7 @@ def _largest(problem: Regression, theta: Tensor) -> float:
 
 
 def _newton_step(problem: Regression, probs: Tensor, gradient: Tensor) -> Float[Tensor, "C F"]:
-    if gradient.numel() > _DENSE:
+    if problem.tied or gradient.numel() > _DENSE:  # products with the Hessian keep to what classes share
         return _by_conjugate_gradients(problem, probs, gradient)
     hessian = _hessian(problem, probs)
     scale = float(hessian.diagonal().mean())
@@ -204,7 +225,7 @@ def _by_conjugate_gradients(
         return problem.gather(weighted * centred) + problem.ridge * vector
 
     size, flat = float(gradient.norm()), _DAMPING * float(weighted.mean())
-    wanted = max(min(0.1, math.sqrt(size)) * size, TOLERANCE / 10)
+    wanted = max(min(0.1, math.sqrt(size)) * size, problem.tolerance / 10)
     step, residual = torch.zeros_like(gradient), gradient.clone()
     conditioned = condition(residual)
     direction, energy = conditioned, float((residual * conditioned).sum())
@@ -229,7 +250,7 @@ def _preconditioner(problem: Regression, spread: Float[Tensor, "N C"]) -> Callab
     features, ridge = problem.features, problem.ridge
     if features.ndim == 3:
         squares = [(spread * feature.square()).sum(dim=0) for feature in features]
-        diagonal = torch.stack(squares, dim=1) + ridge
+        diagonal = problem.shared_out(torch.stack(squares, dim=1)) + ridge
         diagonal += _FLAT * diagonal.mean() + _TINY
         return lambda vector: vector / diagonal
     # The features' second moments have the same axes for all classes, and another size for each.

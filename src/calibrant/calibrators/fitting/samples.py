@@ -1,8 +1,8 @@
-"""Calibration samples, seen from each row's largest logit.
+"""Calibration samples, seen from each row's largest logit, and their likelihood by the inverse temperature.
 
 Temperature and the focal map keep the order of the classes, so the place of the largest logit is found once.
 All else is measured from it, as in ``calibrant._math.simplex``, which keeps the digits of rows that are sure
-of themselves.
+of themselves. The negative log-likelihood is convex in the inverse temperature, and has two derivatives.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from calibrant._math.arrays import row_slices, scattered
 from calibrant._math.checks import Task
+from calibrant._math.convex_minimum import Slopes
 from calibrant._math.shapes import Bool, Float, Int
 from calibrant._math.simplex import LOG_OF_ZERO, top_class
 
 LOG_FLOOR = math.log(1e-12)  # what counts for a probability of exactly zero
 LOG_ODDS_LIMIT = math.log1p(-1e-12) - LOG_FLOOR
 _KEPT_ENTRIES = 2**23  # 64 MiB; of larger data the rows are made anew on every pass, block by block
+_LOG2_E = 1 / math.log(2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +43,9 @@ class Block:
     shares: Float[Tensor, " n"]  # of the total weight
 
     def some(self, chosen: Tensor) -> Block:
-        """Some of its rows."""
         return Block(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
     def to(self, dtype: torch.dtype) -> Block:
-        """In another floating type."""
         return replace(
             self, below=self.below.to(dtype), second=self.second.to(dtype), shares=self.shares.to(dtype)
         )
@@ -66,19 +64,11 @@ class Samples:
 
     @property
     def num_samples(self) -> int:
-        """How many rows."""
         return self.scores.shape[0]
 
     @property
     def is_event(self) -> bool:
-        """Whether the scores are log-odds of an event."""
         return self.scores.ndim == 1
-
-    @cached_property
-    def event_arrays(self) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
-        """Absolute log-odds of events, whether the likelier outcome did not happen, shares of the weight."""
-        scores, wrong = self.scores.to(torch.float64).abs(), ~self.correct
-        return scores.contiguous().numpy(), wrong.contiguous().numpy(), self.shares.contiguous().numpy()
 
     @property
     def is_constant(self) -> bool:
@@ -92,7 +82,6 @@ class Samples:
 
     @cached_property
     def top(self) -> Int[Tensor, " N"]:
-        """The class of the largest logit."""
         if self.is_event:
             return (self.scores > 0).to(torch.int64)
         return top_class(self.scores)
@@ -119,7 +108,6 @@ class Samples:
 
     @cached_property
     def shares(self) -> Float[Tensor, " N"]:
-        """Each sample's share of the total weight."""
         if self.weights is None:
             return torch.full((self.num_samples,), 1 / self.num_samples, dtype=torch.float64).to(
                 self.scores.device
@@ -128,7 +116,6 @@ class Samples:
 
     @property
     def masses(self) -> Float[Tensor, " N"]:
-        """Each sample's weight, 1 where none is given."""
         if self.weights is None:
             return torch.ones(self.num_samples, dtype=torch.float64, device=self.scores.device)
         return self.weights
@@ -151,14 +138,9 @@ class Samples:
         whole, kept = replace(self, weights=weights), None if weights is None else weights > 0
         return whole if kept is None or bool(kept.all()) else whole.part(kept)
 
-    def part(self, chosen: Bool[Tensor, " N"] | slice) -> Self:
-        """Some of the samples."""
+    def part(self, chosen: Bool[Tensor, " N"]) -> Self:
         weights = None if self.weights is None else self.weights[chosen]
         return replace(self, scores=self.scores[chosen], labels=self.labels[chosen], weights=weights)
-
-    def first(self, count: int) -> Self:
-        """So many of the samples, or all."""
-        return self.part(slice(count))
 
     def thinned(self, most: int) -> Self:
         """A smaller version of at most ``most`` rows: mean scores of events, or some rows of classes.
@@ -255,3 +237,82 @@ def floored(scores: Tensor, kind: Task) -> Tensor:
     smallest = torch.where(zero, math.inf, fixed).amin(dim=1, keepdim=True)
     floor = (fixed.logsumexp(dim=1, keepdim=True) + LOG_FLOOR).minimum(smallest)
     return torch.where(zero, floor, scores)
+
+
+def likelihood_slopes(samples: Samples, inverse_temperature: float) -> Slopes:
+    """Mean negative log-likelihood without focal map: convex in the inverse temperature."""
+    # Only what takes a pass over the table is taken block by block: operations on few rows are mostly calls.
+    parts = [_sums_below(block, inverse_temperature, samples.room) for block in samples.blocks()]
+    sums = [column[0] if len(column) == 1 else torch.cat(column) for column in zip(*parts, strict=True)]
+    terms = _likelihood_of_top(_SumsBelow(*sums), inverse_temperature)
+    value, first, second = (torch.dot(term, samples.shares).item() for term in terms)
+    gap = samples.mean_gap
+    return Slopes(first - gap, second, value - inverse_temperature * gap)
+
+
+def likelihood(samples: Samples, inverse_temperature: float) -> float:
+    odds = [
+        (block.second * inverse_temperature).exp_()
+        * ratios_below(block, inverse_temperature, samples.room).sum(1, keepdim=True)
+        for block in samples.blocks()
+    ]
+    value = torch.cat(odds)[:, 0].log1p_() @ samples.shares
+    return float(value) - inverse_temperature * samples.mean_gap
+
+
+def likelihood_terms(
+    block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"]
+) -> Float[Tensor, "*M n 3"]:
+    """Negative log-likelihood of each row, and its first and second derivative by the inverse temperature."""
+    of_rows = (
+        inverse_temperature[..., 0] if isinstance(inverse_temperature, torch.Tensor) else inverse_temperature
+    )
+    value, first, second = _likelihood_of_top(_sums_below(block, inverse_temperature), of_rows)
+    gap = torch.where(block.wrong, block.second + block.below.gather(-1, block.truth), 0)[..., 0]
+    return torch.stack([value - of_rows * gap, first - gap, second], dim=-1)
+
+
+class _SumsBelow(NamedTuple):
+    """Sums of r, r b and r b squared; r = exp(beta b) are the other classes' odds against the second."""
+
+    total: Float[Tensor, "*M n"]
+    first: Float[Tensor, "*M n"]
+    second: Float[Tensor, "*M n"]
+    gap: Float[Tensor, "*#M n"]  # of the second class to the top one, at most 0
+
+
+def _sums_below(
+    block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"], room: Tensor | None = None
+) -> _SumsBelow:
+    ones = torch.ones_like(block.below[..., 0, :])  # products with it are faster than short sums
+    ratios = ratios_below(block, inverse_temperature, room)
+    total = _times(ratios, ones)
+    first = _times(ratios.mul_(block.below), ones)
+    return _SumsBelow(total, first, _times(ratios.mul_(block.below), ones), block.second[..., 0])
+
+
+def _times(table: Float[Tensor, "*M n K"], ones: Float[Tensor, "*#M K"]) -> Float[Tensor, "*M n"]:
+    return torch.mv(table, ones) if table.ndim == 2 else (table @ ones[..., None])[..., 0]
+
+
+def ratios_below(
+    block: Block, inverse_temperature: float | Float[Tensor, "*M #n 1"], room: Tensor | None
+) -> Float[Tensor, "*M n K"]:
+    """Odds of the others against the second class, in ``room`` if that is given."""
+    # By powers of two: where nothing is left of a class, torch's exp takes several times as long.
+    out = None if room is None else room[: len(block.below)]
+    return torch.mul(block.below, inverse_temperature * _LOG2_E, out=out).exp2_()
+
+
+def _likelihood_of_top(
+    sums: _SumsBelow, inverse_temperature: float | Float[Tensor, "*M #n"]
+) -> tuple[Float[Tensor, "*M n"], Float[Tensor, "*M n"], Float[Tensor, "*M n"]]:
+    """Minus the log-probability of the top class, and its derivatives by the inverse temperature."""
+    weight = (sums.gap * inverse_temperature).exp_()
+    odds = weight * sums.total  # S, at most C - 1
+    weight.div_(1 + odds)  # probability of the second class
+    # Sums over the others of r times their gap to the top class, and times its square.
+    inner = torch.addcmul(sums.first, sums.gap, sums.total)
+    first = weight * inner
+    second = torch.addcmul(sums.second, sums.gap, inner.add_(sums.first))
+    return odds.log1p_(), first, second.mul_(weight).addcmul_(first, first, value=-1)

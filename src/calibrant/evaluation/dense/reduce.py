@@ -12,8 +12,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from calibrant._math.binning import BinSums, width_edges
-from calibrant._math.debias import PairSums
+from calibrant._math.binning import BinSums, PairSums, width_edges
 from calibrant._math.dense_sums import (
     AGREEMENT,
     BRIER,
@@ -26,8 +25,15 @@ from calibrant._math.dense_sums import (
     STATED,
     cell_edges,
 )
-from calibrant.evaluation.judging.reduce import WHY_MISSING, ArmStatistics, Mask, ratios_of, values_of
-from calibrant.evaluation.judging.scan import OFFSETS, Agreement
+from calibrant.evaluation.judging.reduce import (
+    OFFSETS,
+    WHY_MISSING,
+    Agreement,
+    ArmStatistics,
+    Mask,
+    ratios_of,
+    values_of,
+)
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import EVENT, HIGH_CONFIDENCE, ClassErrors, ClassRanks, EventError, Samples
 from calibrant.evaluation.resampling.clustered_noise import SignedSums

@@ -10,8 +10,7 @@ import numpy as np
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.dense.states import ImageSums, summed_images
-from calibrant.evaluation.fitting.pieces import MOST_FITTED, split_in_memory
-from calibrant.evaluation.fitting.split import Split, marked_split
+from calibrant.evaluation.fitting.split import MOST_FITTED, Split, marked_split, split_in_memory
 from calibrant.evaluation.fitting.templates import FittedCalibrator
 from calibrant.evaluation.resampling.clusters import FEW_CLUSTERS
 from calibrant.evaluation.resampling.events import Indices

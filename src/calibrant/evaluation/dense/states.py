@@ -27,7 +27,7 @@ from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import DensePredictions
 from calibrant.predictions.checks import Kind
 from calibrant.predictions.dense import Image
-from calibrant.predictions.pieces import columns_of_odds
+from calibrant.predictions.partitioned import columns_of_odds
 
 POSITIONS = 1 << 15  # of a block
 GROUP_SUMS = 4

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from calibrant.calibrators import Calibrator
+from calibrant._math.errors import InputError
+from calibrant._math.folds import out_of_fold
+from calibrant._math.top_k import TopK
+from calibrant.calibrators import Calibrator, TemperatureScaling, fit_top_k_temperature
 from calibrant.calibrators.selection import AS_THEY_CAME, select, usual_candidates
-from calibrant.evaluation.fitting.templates import Labelled, Template, templates
-from calibrant.evaluation.fitting.top_k import judged_on_rows
+from calibrant.evaluation.fitting.split import NUM_FOLDS, Split, stratified_folds
+from calibrant.evaluation.fitting.templates import FittedCalibrator, Labelled, Template, templates
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.result import Choice, ChoiceRow
@@ -21,6 +27,7 @@ from calibrant.predictions.top_k import has_row_temperature
 UNCALIBRATED = "uncalibrated"
 LEAST_TO_CHOOSE = 20  # calibration samples; with fewer, nothing is recommended
 FEWEST_ROWS = 64  # however many classes there are
+FLOOR = 1e-12  # of what is stated of the outcome, so that one sample does not decide alone
 MOST_ELEMENTS = 1 << 21  # of scores used for the choice: 21 000 samples of 100 classes
 
 
@@ -49,10 +56,12 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
     """
     sample = _sample(calibration, seed)
     data = Labelled.of(sample)
-    others = judged_on_rows(wanted, sample, seed)
-    calibrators = [
-        each.calibrator for each in wanted if not has_row_temperature(each.calibrator.text, sample)
-    ]
+    on_rows = [each.calibrator.text for each in wanted if has_row_temperature(each.calibrator.text, sample)]
+    calibrators = [each.calibrator for each in wanted if each.calibrator.text not in on_rows]
+    others: dict[str, tuple[Calibrator, Tensor]] = {}
+    for text in on_rows:
+        with contextlib.suppress(InputError):  # said where the arm is fitted
+            others[text] = held_out(sample, seed)
     found = select(
         data.scores,
         data.labels,
@@ -62,7 +71,6 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
         seed=seed,
         others=others,
     )
-    whole = sample is calibration
     names = {template.calibrator.text: template.name for template in wanted} | {AS_THEY_CAME: UNCALIBRATED}
     titles = {template.name: template.title for template in wanted} | {UNCALIBRATED: "Uncalibrated"}
     candidates = tuple(
@@ -76,36 +84,33 @@ def recommend(wanted: Sequence[Template], calibration: Predictions, seed: int) -
         )
         for each in found.candidates
     )
+    choice = Choice(
+        chosen=names[found.chosen.text],
+        candidates=candidates,
+        num_samples=sample.num_samples,
+        folds=found.folds,
+    )
+    if sample is not calibration:
+        return Recommendation(choice, {})
     return Recommendation(
-        Choice(
-            chosen=names[found.chosen.text],
-            candidates=candidates,
-            num_samples=sample.num_samples,
-            folds=found.folds,
-        ),
-        {names[text]: each for text, each in found.fitted.items()} if whole else {},
-        found.fold_of.numpy() if whole else None,
-        {names[text]: each for text, each in found.on_others.items()} if whole else {},
+        choice,
+        {names[text]: each for text, each in found.fitted.items()},
+        found.fold_of.numpy(),
+        {names[text]: each for text, each in found.on_others.items()},
     )
 
 
 def further(calibration: Predictions, tried: Sequence[Template]) -> list[Template]:
     """More candidates, which are evaluated only if they are chosen."""
     names = {template.name for template in tried}
-    task = "binary" if calibration.kind == "top_label" else calibration.kind
     texts = usual_candidates(
-        task,
+        "binary" if calibration.kind == "top_label" else calibration.kind,
         min(calibration.num_samples, _most_rows(calibration)),
         _width(calibration),
         missing=len(missing_classes(calibration)),
-        wrong=_wrong(calibration),
+        wrong=int((~calibration.correct).sum()),  # of several labels in all columns together
     )
     return templates([text for text in texts if text not in names], calibration.kind)
-
-
-def _wrong(calibration: Predictions) -> int:
-    """Number of wrong decisions; of several labels in all columns together."""
-    return int((~calibration.correct).sum())
 
 
 def missing_classes(calibration: Predictions) -> list[int]:
@@ -129,3 +134,40 @@ def _sample(predictions: Predictions, seed: int) -> Predictions:
         return predictions
     rows = generator(seed, Stream.FOLDS, part=1).permutation(predictions.num_samples)[:most]
     return predictions.rows(np.sort(rows))
+
+
+def fit_to_rows(template: Template, split: Split) -> FittedCalibrator:
+    """The temperature of whole rows, of which the largest logits are known, and the test samples after it."""
+    given, held = split.calibration, split.test.top_k
+    if given is None or given.top_k is None or held is None:
+        raise InputError("the largest logits of each sample must be known.")
+    calibrator = fit_top_k_temperature(given.top_k, weights=given.weights)
+    if split.folds is None:
+        confidence = _confidence(held, calibrator)
+    else:
+        confidence = _in_turn(given.top_k, given.weights, split.folds, held)
+    return FittedCalibrator(template, calibrator, split.test.replace_probs(confidence))
+
+
+def held_out(calibration: Predictions, seed: int) -> tuple[Calibrator, Tensor]:
+    """The temperature of whole rows, and the losses of being right or wrong under those of other folds."""
+    top_k, weights = calibration.top_k, calibration.weights
+    if top_k is None or calibration.labels is None:
+        raise InputError("the largest logits of each sample must be known, and labels.")
+    stated = _in_turn(top_k, weights, stratified_folds(calibration, NUM_FOLDS, seed), top_k)
+    losses = -torch.where(calibration.labels == 1, stated, 1 - stated).clamp(min=FLOOR).log()
+    return fit_top_k_temperature(top_k, weights=weights), losses
+
+
+def _in_turn(top_k: TopK, weights: Tensor | None, folds: Indices, held: TopK) -> Tensor:
+    """Confidences of the rows held by the temperatures of the other folds."""
+
+    def judged(inside: Tensor) -> Tensor:
+        others = None if weights is None else weights[~inside]
+        return _confidence(held.rows(inside), fit_top_k_temperature(top_k.rows(~inside), weights=others))
+
+    return out_of_fold(torch.from_numpy(folds), judged)
+
+
+def _confidence(top_k: TopK, calibrator: TemperatureScaling) -> Tensor:
+    return top_k.at(float(calibrator.temperature)).confidence

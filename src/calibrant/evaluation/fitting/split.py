@@ -21,6 +21,9 @@ from calibrant.predictions import DensePredictions, Predictions
 from calibrant.predictions.partitioned import PartitionedPredictions
 from calibrant.predictions.to_event import to_repair
 
+MOST_FITTED = 1 << 22  # scores that calibrators are fitted on: 4194 samples of 1000 classes
+FEWEST_HELD = 64  # samples of very many classes, to choose a calibrator by
+MOST_READ = 1 << 27  # scores of very many classes that are read in pieces for a fit: 2684 samples of 50 000
 MOST_CROSS_FITTED = 1 << 20  # scores; with more, half of the samples judge well enough
 CROSS_FIT_WIDE_BELOW = 200  # samples of very many classes, where each fit takes long
 NUM_FOLDS = 5
@@ -37,8 +40,7 @@ class Split:
     folds: Indices | None = None
     announce: bool = False  # whether the reader must be told, because the split is ours
     marked: bool = False  # whether other predictions were given to fit on, of which some are marked for that
-    in_pieces: Predictions | None = None
-    """What those calibrators are fitted on that need not hold it; others on ``calibration``, a part of it."""
+    in_pieces: Predictions | None = None  # to fit those on that need not hold it; others on ``calibration``
     sampled: bool = False  # whether these are a few samples of images, or of a table that is read in parts
     drawn: bool = False  # whether those of images or a table were drawn, as none were marked
     notes: tuple[str, ...] = ()
@@ -57,7 +59,6 @@ class Split:
 
     @property
     def effective_calibration(self) -> float:
-        """Effective number of calibration samples, given their weights."""
         given = self.in_pieces or self.calibration
         if given is None or given.weights is None:
             return self.num_calibration
@@ -71,6 +72,48 @@ class Split:
             return split
         held = test if given is self.test else as_judged(given, positive_class)
         return replace(split, calibration=to_repair(held))
+
+
+def split_in_memory(
+    predictions: Predictions, calibration: Predictions | None, seed: int, *, fits: bool
+) -> Split:
+    """The split that is given, or made, with calibration samples in memory: all, or random ones that fit."""
+    split = choose_split(predictions, calibration, seed, fits=fits)
+    given = split.calibration
+    if given is not None and is_wide(given) and split.folds is None:
+        return _wide(split, given, seed)
+    if split.folds is not None and split.test.streamed:
+        held = split.test.loaded()
+        return replace(split, calibration=held, test=held)
+    if given is None or not given.streamed:
+        return split
+    most = max(2, MOST_FITTED // (given.num_classes or 1))
+    if given.num_samples <= most:
+        return replace(split, calibration=given.loaded())
+    chosen = np.sort(generator(seed, Stream.SAMPLE).permutation(given.num_samples)[:most])
+    words = f"{most:,} drawn at random (seed {seed}) from {split.words}"
+    return replace(split, calibration=given.rows(chosen).loaded(), words=words, announce=True)
+
+
+def _wide(split: Split, given: Predictions, seed: int) -> Split:
+    """Some rows in memory to choose by, and more for calibrators that read scores in pieces."""
+    width = given.num_classes or 1
+    held, read = (max(fewest, most // width) for fewest, most in ((FEWEST_HELD, MOST_FITTED), (2, MOST_READ)))
+    order = generator(seed, Stream.SAMPLE).permutation(given.num_samples)
+    used = given if given.num_samples <= read else given.rows(np.sort(order[:read]))
+    words = split.words
+    if used is not given:
+        words = f"{read:,} drawn at random (seed {seed}) from {words}"
+    if given.num_samples > held:
+        words += f", calibrators other than temperature and focal temperature scaling on {held:,} of these"
+    some = given if given.num_samples <= held else given.rows(np.sort(order[:held]))
+    return replace(
+        split,
+        calibration=some.loaded(),
+        in_pieces=used,
+        words=words,
+        announce=split.announce or used is not given,
+    )
 
 
 def choose_split(
@@ -236,7 +279,6 @@ def _check_same_problem(predictions: Predictions, calibration: Predictions) -> N
 
 
 def _described(predictions: Predictions) -> str:
-    """Kind and number of classes, which of confidences need not be known."""
     kind, number = judged_kind(predictions), predictions.num_classes
     called = "confidences (top_label)" if kind == "top_label" else kind
     return called if number is None else f"{called} with {number} classes"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -85,8 +86,9 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
     """The calibrators asked for, or those that are always judged; no two alike."""
     if isinstance(calibrators, (str, Calibrator)):
         calibrators = [calibrators]
-    found: list[tuple[str, str, Calibrator]] = []
     task = "binary" if kind == "top_label" else kind  # the event that the prediction is right
+    names: list[str] = []
+    found: list[Calibrator] = []
     for wanted in DEFAULTS if calibrators is None else calibrators:
         calibrator = build(wanted) if isinstance(wanted, str) else wanted
         if task not in calibrator.kinds:
@@ -98,22 +100,18 @@ def templates(calibrators: Sequence[str | Calibrator] | None, kind: Kind) -> lis
             raise InputError(
                 f"{calibrator.name} is for {suited} predictions; got {kind} ones{events.get(kind, '')}."
             )
-        settings = calibrator.text.removeprefix(calibrator.name)
-        if any(other.name == calibrator.name and said == settings for _, said, other in found):
-            raise InputError(f"`calibrators` must differ; {calibrator.name}{settings} is given twice.")
-        name = wanted if isinstance(wanted, str) else calibrator.text
-        found.append((name, settings, calibrator))
-    names = [calibrator.name for _, _, calibrator in found]
-    return [
-        Template(
-            name,
-            f"{calibrator.title} {settings}"
-            if settings and names.count(calibrator.name) > 1
-            else calibrator.title,
-            calibrator,
-        )
-        for name, settings, calibrator in found
+        if calibrator.text in {each.text for each in found}:
+            raise InputError(f"`calibrators` must differ; {calibrator.text} is given twice.")
+        names.append(wanted if isinstance(wanted, str) else calibrator.text)
+        found.append(calibrator)
+    methods = [each.name for each in found]
+    titles = [
+        f"{each.title} {each.text.removeprefix(each.name)}".rstrip()
+        if methods.count(each.name) > 1
+        else each.title
+        for each in found
     ]
+    return [Template(*each) for each in zip(names, titles, found, strict=True)]
 
 
 def wants_calibrators(calibrators: Sequence[str | Calibrator] | None) -> bool:
@@ -125,13 +123,11 @@ def cross_fit(
     template: Template, data: Labelled, folds: Indices, tell: Callable[[float], None] = lambda _: None
 ) -> Tensor:
     """Probabilities of every sample from a calibrator fitted on the other folds; float64."""
-    done, total = 0, len(np.unique(folds))
+    done, total = itertools.count(1), len(np.unique(folds))
 
     def calibrated(inside: Tensor) -> Tensor:
-        nonlocal done
         found = template.fit(data.rows(~inside)).predict_proba(data.scores[inside])
-        done += 1
-        tell(done / total)
+        tell(next(done) / total)
         return found
 
     return out_of_fold(torch.from_numpy(folds), calibrated)
@@ -147,16 +143,7 @@ def probs_in_turn(on_others: Mapping[int, Calibrator], data: Labelled, folds: In
 
 
 def fit_summary(calibrator: Calibrator) -> Fit:
-    result = calibrator.fit_result_
-    return Fit(
-        converged=result.converged,
-        steps=result.steps,
-        objective=result.objective,
-        before=result.before,
-        after=result.after,
-        message=result.message,
-        warnings=result.warnings,
-    )
+    return Fit(**{each.name: getattr(calibrator.fit_result_, each.name) for each in fields(Fit)})
 
 
 FIT_FAILURES = (InputError, ConvergenceError)

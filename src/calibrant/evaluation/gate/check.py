@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Literal
 
 from calibrant._math.errors import InputError
-from calibrant.evaluation.arguments import Cluster
+from calibrant.evaluation.arguments import Cluster, refuse_other_classes
 from calibrant.evaluation.gate.by_group import check_groups
 from calibrant.evaluation.gate.limits_and_baseline import CheckedSamples
 from calibrant.evaluation.gate.result import CHECK_SCHEMA_VERSION, GateResult
-from calibrant.evaluation.pairing import refuse_other_classes
 from calibrant.evaluation.procedure import Procedure, versions
 from calibrant.evaluation.quantities import check_metrics, with_gate
 from calibrant.evaluation.source import DEALT_OTHERWISE, Judgeable, samples_of

@@ -14,9 +14,8 @@ from calibrant.evaluation.gate.power import UndetectedError, missed_accuracy, un
 from calibrant.evaluation.gate.question import GatedQuantity
 from calibrant.evaluation.gate.result import Check
 from calibrant.evaluation.gate.sentences import Decision, Sentences
-from calibrant.evaluation.judging.measure import Measured, change, measure
+from calibrant.evaluation.judging.measure import Measured, change, main_events, measure
 from calibrant.evaluation.judging.noise import Noise, draw_noise
-from calibrant.evaluation.judging.parts import main_events
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ECE, NLL
 from calibrant.evaluation.resampling.at_limit import AtLimit, ErrorModels, at_limit, error_models

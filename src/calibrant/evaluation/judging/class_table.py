@@ -16,7 +16,7 @@ from calibrant._math.binning import BinSums, width_bin_index
 from calibrant.evaluation.judging.labelled_probs import LabelledProbs
 from calibrant.evaluation.resampling.at_limit import MOST_GAPS, ClusteredError, ErrorModels
 from calibrant.evaluation.resampling.clustered_noise import SignedSums
-from calibrant.evaluation.resampling.clusters import Clustered, cluster_totals
+from calibrant.evaluation.resampling.clusters import Clustered, cluster_totals, indicator
 from calibrant.evaluation.resampling.drawn_labels import (
     ClassNull,
     ClassRowsBlock,
@@ -43,10 +43,8 @@ class ClassTable:
 
     table: LabelledProbs
     sums: BinSums
-    variance: Tensor
-    """The variance of how often each class occurs ``(C,)``, if what is stated is true."""
-    clusters: Indices | None = None
-    """The number of each row's cluster; ``None`` where the rows are independent."""
+    variance: Tensor  # the variance of how often each class occurs `(C,)`, if what is stated is true
+    clusters: Indices | None = None  # the number of each row's cluster; `None` where the rows are independent
 
     @property
     def num_classes(self) -> int:
@@ -68,57 +66,53 @@ class ClassTable:
     def null(self, num_draws: int, seed: tuple[int, ...], level: float) -> ClassNull:
         """The null of the classes, from drawn labels of whole rows; of rows read once, nothing is drawn."""
         stated, variance = self.sums.confidences.numpy(), self.variance.numpy()
-        expected = stated.sum(axis=1)
-        occurs = self.sums.outcomes.sum(1).numpy()
-        if self.table.one_pass:
-            if self.clusters is not None:
-                variance = np.maximum(variance, variance_by_cluster(self.table, self.clusters))
-            return ClassNull(
-                scores=class_scores(occurs, expected, variance),
-                deviations=np.sqrt(variance) / self.sums.total,
-            )
-        clusters = None if self.clusters is None else ClassClusters(self.table, self.clusters, self._filled)
-        if clusters is not None:
+        expected, occurs = stated.sum(axis=1), self.sums.outcomes.sum(1).numpy()
+        total, clusters = self.sums.total, None
+        if self.clusters is not None and self.table.one_pass:
+            variance = np.maximum(variance, variance_by_cluster(self.table, self.clusters))
+        elif self.clusters is not None:
+            clusters = ClassClusters(self.table, self.clusters, self._filled)
             variance = np.maximum(variance, clusters.class_variance(self._starts()))
-        scores = class_scores(occurs, expected, variance)
+        found = ClassNull(
+            scores=class_scores(occurs, expected, variance), deviations=np.sqrt(variance) / total
+        )
+        if self.table.one_pass:
+            return found
         cells, starts = self._cells(), self._starts()
         num_kept = num_noise(cells.num_cells, num_draws, level)
-        mean = stated[self._filled] / self.sums.counts.numpy()[self._filled]
-        tilts = class_tilts(cells.variance * self.sums.total**2, mean, starts, expected)
+        there = stated[self._filled][:, None]
+        independent = cells.variance * total**2
+        mean = there[:, 0] / self.sums.counts.numpy()[self._filled]
+        tilts = class_tilts(independent, mean, starts, expected)
+        signed = None if clusters is None else SignedSums(clusters.residuals, independent, seed)
         farthest: list[Vector] = []
         steepest: list[Vector] = []
         errors: list[Vector] = []
         noise: list[Matrix] = []
         masses: list[Matrix] = []
-        signed, stated_there = None, stated[self._filled][:, None]
-        if clusters is not None:
-            signed = clusters.signed(cells.variance * self.sums.total**2, seed)
         for drawn in self._draw(None, num_draws, seed):
             if clusters is not None and signed is not None:
-                moved, signs = signed.draw(drawn - stated_there)
-                drawn[:] = moved + stated_there
+                moved, signs = signed.draw(drawn - there)
+                drawn[:] = moved + there
                 if num_kept:
-                    masses.append(clusters.drawn_masses(signs[:, :num_kept]))
+                    masses.append((clusters.masses @ signs[:, :num_kept]).T)
             farthest.append(farthest_scores(np.add.reduceat(drawn, starts), expected, variance))
             errors.append(self._errors(drawn))  # of the residuals, which are left where they were drawn
             steepest.append(np.abs(np.add.reduceat(tilts[:, None] * drawn, starts)).max(axis=0))
             if num_kept:
-                noise.append(drawn[:, :num_kept].T / self.sums.total)
+                noise.append(drawn[:, :num_kept].T / total)
                 num_kept -= len(noise[-1])
-        kept = np.concatenate(noise)
         if clusters is not None:
-            cells = replace(cells, clustered=clusters.clustered(np.concatenate(masses), self.sums.total))
-        return ClassNull(
-            scores=scores,
-            deviations=np.sqrt(variance) / self.sums.total,
+            of_clusters = clusters.residuals / total, clusters.masses / total
+            cells = replace(cells, clustered=Clustered.of(*of_clusters, np.concatenate(masses) / total))
+        steep = float(np.abs(np.add.reduceat(tilts * cells.residual * total, starts)).max())
+        return replace(
+            found,
             farthest=np.concatenate(farthest),
-            steepest=(
-                float(np.abs(np.add.reduceat(tilts * cells.residual * self.sums.total, starts)).max()),
-                np.concatenate(steepest),
-            ),
+            steepest=(steep, np.concatenate(steepest)),
             errors=np.concatenate(errors),
             cells=cells,
-            noise=kept,
+            noise=np.concatenate(noise),
         )
 
     def error_models(self, found: float, *, num_draws: int, confidence: float, seed: int) -> ErrorModels:
@@ -203,17 +197,21 @@ class ClassTable:
         """The truth of a family with this class-wise error, or the one at ``most`` if none is as far."""
         if error <= 0:
             return family(0.0)
+
+        def excess(t: float) -> float:
+            return self.error_of(family(t)) - error
+
         low, below, high = 0.0, -error, 1.0
-        above = self.error_of(family(high)) - error
+        above = excess(high)
         while above < 0 and high < most:
             low, below, high = high, above, 2 * high
-            above = self.error_of(family(high)) - error
+            above = excess(high)
+        if above < 0:  # it cannot be reached
+            return family(high)
         moved_low: bool | None = None
         for _ in range(STEPS):
-            if above < 0:  # it cannot be reached
-                return family(high)
             middle = low + (high - low) * below / (below - above)
-            found = self.error_of(family(middle)) - error
+            found = excess(middle)
             if abs(found) <= NEAR * error:
                 return family(middle)
             # Illinois: where an end moves twice in a row, the other one counts half, so that it moves, too.
@@ -299,26 +297,14 @@ class ClassClusters:
             excess = (labels[:, None] == classes) - stated
             residuals = residuals + csr_array(((weight[:, None] * excess).ravel(), where), shape=shape)
             masses = masses + csr_array((np.repeat(weight, num_classes), where), shape=shape)
-        self._residuals, self._masses = residuals.tocsr(), masses.tocsr()
+        self.residuals, self.masses = residuals.tocsr(), masses.tocsr()
 
     def class_variance(self, starts: Indices) -> Vector:
         """Variance of each class's frequency ``(C,)``; ``starts`` are the classes' first bins."""
-        of_classes = np.zeros(self._residuals.shape[0], np.int64)
+        of_classes = np.zeros(self.residuals.shape[0], np.int64)
         of_classes[starts[1:]] = 1
-        totals = _sum_rows(self._residuals, np.cumsum(of_classes), len(starts))
+        totals = indicator(np.cumsum(of_classes)).T @ self.residuals
         return np.asarray(totals.power(2).sum(axis=1)).ravel()
-
-    def signed(self, variance: Vector, seed: tuple[int, ...]) -> SignedSums:
-        """The noise; ``variance`` ``(M,)`` is that of independent samples."""
-        return SignedSums(self._residuals, variance, seed)
-
-    def drawn_masses(self, drawn: Matrix) -> Matrix:
-        """The masses ``(r, M)`` with the signs ``(G, r)`` of some draws."""
-        return (self._masses @ drawn).T
-
-    def clustered(self, masses: Matrix, total: float) -> Clustered:
-        """Cluster noise for an interval; ``masses`` are those of the draws that are kept."""
-        return Clustered.of(self._residuals / total, self._masses / total, masses / total)
 
 
 def variance_by_cluster(table: LabelledProbs, codes: Indices) -> Vector:
@@ -338,10 +324,3 @@ def variance_by_cluster(table: LabelledProbs, codes: Indices) -> Vector:
                 current, number = torch.zeros_like(total), each
             current += residuals[first:last].sum(dim=0)
     return (total + current.square()).numpy()
-
-
-def _sum_rows(matrix: Any, index: Indices, size: int) -> Any:
-    from scipy.sparse import csr_array
-
-    ones = (np.ones(len(index)), (index, np.arange(len(index))))
-    return (csr_array(ones, shape=(size, len(index))) @ matrix).tocsr()

@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.evaluation.judging.parts import in_holm, main_events
+from calibrant.evaluation.judging.measure import in_holm, main_events
 from calibrant.evaluation.judging.reduce import ArmStatistics, Ratios, effective_number_of
 from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.quantities import ACCURACY, ECE, GAP, MEAN_CONFIDENCE, binned
-from calibrant.evaluation.quantity import EVENT
+from calibrant.evaluation.quantity import EVENT, Quantity
 from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of
 from calibrant.evaluation.resampling.event_cells import BinnedEvents, Kernel
 from calibrant.evaluation.resampling.events import Events, Indices
 from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
 from calibrant.evaluation.resampling.inversion import invert
-from calibrant.evaluation.resampling.null import NullDraws, draw_null, fewest_draws, noise_of, null_error
+from calibrant.evaluation.resampling.null import draw_null, fewest_draws, noise_of, null_error
 from calibrant.evaluation.resampling.resamples import SMALL_BLOCK, Resamples, Stream, stream_seed
 from calibrant.evaluation.resampling.statistics import Means
-from calibrant.evaluation.result import Arm, Estimate, GroupRow, NullError, Part
+from calibrant.evaluation.result import Arm, Estimate, GroupRow, NullError, Part, between
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance, holm
 
 MEANS = (ACCURACY, MEAN_CONFIDENCE, GAP)
@@ -134,7 +134,7 @@ def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> G
     p_value = furthest_of(tests).p_value
     null, ece = _error_and_null(events, _error(events, procedure.num_bins), procedure, num_draws, place)
     accuracy = wilson_interval(min(1.0, values[ACCURACY.key]), effective_number_of(part, ACCURACY.key), level)
-    estimates[ACCURACY.key] = Estimate(value=values[ACCURACY.key], low=accuracy[0], high=accuracy[1])
+    estimates[ACCURACY.key] = between(values[ACCURACY.key], accuracy)
     stated, gap = values[MEAN_CONFIDENCE.key], estimates[GAP.key]
     low = min(value for value in (gap.low, stated - accuracy[1]) if value is not None)
     high = max(value for value in (gap.high, stated - accuracy[0]) if value is not None)
@@ -152,47 +152,42 @@ def _row(group: Group, procedure: Procedure, num_draws: int, *, place: int) -> G
     )
 
 
-def _units(part: ArmStatistics) -> int:
-    return part.num_samples if part.clusters is None else int(part.clusters.max()) + 1
+def _alone(codes: Indices | None, num_samples: int) -> str | None:
+    """Why there is no interval: a single sample, or cluster."""
+    units = num_samples if codes is None else int(codes.max()) + 1
+    return f"no interval: one {'sample' if codes is None else 'cluster'}" if units < 2 else None
 
 
 def _intervals(part: ArmStatistics, procedure: Procedure, place: int) -> dict[str, Estimate]:
     """The means with bootstrap intervals; of a single sample, or cluster, there is none."""
-    values = part.values
-    if _units(part) < 2:
-        reason = f"no interval: one {'sample' if part.clusters is None else 'cluster'}"
+    values, codes = part.values, part.clusters
+    if reason := _alone(codes, part.num_samples):
         return {name: Estimate(value=value, reason=reason) for name, value in values.items()}
-    resamples = Resamples(
-        part.num_samples,
-        procedure.num_resamples,
-        stream_seed(procedure.seed, Stream.GROUPS, place),
-        part.clusters,
-    )
-    means = Means(part.ratios)
+    seed = stream_seed(procedure.seed, Stream.GROUPS, place)
+    resamples, means = Resamples(part.num_samples, procedure.num_resamples, seed, codes), Means(part.ratios)
     blocks = [means(counts) for counts in resamples.blocks(SMALL_BLOCK)]
-    estimates: dict[str, Estimate] = {}
-    for each in part.quantities:
-        value, replicates = values[each.key], np.concatenate([block[each.key] for block in blocks])
-        interval = centred_interval(value, replicates, procedure.level, each.bounds)
-        low, high = (None, None) if interval is None else interval
-        estimates[each.key] = Estimate(value=value, low=low, high=high)
-    return estimates
+
+    def estimate(quantity: Quantity) -> Estimate:
+        value, key = values[quantity.key], quantity.key
+        replicates = np.concatenate([block[key] for block in blocks])
+        return between(value, centred_interval(value, replicates, procedure.level, quantity.bounds))
+
+    return {each.key: estimate(each) for each in part.quantities}
 
 
 def _error_and_null(
     events: tuple[Events, ...], observed: float, procedure: Procedure, num_draws: int, place: int
 ) -> tuple[NullError, Estimate]:
-    places = [BinnedEvents(event, procedure.num_bins) for event in events]
-    num_kept = fewest_draws(procedure.level)
-    drawn: list[NullDraws] = []
-    for label, cells in enumerate(places):
-        seed = (*stream_seed(procedure.seed, Stream.GROUPS, place), label + 1)
-        drawn.append(draw_null(cells, procedure.num_bins, num_draws, seed, num_kept=num_kept))
+    num_bins, num_kept = procedure.num_bins, fewest_draws(procedure.level)
+    places = [BinnedEvents(event, num_bins) for event in events]
+    seed = stream_seed(procedure.seed, Stream.GROUPS, place)
+    drawn = [
+        draw_null(cells, num_bins, num_draws, (*seed, label + 1), num_kept=num_kept)
+        for label, cells in enumerate(places)
+    ]
     errors = sum(draws.errors[_KERNEL] / len(events) for draws in drawn)
     null = null_error(ECE.key, observed, np.asarray(errors), procedure.level)
-    codes = events[0].clusters
-    if len(events[0].confidences) < 2 or (codes is not None and not codes.any()):
-        reason = f"no interval: one {'sample' if codes is None else 'cluster'}"
+    if reason := _alone(events[0].clusters, len(events[0].confidences)):
         return null, Estimate(value=observed, reason=reason)
     real = beyond_chance(null.p_value, procedure.level)
     ends = invert(*noise_of(places, drawn, _KERNEL), procedure.level, real=real, seed=procedure.seed)

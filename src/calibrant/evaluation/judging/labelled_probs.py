@@ -50,7 +50,6 @@ class LabelledProbs:
 
     @property
     def mass(self) -> Vector:
-        """The weight of each row, one where none are given."""
         return np.ones(self.num_samples) if self.weights is None else self.weights
 
     @property

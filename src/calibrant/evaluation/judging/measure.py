@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from calibrant._math.logistic import LEAST_EFFECTIVE, reach_of
 from calibrant._math.threads import in_threads, threads_for
 from calibrant.evaluation.judging.class_table import null_of_events
+from calibrant.evaluation.judging.diagrams import is_uneven, reliability_curve
 from calibrant.evaluation.judging.noise import Noise, draw_noise
-from calibrant.evaluation.judging.parts import against_noise, parts_of
 from calibrant.evaluation.judging.reduce import ArmStatistics
-from calibrant.evaluation.judging.reliability import is_uneven, reliability_curve
 from calibrant.evaluation.procedure import Procedure
-from calibrant.evaluation.quantities import ECE
+from calibrant.evaluation.quantities import CLASSWISE_ECE, ECE
 from calibrant.evaluation.quantity import ANYTHING, EVENT, ClassErrors, EventError, Quantity
+from calibrant.evaluation.resampling.calibration_test import calibration_test, furthest_of, furthest_range
 from calibrant.evaluation.resampling.clusters import number_of_clusters
+from calibrant.evaluation.resampling.drawn_labels import ClassNull, joint_p_value
 from calibrant.evaluation.resampling.events import Events, Matrix, Vector, pool
 from calibrant.evaluation.resampling.intervals import (
     Bounds,
@@ -45,9 +45,22 @@ from calibrant.evaluation.resampling.resamples import (
     stream_seed,
 )
 from calibrant.evaluation.resampling.statistics import EventErrors, Means
-from calibrant.evaluation.result import ClassRow, Curve, Estimate, Intervals, NullError, Part
-from calibrant.evaluation.thresholds import beyond_chance
+from calibrant.evaluation.result import (
+    ClassRow,
+    Curve,
+    Estimate,
+    Intervals,
+    Kind,
+    NullError,
+    Part,
+    PartName,
+    between,
+)
+from calibrant.evaluation.thresholds import beyond_chance, holm
+from calibrant.metrics.slope import LEAST_EFFECTIVE, reach_of
 
+MAIN_PART: dict[Kind, PartName] = {"binary": "positive class", "multilabel": "labels"}
+"""The part judged first; for other kinds the top label."""
 FOR_CORRELATIONS = 200
 """Resamples of errors with inverted intervals; used only for the correlation of two errors."""
 
@@ -70,16 +83,15 @@ class Measured:
             return self.replicates[name]
         if name not in self._errors:
             procedure, reduced = self.noise.procedure, self.reduced
-            computed = {each.key: each.computed for each in reduced.quantities}
+            kind = type(self._quantity(name).computed)
             alike = [
                 each
                 for each in reduced.quantities
                 if each.key not in self.replicates
-                and (reduced.classwise is None or type(each.computed) is type(computed[name]))
+                and (reduced.classwise is None or type(each.computed) is kind)
             ]
-            some = procedure.resamples(
-                reduced.num_samples, self.part, reduced.clusters, most=FOR_CORRELATIONS
-            )
+            few = FOR_CORRELATIONS
+            some = procedure.resamples(reduced.num_samples, self.part, reduced.clusters, most=few)
             self._errors.update(replicate(reduced, procedure.num_bins, some, only=alike))
         return self._errors[name]
 
@@ -89,7 +101,7 @@ class Measured:
         Where the draws are too few for so small a p-value, an error that none of them reaches is zero only if
         its own interval says so.
         """
-        quantity = next(each for each in self.reduced.quantities if each.key == name)
+        quantity = self._quantity(name)
         found = self.noise.inverted(quantity)
         half = (1 + self.noise.procedure.level) / 2
         if self.metrics[name].low == 0 or found is None:
@@ -100,6 +112,9 @@ class Measured:
         if p_value <= least and (null := self.noise.null(quantity)) is not None:  # of more draws
             p_value, least = null.p_value, 1 / (1 + null.num_draws)
         return p_value > least and not beyond_chance(p_value, half)
+
+    def _quantity(self, name: str) -> Quantity:
+        return next(each for each in self.reduced.quantities if each.key == name)
 
 
 def measure(
@@ -121,32 +136,25 @@ def measure(
     deleted: dict[str, Vector] = {}
     if procedure.intervals == "bca":
         groups = stream_seed(procedure.seed, Stream.JACKKNIFE, part)
-        deleted = replicate(
-            reduced, procedure.num_bins, Deletions(reduced.num_samples, groups, reduced.clusters)
-        )
-    metrics: dict[str, Estimate] = {}
-    for quantity in reduced.quantities:
+        without = Deletions(reduced.num_samples, groups, reduced.clusters)
+        deleted = replicate(reduced, procedure.num_bins, without)
+
+    def estimate(quantity: Quantity) -> Estimate:
         name, bounds = quantity.key, quantity.bounds
         value = reduced.values.get(name)
         if value is None:
-            metrics[name] = Estimate(value=None, reason=reduced.reasons[name])
-        elif name in reduced.influences:
+            return Estimate(value=None, reason=reduced.reasons[name])
+        if name in reduced.influences:
             error = standard_error(reduced.influences[name], reduced.weights, reduced.clusters)
-            metrics[name] = _influence_estimate(value, error, procedure.level, bounds, reduced)
-        elif name in inverted:
-            metrics[name] = inverted[name].estimate(value, bounds)
-        elif name in reduced.no_interval:
-            metrics[name] = Estimate(value=value, reason=reduced.no_interval[name])
-        else:
-            estimate = _resampled_estimate(
-                value,
-                replicates[name],
-                deleted.get(name),
-                level=procedure.level,
-                bounds=bounds,
-                intervals=procedure.intervals,
-            )
-            metrics[name] = _at_ends_of_the_scale(quantity, estimate, reduced, procedure.level)
+            return _influence_estimate(value, error, procedure.level, bounds, reduced)
+        if name in inverted:
+            return inverted[name].estimate(value, bounds)
+        if name in reduced.no_interval:
+            return Estimate(value=value, reason=reduced.no_interval[name])
+        found = _resampled_estimate(value, replicates[name], deleted.get(name), procedure, bounds)
+        return _at_ends_of_the_scale(quantity, found, reduced, procedure.level)
+
+    metrics = {each.key: estimate(each) for each in reduced.quantities}
     return Measured(reduced, replicates, deleted, noise, metrics, part)
 
 
@@ -163,8 +171,7 @@ def _at_ends_of_the_scale(
         number = effective_number(counted)
         if reduced.clusters is not None:
             number = number_of_clusters(counted, reduced.clusters)
-        low, high = share_interval_at_end(estimate.value, number, level)
-        return Estimate(value=estimate.value, low=low, high=high)
+        return between(estimate.value, share_interval_at_end(estimate.value, number, level))
     if np.count_nonzero(counted) == 1:
         return Estimate(value=estimate.value, reason="no interval: it is that of one sample")
     return estimate
@@ -172,34 +179,26 @@ def _at_ends_of_the_scale(
 
 def change(after: Measured, before: Measured, level: float, *, paired: bool = True) -> dict[str, Estimate]:
     """Differences between two arms; ``paired`` if they have the same samples."""
-    changes: dict[str, Estimate] = {}
     few = too_few(min(each.reduced.effective_samples for each in (after, before)), level)
-    for name, estimate in after.metrics.items():
-        other = before.metrics[name]
-        if estimate.value is None or other.value is None:
-            changes[name] = Estimate(
-                value=None, reason=estimate.reason if estimate.value is None else other.reason
-            )
-            continue
-        value = estimate.value - other.value
+
+    def difference(name: str) -> Estimate:
+        mine, theirs = after.metrics[name], before.metrics[name]
+        if mine.value is None or theirs.value is None:
+            return Estimate(value=None, reason=mine.reason if mine.value is None else theirs.reason)
+        value = mine.value - theirs.value
         if few:
-            changes[name] = Estimate(value=value, reason="no interval: too few samples")
-        elif name in after.reduced.influences:
+            return Estimate(value=value, reason="no interval: too few samples")
+        if name in after.reduced.influences:
             error = _error_of_change(name, after.reduced, before.reduced, paired=paired)
             fewest = min((after.reduced, before.reduced), key=lambda each: each.effective_samples)
-            changes[name] = _influence_estimate(value, error, level, ANYTHING, fewest)
-        elif estimate.without_chance is not None and other.without_chance is not None:
-            changes[name] = _change_of_errors(value, name, after, before, paired=paired)
-        else:
-            changes[name] = _resampled_estimate(
-                value,
-                after.replicates[name] - before.replicates[name],
-                _deleted_of_change(name, after, before, paired=paired),
-                level=level,
-                bounds=ANYTHING,
-                intervals=after.noise.procedure.intervals,
-            )
-    return changes
+            return _influence_estimate(value, error, level, ANYTHING, fewest)
+        if mine.without_chance is not None and theirs.without_chance is not None:
+            return _change_of_errors(value, name, after, before, paired=paired)
+        replicates = after.replicates[name] - before.replicates[name]
+        deleted = _deleted_of_change(name, after, before, paired=paired)
+        return _resampled_estimate(value, replicates, deleted, after.noise.procedure, ANYTHING)
+
+    return {name: difference(name) for name in after.metrics}
 
 
 def _change_of_errors(
@@ -244,7 +243,6 @@ def _apart(one: float, other: float, correlation: float) -> float:
 
 
 def _correlation(one: Vector, other: Vector) -> float:
-    """The correlation of resampled values; 0 where one is constant."""
     both = ~(np.isnan(one) | np.isnan(other))
     if both.sum() < 2 or min(np.ptp(one[both]), np.ptp(other[both])) < ROUNDING:
         return 0.0
@@ -252,21 +250,13 @@ def _correlation(one: Vector, other: Vector) -> float:
 
 
 def _resampled_estimate(
-    value: float,
-    replicates: Vector,
-    deleted: Vector | None,
-    *,
-    level: float,
-    bounds: Bounds,
-    intervals: Intervals,
+    value: float, replicates: Vector, deleted: Vector | None, procedure: Procedure, bounds: Bounds
 ) -> Estimate:
-    interval = resampled_interval(intervals, value, replicates, deleted, level, bounds)
-    if interval is not None:
-        return Estimate(value=value, low=interval[0], high=interval[1])
+    kind, level = procedure.intervals, procedure.level
     reason = "no interval: undefined in the resamples"
-    if intervals == "bca" and np.count_nonzero(~np.isnan(replicates)) > 1:
+    if kind == "bca" and np.count_nonzero(~np.isnan(replicates)) > 1:
         reason = "no BCa interval: the resampled values lie on one side of the value"
-    return Estimate(value=value, reason=reason)
+    return between(value, resampled_interval(kind, value, replicates, deleted, level, bounds), reason)
 
 
 def _influence_estimate(
@@ -276,13 +266,12 @@ def _influence_estimate(
     effective = reduced.effective_samples
     even = reduced.weights is None or np.isclose(effective, np.count_nonzero(reduced.weights), rtol=1e-9)
     if even or reduced.clusters is not None:
-        low, high = normal_interval(value, error, level, bounds)
-        return Estimate(value=value, low=low, high=high)
+        return between(value, normal_interval(value, error, level, bounds))
     if effective < LEAST_EFFECTIVE:
         told = f"no interval: the weights leave an effective size of {effective:.1f} of {reduced.num_samples}"
         return Estimate(value=value, reason=told)
     reach = reach_of(effective, level) * error
-    return Estimate(value=value, low=max(bounds[0], value - reach), high=min(bounds[1], value + reach))
+    return between(value, (max(bounds[0], value - reach), min(bounds[1], value + reach)))
 
 
 def _error_of_change(name: str, after: ArmStatistics, before: ArmStatistics, *, paired: bool) -> float:
@@ -347,7 +336,6 @@ def _set_against_chance(quantity: Quantity, noise: Noise) -> bool:
 def _curves_of(
     events: tuple[Events, ...], drawn: Sequence[NullDraws], names: tuple[str, ...], procedure: Procedure
 ) -> list[Curve]:
-    """A diagram of each event, and one of all if there are several."""
     num_bins, level = procedure.num_bins, procedure.level
     pooled: Matrix = np.zeros((num_bins, procedure.num_draws))
     curves: list[Curve] = []
@@ -375,7 +363,7 @@ def replicate(
     intercept) are not among them: their intervals come from those.
     """
     wanted = [each for each in (reduced.quantities if only is None else only) if each.key in reduced.values]
-    engine = _Engine(reduced, num_bins, wanted)
+    engine = _engine(reduced, num_bins, wanted)
     classwise = None
     if any(isinstance(each.computed, ClassErrors) for each in wanted):
         classwise = reduced.classwise
@@ -403,48 +391,117 @@ def replicate(
     return replicates
 
 
-class _Engine:
-    def __init__(self, reduced: ArmStatistics, num_bins: int, wanted: Sequence[Quantity]) -> None:
-        ratios = {each.key: reduced.ratios[each.key] for each in wanted if each.key in reduced.ratios}
-        self._means = Means(ratios) if ratios else None
-        self._errors = [(each, each.computed) for each in wanted if isinstance(each.computed, EventError)]
-        self._events = {
-            prefix: [EventErrors(event, num_bins) for event in reduced.events[prefix]]
-            for prefix in {each.prefix for each, _ in self._errors}
-        }
-        self._reduced = reduced
-        self._num_bins = num_bins
+def _engine(
+    reduced: ArmStatistics, num_bins: int, wanted: Sequence[Quantity]
+) -> Callable[[Counts], dict[str, Vector]]:
+    """What computes the metrics of some resamples, but for the errors of classes."""
+    ratios = {each.key: reduced.ratios[each.key] for each in wanted if each.key in reduced.ratios}
+    means = Means(ratios) if ratios else None
+    errors = [(each, each.computed) for each in wanted if isinstance(each.computed, EventError)]
+    prefixes = {each.prefix for each, _ in errors}
+    resampled = {
+        prefix: [(EventErrors(event, num_bins), event) for event in reduced.events[prefix]]
+        for prefix in prefixes
+    }
 
-    def __call__(self, counts: Counts) -> dict[str, Vector]:
-        found = {} if self._means is None else self._means(counts)
-        kernels = {
-            prefix: [
-                errors_of(self._of_event(counts, event))
-                for errors_of, event in zip(events, self._reduced.events[prefix], strict=True)
-            ]
-            for prefix, events in self._events.items()
-        }
-        for each, computed in self._errors:
-            if computed.kernel in EventErrors.KERNELS:
-                parts = [errors[computed.kernel] for errors in kernels[each.prefix]]
-            else:
-                events = self._reduced.events[each.prefix]
-                parts = [self._recomputed(computed, event, self._of_event(counts, event)) for event in events]
-            found[each.key] = np.mean(parts, axis=0)
-        return found
-
-    def _of_event(self, counts: Counts, event: Events) -> Counts:
-        if not self._reduced.rows_are_clusters or event.clusters is None:
+    def of_event(counts: Counts, event: Events) -> Counts:
+        if not reduced.rows_are_clusters or event.clusters is None:
             return counts
         return np.ascontiguousarray(counts[:, event.clusters])
 
-    def _recomputed(self, error: EventError, event: Events, counts: Counts) -> Vector:
+    def recomputed(error: EventError, event: Events, counts: Counts) -> Vector:
         """An error that no kernel resamples; NaN where a resample has no weight."""
         values = np.full(len(counts), np.nan)
-        for r, row in enumerate(counts):
+        for r, row in enumerate(of_event(counts, event)):
             weights = row.astype(np.float64) if event.weights is None else row * event.weights
             drawn = weights > 0
             if drawn.any():
                 sample = (event.confidences[drawn], event.outcomes[drawn], weights[drawn])
-                values[r] = error.value(*sample, self._num_bins)
+                values[r] = error.value(*sample, num_bins)
         return values
+
+    def engine(counts: Counts) -> dict[str, Vector]:
+        found = {} if means is None else means(counts)
+        kernels = {
+            prefix: [errors_of(of_event(counts, event)) for errors_of, event in pairs]
+            for prefix, pairs in resampled.items()
+        }
+        for each, computed in errors:
+            if computed.kernel in EventErrors.KERNELS:
+                parts = [kernel[computed.kernel] for kernel in kernels[each.prefix]]
+            else:
+                parts = [recomputed(computed, event, counts) for event in reduced.events[each.prefix]]
+            found[each.key] = np.mean(parts, axis=0)
+        return found
+
+    return engine
+
+
+def main_events(reduced: ArmStatistics) -> tuple[Events, ...]:
+    """The events that are judged first: of two classes the positive one, else the top label or the labels."""
+    return reduced.events[EVENT if EVENT in reduced.events else ""]
+
+
+def parts_of(
+    reduced: ArmStatistics, procedure: Procedure, errors: Mapping[str, Vector], of_classes: ClassNull | None
+) -> tuple[Part, ...]:
+    """Tests of calibration, each with its p-value.
+
+    - The probability of the event (positive class, top label, labels), by
+      :func:`~calibrant.evaluation.resampling.calibration_test.calibration_test`; of several labels by the one
+      that is furthest off.
+    - If classes exclude each other, all of them: by their mean error, by the mean probability of the class
+      that is furthest off, and by the steepest slope of any. All come from the same draws, so that one
+      p-value is for all.
+
+    Holm's adjustment for their number keeps the probability that a calibrated model fails any of them at or
+    below one minus the level.
+    """
+    kind = procedure.kind
+    tests = [
+        calibration_test(event, procedure.num_draws, (*stream_seed(procedure.seed, Stream.NULL, place), 4))
+        for place, event in enumerate(main_events(reduced))
+    ]
+    p = furthest_of(tests).p_value
+    main = Part(
+        name=MAIN_PART.get(kind, "top label"),
+        holds=True,
+        p_value=p,
+        adjusted_p=p,
+        num_draws=procedure.num_draws,
+        where=furthest_range(main_events(reduced)[0]) if len(tests) == 1 else None,
+    )
+    found: list[Part] = [main]
+    if of_classes is not None and kind == "multiclass":
+        if of_classes.farthest is None:
+            p, draws = float(of_classes.adjusted_p_values().min()), None
+        else:
+            key, furthest = CLASSWISE_ECE.key, float(np.abs(of_classes.scores).max())
+            tests_of_classes = [(furthest, of_classes.farthest), (reduced.values[key], errors[key])]
+            tests_of_classes += [] if of_classes.steepest is None else [of_classes.steepest]
+            p, draws = joint_p_value(tests_of_classes), procedure.num_draws
+        found.append(Part(name="classes", holds=True, p_value=p, adjusted_p=p, num_draws=draws))
+    return in_holm(found, procedure.level)
+
+
+def in_holm(parts: Sequence[Part], level: float) -> tuple[Part, ...]:
+    adjusted = holm([part.p_value for part in parts])
+    return tuple(
+        replace(part, adjusted_p=p, holds=not beyond_chance(p, level))
+        for part, p in zip(parts, adjusted, strict=True)
+    )
+
+
+def against_noise(
+    rows: tuple[ClassRow, ...], of_classes: ClassNull | None, level: float
+) -> tuple[ClassRow, ...]:
+    """The rows of the classes with p-values and noise floors, corrected for the number of classes."""
+    if of_classes is None:
+        return rows
+    p_values, floors = of_classes.adjusted_p_values(), of_classes.noise_floors(level)
+    found = list(zip(p_values.tolist(), floors.tolist(), strict=True))
+    if len(found) == 1:  # the two classes of a binary model are one event
+        found *= len(rows)
+    return tuple(
+        replace(row, adjusted_p=p, noise_floor=floor) for row, (p, floor) in zip(rows, found, strict=True)
+    )

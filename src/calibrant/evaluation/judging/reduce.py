@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from calibrant._math.binning import BinSums, SparseColumnSums, width_bin_index, width_column_sums
+from calibrant._math.errors import InputError
+from calibrant._math.scores import brier_scores, entropies, top_label
+from calibrant._math.shapes import Float, Int
 from calibrant.evaluation.judging.class_table import ClassTable
-from calibrant.evaluation.judging.labelled_probs import Calibrate, LabelledProbs
-from calibrant.evaluation.judging.scan import Agreement, class_rows, classwise_errors, rank_columns, scan_rows
+from calibrant.evaluation.judging.labelled_probs import Calibrate, LabelledProbs, with_complement
 from calibrant.evaluation.quantities import ECE, quantities
 from calibrant.evaluation.quantity import (
     EVENT,
@@ -32,15 +35,50 @@ from calibrant.evaluation.resampling.clusters import (
 from calibrant.evaluation.resampling.drawn_labels import ClassNull
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix, Vector
 from calibrant.evaluation.resampling.intervals import effective_number
+from calibrant.evaluation.resampling.ranking import auroc_influence
 from calibrant.evaluation.resampling.resamples import Counts
+from calibrant.evaluation.resampling.statistics import ClasswiseErrors
 from calibrant.evaluation.result import ClassRow
 from calibrant.evaluation.thresholds import WIDE
 from calibrant.predictions import Predictions
 
 WHY_MISSING = "needs the probabilities of all classes; these predictions hold the predicted class's only"
+OFFSETS = (-1, 0, 1)
 
 Ratios = dict[str, tuple[Vector, Vector]]
-Mask: TypeAlias = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
+
+
+class Agreement:
+    """Sums over the samples, by their weights."""
+
+    def __init__(self, num_classes: int) -> None:
+        self.num_classes = num_classes
+        # Where the predicted class is the label plus that number.
+        self.hits: dict[int, float] = dict.fromkeys(OFFSETS, 0.0)
+        self.total = 0.0
+        # Of each class, and how the number of its samples varies if what is stated is true.
+        self.predicted, self.occurred, self.variance = torch.zeros((3, num_classes), dtype=torch.float64)
+
+    def add(
+        self, probs: Float[Tensor, "n C"], labels: Int[Tensor, " n"], weights: Float[Tensor, " n"] | None
+    ) -> None:
+        predicted = probs.argmax(dim=1)
+        mass = torch.ones(len(labels), dtype=torch.float64) if weights is None else weights
+        self.total += float(mass.sum())
+        self.variance += mass.square() @ (probs * (1 - probs))
+        self.predicted.index_add_(0, predicted, mass)
+        self.occurred.index_add_(0, labels, mass)
+        for offset in OFFSETS:
+            self.hits[offset] += float(mass[predicted == labels + offset].sum())
+
+    def share(self, offset: int) -> float:
+        return self.hits[offset] / self.total
+
+    @property
+    def by_chance(self) -> float:
+        """Expected agreement of independent predictions and labels."""
+        return float(self.predicted @ self.occurred) / self.total**2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,18 +88,14 @@ class ArmStatistics:
     quantities: tuple[Quantity, ...]
     """Quantities measured, in table order; their keys are those of the mappings below."""
     weights: Vector | None
-    ratios: Ratios
-    """Quantities that are one weighted sum over the samples divided by another."""
+    ratios: Ratios  # quantities that are one weighted sum over the samples divided by another
     events: dict[str, tuple[Events, ...]]
     """The events whose calibration errors are averaged, by the prefix of the quantities."""
     values: dict[str, float]
-    reasons: dict[str, str]
-    """Why a quantity has no value."""
-    influences: dict[str, Vector]
-    """The influence of each sample on the quantities that have no replicates."""
+    reasons: dict[str, str]  # why a quantity has no value
+    influences: dict[str, Vector]  # the influence of each sample on the quantities that have no replicates
     classwise: Callable[[Counts], Vector] | None = None
-    class_table: ClassTable | None = None
-    """Classes that exclude each other, to draw labels of."""
+    class_table: ClassTable | None = None  # classes that exclude each other, to draw labels of
     class_null: Callable[[int, tuple[int, ...], float], ClassNull] | None = None
     """Null of the classes from number of draws, seed and level, where there is no table."""
     agreement: Agreement | None = None
@@ -71,8 +105,7 @@ class ArmStatistics:
     """Why a quantity that has a value is not resampled."""
     clusters: Indices | None = None
     """The number of each row's cluster; ``None`` where the samples are independent."""
-    rows_are_clusters: bool = False
-    """Whether each row is a cluster, and the events have rows of their own."""
+    rows_are_clusters: bool = False  # whether each row is a cluster, and the events have rows of their own
 
     @property
     def mass(self) -> Vector:
@@ -89,7 +122,6 @@ class ArmStatistics:
 
     @property
     def effective_samples(self) -> float:
-        """Effective number of rows, given their weights; of clusters, if there are any."""
         if self.clusters is not None:
             return number_of_clusters(self.weights, self.clusters)
         return self.num_samples if self.weights is None else effective_number(self.weights)
@@ -161,30 +193,21 @@ def _reduce_top_label(predictions: Predictions, wanted: tuple[Quantity, ...], nu
 
 
 def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: int) -> ArmStatistics:
-    scan, ranks = scan_rows(table, num_bins), rank_columns(table)
-    weights = table.weights
-    events: dict[str, tuple[Events, ...]] = {"": ranks.events}
+    scan, (areas, ranks, separate) = scan_rows(table, num_bins), _rank_columns(table)
+    samples, sums, agreement, weights = scan.samples, scan.sums, scan.agreement, table.weights
+    events: dict[str, tuple[Events, ...]] = {"": separate}
     if table.kind != "multilabel":
-        events = {"": (Events(scan.confidence[:, 0], scan.correct[:, 0], weights),)}
+        events = {"": (Events(samples.confidence[:, 0], samples.correct[:, 0], weights),)}
     if table.kind == "binary":
-        events[EVENT] = ranks.events
-    stated, happened = np.empty(0), np.empty(0)
+        events[EVENT] = separate
     if table.kind != "multiclass":
-        stated = np.mean([event.confidences for event in ranks.events], axis=0)
-        happened = np.mean([event.outcomes for event in ranks.events], axis=0)
-    samples = Samples(
-        confidence=scan.confidence,
-        correct=scan.correct,
-        entropy=scan.entropy,
-        nll=scan.nll,
-        brier=scan.brier,
-        stated=stated,
-        happened=happened,
-    )
+        given = zip(*((event.confidences, event.outcomes) for event in separate), strict=True)
+        stated, happened = (np.mean(each, axis=0) for each in given)
+        samples = replace(samples, stated=stated, happened=happened)
     ratios = ratios_of(wanted, samples, weights)
     values, reasons, influences = values_of(wanted, ratios, events, num_bins, _denied)
-    class_errors = scan.sums.calibration_error("l1")
-    areas = [area for area in ranks.areas if area is not None]
+    class_errors = sums.calibration_error("l1")
+    known = [area for area in areas if area is not None]
     no_interval: dict[str, str] = {}
     for each in wanted:
         lacking = each.when_streamed if table.one_pass else None
@@ -195,8 +218,8 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
             values[each.key] = values[ECE.event_key] if binary else float(class_errors.mean())
             if lacking:
                 no_interval[each.key] = lacking
-        elif isinstance(each.computed, ClassRanks) and areas:
-            values[each.key], influences[each.key] = float(np.mean(areas)), ranks.influence
+        elif isinstance(each.computed, ClassRanks) and known:
+            values[each.key], influences[each.key] = float(np.mean(known)), ranks
         elif isinstance(each.computed, ClassRanks):
             reasons[each.key] = lacking or each.undefined or ""
     return ArmStatistics(
@@ -206,12 +229,161 @@ def _reduce_table(table: LabelledProbs, wanted: tuple[Quantity, ...], num_bins: 
         events=events,
         values=values,
         reasons=reasons,
-        classwise=classwise_errors(table, scan, num_bins),
-        agreement=scan.agreement,
-        class_table=None if scan.agreement is None else ClassTable(table, scan.sums, scan.agreement.variance),
+        classwise=_classwise_errors(table, scan.cells, num_bins),
+        agreement=agreement,
+        class_table=None if agreement is None else ClassTable(table, sums, agreement.variance),
         influences=influences,
-        classes=class_rows(table, scan, class_errors.tolist(), ranks.areas),
+        classes=_class_rows(table, scan, class_errors.tolist(), areas),
         no_interval=no_interval,
+    )
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Result of one pass over the rows."""
+
+    samples: Samples
+    sums: BinSums  # bins of every class or label
+    agreement: Agreement | None  # how predicted classes and labels agree, where classes exclude each other
+    cells: list[tuple[Indices, Indices, Vector]]
+    """Class probabilities above the lowest bin: row, class * num_bins + bin, weighted residual."""
+
+
+def scan_rows(table: LabelledProbs, num_bins: int) -> Scan:
+    # Nothing small is kept from block to block: between large ones it would leave the memory in pieces.
+    columns: list[Tensor] = []
+    sums: BinSums | None = None
+    cells: list[tuple[Indices, Indices, Vector]] = []
+    sparse = SparseColumnSums(table.num_classes if table.wide else 0, num_bins)
+    agreement = Agreement(table.num_classes) if table.kind == "multiclass" else None
+    for rows in table.row_blocks():
+        probs, labels = table.probs_of(rows), table.labels[rows]
+        classes = with_complement(probs)
+        weights = None if table.weights is None else torch.from_numpy(table.weights[rows])
+        nll, brier = table.log_losses(rows, probs), brier_scores(probs, labels)
+        parts = (nll, brier, *_decisions(probs, labels))
+        if not columns:
+            columns = [torch.empty((table.num_samples, *part.shape[1:]), dtype=part.dtype) for part in parts]
+        for column, part in zip(columns, parts, strict=True):
+            column[rows] = part
+        if table.wide:
+            sparse.add(classes, labels, weights)
+        else:
+            found = width_column_sums(classes, labels, num_bins, weights)
+            sums = found if sums is None else _added(sums, found)
+        if agreement is not None:
+            agreement.add(probs, labels, weights)
+        if table.kind == "multiclass" and not table.one_pass:
+            cells.append(_cells(classes, labels, weights, num_bins, first_row=rows.start))
+    sums = sparse.sums() if table.wide else sums
+    if sums is None or not columns:
+        raise InputError("`predictions` must hold at least one sample.")
+    nll, brier, confidence, correct, entropy = (column.numpy() for column in columns)
+    samples = Samples(
+        confidence=confidence,
+        correct=correct,
+        entropy=entropy,
+        nll=nll,
+        brier=brier,
+        stated=np.empty(0),
+        happened=np.empty(0),
+    )
+    return Scan(samples, sums, agreement, cells)
+
+
+def _decisions(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Confidence, correctness and entropy of each decision, ``(n, D)``."""
+    shape = (len(labels), -1)
+    events = labels.shape == probs.shape
+    if events:
+        probs, labels = probs.reshape(-1), labels.reshape(-1)
+    found, entropy = top_label(probs, labels), entropies(probs, events=events)
+    return (
+        found.confidence.reshape(shape),
+        found.correct.to(torch.float64).reshape(shape),
+        entropy.reshape(shape),
+    )
+
+
+def _cells(
+    probs: Tensor, labels: Tensor, weights: Tensor | None, num_bins: int, *, first_row: int
+) -> tuple[Indices, Indices, Vector]:
+    """Entries above the lowest bin: row, class * num_bins + bin, weighted residual."""
+    rows, classes = torch.nonzero(probs > 1 / num_bins, as_tuple=True)
+    stated = probs[rows, classes]
+    residuals = (labels[rows] == classes).to(torch.float64) - stated
+    if weights is not None:
+        residuals *= weights[rows]
+    cells = classes * num_bins + width_bin_index(stated, num_bins)
+    return (rows + first_row).numpy(), cells.numpy(), residuals.numpy()
+
+
+def _added(one: BinSums, other: BinSums) -> BinSums:
+    """Sum of both, in place in the first."""
+    return BinSums(
+        one.edges,
+        one.counts.add_(other.counts),
+        one.confidences.add_(other.confidences),
+        one.outcomes.add_(other.outcomes),
+        total=one.total + other.total,
+    )
+
+
+def _classwise_errors(
+    table: LabelledProbs, cells: list[tuple[Indices, Indices, Vector]], num_bins: int
+) -> ClasswiseErrors | None:
+    """The resampled class-wise error; None if every class is an event of its own."""
+    if not cells:
+        return None
+    return ClasswiseErrors(
+        *(np.concatenate(part) for part in zip(*cells, strict=True)),
+        mass=table.mass,
+        num_classes=table.num_classes,
+        num_bins=num_bins,
+        sums=table.residual_sums,
+    )
+
+
+def _rank_columns(table: LabelledProbs) -> tuple[tuple[float | None, ...], Vector, tuple[Events, ...]]:
+    """AUROC of each class, the influences on their mean, and the event of a binary table or of each label."""
+    influences: Vector = np.zeros(table.num_samples)
+    if table.one_pass:  # each class would need a pass through the rows
+        return (None,) * table.num_classes, influences, ()
+    areas: list[float | None] = []
+    events: list[Events] = []
+    for k, stated in enumerate(table.columns()):
+        positive = table.outcomes(k)
+        area, influence = auroc_influence(stated, positive, table.weights) or (None, 0.0)
+        areas.append(area)
+        influences += influence
+        if table.kind != "multiclass":
+            events.append(Events(stated, positive.astype(np.float64), table.weights))
+    influences /= max(1, len(areas) - areas.count(None))
+    return tuple(areas * 2 if table.kind == "binary" else areas), influences, tuple(events)
+
+
+def _class_rows(
+    table: LabelledProbs, scan: Scan, errors: list[float], areas: tuple[float | None, ...]
+) -> tuple[ClassRow, ...]:
+    labels, mass, correct = table.labels.numpy(), table.mass, scan.samples.correct
+    if labels.ndim == 1:
+        counts = np.bincount(labels, minlength=table.num_classes)
+        occurs = np.bincount(labels, mass, table.num_classes)
+        found = np.bincount(labels, mass * correct[:, 0], table.num_classes)
+    else:
+        counts, occurs, found = labels.sum(axis=0), mass @ labels, mass @ (labels * correct)
+    total = scan.sums.total
+    return tuple(
+        ClassRow(
+            name=name,
+            count=int(counts[k]),
+            mean_probability=float(scan.sums.confidences[k].sum()) / total,
+            prevalence=float(scan.sums.outcomes[k].sum()) / total,
+            ece=errors[k],
+            auroc=areas[k],
+            accuracy=float(found[k] / occurs[k]) if occurs[k] > 0 else None,
+        )
+        for k, name in enumerate(table.class_names)
     )
 
 

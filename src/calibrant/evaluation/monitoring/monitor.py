@@ -13,7 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from calibrant._math.checks import check_choice
 from calibrant._math.decimals import plural
 from calibrant._math.errors import InputError
-from calibrant.evaluation.arguments import Cluster, as_judged, check_predictions, in_clusters, no_labels
+from calibrant.evaluation.arguments import (
+    Cluster,
+    as_judged,
+    check_predictions,
+    in_clusters,
+    no_labels,
+    refuse_other_classes,
+)
 from calibrant.evaluation.judging.measure import measure
 from calibrant.evaluation.judging.reduce import reduce_predictions
 from calibrant.evaluation.monitoring.clusters import (
@@ -30,7 +37,6 @@ from calibrant.evaluation.monitoring.questions import (
 )
 from calibrant.evaluation.monitoring.result import MONITOR_SCHEMA_VERSION, Against, Monitoring, Window
 from calibrant.evaluation.monitoring.windows import Windows, ripe, stated_probs, windows_of
-from calibrant.evaluation.pairing import refuse_other_classes
 from calibrant.evaluation.procedure import Procedure, versions
 from calibrant.evaluation.quantities import MEAN_CONFIDENCE, MEAN_PROBABILITY
 from calibrant.evaluation.result import Estimate

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from calibrant._math.dense_sums import CELL_SUMS
 from calibrant.evaluation.dense.reduce import num_cells
 from calibrant.evaluation.resampling.events import Indices, Vector
-from calibrant.predictions.partitioned import Part, PartitionedPredictions
-from calibrant.predictions.pieces import Piece
+from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
 
 Hashes: TypeAlias = NDArray[np.uint64]
 MOST_BATCHES, LEAST_BATCHES = 256, 32

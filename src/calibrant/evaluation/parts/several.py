@@ -28,7 +28,7 @@ from calibrant.evaluation.resampling.clusters import cluster_totals
 from calibrant.evaluation.resampling.events import Indices, Matrix, Vector
 from calibrant.evaluation.resampling.ranking import influence_totals
 from calibrant.evaluation.samples import ArmSamples
-from calibrant.predictions.pieces import Piece
+from calibrant.predictions.partitioned import Piece
 
 BITS = 10
 """Bits of a label's fine cells, few because there may be many labels."""

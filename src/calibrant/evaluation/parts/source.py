@@ -10,8 +10,7 @@ from typing import ClassVar
 
 from calibrant._math.errors import InputError
 from calibrant.evaluation.arguments import as_judged, dropped_note, groups_note
-from calibrant.evaluation.fitting.pieces import split_in_memory
-from calibrant.evaluation.fitting.split import Split, marked_split
+from calibrant.evaluation.fitting.split import Split, marked_split, split_in_memory
 from calibrant.evaluation.fitting.templates import FittedCalibrator
 from calibrant.evaluation.parts.dealing import Deal, Half
 from calibrant.evaluation.parts.ranked import BinnedScores

@@ -11,11 +11,11 @@ import numpy as np
 from calibrant._math.dense_sums import CELL_SUMS, COUNT
 from calibrant._math.errors import InputError
 from calibrant.calibrators import Calibrator
+from calibrant.evaluation.arguments import are_telling
 from calibrant.evaluation.dense.reduce import Sums, num_cells, within_cells
 from calibrant.evaluation.dense.states import GROUP_SUMS, POSITIONS, add_scores
 from calibrant.evaluation.judging.groups import MEANS, Group, large_groups, ratios_of_event, rows_of_groups
 from calibrant.evaluation.judging.reduce import ArmStatistics
-from calibrant.evaluation.pairing import are_telling
 from calibrant.evaluation.parts.dealing import fingerprint
 from calibrant.evaluation.parts.ranked import (
     ClassScores,
@@ -29,7 +29,7 @@ from calibrant.evaluation.procedure import Procedure
 from calibrant.evaluation.resampling.events import Events, Indices, Matrix
 from calibrant.evaluation.result import GroupRow
 from calibrant.evaluation.thresholds import WIDE
-from calibrant.predictions.pieces import Piece
+from calibrant.predictions.partitioned import Piece
 
 MAX_GROUPS = 200
 

@@ -15,7 +15,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.threads import one_thread
 from calibrant._math.top_k import TopK, joined
 from calibrant.calibrators import Calibrator, TemperatureScaling
-from calibrant.evaluation.fitting.pieces import MOST_FITTED
+from calibrant.evaluation.fitting.split import MOST_FITTED
 from calibrant.evaluation.parts.dealing import Deal, Half
 from calibrant.evaluation.parts.several import AnySums, LabelSums, added
 from calibrant.evaluation.parts.states import BatchSums
@@ -23,8 +23,7 @@ from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.resampling.resamples import Stream, generator
 from calibrant.evaluation.spread import Spread, here
 from calibrant.predictions import Predictions
-from calibrant.predictions.partitioned import Part, PartitionedPredictions
-from calibrant.predictions.pieces import Piece
+from calibrant.predictions.partitioned import Part, PartitionedPredictions, Piece
 
 SAMPLED_PARTS = 32  # or as many as hold the rows wanted, spread evenly over the table
 

@@ -21,7 +21,7 @@ from calibrant.evaluation.parts.dealing import Deal
 from calibrant.evaluation.resampling.events import Indices
 from calibrant.evaluation.spread import Item, Spread
 from calibrant.predictions import DensePredictions, Predictions, Source
-from calibrant.predictions.pieces import Piece
+from calibrant.predictions.partitioned import Piece
 from calibrant.predictions.to_event import to_repair
 
 

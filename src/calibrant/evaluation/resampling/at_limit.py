@@ -262,7 +262,7 @@ class OutcomeError:
         return np.abs(self._bins @ residuals).sum(axis=0)
 
     def _smooth(self, residuals: Matrix) -> Vector:
-        from calibrant._math.lipschitz_values import lipschitz_values  # compiled
+        from calibrant._math.lipschitz import lipschitz_values  # compiled
 
         weighted = (residuals * self._mass[:, None]).T[:, self._order]
         return lipschitz_values(self.stated[self._order], np.ascontiguousarray(weighted))

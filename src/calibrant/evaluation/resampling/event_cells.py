@@ -347,7 +347,7 @@ def _cumulative(_: BinnedEvents) -> Callable[[Matrix], Vector]:
 
 
 def smooth_errors(points: Vector) -> Callable[[Matrix], Vector]:
-    from calibrant._math.lipschitz_values import lipschitz_values  # compiled
+    from calibrant._math.lipschitz import lipschitz_values  # compiled
 
     return lambda sums: lipschitz_values(points, np.ascontiguousarray(sums))
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from calibrant._math.binning import binned, width_bin_index
-from calibrant._math.logistic import Sample, fit
+from calibrant.metrics.slope import Sample, fit
 
 Vector: TypeAlias = NDArray[np.float64]  # (N,) over samples or (R,) over resamples
 Matrix: TypeAlias = NDArray[np.float64]

@@ -50,7 +50,7 @@ class EventErrors:
             self._unranked = events.weights * self._unranked
 
     def __call__(self, counts: Counts) -> dict[Kernel, Vector]:
-        from calibrant._math.lipschitz_values import lipschitz_values  # compiled, as are those:
+        from calibrant._math.lipschitz import lipschitz_values  # compiled, as are those:
         from calibrant.evaluation.resampling import kernels
 
         total = self._totals(counts)

@@ -1,20 +1,48 @@
-"""Everything a verdict is made from."""
+"""Everything a verdict is made from, and what the tests found: direction, doubt, and the arm to recommend."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED, Recommendation
 from calibrant.evaluation.judging.measure import Measured
-from calibrant.evaluation.phrases import clearly, percent
-from calibrant.evaluation.quantities import CLASSWISE_ECE, ECE, NLL, PREVALENCE
-from calibrant.evaluation.result import Arm, GroupRow, Kind, Verdict
+from calibrant.evaluation.judging.reduce import effective_number_of
+from calibrant.evaluation.phrases import clearly
+from calibrant.evaluation.quantities import (
+    ACCURACY,
+    CLASSWISE_ECE,
+    ECE,
+    GAP,
+    MEAN_PROBABILITY,
+    NLL,
+    PREVALENCE,
+    SLOPE,
+)
+from calibrant.evaluation.quantity import EVENT
+from calibrant.evaluation.resampling.intervals import centred_interval, wilson_interval
+from calibrant.evaluation.result import (
+    Arm,
+    ClassRow,
+    Direction,
+    Estimate,
+    Kind,
+    NullError,
+    Part,
+    PartName,
+    Range,
+    between,
+)
 from calibrant.evaluation.thresholds import FEW_SAMPLES, TOLERABLE_GAP, beyond_chance
 
 HALF_A_POINT, TENTH = 0.005, 0.1
 ERRORS: dict[str, str] = {"classes": CLASSWISE_ECE.key, "positive class": ECE.event_key}
 """The size of a part's error; that of the others is the ECE."""
+MAIN: frozenset[PartName] = frozenset({"top label", "positive class", "labels"})
+"""The parts whose error has a direction."""
+Doubt = Literal["few samples", "mixed signs"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,28 +67,25 @@ class Case:
     def first(self) -> Arm:
         return self.arms[0]
 
-    @property
+    @cached_property
     def picked(self) -> Arm:
         """The arm chosen on the calibration samples."""
         name = UNCALIBRATED if self.recommendation is None else self.recommendation.name
         return next(arm for arm in self.arms if arm.name == name)
 
-    @property
+    @cached_property
     def refuted(self) -> bool:
         """True if the test samples contradict the choice.
 
         Its NLL is clearly worse there; or it is worse, if within noise, and no calibration error clearly
         better, as happens where nearly all is right and a few samples made the choice.
         """
-        if self.picked is self.first:
-            return False
         before, after = self.first.metrics[NLL.key].value, self.picked.metrics[NLL.key].value
-        if before is None or (after is not None and after <= before):
+        if self.picked is self.first or before is None or (after is not None and after <= before):
             return False
-        change = self.picked.change
         error = ECE.event_key if self.kind == "binary" else ECE.key
-        helps = error in change and clearly(change[error]) < 0
-        return self.clearly_worse or not helps
+        change = self.picked.change.get(error)
+        return self.clearly_worse or change is None or clearly(change) >= 0
 
     @property
     def clearly_worse(self) -> bool:
@@ -71,27 +96,9 @@ class Case:
     def chosen(self) -> Arm:
         return self.first if self.refuted else self.picked
 
-    def tolerated(self, metric: str) -> float:
-        if self.tolerance is not None:
-            return self.tolerance
-        rate = 1.0
-        prevalence = self.first.metrics.get(PREVALENCE.key)
-        if self.kind in {"binary", "multilabel"} and prevalence is not None and prevalence.value is not None:
-            rate = min(prevalence.value, 1 - prevalence.value)
-        elif metric == CLASSWISE_ECE.key:
-            rate = 1 / max(1, len(self.first.classes))
-        return min(HALF_A_POINT, TENTH * rate)
-
-    def within(self, arm: Arm) -> float | None:
-        """The tolerated error, if every error of an arm above noise is below it with its whole interval."""
-        failing = [part.name for part in arm.parts if not part.holds]
-        keys = [ERRORS.get(name, ECE.key) for name in failing]
-        ends = [arm.metrics[key].high for key in keys if key in arm.metrics]
-        if not failing or "groups" in failing or len(ends) < len(failing):
-            return None
-        limits = [self.tolerated(key) for key in keys]
-        small = all(end is not None and end < limit for end, limit in zip(ends, limits, strict=True))
-        return min(limits) if small else None
+    @property
+    def repaired(self) -> bool:
+        return self.chosen is not self.first
 
     @property
     def too_few(self) -> bool:
@@ -113,78 +120,170 @@ class Case:
             return told
         return f"{told} of an effective size of {effective:.1f}"
 
+    def tolerated(self, metric: str) -> float:
+        if self.tolerance is not None:
+            return self.tolerance
+        rate = 1.0
+        prevalence = self.first.metrics.get(PREVALENCE.key)
+        if self.kind in {"binary", "multilabel"} and prevalence is not None and prevalence.value is not None:
+            rate = min(prevalence.value, 1 - prevalence.value)
+        elif metric == CLASSWISE_ECE.key:
+            rate = 1 / max(1, len(self.first.classes))
+        return min(HALF_A_POINT, TENTH * rate)
+
+    def within(self, arm: Arm) -> float | None:
+        """The tolerated error, if every error of an arm above noise is below it with its whole interval."""
+        failing = [part.name for part in arm.parts if not part.holds]
+        keys = [ERRORS.get(name, ECE.key) for name in failing]
+        if not failing or "groups" in failing or not all(key in arm.metrics for key in keys):
+            return None
+        limits = [self.tolerated(key) for key in keys]
+        ends = [arm.metrics[key].high for key in keys]
+        small = all(end is not None and end < limit for end, limit in zip(ends, limits, strict=True))
+        return min(limits) if small else None
+
+    @cached_property
+    def tolerable(self) -> float | None:
+        """The tolerated error, if every error of the predictions as they are is real, but below it."""
+        return self.within(self.first)
+
     @property
-    def repaired(self) -> bool:
-        return self.chosen is not self.first
+    def parts(self) -> tuple[Part, ...]:
+        """Event or top label, classes, and groups: what holds, and what does not."""
+        return self.first.parts
+
+    @cached_property
+    def failing(self) -> tuple[PartName, ...]:
+        return () if self.tolerable else tuple(part.name for part in self.parts if not part.holds)
+
+    @property
+    def real(self) -> bool:
+        return bool(self.failing)
+
+    @cached_property
+    def event_gap(self) -> Estimate | None:
+        judged = self.uncalibrated
+        stated, happened = (judged.reduced.values.get(each.key) for each in (MEAN_PROBABILITY, PREVALENCE))
+        if stated is None or happened is None:
+            return None
+        replicates = judged.replicates[MEAN_PROBABILITY.key] - judged.replicates[PREVALENCE.key]
+        value = stated - happened
+        return between(value, centred_interval(value, replicates, self.level, GAP.bounds))
+
+    @property
+    def has_event(self) -> bool:
+        return EVENT in self.uncalibrated.reduced.events
+
+    @cached_property
+    def of_events(self) -> bool:
+        """True if the probability of the positive class or labels is further off than the confidence."""
+        gap, event_gap = self.uncalibrated.metrics[GAP.key], self.event_gap
+        if event_gap is None:
+            return False
+        return self.has_event or (
+            bool(clearly(event_gap)) and abs(event_gap.value or 0) > abs(gap.value or 0)
+        )
+
+    @cached_property
+    def doubt(self) -> Doubt | None:
+        """Why nothing is decided, where the event holds."""
+        failing = {part.name for part in self.parts if not part.holds}
+        if self.tolerable is not None or failing & MAIN:
+            return None
+        reduced, event = self.uncalibrated.reduced, self.event_gap
+        gaps = {} if self.has_event else {ACCURACY.key: self.uncalibrated.metrics[GAP.key]}
+        gaps |= {} if event is None else {PREVALENCE.key: event}
+        if any(clearly(gap) for gap in gaps.values()):
+            return "mixed signs"
+        reach = 0.0  # largest gap that the data do not exclude
+        for name, gap in gaps.items():
+            share, value = reduced.values[name], gap.value or 0.0
+            low, high = wilson_interval(min(1.0, share), effective_number_of(reduced, name), self.level)
+            ends = [gap.low, gap.high, value + share - low, value + share - high]
+            reach = max(reach, *(abs(end) for end in ends if end is not None))
+        return "few samples" if reach > TOLERABLE_GAP else None
+
+    @cached_property
+    def direction(self) -> Direction:
+        """The direction of the error, from the parts that do not hold.
+
+        If the event does not hold, the interval of its mean probability minus its rate gives the direction;
+        if that contains zero, the calibration slope does. For top labels and several labels, mean
+        confidence minus accuracy does, unless the labels' mean probability is further from their rate. If
+        only the classes do not hold, the model is calibrated in part. If all hold, it counts as calibrated,
+        unless a gap of 5 points could have been missed.
+        """
+        if self.tolerable is not None:
+            return "calibrated"
+        if not self.failing:
+            return "undecided" if self.doubt else "calibrated"
+        if MAIN.isdisjoint(self.failing):
+            return "miscalibrated" if self.doubt else "calibrated in part"
+        metrics = self.uncalibrated.metrics
+        gap = self.event_gap if self.of_events and self.event_gap is not None else metrics[GAP.key]
+        if sign := clearly(gap):
+            if self.of_events:
+                return "over-predicting" if sign > 0 else "under-predicting"
+            return "over-confident" if sign > 0 else "under-confident"
+        slope = metrics.get(SLOPE.event_key, Estimate(value=None))  # of an event that is right on average
+        if slope.high is not None and slope.high < 1:
+            return "over-confident"
+        if slope.low is not None and slope.low > 1:
+            return "under-confident"
+        return "miscalibrated"
+
+    @cached_property
+    def about(self) -> str:
+        """The key of the error that the headline is about: of the event or top label, or of the classes."""
+        if self.kind == "binary":
+            return ECE.event_key
+        partly = self.direction in {"calibrated in part", "miscalibrated"}
+        if partly and "classes" in self.failing and null_of(self.first, CLASSWISE_ECE.key) is not None:
+            return CLASSWISE_ECE.key
+        return ECE.key
+
+    @property
+    def spoken_of(self) -> tuple[str, ...]:
+        if self.kind == "binary":
+            return (ECE.event_key,)
+        return (ECE.key, CLASSWISE_ECE.key) if self.kind == "multiclass" else (ECE.key,)
+
+    @property
+    def where(self) -> Range | None:
+        return next((part.where for part in self.parts if not part.holds), None)
+
+    @property
+    def slope_key(self) -> str:
+        return SLOPE.event_key if self.kind == "binary" else SLOPE.key
+
+    def slope_off(self, arm: Arm) -> float | None:
+        """The calibration slope, if it differs from 1 beyond noise."""
+        slope = arm.metrics.get(self.slope_key)
+        if slope is None or slope.low is None or slope.high is None or slope.low <= 1 <= slope.high:
+            return None
+        return slope.value
+
+    @cached_property
+    def furthest_off(self) -> ClassRow:
+        """The class whose mean probability is furthest from its rate, beyond chance if there is one."""
+
+        def off(row: ClassRow) -> tuple[bool, float]:
+            return is_shifted(row, self.level), abs(row.mean_probability - row.prevalence)
+
+        return max(self.first.classes, key=off)
+
+    @cached_property
+    def num_shifted(self) -> tuple[int, int]:
+        """Numbers of classes whose average probability is too high, and too low, beyond noise."""
+        rows = [row for row in self.first.classes if is_shifted(row, self.level)]
+        shifted = [row.mean_probability - row.prevalence for row in rows]
+        return sum(excess > 0 for excess in shifted), sum(excess < 0 for excess in shifted)
 
 
-MOST_NAMED = 3  # in a sentence
+def is_shifted(row: ClassRow, level: float) -> bool:
+    """True if the average probability of a class is off beyond noise, corrected for all classes."""
+    return row.adjusted_p is not None and beyond_chance(row.adjusted_p, level)
 
 
-def bad_groups(rows: Sequence[GroupRow], level: float) -> list[GroupRow]:
-    """The groups that are miscalibrated beyond noise, the largest gap first."""
-    bad = [row for row in rows if beyond_chance(row.adjusted_p, level)]
-    return sorted(bad, key=lambda row: -abs(row.gap.value or 0.0))
-
-
-def named(bad: Sequence[GroupRow]) -> str:
-    """``reseller: 44.0% predicted, 33.0% actual``; of many groups the first."""
-    shares = (
-        (row.name, *(percent(each.value or 0.0) for each in (row.predicted, row.actual))) for row in bad
-    )
-    told = [f"{name}: {predicted} predicted, {actual} actual" for name, predicted, actual in shares][
-        :MOST_NAMED
-    ]
-    more = len(bad) - MOST_NAMED
-    return "; ".join(told) + (f"; and {more} more" if more > 0 else "")
-
-
-def not_for_all(bad: Sequence[GroupRow]) -> str:
-    """Sentence on groups that are off where no calibrator for all samples fixes them."""
-    one = "One calibrator for all samples doesn't fix"
-    return f"{one} {_names(bad)}: test one per group with --by-group."
-
-
-def no_fix(bad: Sequence[GroupRow]) -> str:
-    """Sentence on groups that are off where one calibrator per group did not help."""
-    names, are, them = _names(bad), *(("is", "it") if len(bad) == 1 else ("are", "them"))
-    said = f"{names[:1].upper()}{names[1:]} {are} off, but no repair tested clearly fixes {them}"
-    return f"{said}: none lowers the log loss beyond noise."
-
-
-def _names(bad: Sequence[GroupRow]) -> str:
-    """``group reseller``; of many groups the first."""
-    names, more = [row.name for row in bad[:MOST_NAMED]], len(bad) - MOST_NAMED
-    if len(bad) == 1:
-        return f"group {names[0]}"
-    *first, last = [*names, f"{more} more"] if more > 0 else names
-    return f"groups {', '.join(first)} and {last}"
-
-
-def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> str:
-    bad, vague = bad_groups(rows, level), sum(row.vague for row in rows)
-    are = "is" if len(bad) == 1 else "are"
-    said = f"{len(bad) or 'None'} of {len(rows)} groups {are} miscalibrated beyond noise"
-    if num_groups == 1:
-        said = f"The only group is {'' if bad else 'not '}miscalibrated beyond noise"
-    if bad:
-        said += f" ({named(bad)})"
-    if len(rows) > 1:
-        said += f", corrected for {len(rows)} tests (Holm)"
-    if vague:
-        small = f"{vague} {'is' if vague == 1 else 'are'} too small"
-        said += f"; {small} to show an error of {percent(TOLERABLE_GAP)}"
-    if num_groups > len(rows):
-        said += f"; {num_groups - len(rows) + 1} small groups are pooled"
-    return f"{said}."
-
-
-def with_group_sentence(
-    verdict: Verdict, rows: tuple[GroupRow, ...], groups: Sequence[str] | None, level: float
-) -> Verdict:
-    """The verdict with the sentence on the groups, before the one that says what to do next."""
-    if groups is None or not rows:
-        return verdict
-    said = group_sentence(rows, len(set(groups)), level)
-    place = len(verdict.sentences) - (verdict.repair is None)
-    return replace(verdict, sentences=(*verdict.sentences[:place], said, *verdict.sentences[place:]))
+def null_of(arm: Arm, metric: str) -> NullError | None:
+    return next((null for null in arm.null if null.metric == metric), None)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from calibrant.calibrators import TemperatureScaling
 from calibrant.evaluation.alarms import NO_BETTER
-from calibrant.evaluation.judging.parts import MAIN_PART
+from calibrant.evaluation.judging.measure import MAIN_PART
 from calibrant.evaluation.phrases import (
     clearly,
     decimals_apart,
@@ -19,123 +18,234 @@ from calibrant.evaluation.phrases import (
     settings,
     with_interval,
 )
-from calibrant.evaluation.quantities import ACCURACY, BRIER, CLASSWISE_ECE, NLL, SLOPE
-from calibrant.evaluation.result import Arm, Direction, Kind, Part, Verdict
+from calibrant.evaluation.quantities import (
+    ACCURACY,
+    BRIER,
+    CLASSWISE_ECE,
+    GAP,
+    MEAN_CONFIDENCE,
+    MEAN_PROBABILITY,
+    NLL,
+    PREVALENCE,
+    SLOPE,
+)
+from calibrant.evaluation.quantity import Quantity
+from calibrant.evaluation.result import Arm, Check, Direction, Estimate, Part, Verdict
 from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
-from calibrant.evaluation.verdict.case import Case, bad_groups, not_for_all
-from calibrant.evaluation.verdict.checks import (
+from calibrant.evaluation.verdict.case import MAIN, Case, Doubt, is_shifted, null_of
+from calibrant.evaluation.verdict.words import (
     PHRASES,
-    averages,
-    checks_of,
-    ideally_one,
-    left_over,
-    listed,
-    names_of,
-    range_of,
-    slope_key,
-    slope_off,
-    untested_groups,
-    verb,
-    where_of,
-)
-from calibrant.evaluation.verdict.finding import (
-    MAIN,
-    Finding,
+    bad_groups,
     class_name,
-    count_shifted,
     error_name,
-    error_of,
-    find,
-    furthest_off,
-    null_of,
-    spoken_of,
+    ideally_one,
+    listed,
+    named,
+    names_of,
+    not_for_all,
+    range_of,
     title,
+    untested_groups,
     value_of,
+    verb,
 )
-
-PARTLY = "Partly miscalibrated"
 
 
 def reach_verdict(case: Case) -> Verdict:
-    finding = _tolerated(case, find(case.uncalibrated, case.first.parts, case.level))
-    about = error_of(case, finding)
-    headline = short_of(case, finding)
+    headline = _headline(case)
     return Verdict(
-        direction=finding.direction,
+        direction=case.direction,
         headline=headline,
         short=headline,
-        line=line_of(case, finding, about, "" if case.repaired else _unrepaired(case, finding)),
-        about=about,
-        checks=checks_of(case, finding),
-        sentences=tuple(_sentences(case, finding, about)),
+        line="\n".join(_lines(case)),
+        about=case.about,
+        checks=tuple(_check(case, part) for part in case.parts),
+        sentences=tuple(_sentences(case)),
         recommended=case.chosen.name,
         reason=_reason(case),
-        condition=_condition(case, finding),
+        # Without a real error only log loss can improve.
+        condition="if the lower log loss matters" if case.repaired and not case.real else None,
         caution=_caution(case),
         warnings=case.warnings,
     )
 
 
-def _tolerated(case: Case, finding: Finding) -> Finding:
-    """Calibrated, if every error above noise is smaller than what matters."""
-    within = case.within(case.first)
-    return finding if within is None else replace(finding, direction="calibrated", doubt=None, within=within)
+WITHIN_NOISE = "differences are within noise"
+OF_DOUBT: dict[Doubt | None, str] = {
+    None: "the difference is within noise",
+    "few samples": f"too few samples to exclude an error of {points(TOLERABLE_GAP)}",
+    "mixed signs": "unclear, although the test passes",
+}
 
 
-def _sentences(case: Case, finding: Finding, about: str) -> Iterator[str]:
-    yield from _evidence(case, finding, about)
+def _check(case: Case, part: Part) -> Check:
+    metrics: tuple[str, ...] = ()
+    if part.name in MAIN:
+        text, metrics = _of_average(case, part), tuple(each.key for each in _pair(case))
+        slope = None if part.holds or not _right_on_average(case) else case.slope_off(case.first)
+        if slope is not None or _slope_left(case) is not None:
+            metrics += (case.slope_key,)
+    elif part.name == "classes":
+        text, metrics = WITHIN_NOISE if part.holds else _off_classes(case), (CLASSWISE_ECE.key,)
+    else:
+        text = _of_groups(case)
+    return Check(
+        name="Overall" if part.name in {"top label", "positive class"} else part.name.capitalize(),
+        passed=part.name not in case.failing,
+        text=text,
+        metrics=metrics,
+    )
+
+
+def _of_average(case: Case, part: Part) -> str:
+    found = _averages(case)
+    if part.holds:
+        return f"{found}: {OF_DOUBT[case.doubt]}"
+    if not _right_on_average(case):
+        return found
+    shape = "not at every level" if part.where is None else f"off {range_of(part.where)}"
+    if slope := case.slope_off(case.first):
+        high, low = ("high", "low") if slope < 1 else ("low", "high")
+        shape = f"high values are too {high} and low ones too {low} ({ideally_one(slope)})"
+    return f"{found}: right on average, but {shape}"
+
+
+def _right_on_average(case: Case) -> bool:
+    """True if the error is one of shape: events that are off on average are over- or under-predicted."""
+    return case.direction == "miscalibrated" or (case.of_events and case.direction in OF_CONFIDENCE)
+
+
+def _pair(case: Case) -> tuple[Quantity, Quantity]:
+    return (MEAN_PROBABILITY, PREVALENCE) if case.of_events else (MEAN_CONFIDENCE, ACCURACY)
+
+
+def _averages(case: Case) -> str:
+    """``average confidence 79.7%, accuracy 75.3%``."""
+    metrics = case.first.metrics
+    values = ((each, metrics.get(each.key, Estimate(value=None)).value) for each in _pair(case))
+    return ", ".join(f"{each.title.lower()} {percent(value or 0.0)}" for each, value in values)
+
+
+def _off_classes(case: Case) -> str:
+    worst = case.furthest_off
+    if not is_shifted(worst, case.level):
+        return "off together, no single class stands out"
+    return (
+        f"{sum(case.num_shifted)} of {len(case.first.classes)} are off, most of all "
+        f"{class_name(worst)}: {percent(worst.mean_probability)} predicted, "
+        f"{percent(worst.prevalence)} actual"
+    )
+
+
+def _of_groups(case: Case) -> str:
+    rows = case.first.groups
+    bad, untested = bad_groups(rows, case.level), untested_groups(rows, case.level)
+    if bad:
+        said = f"{len(bad)} of {len(rows)} are off: {named(bad)}"
+        return f"{said}; too few samples to test {names_of(untested)}" if untested else said
+    if untested:
+        return f"none of {len(rows)} are off; too few samples to test {named(untested)}"
+    return WITHIN_NOISE
+
+
+def _slope_left(case: Case) -> float | None:
+    """The slope that is off after the repair, if the average part fails then."""
+    failing = {part.name for part in case.chosen.parts if not part.holds}
+    return case.slope_off(case.chosen) if case.repaired and MAIN & failing else None
+
+
+def _left_over(case: Case) -> str | None:
+    """Remaining errors after the recommended calibrator; ``None`` if every test passes."""
+    arm = case.chosen
+    failing = [part for part in arm.parts if not part.holds]
+    if not case.repaired or not failing:
+        return None
+    if within := case.within(arm):
+        return f"Nearly calibrated after it: the remaining error is real, but below {points(within)}."
+    found = [
+        f"{error_name(metric)} {number(value)}, noise floor {number(null.upper)}"
+        for metric in case.spoken_of
+        if (null := null_of(arm, metric)) and (value := arm.metrics[metric].value or 0.0) > null.upper
+    ]
+    slope, gap = _slope_left(case), arm.metrics.get(GAP.key)
+    if slope is not None:
+        found.append(ideally_one(slope))
+    if case.kind in {"multiclass", "top_label"} and gap is not None and clearly(gap):
+        stated, right = (percent(arm.metrics[each.key].value or 0.0) for each in (MEAN_CONFIDENCE, ACCURACY))
+        found.append(f"average confidence {stated}, accuracy {right}")
+    found = found or [range_of(part.where) for part in failing if part.where]
+    said = f" ({'; '.join(found)})" if found else ""
+    remaining = [PHRASES[part.name] for part in failing]
+    return (
+        f"Not fully repaired: {listed(remaining)} still {verb(remaining, 'fails')} the test{said}. "
+        "If errors of this size don't matter to you, apply the fix."
+    )
+
+
+def _sentences(case: Case) -> Iterator[str]:
+    yield from _evidence(case)
     if case.repaired:
-        yield effect(case, (about, NLL.key, BRIER.key, ACCURACY.key), first="On the test samples")
-        yield from (each for each in (_caution(case), left_over(case)) if each)
+        yield _effect(case, (case.about, NLL.key, BRIER.key, ACCURACY.key), first="On the test samples")
+        yield from filter(None, (_caution(case), _left_over(case)))
     if case.refuted:
         yield _refutation(case)
-    yield from _limits(case, finding, about)
-    yield _sizes(case)
+    yield from _limits(case)
+    if case.num_calibration == 0:
+        yield f"Evaluated on {case.num_test:,} samples."
+    elif case.cross_fitted:
+        yield f"Each of the {case.num_test:,} samples was evaluated with calibrators fitted on others."
+    else:
+        yield f"Fitted on {case.num_calibration:,} samples and evaluated on {case.num_test:,} others."
     if case.recommendation is not None:
         yield _why(case)
-        yield from _highest_error(case, about)
+        yield from _highest_error(case)
     if not case.repaired:
-        yield _unrepaired(case, finding)
+        yield _unrepaired(case)
 
 
-def _evidence(case: Case, finding: Finding, about: str) -> Iterator[str]:
-    for metric in dict.fromkeys((about, *spoken_of(case.kind))):
-        if metric == about or null_of(case.first, metric) is not None:
+def _evidence(case: Case) -> Iterator[str]:
+    for metric in dict.fromkeys((case.about, *case.spoken_of)):
+        if metric == case.about or null_of(case.first, metric) is not None:
             yield _is_it_real(case, metric)
     if case.kind in {"multiclass", "multilabel"}:
         yield _classes(case)
-    slope = slope_off(case, case.first)
-    if MAIN & set(finding.failing) and slope is not None:
-        way = "extreme" if slope < 1 else "timid"
-        found = with_interval(case.first.metrics[slope_key(case)])
-        yield f"The calibration slope is {found}; 1 is ideal: the probabilities are too {way}."
-    if case.kind == "binary" and (where := where_of(finding)):
+    slope = case.slope_off(case.first)
+    if not MAIN.isdisjoint(case.failing) and slope is not None:
+        found = with_interval(case.first.metrics[case.slope_key])
+        yield f"The calibration slope is {found}; 1 is ideal: the probabilities are too {_way(slope)}."
+    if case.kind == "binary" and (where := case.where):
         yield f"Furthest off {range_of(where)}."
-    yield _parts(finding.parts)
-    if finding.doubt == "few samples":
+    words = [
+        f"{PHRASES[part.name]} {verb([PHRASES[part.name]], 'passes' if part.holds else 'fails')} "
+        f"({part_p_value(part)})"
+        for part in case.parts
+    ]
+    corrected = f", corrected for {len(words)} tests (Holm)" if len(words) > 1 else ""
+    yield f"Calibration test over the whole scale{corrected}: {'; '.join(words)}."
+    if case.doubt == "few samples":
         yield f"With so few samples, an average error of {points(TOLERABLE_GAP)} could have been missed."
-    elif finding.within is not None:
-        yield f"The error is real, but below {percent(finding.within)}{_cost(case)}."
-    elif finding.doubt == "mixed signs":
+    elif case.doubt == "mixed signs":
         yield "The average is off by more than noise, but the test finds no error: test on more samples."
+    elif case.tolerable is not None:
+        changes = [arm.change[NLL.key].value for arm in case.arms[1:] if NLL.key in arm.change]
+        lowest = min((each for each in changes if each is not None), default=None)
+        gain = "" if lowest is None else f"; no repair lowers log loss by more than {max(0.0, -lowest):.1g}"
+        yield f"The error is real, but below {percent(case.tolerable)}{gain}."
 
 
-def _cost(case: Case) -> str:
-    """Cost of a tolerated error, if repairs were tried: the largest gain of any of them."""
-    changes = [arm.change[NLL.key].value for arm in case.arms[1:] if NLL.key in arm.change]
-    lowest = min((each for each in changes if each is not None), default=None)
-    return "" if lowest is None else f"; no repair lowers log loss by more than {max(0.0, -lowest):.1g}"
+def _way(slope: float) -> str:
+    return "extreme" if slope < 1 else "timid"
 
 
 def _is_it_real(case: Case, metric: str) -> str:
     null, estimate = null_of(case.first, metric), case.first.metrics[metric]
-    name = error_name(metric)
-    found = f"{name[:1].upper()}{name[1:]} is {with_interval(estimate)}"
+    found = f"{_capital(error_name(metric))} is {with_interval(estimate)}"
     if null is None:
         return f"{found}."
     if estimate.without_chance is not None:
         found += f", bias-corrected {number(estimate.without_chance)}"
-    passes = _part(case.first, case.kind, metric).holds
+    name = "classes" if metric == CLASSWISE_ECE.key else MAIN_PART.get(case.kind, "top label")
+    passes = next(part.holds for part in case.parts if part.name == name)
     p = p_value(null)
     ending = f"This could be noise ({p})"
     if beyond_chance(null.p_value, case.level):
@@ -148,32 +258,19 @@ def _is_it_real(case: Case, metric: str) -> str:
     )
 
 
-def _part(arm: Arm, kind: Kind, metric: str) -> Part:
-    name = "classes" if metric == CLASSWISE_ECE.key else MAIN_PART.get(kind, "top label")
-    return next(part for part in arm.parts if part.name == name)
-
-
-def _parts(parts: tuple[Part, ...]) -> str:
-    """Passing and failing tests, with p-values."""
-    words = [
-        f"{PHRASES[part.name]} {verb([PHRASES[part.name]], 'passes' if part.holds else 'fails')} "
-        f"({part_p_value(part)})"
-        for part in parts
-    ]
-    corrected = f", corrected for {len(parts)} tests (Holm)" if len(parts) > 1 else ""
-    return f"Calibration test over the whole scale{corrected}: {'; '.join(words)}."
+def _capital(said: str) -> str:
+    return f"{said[:1].upper()}{said[1:]}"
 
 
 def _classes(case: Case) -> str:
     """Number of classes or labels predicted too often or too rarely, and the worst."""
-    high, low = count_shifted(case.first.classes, case.level)
+    (high, low), worst = case.num_shifted, case.furthest_off
     noun, nouns = ("label", "labels") if case.kind == "multilabel" else ("class", "classes")
-    rows, worst = case.first.classes, furthest_off(case)
-    is_ = "is" if high == 1 else "are"
     return (
-        f"{high} of {len(rows)} {nouns} {is_} predicted too often and {low} too rarely, beyond noise. Worst: "
-        f"{class_name(worst, noun)} gets {percent(worst.mean_probability)} probability on average, and its "
-        f"actual rate is {percent(worst.prevalence)}."
+        f"{high} of {len(case.first.classes)} {nouns} {'is' if high == 1 else 'are'} predicted too often and "
+        f"{low} too rarely, beyond noise. Worst: {class_name(worst, noun)} gets "
+        f"{percent(worst.mean_probability)} probability on average, and its actual rate is "
+        f"{percent(worst.prevalence)}."
     )
 
 
@@ -182,89 +279,72 @@ def _refutation(case: Case) -> str:
     worse = "clearly worse" if case.clearly_worse else "no better"
     return (
         f"{case.picked.title} was chosen on the calibration samples, but is {worse} on the test samples "
-        f"({course(case, NLL.key, case.picked)}), so it is not recommended{why}."
+        f"({_course(case, NLL.key, case.picked)}), so it is not recommended{why}."
     )
 
 
-def _limits(case: Case, finding: Finding, about: str) -> Iterator[str]:
+def _limits(case: Case) -> Iterator[str]:
     """Errors that temperature scaling cannot repair."""
     temperature = next((arm for arm in case.arms if arm.name == TemperatureScaling.name), case.chosen)
     if temperature is case.chosen or case.kind == "multiclass":
         return
-    left = case.chosen.metrics[about].value or 0.0
-    before, after = case.first.metrics[about].value or 0.0, temperature.metrics[about].value or 0.0
-    if finding.real and left < before / 2 < after:
+    arms = (case.first, temperature, case.chosen)
+    before, after, left = (arm.metrics[case.about].value or 0.0 for arm in arms)
+    if case.real and left < before / 2 < after:
         yield (
-            f"Temperature scaling only changes the {error_name(about)} from {number(before)} to "
+            f"Temperature scaling only changes the {error_name(case.about)} from {number(before)} to "
             f"{number(after)}: it makes probabilities more or less extreme, but cannot shift all of them."
         )
 
 
-def _sizes(case: Case) -> str:
-    if case.num_calibration == 0:
-        return f"Evaluated on {case.num_test:,} samples."
-    if case.cross_fitted:
-        return f"Each of the {case.num_test:,} samples was evaluated with calibrators fitted on others."
-    return f"Fitted on {case.num_calibration:,} samples and evaluated on {case.num_test:,} others."
-
-
 def _why(case: Case) -> str:
-    on_bound = (
-        [] if case.picked.fit is None else [each for each in case.picked.fit.warnings if "bound" in each]
-    )
+    warnings = () if case.picked.fit is None else case.picked.fit.warnings
     chosen = "no repair" if case.picked is case.first else title(case.picked)
     return (
         f"Chosen on {case.fitted_on}: {chosen}, the simplest option within one standard error of the lowest "
-        "cross-validated log loss." + "".join(f" Note: {each}." for each in on_bound)
+        "cross-validated log loss." + "".join(f" Note: {each}." for each in warnings if "bound" in each)
     )
 
 
-def _highest_error(case: Case, about: str) -> Iterator[str]:
+def _highest_error(case: Case) -> Iterator[str]:
     """Why the arm that is recommended may have the highest calibration error of those that were tried."""
-    for metric in dict.fromkeys((about, *spoken_of(case.kind))):
-        arms = [
-            arm for arm in case.arms[1:] if arm is not case.chosen and arm.metrics[metric].value is not None
-        ]
+    for metric in dict.fromkeys((case.about, *case.spoken_of)):
         mine = case.chosen.metrics[metric].value
-        if not case.repaired or not arms or mine is None:
+        others = [(arm.metrics[metric].value, arm) for arm in case.arms[1:] if arm is not case.chosen]
+        known = [(value, arm) for value, arm in others if value is not None]
+        if not case.repaired or not known or mine is None:
             continue
-        lowest = min(arms, key=lambda arm: arm.metrics[metric].value or 0.0)
-        highest_of_others = max(arm.metrics[metric].value or 0.0 for arm in arms)
-        theirs = lowest.metrics[metric].value or 0.0
-        if highest_of_others >= mine or number(theirs) == number(mine):
+        lowest, best = min(known, key=lambda pair: pair[0])
+        if max(value for value, _ in known) >= mine or number(lowest) == number(mine):
             continue
         yield (
             f"On the test samples its {error_name(metric)} is the highest of those tried, "
-            f"{number(mine)} against {number(theirs)} with {title(lowest)}. This does not decide the choice: "
+            f"{number(mine)} against {number(lowest)} with {title(best)}. This does not decide the choice: "
             "giving every sample the same probability also makes the error low, and a method chosen on test "
             "samples looks too good on them."
         )
         return
 
 
-def _unrepaired(case: Case, finding: Finding) -> str:
+def _unrepaired(case: Case) -> str:
     if len(case.arms) == 1:
         return "No calibrator was tried."
     if case.too_few:
         return _too_few(case)
     if case.refuted:
         return "Leave the probabilities as they are, or fit on samples that resemble the test samples."
-    if "groups" in finding.failing and len(case.first.groups) > 1 and case.kind != "multilabel":
-        return not_for_all(bad_groups(case.first.groups, case.level))
-    if finding.direction == "undecided":
+    rows = case.first.groups
+    if "groups" in case.failing and len(rows) > 1 and case.kind != "multilabel":
+        return not_for_all(bad_groups(rows, case.level))
+    if case.direction == "undecided":
         return "Test on more samples to decide."
-    if finding.real:
+    if case.real:
         return (
             "The error is real, but no calibrator tried clearly lowers the log loss. "
             "Keep these probabilities, or fit on more samples."
         )
-    untested = untested_groups(case)
+    untested = untested_groups(rows, case.level)
     return f"Test more samples of {names_of(untested)}." if untested else "Nothing needs to be done."
-
-
-def _condition(case: Case, finding: Finding) -> str | None:
-    """On what the recommendation depends: without a real error only log loss can improve."""
-    return "if the lower log loss matters" if case.repaired and not finding.real else None
 
 
 def _reason(case: Case) -> str | None:
@@ -290,14 +370,9 @@ def _caution(case: Case) -> str | None:
     """
     if case.kind != "binary" or not case.repaired:
         return None
-    for name, other, threshold, before, after in zip(
-        ("positive", "negative"),
-        ("negative", "positive"),
-        ("lower", "higher"),
-        reversed(case.first.classes),
-        reversed(case.chosen.classes),
-        strict=True,
-    ):
+    names = (("positive", "negative", "lower"), ("negative", "positive", "higher"))
+    rows = zip(reversed(case.first.classes), reversed(case.chosen.classes), strict=True)
+    for (name, other, threshold), (before, after) in zip(names, rows, strict=True):
         if before.accuracy is None or after.accuracy is None or after.accuracy >= before.accuracy / 2:
             continue
         return (
@@ -319,94 +394,85 @@ OF_LABELS: dict[Direction, str] = {
 }
 
 
-def short_of(case: Case, finding: Finding) -> str:
+def _headline(case: Case) -> str:
     """The headline; "Calibrated" only if every test passes."""
     if case.useless:
         return f"{NO_BETTER}."
-    if finding.within is not None:
-        return f"Nearly calibrated: the error is real, but below {points(finding.within)}."
-    if finding.direction == "calibrated":
+    if case.tolerable is not None:
+        return f"Nearly calibrated: the error is real, but below {points(case.tolerable)}."
+    if case.direction == "calibrated":
         return f"Calibrated: no test finds an error on {case.num_test:,} samples."
-    if finding.doubt == "mixed signs" and not finding.failing:
-        return f"Unclear: {averages(case, finding)}, but the calibration test passes."
-    if finding.doubt and not finding.failing:
+    if case.doubt == "mixed signs" and not case.real:
+        return f"Unclear: {_averages(case)}, but the calibration test passes."
+    if case.doubt and not case.real:
         hidden = f"{case.num_test:,} could hide a {points(TOLERABLE_GAP).replace(' points', '-point')} error"
         return f"Too few samples to tell: {hidden}."
     first = (OF_LABELS if case.kind == "multilabel" else OF_EVENTS) | OF_CONFIDENCE
-    word = first.get(finding.direction)
+    word = first.get(case.direction)
     if word is None:
-        return f"{PARTLY}{case.on_few}: {_partly(case, finding)}."
+        return f"Partly miscalibrated{case.on_few}: {_partly(case)}."
     slope = case.first.metrics.get(SLOPE.event_key)
-    if case.kind == "binary" and finding.direction in OF_CONFIDENCE and slope is not None and not case.on_few:
-        way = "extreme" if finding.direction == "over-confident" else "timid"
+    if case.kind == "binary" and case.direction in OF_CONFIDENCE and slope is not None and not case.on_few:
+        way = "extreme" if case.direction == "over-confident" else "timid"
         return f"{word}: probabilities are too {way} ({ideally_one(slope.value or 0.0)})."
-    found = averages(case, finding)
+    found = _averages(case)
     return f"{word}{case.on_few}: {found.replace('average ', '') if case.on_few else found}."
 
 
-def _partly(case: Case, finding: Finding) -> str:
-    failing = [PHRASES[name] for name in finding.failing if name not in MAIN]
-    if MAIN.isdisjoint(finding.failing):
+def _partly(case: Case) -> str:
+    failing = [PHRASES[name] for name in case.failing if name not in MAIN]
+    if MAIN.isdisjoint(case.failing):
         off = f"{listed(failing)} {verb(failing, 'is')} off"
-        if finding.failing == ("groups",):
+        if only_groups := case.failing == ("groups",):
             bad = bad_groups(case.first.groups, case.level)
             off = f"{len(bad)} of {len(case.first.groups)} groups {verb(bad, 'is')} off"
-        if finding.doubt:
-            return f"{off}, {PHRASES[finding.parts[0].name]} is unclear"
-        holding = [PHRASES[name] for name in finding.holding]
-        if finding.failing == ("groups",):
+        if case.doubt:
+            return f"{off}, {PHRASES[case.parts[0].name]} is unclear"
+        if only_groups:
             return off
+        holding = [PHRASES[part.name] for part in case.parts if part.holds]
         return f"{listed(holding)} {verb(holding, 'is')} fine, {listed(failing)} {verb(failing, 'is')} not"
-    where = where_of(finding)
-    if case.kind == "binary" and where is not None:
-        return range_of(where)
-    slope = slope_off(case, case.first)
-    shape = "off at some levels" if slope is None else f"too {'extreme' if slope < 1 else 'timid'}"
-    subject = "probability" if finding.subject == "events" else "confidence"
+    if case.kind == "binary" and case.where is not None:
+        return range_of(case.where)
+    slope = case.slope_off(case.first)
+    shape = "off at some levels" if slope is None else f"too {_way(slope)}"
+    subject = "probability" if case.of_events else "confidence"
     more = f"; {listed(failing)} {verb(failing, 'is')} off" if failing else ""
     return f"{subject} is right on average, but {shape}{more}"
 
 
-def line_of(case: Case, finding: Finding, about: str, unrepaired: str) -> str:
-    """The size of the error, or the effect of the best repair and the remaining errors: a line each."""
-    return "\n".join(_lines(case, finding, about, unrepaired))
-
-
-def _lines(case: Case, finding: Finding, about: str, unrepaired: str) -> Iterator[str]:
+def _lines(case: Case) -> Iterator[str]:
+    """The size of the error, or the effect of the best repair and the remaining errors."""
     found = case.first.metrics[ACCURACY.key]
-    if case.on_few and finding.direction != "undecided" and found.low is not None and found.high is not None:
+    if case.on_few and case.direction != "undecided" and found.low is not None and found.high is not None:
         yield f"Few samples: the true accuracy is between {percent(found.low)} and {percent(found.high)}."
-    if not (case.repaired and finding.real):
-        null, name = null_of(case.first, about), error_name(about)
+    if not (case.repaired and case.real):
+        null, name = null_of(case.first, case.about), _capital(error_name(case.about))
         floor = "" if null is None else f", noise floor {number(null.upper)}"
-        above = null is not None and not finding.real and beyond_chance(null.p_value, case.level)
+        above = null is not None and not case.real and beyond_chance(null.p_value, case.level)
         passes = ": above the noise floor, but the test passes" if above else ""
-        yield f"{name[:1].upper()}{name[1:]} {value_of(case.first.metrics[about])}{floor}{passes}."
+        yield f"{name} {value_of(case.first.metrics[case.about])}{floor}{passes}."
     if not case.repaired:
-        yield unrepaired
+        yield _unrepaired(case)
         return
-    shown = (NLL.key, about) if _caution(case) else (NLL.key, about, ACCURACY.key)
-    yield effect(case, shown, first="Best fix" if finding.real else "Lower log loss")
-    if left := left_over(case):
+    shown = (NLL.key, case.about) if _caution(case) else (NLL.key, case.about, ACCURACY.key)
+    yield _effect(case, shown, first="Best fix" if case.real else "Lower log loss")
+    if left := _left_over(case):
         yield left
 
 
-def effect(case: Case, metrics: Sequence[str], *, first: str) -> str:
+def _effect(case: Case, metrics: Sequence[str], *, first: str) -> str:
     arm = case.chosen
-    changes = ", ".join(course(case, metric, arm) for metric in metrics)
-    said = f"{first}: {' '.join(filter(None, (title(arm), settings(arm.parameters))))}."
-    return f"{said} {changes[:1].upper()}{changes[1:]}."
+    changes = ", ".join(_course(case, metric, arm) for metric in metrics)
+    said = " ".join(filter(None, (title(arm), settings(arm.parameters))))
+    return f"{first}: {said}. {_capital(changes)}."
 
 
-def course(case: Case, metric: str, arm: Arm) -> str:
+def _course(case: Case, metric: str, arm: Arm) -> str:
     """``log loss falls from 0.180 to 0.135``."""
     before, after = case.first.metrics[metric], arm.metrics[metric]
-    names = {
-        NLL.key: NLL.title.lower(),
-        ACCURACY.key: ACCURACY.title.lower(),
-        BRIER.key: f"the {BRIER.title}",
-    }
-    name = names.get(metric, error_name(metric))
+    titles = {each.key: each.title.lower() for each in (NLL, ACCURACY)} | {BRIER.key: f"the {BRIER.title}"}
+    name = titles.get(metric, error_name(metric))
     if before.value is None or after.value is None:
         way = "falls" if before.value is None else "rises"
         return f"{name} {way} from {value_of(before)} to {value_of(after)}"

@@ -5,32 +5,14 @@ on all samples together, to rounding: sums are float64 and stay so. Imported whe
 torchmetrics.
 """
 
-from calibrant.metrics.streaming.bins import (
-    CalibrationError,
-    ClasswiseCalibrationError,
-    MaximumCalibrationError,
-)
-from calibrant.metrics.streaming.means import (
-    Accuracy,
-    BrierScore,
-    ErrorRate,
-    HighConfidenceAccuracy,
-    HighConfidenceShare,
-    NegativeLogLikelihood,
-    PredictiveEntropy,
-)
-from calibrant.metrics.streaming.ranks import AUROC
-
-__all__ = [
-    "AUROC",
-    "Accuracy",
-    "BrierScore",
-    "CalibrationError",
-    "ClasswiseCalibrationError",
-    "ErrorRate",
-    "HighConfidenceAccuracy",
-    "HighConfidenceShare",
-    "MaximumCalibrationError",
-    "NegativeLogLikelihood",
-    "PredictiveEntropy",
-]
+from calibrant.metrics.streaming.bins import CalibrationError as CalibrationError
+from calibrant.metrics.streaming.bins import ClasswiseCalibrationError as ClasswiseCalibrationError
+from calibrant.metrics.streaming.bins import MaximumCalibrationError as MaximumCalibrationError
+from calibrant.metrics.streaming.means import Accuracy as Accuracy
+from calibrant.metrics.streaming.means import BrierScore as BrierScore
+from calibrant.metrics.streaming.means import ErrorRate as ErrorRate
+from calibrant.metrics.streaming.means import HighConfidenceAccuracy as HighConfidenceAccuracy
+from calibrant.metrics.streaming.means import HighConfidenceShare as HighConfidenceShare
+from calibrant.metrics.streaming.means import NegativeLogLikelihood as NegativeLogLikelihood
+from calibrant.metrics.streaming.means import PredictiveEntropy as PredictiveEntropy
+from calibrant.metrics.streaming.ranks import AUROC as AUROC

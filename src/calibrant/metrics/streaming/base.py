@@ -14,10 +14,19 @@ import torch
 from torch import Tensor, distributed
 
 from calibrant._math.arrays import ArrayLike, as_float_tensor, as_label_tensor
-from calibrant._math.checks import Checked, Task, check_at_least, check_choice, check_logits, check_probs
+from calibrant._math.checks import (
+    Checked,
+    Task,
+    check_at_least,
+    check_choice,
+    check_logits,
+    check_probs,
+    rows_of_positions,
+    seem_probabilities,
+    weights_of_positions,
+)
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.shapes import Float
-from calibrant._math.suspicions import seem_probabilities
 from calibrant.metrics._common import Average, columns
 from calibrant.metrics.streaming.rows import as_event
 
@@ -41,16 +50,6 @@ class SyncOptions(TypedDict, total=False):
     distributed_available_fn: Callable[[], bool]
     process_group: Any
     sync_on_compute: bool
-
-
-class Settings(SyncOptions, total=False):
-    """What every streaming metric takes."""
-
-    task: Task
-    num_classes: int | None
-    average: Average
-    ignore_index: int | None
-    from_logits: bool
 
 
 class StreamingMetric(Metric, ABC):
@@ -98,6 +97,7 @@ class StreamingMetric(Metric, ABC):
         self.ignore_index = ignore_index
         self.from_logits = from_logits
         self.average: Average = average
+        self._by_class = task == "multiclass" and self._per_class
         self._start()
 
     def _start(self) -> None:
@@ -259,12 +259,13 @@ class StreamingMetric(Metric, ABC):
         self._check_shapes(name, scores, target)
         mass = None if weights is None else as_float_tensor(weights, name="weights").to(scores.device)
         if mass is not None:
-            mass = _spread(mass, target.shape if self.task != "multilabel" else _without_classes(target))
+            places = target.shape if self.task != "multilabel" else _without_classes(target)
+            mass = weights_of_positions(mass, tuple(places))
         if self.task == "binary":
             scores, target = scores.reshape(-1), target.reshape(-1)
         else:
-            scores = _flat(scores)
-            target = _flat(target) if self.task == "multilabel" else target.reshape(-1)
+            scores = rows_of_positions(scores)
+            target = rows_of_positions(target) if self.task == "multilabel" else target.reshape(-1)
         if self.ignore_index is None:
             return self._split(self._check(scores, target, mass))
         counts = target != self.ignore_index
@@ -338,24 +339,9 @@ class StreamingMetric(Metric, ABC):
 _TABLE = '; for one-hot labels pass `labels.argmax(1)`, for several labels per sample set task="multilabel"'
 
 
-def _spread(weights: Tensor, shape: torch.Size) -> Tensor:
-    """One weight per position, from these or from one per sample."""
-    if weights.shape == shape[:1] and weights.ndim:
-        return weights.reshape(-1, *[1] * (len(shape) - 1)).expand(shape).reshape(-1)
-    if weights.shape != shape:
-        either = f"{tuple(shape[:1])} or " if len(shape) > 1 else ""
-        raise InputError(f"`weights` must have shape {either}{tuple(shape)}; got {tuple(weights.shape)}.")
-    return weights.reshape(-1)
-
-
 def _without_classes(table: Tensor) -> torch.Size:
     """Shape ``(N, d1, ...)`` of the positions of a table ``(N, C, d1, ...)``."""
     return table.shape[:1] + table.shape[2:]
-
-
-def _flat(table: Tensor) -> Tensor:
-    """One row per position: ``(N, C, d1, ...)`` -> ``(N d1 ..., C)``."""
-    return table.movedim(1, -1).reshape(-1, table.shape[1])
 
 
 def _gather_equal_shapes(tensor: Tensor, group: Any = None) -> list[Tensor]:

@@ -22,10 +22,10 @@ from calibrant._math.errors import InputError
 from calibrant._math.mass_sketch import NUM_CELLS, sketch_bins, sketch_error_bound, sketch_sums
 from calibrant._math.scores import top_label
 from calibrant._math.shapes import Float
-from calibrant.metrics._common import Average, columns
+from calibrant.metrics._common import Average
 from calibrant.metrics.reliability import ReliabilityTable, table_of
 from calibrant.metrics.streaming import rows
-from calibrant.metrics.streaming.base import Settings, StreamingMetric, SyncOptions
+from calibrant.metrics.streaming.base import StreamingMetric, SyncOptions
 
 T = TypeVar("T")
 
@@ -35,15 +35,9 @@ class _BinnedError(StreamingMetric):
 
     higher_is_better = False
 
-    def __init__(
-        self,
-        num_bins: int,
-        binning: Literal["width", "mass"],
-        norm: Norm,
-        keep: Literal["all", "sketch"],
-        **settings: Unpack[Settings],
+    def _set_up(
+        self, num_bins: int, binning: Literal["width", "mass"], norm: Norm, keep: Literal["all", "sketch"]
     ) -> None:
-        super().__init__(**settings)
         check_num_bins(num_bins)
         check_choice("binning", binning, ("width", "mass"))
         check_choice("keep", keep, ("all", "sketch"))
@@ -55,13 +49,12 @@ class _BinnedError(StreamingMetric):
         self.binning = binning
         self.norm: Norm = norm
         self.keep = keep
-        self._by_class = self.task == "multiclass" and self._per_class
         if binning == "width":
             self._hold("Bins", (self._num_columns, 3, num_bins))
         elif keep == "sketch":
             self._hold("Cells", (self._num_columns, 3, NUM_CELLS))
         else:
-            width = self._num_columns + 2 if self._by_class else rows.EVENT_WIDTH
+            width = rows.row_width(self._num_columns, by_class=self._by_class)
             name = "Rows" if self._by_class or self.task != "multiclass" else "TopRows"
             self._hold(name, (width,), rows=True)
 
@@ -90,9 +83,8 @@ class _BinnedError(StreamingMetric):
 
     def _summary(self, problems: list[Checked | None]) -> Tensor:
         if self.binning == "mass" and self.keep == "all":
-            if self._by_class:
-                return rows.pack_classes(problems[0], self._num_columns)
-            return rows.pack_events(self._events(problems))
+            known = problems if self._by_class else self._events(problems)
+            return rows.pack(known, self._num_columns, by_class=self._by_class)
         if self._by_class and self.binning == "width":
             problem = problems[0]
             if problem is None:
@@ -116,10 +108,8 @@ class _BinnedError(StreamingMetric):
         problem = problems[0]
         if self.task != "multiclass":
             return problems
-        if problem is None:
-            return [None] * self._num_columns
-        if self._by_class:
-            return [rows.as_event(p, y, problem.weights) for p, y in columns(problem)]
+        if self._by_class or problem is None:
+            return rows.split_classes(problem, self._num_columns)
         top = top_label(problem.scores, problem.target)
         return [rows.as_event(top.confidence, top.correct, problem.weights)]
 
@@ -127,10 +117,7 @@ class _BinnedError(StreamingMetric):
         """The bins of each column; ``None`` where there are no samples."""
         held = self._held
         if self.binning == "mass" and self.keep == "all":
-            if self._by_class:
-                events = self._events([rows.unpack_classes(held)])
-            else:
-                events = rows.unpack_events(held, self._num_columns)
+            events = rows.unpack(held, self._num_columns, by_class=self._by_class)
             return [None if each is None else self._mass_bins(each) for each in events]
         if self.binning == "mass":
             return [sketch_bins(*sums, num_bins=self.num_bins) if bool(sums.any()) else None for sums in held]
@@ -214,10 +201,6 @@ class CalibrationError(_BinnedError):
     ) -> None:
         check_choice("norm", norm, ("l1", "l2"))
         super().__init__(
-            num_bins,
-            binning,
-            norm,
-            keep,
             task=task,
             num_classes=num_classes,
             average=average,
@@ -225,6 +208,7 @@ class CalibrationError(_BinnedError):
             from_logits=from_logits,
             **options,
         )
+        self._set_up(num_bins, binning, norm, keep)
 
     def error_bound(self) -> Float[Tensor, ""] | Float[Tensor, " C"]:
         """By how much ``compute()`` can differ from the exact value: 0 unless ``keep="sketch"``.
@@ -281,10 +265,6 @@ class MaximumCalibrationError(_BinnedError):
         **options: Unpack[SyncOptions],
     ) -> None:
         super().__init__(
-            num_bins,
-            binning,
-            "max",
-            "all",
             task=task,
             num_classes=num_classes,
             average=average,
@@ -292,3 +272,4 @@ class MaximumCalibrationError(_BinnedError):
             from_logits=from_logits,
             **options,
         )
+        self._set_up(num_bins, binning, "max", "all")

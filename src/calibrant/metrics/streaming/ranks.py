@@ -35,21 +35,15 @@ class AUROC(StreamingMetric):
     _per_class = True
 
     def _start(self) -> None:
-        width = rows.EVENT_WIDTH if self.task != "multiclass" else self._num_columns + 2
+        width = rows.row_width(self._num_columns, by_class=self._by_class)
         self._hold("Rows", (width,), rows=True)
 
     def _summary(self, problems: list[Checked | None]) -> Float[Tensor, "n width"]:
-        if self.task == "multiclass":
-            return rows.pack_classes(problems[0], self._num_columns)
-        return rows.pack_events(problems)
+        return rows.pack(problems, self._num_columns, by_class=self._by_class)
 
     def _values(self) -> Float[Tensor, " columns"]:
-        if self.task == "multiclass":
-            classes = rows.unpack_classes(self._held)
-            found = [None] * self._num_columns if classes is None else areas(classes)
-        else:
-            events = rows.unpack_events(self._held, self._num_columns)
-            found = [None if each is None else areas(each)[0] for each in events]
+        events = rows.unpack(self._held, self._num_columns, by_class=self._by_class)
+        found = [None if each is None else areas(each)[0] for each in events]
         return torch.tensor(
             [torch.nan if area is None else float(area) for area in found],
             dtype=torch.float64,

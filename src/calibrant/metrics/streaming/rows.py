@@ -9,8 +9,7 @@ from torch import Tensor
 
 from calibrant._math.checks import Checked
 from calibrant._math.shapes import Bool, Float
-
-EVENT_WIDTH = 4
+from calibrant.metrics._common import columns
 
 
 def as_event(
@@ -22,40 +21,44 @@ def as_event(
     return Checked(probs, outcomes.to(torch.int64), weights, "binary", 2)
 
 
-def pack_events(events: Sequence[Checked | None]) -> Float[Tensor, "n 4"]:
-    """Number of the event, probability, outcome, weight."""
+def row_width(num_columns: int, *, by_class: bool) -> int:
+    """Numbers in a row: of classes the probabilities, of events number and probability; and two more."""
+    return (num_columns if by_class else 2) + 2
+
+
+def pack(problems: Sequence[Checked | None], num_columns: int, *, by_class: bool) -> Float[Tensor, "n width"]:
+    """Rows of one table of classes, or of events; the last two numbers are label (or outcome) and weight."""
     tables: list[Tensor] = []
-    for k, each in enumerate(events):
+    for k, each in enumerate(problems):
         if each is not None:
             weights = _weights(each)
-            number = torch.full_like(weights, k)
-            tables.append(torch.stack([number, each.scores.to(weights), each.target.to(weights), weights], 1))
-    return torch.cat(tables) if tables else torch.empty((0, EVENT_WIDTH), dtype=torch.float64)
+            first = [] if by_class else [torch.full_like(weights, k)]
+            columns_of = [*first, each.scores.to(weights), each.target.to(weights), weights]
+            tables.append(torch.column_stack(columns_of))
+    if len(tables) == 1:
+        return tables[0]
+    empty = torch.empty((0, row_width(num_columns, by_class=by_class)), dtype=torch.float64)
+    return torch.cat(tables) if tables else empty
 
 
-def unpack_events(rows: Float[Tensor, "n 4"], num_events: int) -> list[Checked | None]:
-    """Each event, in the order in which it was packed."""
+def unpack(rows: Float[Tensor, "n width"], num_columns: int, *, by_class: bool) -> list[Checked | None]:
+    """Each class, or each event in the order in which it was packed, as an event."""
+    if by_class:
+        probs, labels, weights = rows[:, :-2], rows[:, -2].to(torch.int64), rows[:, -1].contiguous()
+        known = Checked(probs, labels, _none_if_ones(weights), "multiclass", num_columns)
+        return split_classes(known if bool(weights.any()) else None, num_columns)
     events: list[Checked | None] = []
-    for k in range(num_events):
+    for k in range(num_columns):
         _, probs, outcomes, weights = rows[rows[:, 0] == k].T
         events.append(as_event(probs.contiguous(), outcomes == 1, _none_if_ones(weights.contiguous())))
     return events
 
 
-def pack_classes(classes: Checked | None, num_classes: int) -> Float[Tensor, "n {num_classes}+2"]:
-    """Probabilities, label, weight."""
+def split_classes(classes: Checked | None, num_columns: int) -> list[Checked | None]:
+    """Each class against all others."""
     if classes is None:
-        return torch.empty((0, num_classes + 2), dtype=torch.float64)
-    weights = _weights(classes)
-    return torch.cat([classes.scores.to(weights), classes.target[:, None].to(weights), weights[:, None]], 1)
-
-
-def unpack_classes(rows: Float[Tensor, "n width"]) -> Checked | None:
-    """The table of probabilities with its labels."""
-    probs, labels, weights = rows[:, :-2], rows[:, -2].to(torch.int64), rows[:, -1].contiguous()
-    if not bool(weights.any()):
-        return None
-    return Checked(probs, labels, _none_if_ones(weights), "multiclass", probs.shape[1])
+        return [None] * num_columns
+    return [as_event(probs, outcomes, classes.weights) for probs, outcomes in columns(classes)]
 
 
 def _weights(problem: Checked) -> Float[Tensor, " N"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -56,7 +56,10 @@ BANDS_OF = "bands="
 """What is put before the name of a column of numbers whose bands are groups."""
 OTHER = "other:"
 """What is put before the name of a column that would be read, had the caller not named another."""
-_BEGINNING = re.compile(r"`(labels|probs|logits|weights|groups|clusters|\w+_label|confidence|correct)`")
+_BEGINNING = re.compile(
+    r"((?:\d+ of \d+ (?:rows|values) of )?)"
+    r"`(labels|probs|logits|weights|groups|clusters|\w+_label|confidence|correct)`"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,25 +107,31 @@ class ColumnNames:
 
 
 def as_named(sentence: str, columns: ColumnNames | None, names: Callable[[], Sequence[str]]) -> str:
-    """A sentence that begins with the name of an array, by that of the one column that holds it.
+    """A sentence that begins with the name of an array, by those of the columns that hold it.
 
     ``names`` returns the names of all columns and is called only for such a sentence.
 
     Example:
         >>> as_named("`labels` must be 0 or 1.", None, lambda: ["age", "y_true", "prob"])
         '`y_true` must be 0 or 1.'
+        >>> as_named("`probs` must have rows summing to 1.", None, lambda: ["label", "p_cat", "p_dog"])
+        '`p_cat`, `p_dog` must have rows summing to 1.'
     """
     start = _BEGINNING.match(sentence)
     if start is None:
         return sentence
-    name, found = start[1], list(names())
+    name, found, rest = start[2], list(names()), sentence[start.end() :]
     stated = [each.found for each in _stated(columns or ColumnNames())]
     found += [each for each in stated if each not in found]  # fields of records within records
     with suppress(InputError):
         called = dict(zip(canonical(found, columns).names, found, strict=True))
         called |= {array: called[each] for each, array in ARRAYS.items() if each in called}
+        scores = [own for each, own in called.items() if each.startswith(f"{name[:-1]}_")]
+        if name in SPACES.values() and name not in called and scores:
+            rest = rest.replace(" holds percentages and was ", " hold percentages and were ")
+            return f"{start[1]}{listing(scores, most=3)}{rest.replace(' was brought ', ' were brought ')}"
         column = called.get(name, name)
-        return f"`{column}`{sentence[start.end() :].replace(f'[{name!r}]', f'[{column!r}]')}"
+        return f"{start[1]}`{column}`{rest.replace(f'[{name!r}]', f'[{column!r}]')}"
     return sentence
 
 
@@ -219,10 +228,9 @@ class _Column:
 def _stated(columns: ColumnNames) -> Iterator[_Column]:
     if columns.probs and columns.logits:
         raise InputError("columns of probabilities or of logits can be named, not both.")
-    if columns.label is not None:
-        yield _Column(found=columns.label, name="label", family="label")
-    if columns.weight is not None:
-        yield _Column(found=columns.weight, name="weight", family="weight")
+    for role in ("label", "weight"):
+        if (found := getattr(columns, role)) is not None:
+            yield _Column(found=found, name=role, family=role)
     for each in columns.groups:
         alone = len(columns.groups) == 1 and not columns.bands
         yield _Column(found=each, name="group" if alone else f"{GROUP_OF}{each}", family="group")
@@ -230,11 +238,11 @@ def _stated(columns: ColumnNames) -> Iterator[_Column]:
         yield _Column(found=named_bands(each)[0], name=f"{BANDS_OF}{each}", family="group")
     if columns.cluster is not None:
         yield _Column(found=columns.cluster, name="cluster", family="cluster")
-    family, found = ("prob", columns.probs) if columns.probs else ("logit", columns.logits)
-    if len(found) == 1:
-        yield _Column(found=found[0], name=family, positive=_class_of(found[0], family), family=family)
+    family, scores = ("prob", columns.probs) if columns.probs else ("logit", columns.logits)
+    if len(scores) == 1:
+        yield _Column(found=scores[0], name=family, positive=_class_of(scores[0], family), family=family)
         return
-    for each, suffix in zip(found, _suffixes(found, family), strict=True):
+    for each, suffix in zip(scores, _suffixes(scores, family), strict=True):
         yield _Column(found=each, name=f"{family}_{suffix}", family=family)
 
 
@@ -286,7 +294,7 @@ def _recognised(names: Sequence[str]) -> Iterator[_Column]:
             yield from outcome
             return
     yield from _labels(names, lower)
-    families = {family: _family(names, f"{family}_") for family in FAMILIES}
+    families = {family: members(family, names) for family in FAMILIES}
     if SCORES & set(names) or sum(map(len, families.values())) > 1:
         return
     plural = {array: family for family, array in SPACES.items() if array in names}
@@ -294,12 +302,12 @@ def _recognised(names: Sequence[str]) -> Iterator[_Column]:
         yield from (_Column(found=array, name=family) for array, family in plural.items())
         return
     single = [lower[each] for each in (*sorted(SCORES), *SINGLE) if each in lower]
-    members = [] if len(single) == 1 else list(_members(names))
-    if not single and not members:
+    named = [] if len(single) == 1 else list(_of_families(names))
+    if not single and not named:
         single = [lower[each] for each in DECISIONS if each in lower]
     if len(single) == 1:
         yield _Column(found=single[0], name=single[0].lower() if single[0].lower() in SCORES else "prob")
-    yield from members
+    yield from named
 
 
 def _outcome(lower: Mapping[str, str]) -> Iterator[_Column]:
@@ -331,7 +339,7 @@ def _weights(names: Sequence[str], lower: Mapping[str, str]) -> Iterator[_Column
 
 def _labels(names: Sequence[str], lower: Mapping[str, str]) -> Iterator[_Column]:
     outcome = "confidence" in names and {"correct", "true_label"} & set(names)
-    if {"label", "labels"} & set(names) or outcome or _family(names, "label_"):
+    if {"label", "labels"} & set(names) or outcome or members("label", names):
         return
     found = [lower[each] for each in ("label", "labels", *LABELS) if each in lower]
     yield from _only(found, "label", "true classes", "--label-column")
@@ -348,20 +356,22 @@ def _only(found: Sequence[str], name: str, what: str, option: str) -> Iterator[_
         yield _Column(found=each, name=name)
 
 
-def _members(names: Sequence[str]) -> Iterator[_Column]:
+def _of_families(names: Sequence[str]) -> Iterator[_Column]:
+    """The columns of scores that begin alike, or one that names the class whose score it is."""
     for family, prefixes in FAMILIES.items():
         for prefix in (f"{family}_", *prefixes):
-            members = [name for name in names if name.lower().startswith(prefix) and len(name) > len(prefix)]
-            rests = [name[len(prefix) :] for name in members]
-            if len(members) > 1:
-                for name, rest in zip(members, rests, strict=True):
-                    yield _Column(found=name, name=f"{family}_{rest}")
-                return
-            if members:
-                if not rests[0].isdigit() and rests[0].lower() not in NO_CLASS:
-                    yield _Column(found=members[0], name=family, positive=rests[0])
+            found = {name: name[len(prefix) :] for name in names if name.lower().startswith(prefix)}
+            found = {name: rest for name, rest in found.items() if rest}
+            if len(found) > 1:
+                yield from (_Column(found=name, name=f"{family}_{rest}") for name, rest in found.items())
+            for name, rest in found.items() if len(found) == 1 else ():
+                if not rest.isdigit() and rest.lower() not in NO_CLASS:
+                    yield _Column(found=name, name=family, positive=rest)
+            if found:
                 return
 
 
-def _family(names: Collection[str], prefix: str) -> list[str]:
-    return [name for name in names if name.startswith(prefix) and name != prefix]
+def members(family: str, names: Iterable[str]) -> list[str]:
+    """What follows ``family_`` in the names of columns."""
+    prefix = f"{family}_"
+    return [name.removeprefix(prefix) for name in names if name.startswith(prefix) and name != prefix]

@@ -8,6 +8,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,13 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant._math.shapes import Float
 from calibrant.predictions.formats.aliases import ARRAYS, Header, canonical, said_of_names
-from calibrant.predictions.formats.columns import fields_of_columns, layout_of, refuse_decisions
+from calibrant.predictions.formats.columns import fields_of_cells, layout_of, refuse_decisions
 from calibrant.predictions.formats.contents import UNSAFE, Arrays, FileContents, damaged, disk_errors
 from calibrant.predictions.formats.mark import MARK
-from calibrant.predictions.formats.names import PARTS, choose, fields_of
+from calibrant.predictions.formats.names import SPACES, as_one_set, choose, fields_of, holds_two_sets
 from calibrant.predictions.formats.top_k import fields_of_top_k, holds_top_k
 from calibrant.predictions.labels import labels_by_name
 
-_SPACES = ("logits", "probs", "confidence")
 _COLUMNS = {array: column for column, array in ARRAYS.items()}
 _SCORES_NPY = {"logits": "logits", "logit": "logits", "probs": "probs", "prob": "probs"}
 _BESIDE = ("labels", "split", "weights", "groups", "clusters", "class_names")
@@ -52,45 +52,45 @@ def fields_of_arrays(found: Sequence[str], read: Callable[[str], Any]) -> dict[s
     """
     if holds_top_k(found):
         return fields_of_top_k(found, read)
-    given, header = known_arrays(found)
-    if header is not None and (header.positive is not None or _only_columns(given)):
+    if holds_two_sets(found):
+        found, read = as_one_set(found, read)
+        used, unused = choose(found)
+        return fields_of({name: read(name) for name in used}, unused)
+    header = known_arrays(found)
+    given = {ARRAYS.get(name, name): own for name, own in zip(header.names, found, strict=True)}
+    if header.positive is not None or _only_columns(given):
         return _fields_of_columns(found, read, header)
-    chosen = choose(given if given.keys() & {*_SPACES} else found)  # (or what is there is said)
-    arrays = {name: read(given[name]) for name in chosen.used}
+    used, unused = choose(given if given.keys() & {*SPACES} else found)  # (or what is there is said)
+    arrays = {name: read(given[name]) for name in used}
     if "probs" in arrays:
         refuse_decisions(arrays["probs"], given["probs"])
-    fields = fields_of(arrays, chosen)
-    read_as = {} if header is None else {own: ARRAYS.get(name, name) for own, name in header.read.items()}
+    fields = fields_of(arrays, unused)
+    read_as = {own: ARRAYS.get(name, name) for own, name in header.read.items()}
     return fields | {"notes": (*said_of_names(read_as), *fields["notes"])}
 
 
-def known_arrays(found: Sequence[str]) -> tuple[dict[str, str], Header | None]:
-    """What each array is called in the file, by calibrant's name; and the header, were they columns.
+def known_arrays(found: Sequence[str]) -> Header:
+    """What each array holds, by the name that a column of it would have.
 
     Example:
-        >>> known_arrays(["target", "y_prob"])[0]
-        {'labels': 'target', 'probs': 'y_prob'}
+        >>> known_arrays(["target", "y_prob"]).names
+        ('label', 'prob')
     """
-    if any(name in found for space in _SPACES for name in (f"{space}{part}" for part in PARTS)):
-        return {name: name for name in found}, None
-    header = canonical([_COLUMNS.get(name.lower(), name) if name not in ARRAYS else name for name in found])
-    return dict(zip((ARRAYS.get(name, name) for name in header.names), found, strict=True)), header
+    return canonical([_COLUMNS.get(name.lower(), name) if name not in ARRAYS else name for name in found])
 
 
 def _only_columns(given: dict[str, str]) -> bool:
-    return given.keys().isdisjoint(_SPACES) and any(name.startswith(("prob_", "logit_")) for name in given)
+    return given.keys().isdisjoint(SPACES) and any(name.startswith(("prob_", "logit_")) for name in given)
 
 
 def _fields_of_columns(found: Sequence[str], read: Callable[[str], Any], header: Header) -> dict[str, Any]:
-    layout = layout_of(header)
-    given = dict(zip(header.names, found, strict=True))
-    arrays = {name: _column(read(given[name]), given[name]) for name in (*layout.scores, *layout.others)}
-    weights = {name: _column(read(given[name]), given[name]) for name in layout.weights}
+    layout = replace(layout_of(header), given=dict(zip(header.names, found, strict=True)))
     try:
-        scores = np.column_stack([arrays[name] for name in layout.scores])
+        return fields_of_cells(layout, lambda name: _column(read(name), name))
+    except InputError:
+        raise
     except ValueError as error:
         raise InputError("arrays of single classes must be of one length.") from error
-    return fields_of_columns(layout, scores, {name: arrays[name] for name in layout.others} | weights)
 
 
 def _column(values: Any, name: str) -> Any:
@@ -296,30 +296,25 @@ def read_npy(path: Path, labels: Path | None = None) -> FileContents:
 def stream_npy(path: Path, labels: Path | None = None) -> FileContents:
     """The same as ``read_npy``, with the scores left in their file."""
     files = _files_by_name(path, labels)
-    chosen = choose(files)
-    if len(chosen.suffixes) > 1:
+    if holds_two_sets(files):
         raise InputError(
             "two sets in one folder are not read in pieces; "
             "evaluate the file of the one with `--calibration` for the file of the other."
         )
-    arrays: dict[str, Any] = {
-        name: NpyRows(files[name]) if name == chosen.space else _loaded(files[name]) for name in chosen.used
-    }
-    paths = tuple(files[name] for name in sorted(chosen.used))
-    return FileContents(fields=fields_of(arrays, chosen), paths=paths)
+    used, unused = choose(files)
+    arrays = {name: NpyRows(files[name]) if name == used[0] else _loaded(files[name]) for name in used}
+    return FileContents(fields=fields_of(arrays, unused), paths=tuple(files[name] for name in sorted(used)))
 
 
 def size_of_npy(path: Path, labels: Path | None = None) -> int:
     """Bytes of the scores, or 0 where they can only be read whole (an event, several labels per sample)."""
-    if holds_top_k(_files_of(path, labels)):
+    files = _files_of(path, labels)
+    if holds_top_k(files) or holds_two_sets(files):
         return 0
     files = _files_by_name(path, labels)
     if not {"logits", "probs"} & files.keys():
         return 0
-    chosen = choose(files)
-    if len(chosen.suffixes) > 1:
-        return 0
-    header = _mapped(files[chosen.space])
+    header = _mapped(files[choose(files)[0][0]])
     if header.ndim != 2 or header.dtype.kind != "f":
         return 0
     if "labels" in files and _mapped(files["labels"]).ndim != 1:
@@ -348,5 +343,7 @@ def _loaded(path: Path) -> Any:
 def _files_by_name(path: Path, labels: Path | None) -> dict[str, Path]:
     """The files that go together by calibrant's own names."""
     files = _files_of(path, labels)
-    given, _ = known_arrays(list(files))
-    return {name: files[own] for name, own in given.items()}
+    if holds_two_sets(files):
+        return files
+    names = known_arrays(list(files)).names
+    return {ARRAYS.get(name, name): file for name, file in zip(names, files.values(), strict=True)}

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from torch import Tensor
 
+from calibrant._math.checks import NO_NUMBER
 from calibrant._math.errors import InputError
-from calibrant._math.shapes import Float
 from calibrant.predictions.bands import bands_of, named_bands
-from calibrant.predictions.checks import as_texts, listing
+from calibrant.predictions.checks import as_texts, listing, shown
 from calibrant.predictions.formats.aliases import (
     BANDS_OF,
     DECISIONS,
     GROUP_OF,
+    LABELS,
     OTHER,
     SPACES,
-    ColumnNames,
     Header,
-    canonical,
+    members,
     without_start,
 )
 from calibrant.predictions.formats.contents import Arrays
 from calibrant.predictions.formats.mark import MARK
-from calibrant.predictions.formats.names import Chosen, fields_of, nothing_in, outcome_of
-from calibrant.predictions.formats.numbers import numbers_in
+from calibrant.predictions.formats.names import fields_of, nothing_in, outcome_of
 from calibrant.predictions.labels import (
     is_fraction,
     opposite_of,
@@ -38,6 +38,7 @@ from calibrant.predictions.labels import (
     whole_number,
     whole_numbers,
 )
+from calibrant.predictions.scale import DIVIDED
 
 Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]] | list[Any]"
 
@@ -46,6 +47,9 @@ SINGLES = ("split", "weight", "group", "cluster", MARK)
 # An array has the plural for its name, a column may have.
 KEYS = {"weight": "weights", "group": "groups", "cluster": "clusters"}
 BINARY_NAMES = ("negative_class", "positive_class")
+_TRUTH = frozenset({"label", "labels", *LABELS})
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+_TURNED = 32  # columns: one alone is slow to scatter
 ACCEPTED = (
     "name columns `label` and `prob_0`, `prob_1`, ... or `logit_0`, `logit_1`, ... (two classes: `prob`), "
     "or `confidence` and `correct`; "
@@ -72,6 +76,8 @@ class Layout:
     """What the file calls the column of true classes."""
     decisions: str | None = None
     """The column of scores, where its name is one that decisions often have."""
+    given: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the table calls each of its columns."""
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -82,15 +88,6 @@ class Layout:
     def others(self) -> tuple[str, ...]:
         """The columns that may hold texts."""
         return (*self.labels, *(name for name in self.singles if name not in self.weights))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """What is written: small columns first, then the scores."""
-
-    others: dict[str, list[Any]]
-    score_names: tuple[str, ...]
-    scores: Float[Tensor, "N k"]
 
 
 def layout_of(header: Header) -> Layout:
@@ -104,22 +101,21 @@ def layout_of(header: Header) -> Layout:
         layout = replace(layout, scores=header.scores, class_names=suffixes)
         if len(layout.labels) > 1 and not _paired_by_number(layout):
             layout = replace(layout, labels=tuple(f"label_{suffix}" for suffix in suffixes))
-    unused = tuple(name.removeprefix(OTHER) for name in layout.unused)
     notes = header.notes
     if _paired_by_number(layout):
         notes += (f"Read as pairs, in this order: {listing(layout.labels)} and {listing(layout.scores)}.",)
-    decisions = next((each for each, name in header.read.items() if _may_decide(each, name)), None)
-    given = tuple(header.given[header.names.index(name)] for name in layout.scores)
-    if len(layout.labels) == 1:
-        layout = replace(layout, truth=header.given[header.names.index(layout.labels[0])])
-    layout = replace(layout, called=(given, tuple(without_start(given))), decisions=decisions)
-    return replace(layout, positive=header.positive, notes=notes, unused=unused)
-
-
-def layout_in(given: Sequence[str], columns: ColumnNames | None) -> tuple[Layout, dict[str, str]]:
-    """What the columns of these names hold, and what the table calls each that has a name of calibrant's."""
-    header = canonical(given, columns)
-    return layout_of(header), dict(zip(header.names, given, strict=True))
+    given = dict(zip(header.names, header.given, strict=True))
+    scores = tuple(given[name] for name in layout.scores)
+    return replace(
+        layout,
+        given=given,
+        truth=given[layout.labels[0]] if len(layout.labels) == 1 else layout.truth,
+        called=(scores, tuple(without_start(scores))),
+        decisions=next((each for each, name in header.read.items() if _may_decide(each, name)), None),
+        positive=header.positive,
+        notes=notes,
+        unused=tuple(name.removeprefix(OTHER) for name in layout.unused),
+    )
 
 
 def _may_decide(given: str, name: str) -> bool:
@@ -133,7 +129,7 @@ def _paired_by_number(layout: Layout) -> bool:
 
 
 def _layout(header: Sequence[str]) -> Layout:
-    families = [family for family in SPACES if family in header or _members(family, header)]
+    families = [family for family in SPACES if family in header or members(family, header)]
     if len(families) > 1:
         raise InputError("it holds both logits and probabilities; keep the columns of one of them.")
     if not families and "confidence" not in header:
@@ -144,7 +140,7 @@ def _layout(header: Sequence[str]) -> Layout:
     singles += [name for name in header if name.startswith((GROUP_OF, BANDS_OF))]
     if not families:
         space, scores = "confidence", ("confidence",)
-        outcome = outcome_of(header, ("",))
+        outcome = outcome_of(header)
         singles += outcome
         labels = () if outcome == ("true_label", "pred_label") else _named("label", header)
     elif families[0] in header:
@@ -152,7 +148,7 @@ def _layout(header: Sequence[str]) -> Layout:
         labels = _named("label", header)
         if set(BINARY_NAMES) <= set(header):
             singles += BINARY_NAMES
-        if extra := _members(families[0], header):
+        if extra := members(families[0], header):
             raise InputError(f"it holds both `{families[0]}` and `{families[0]}_{extra[0]}`; keep one form.")
     else:
         space = SPACES[families[0]]
@@ -197,24 +193,86 @@ def fields_of_columns(layout: Layout, scores: Any, others: Mapping[str, Column])
         arrays["groups"] = groups_of({name: others[name] for name in several_groups})
     taken = {*BINARY_NAMES, *several_groups}
     arrays |= {KEYS.get(name, name): others[name] for name in layout.singles if name not in taken}
-    fields = fields_of(arrays, Chosen(layout.space, ("",), (), layout.unused))
+    fields = fields_of(arrays, layout.unused)
     return fields | {"notes": (*layout.notes, *fields["notes"])}
 
 
-def fields_of_cells(
-    layout: Layout,
-    given: Mapping[str, str],
-    numbers: Callable[[str], Any],
-    others: Callable[[str], Column],
-) -> dict[str, Any]:
-    """:func:`fields_of_columns` of cells that say numbers in any way; an error names the row of a bad one."""
-    scores = [given[name] for name in layout.scores]
-    numeric = [*scores, *(given[name] for name in layout.weights)]
-    found, notes = numbers_in({name: numbers(name) for name in numeric}, scores, layout.space)
-    beside = {name: others(given[name]) for name in layout.others}
-    beside |= {name: found[given[name]] for name in layout.weights}
-    fields = fields_of_columns(layout, np.column_stack([found[name] for name in scores]), beside)
+def fields_of_cells(layout: Layout, column: Callable[[str], Column], scores: Any = None) -> dict[str, Any]:
+    """:func:`fields_of_columns` of cells that say numbers in any way; an error names the row of a bad one.
+
+    ``column`` gives the cells of a column by the table's name for it; ``scores`` may be known already.
+    """
+    texts: dict[str, list[Any]] = {}
+    given = layout.given
+    names = [given[name] for name in layout.scores]
+    if scores is None:
+        scores = stacked(names, column, texts)
+    beside: dict[str, Column] = {
+        name: _numeric(column(given[name]), given[name], texts) for name in layout.weights
+    }
+    found, notes = numbers_in(texts, names, layout.space)
+    for place, name in enumerate(names):
+        if name in found:
+            scores[:, place] = found[name]
+    beside |= {name: found[given[name]] for name in layout.weights if given[name] in found}
+    beside |= {name: as_column(column(given[name]), given[name]) for name in layout.others}
+    fields = fields_of_columns(layout, scores, beside)
     return fields | {"notes": (*notes, *fields["notes"])}
+
+
+def stacked(
+    names: Sequence[str], column: Callable[[str], Column], texts: dict[str, list[Any]]
+) -> np.ndarray[Any, np.dtype[Any]]:
+    """Columns of numbers side by side ``(N, k)``; cells that are none yet are added to ``texts``."""
+    rows = np.empty((0, 0), np.float16)
+    for start in range(0, len(names), _TURNED):
+        some = names[start : start + _TURNED]
+        turned = np.array([_numeric(column(name), name, texts) for name in some])
+        if not start:
+            rows = np.empty((turned.shape[1], len(names)), turned.dtype)
+        rows = rows.astype(np.result_type(rows, turned), copy=False)
+        rows[:, start : start + _TURNED] = turned.T
+    return rows
+
+
+def _numeric(cells: Column, name: str, texts: dict[str, list[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Numbers as floats; of cells a place for them, and the cells are added to ``texts``."""
+    if isinstance(cells, np.ndarray) and cells.ndim == 1:
+        return cells if cells.dtype.kind == "f" else cells.astype(np.float64)
+    texts[name] = list(cells)
+    return np.zeros(len(cells))
+
+
+def as_column(cells: Column, name: str) -> Column:
+    """Numbers as an array, also lists of them; everything else, and what has gaps, as texts."""
+    if isinstance(cells, np.ndarray):
+        return cells
+    if cells and isinstance(cells[0], list) and name.lower() in _TRUTH:
+        return lists_as_rows(cells, name)
+    for row, cell in enumerate(cells):
+        if isinstance(cell, list | dict):
+            raise InputError(f"`{name}` must hold a text or a number in every row; row {row} does not.")
+    if all(isinstance(each, int) for each in cells):  # bool is one
+        return np.array([int(each) for each in cells])
+    return ["" if each is None else str(each) for each in cells]
+
+
+def lists_as_rows(cells: Column, name: str, width: int | None = None) -> np.ndarray[Any, np.dtype[Any]]:
+    """An array ``(N, k)`` of lists of numbers, which have one length."""
+    if width is None:
+        width = len(cells[0]) if hasattr(cells[0], "__len__") else 0
+    if isinstance(cells, np.ndarray) and cells.shape[1:] == (width,):
+        return cells
+    for row, cell in enumerate(cells):
+        if not hasattr(cell, "__len__") or len(cell) != width:
+            held = len(cell) if hasattr(cell, "__len__") else "none"
+            raise InputError(
+                f"`{name}` must hold {width} numbers in every row, as in the first; row {row} holds {held}."
+            )
+    rows = np.asarray(cells)
+    if rows.dtype.kind not in "biuf":
+        raise InputError(f"`{name}` must hold numbers in every row; some hold none.")
+    return rows
 
 
 def refuse_decisions(scores: Any, name: str) -> None:
@@ -259,44 +317,47 @@ def groups_together(columns: Mapping[str, Column]) -> list[str]:
     ]
 
 
-def columns_of(arrays: Arrays) -> Columns:
-    """The columns that say what the arrays do; the inverse of ``fields_of_columns``."""
+def columns_of(arrays: Arrays) -> dict[str, list[Any] | Tensor]:
+    """The columns that say what the arrays do, small ones first; the inverse of ``fields_of_columns``."""
     space = next(space for space in FAMILIES if space in arrays)
     names: tuple[str, ...] | None = arrays.get("class_names")
     labels: Tensor | None = arrays.get("labels")
     values: Tensor = arrays[space]
     num_samples = len(values)
-    others: dict[str, list[Any]] = {}
+    found: dict[str, list[Any] | Tensor] = {}
     suffixes: tuple[str, ...] = ()
     if names is not None:
         _refuse_ambiguous(names)
     if values.ndim == 2:
         suffixes = names or tuple(str(index) for index in range(values.shape[1]))
     if "kind" in arrays and labels is None:  # several labels, none of them known
-        others |= {f"label_{suffix}": [None] * num_samples for suffix in suffixes}
+        found |= {f"label_{suffix}": [None] * num_samples for suffix in suffixes}
     elif labels is not None and labels.ndim == 2:
-        columns: list[list[Any]] = labels.T.tolist()
-        others |= {f"label_{suffix}": column for suffix, column in zip(suffixes, columns, strict=True)}
+        found |= {f"label_{suffix}": labels[:, place].tolist() for place, suffix in enumerate(suffixes)}
     elif labels is not None:
         numbers: list[int] = labels.tolist()
-        others["label"] = numbers if names is None else [names[number] for number in numbers]
+        found["label"] = numbers if names is None else [names[number] for number in numbers]
     if "correct" in arrays:
-        others["correct"] = arrays["correct"].int().tolist()
+        found["correct"] = arrays["correct"].int().tolist()
     if values.ndim == 1 and names is not None:
-        others |= {column: [name] * num_samples for column, name in zip(BINARY_NAMES, names, strict=True)}
+        found |= {column: [name] * num_samples for column, name in zip(BINARY_NAMES, names, strict=True)}
     if "split" in arrays:
-        others["split"] = ["test" if code else "calibration" for code in arrays["split"].tolist()]
+        found["split"] = ["test" if code else "calibration" for code in arrays["split"].tolist()]
     if "weights" in arrays:
-        others["weight"] = arrays["weights"].tolist()
-    others |= {name: list(arrays[KEYS[name]]) for name in ("group", "cluster") if KEYS[name] in arrays}
+        found["weight"] = arrays["weights"].tolist()
+    found |= {name: list(arrays[KEYS[name]]) for name in ("group", "cluster") if KEYS[name] in arrays}
     if MARK in arrays:
-        others[MARK] = [*arrays[MARK]] * num_samples
+        found[MARK] = [*arrays[MARK]] * num_samples
     family = FAMILIES[space]
-    return Columns(
-        others=others,
-        score_names=tuple(f"{family}_{suffix}" for suffix in suffixes) or (family,),
-        scores=values if values.ndim == 2 else values[:, None],
-    )
+    if not suffixes:
+        return found | {family: values}
+    return found | {f"{family}_{suffix}": values[:, place] for place, suffix in enumerate(suffixes)}
+
+
+def cells_of(arrays: Arrays) -> dict[str, list[Any]]:
+    """The same, each as a list."""
+    columns = columns_of(arrays).items()
+    return {name: cells if isinstance(cells, list) else cells.tolist() for name, cells in columns}
 
 
 def _named(name: str, header: Sequence[str]) -> tuple[str, ...]:
@@ -308,14 +369,8 @@ def _named(name: str, header: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def _members(family: str, header: Iterable[str]) -> list[str]:
-    """What follows ``family_`` in the names of columns."""
-    prefix = f"{family}_"
-    return [name.removeprefix(prefix) for name in header if name.startswith(prefix) and name != prefix]
-
-
 def _classes(family: str, header: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    suffixes = _members(family, header)
+    suffixes = members(family, header)
     if len(suffixes) == 1:
         raise InputError(
             f"`{family}_{suffixes[0]}` is the only column of its kind; "
@@ -342,8 +397,8 @@ def _label_columns(
     """``label``, or a column for each class, by its name or, where none is named so, by its number."""
     if alone := _named("label", header):
         return alone
-    shared = set(_members("label", header)) & set(suffixes)
-    numbers = sorted((each for each in _members("label", header) if each.isdecimal()), key=int)
+    shared = set(members("label", header)) & set(suffixes)
+    numbers = sorted((each for each in members("label", header) if each.isdecimal()), key=int)
     if not shared and len(numbers) > 1:
         if [int(each) for each in numbers] not in [[*range(k, k + len(suffixes))] for k in (0, 1)]:
             raise InputError(
@@ -405,3 +460,107 @@ def _constant(name: str, column: Column) -> str:
     if texts is None or len(set(texts)) != 1:
         raise InputError(f"`{name}` must hold one name, the same in every row.")
     return texts[0]
+
+
+def _number(value: Any) -> float:
+    """A number as most programs write it: not nan, and without the underscores that Python allows."""
+    found = float(value)
+    if found != found or (isinstance(value, str) and "_" in value):
+        raise ValueError(value)
+    return found
+
+
+def numbers_in(
+    columns: Mapping[str, Any], scores: Sequence[str], space: str
+) -> tuple[dict[str, np.ndarray[Any, np.dtype[np.float64]]], tuple[str, ...]]:
+    """Columns as numbers, and what a reader should know about how they were read.
+
+    Args:
+        columns: Cells by the name of their column.
+        scores: Those columns that may have percent signs.
+        space: What scores are.
+
+    Raises:
+        InputError: If a cell holds no number, or the comma in it can mean two things; with its row.
+
+    Example:
+        >>> found, notes = numbers_in({"prob": ["12,5%", "7%"]}, ["prob"], "probs")
+        >>> found["prob"].tolist(), notes[0]
+        ([0.125, 0.07], '`prob` has decimal commas.')
+    """
+    found: dict[str, Any] = {}
+    commas: dict[str, dict[int, str]] = {}
+    signs: dict[str, set[int]] = {}
+    for name, cells in columns.items():
+        found[name] = np.empty(len(cells))
+        for row, cell in enumerate(cells):
+            try:
+                found[name][row] = _number(cell)
+            except (TypeError, ValueError, OverflowError):
+                text = "" if cell is None or cell != cell else str(cell).strip()
+                if name in scores and text.endswith("%"):
+                    signs.setdefault(name, set()).add(row)
+                    text = text.removesuffix("%").strip()
+                if "," in text:
+                    commas.setdefault(name, {})[row] = text
+                found[name][row] = _with_point(text, name, row, cell)
+    notes: list[str] = []
+    if commas:
+        _refuse_two_meanings(columns, commas)
+        notes.append(", ".join(f"`{name}`" for name in commas) + f" ha{_s(commas)} decimal commas.")
+    if signs:
+        _refuse_some_signs(signs, scores, len(next(iter(columns.values()))), space)
+        found |= {name: found[name] / 100 for name in scores}
+        notes.append(f"`{space}` {DIVIDED}")
+    return found, tuple(notes)
+
+
+def _s(columns: Mapping[str, Any]) -> str:
+    return "s" if len(columns) == 1 else "ve"
+
+
+def _with_point(text: str, name: str, row: int, cell: Any) -> float:
+    try:
+        return _number(text.replace(",", "."))
+    except (ValueError, OverflowError):
+        said = f"holds {shown(str(cell))}" if text else "is empty"
+        remedy = "; write it without commas between thousands" if _THOUSANDS.fullmatch(text) else ""
+        remedy = f"; {NO_NUMBER}" if text.lower() == "nan" else remedy
+        raise InputError(f"`{name}` must hold a number in every row; row {row} {said}{remedy}.") from None
+
+
+def _refuse_two_meanings(columns: Mapping[str, Any], commas: Mapping[str, Mapping[int, str]]) -> None:
+    """Refuse commas beside decimal points, and commas that may separate thousands."""
+    name = next(iter(commas))
+    row, text = next(iter(commas[name].items()))
+    if any("." in cell for cells in columns.values() for cell in cells if isinstance(cell, str)):
+        raise InputError(
+            f"numbers must all have a decimal point or all a decimal comma; row {row} holds {text!r} in "
+            f"`{name}`, and others have points."
+        )
+    decimal = {name for name, each in commas.items() if not all(map(_THOUSANDS.fullmatch, each.values()))}
+    for name, each in commas.items():
+        plain = (row for row, cell in enumerate(columns[name]) if row not in each and _whole(cell))
+        if name not in decimal and (not decimal or any(plain)):
+            row, text = next(iter(each.items()))
+            raise InputError(
+                f"`{name}` must hold numbers that mean one thing; row {row} holds {text!r}, which is "
+                f"{text.replace(',', '')} or {float(text.replace(',', '.')):g}: write it without the comma."
+            )
+
+
+def _whole(cell: Any) -> bool:
+    """Whether it is a number other than 0 without decimals."""
+    return str(cell).strip().removesuffix("%").lstrip("+-").strip("0") != ""
+
+
+def _refuse_some_signs(
+    signs: Mapping[str, set[int]], scores: Sequence[str], num_rows: int, space: str
+) -> None:
+    name, row = min(((name, min(rows)) for name, rows in signs.items()), key=lambda each: each[1])
+    if space == "logits":
+        raise InputError(f"logits are no percentages; row {row} of `{name}` has a % sign.")
+    if any(len(signs.get(each, ())) < num_rows for each in scores):
+        raise InputError(
+            f"all scores must have a % sign or none; row {row} of `{name}` has one, and others have none."
+        )

@@ -10,78 +10,69 @@ import itertools
 import re
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Literal, TextIO
 
 import numpy as np
 
-from calibrant._math.arrays import row_slices
 from calibrant._math.errors import InputError
-from calibrant.predictions.formats.aliases import ColumnNames
+from calibrant.predictions.formats.aliases import ColumnNames, canonical
 from calibrant.predictions.formats.columns import (
     Column,
     columns_of,
     fields_of_cells,
     fields_of_columns,
-    layout_in,
+    layout_of,
 )
 from calibrant.predictions.formats.contents import Arrays, FileContents, damaged, lines_named
+from calibrant.predictions.formats.tables import Table
 
 _PACKED = b"\x1f\x8b"
 _SEPARATOR = re.compile(r'"?sep=(.)"?')
+_WRITTEN = 10_000  # rows at a time
 DELIMITERS = ",;\t|"  # the first of those that part a header into equally many cells
 
 
 def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
     """Read text row by row, so that memory holds the numbers and not the text."""
     header = names_of(path)
-    layout, given = layout_in(header, columns)
-    numeric = [header.index(given[name]) for name in (*layout.scores, *layout.weights)]
-    texts = [header.index(given[name]) for name in layout.others]
-    try:
-        table, cells, places = _plain_numbers(path, numeric, texts)
-    except ValueError:  # a cell is no number, or not as most programs write it
-        cells, places = _texts(path, [*numeric, *texts])
+    layout = layout_of(canonical(header, columns))
+    numeric = [header.index(layout.given[name]) for name in (*layout.scores, *layout.weights)]
+    texts = [header.index(layout.given[name]) for name in layout.others]
+    rows = np.full((1, 1), np.nan)
+    cells: dict[int, list[str]] = {}
+    places: Sequence[int] = ()
+    with suppress(ValueError):  # a cell is no number, or not as most programs write it; or there is no row
+        numbers, cells, places = _cells(path, texts, numeric)
+        rows = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(numeric))
+    if np.isnan(rows).any():
+        _, cells, places = _cells(path, [*numeric, *texts])
         named = {header[place]: column for place, column in cells.items()}
         with lines_named(places):
-            fields = fields_of_cells(layout, given, named.__getitem__, named.__getitem__)
-        return FileContents(fields=fields, lines=places)
+            return FileContents(fields=fields_of_cells(layout, named.__getitem__), lines=places)
     others: dict[str, Column] = dict(zip(layout.others, cells.values(), strict=True))
-    others |= dict.fromkeys(layout.weights, table[:, -1])
+    others |= dict.fromkeys(layout.weights, rows[:, -1])
     with lines_named(places):
-        fields = fields_of_columns(layout, table[:, : len(layout.scores)], others)
+        fields = fields_of_columns(layout, rows[:, : len(layout.scores)], others)
     return FileContents(fields=fields, lines=places)
 
 
-def _plain_numbers(
-    path: Path, numeric: Sequence[int], texts: Sequence[int]
-) -> tuple[np.ndarray[Any, np.dtype[np.float64]], dict[int, list[str]], array.array[int]]:
-    """Numbers, other columns as text, and lines of rows; ``ValueError`` where Python reads no number."""
-    numbers, places = array.array("d"), array.array("q")
-    others: dict[int, list[str]] = {place: [] for place in texts}
+def _cells(
+    path: Path, texts: Sequence[int], numeric: Sequence[int] = ()
+) -> tuple[array.array[float], dict[int, list[str]], array.array[int]]:
+    """Numbers row by row, columns of text, and lines of rows; ``ValueError`` where Python reads no number."""
+    numbers, lines = array.array("d"), array.array("q")
+    columns: dict[int, list[str]] = {place: [] for place in texts}
     for line, cells in _rows(path):
         found = [cells[place] for place in numeric]
         if "_" in "".join(found):  # which Python allows in numbers
             raise ValueError(found)
         numbers.extend(map(float, found))
-        places.append(line)
-        for place, column in others.items():
-            column.append(cells[place].strip())
-    table = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(numeric))
-    if np.isnan(table).any():
-        raise ValueError("nan")
-    return table, others, places
-
-
-def _texts(path: Path, columns: Sequence[int]) -> tuple[dict[int, list[str]], list[int]]:
-    found: dict[int, list[str]] = {place: [] for place in columns}
-    lines: list[int] = []
-    for line, cells in _rows(path):
         lines.append(line)
-        for place, column in found.items():
+        for place, column in columns.items():
             column.append(cells[place].strip())
-    return found, lines
+    return numbers, columns, lines
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -107,26 +98,24 @@ def names_of(path: Path) -> list[str]:
         return header_of(file)[0]
 
 
-def records_of(path: Path) -> tuple[list[dict[str, str]], list[int]]:
-    """Rows by the names of the columns, and the line that each ends on."""
+def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
+    """All columns as texts."""
     header = names_of(path)
-    numbered = list(_rows(path))
-    records = [dict(zip(header, map(str.strip, cells), strict=True)) for _, cells in numbered]
-    return records, [line for line, _ in numbered]
+    _, cells, lines = _cells(path, range(len(header)))
+    return Table(names=header, column=lambda name: cells[header.index(name)], lines=lines)
 
 
 def write(arrays: Arrays, path: Path) -> None:
     """Write text that says every float exactly: the shortest decimals that give it back in float64."""
-    table = columns_of(arrays)
-    others = list(table.others.values())
+    columns = columns_of(arrays)
     with open_text(path, "w") as file:
         tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes]
         writer = csv.writer(file, lineterminator="\n", delimiter="\t" if tabs else ",")
-        writer.writerow([*table.others, *table.score_names])
-        for rows in row_slices(table.scores):
-            scores: list[list[float]] = table.scores[rows].double().tolist()
-            cells = zip(*(column[rows] for column in others), strict=True) if others else [()] * len(scores)
-            writer.writerows([*first, *last] for first, last in zip(cells, scores, strict=True))
+        writer.writerow(columns)
+        for start in range(0, len(next(iter(columns.values()))), _WRITTEN):
+            some = [each[start : start + _WRITTEN] for each in columns.values()]
+            cells = [each if isinstance(each, list) else each.double().tolist() for each in some]
+            writer.writerows(zip(*cells, strict=True))
 
 
 @contextmanager

@@ -19,10 +19,12 @@ from calibrant._math.checks import check_choice
 from calibrant._math.errors import InputError
 from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.spoken_confidence import Spoken, spoken_confidence
-from calibrant.predictions.formats.stated import stated_fields
+from calibrant.predictions.formats.tables import Table, names_stated, values_in
 
 LmScore: TypeAlias = Literal["acc", "acc_norm", "acc_bytes"]
 Sample: TypeAlias = Mapping[str, Any]
+Found: TypeAlias = tuple[dict[str, Any], tuple[str, ...]]
+"""Columns, and what to say of them."""
 
 MARKS_OF_ANSWERS = ("exact_match", "acc", "em", "correct", "score")
 """The metrics that say of a generated answer whether it is right, as 0 or 1."""
@@ -36,21 +38,28 @@ def are_samples(records: Sequence[Mapping[str, Any]]) -> bool:
     return "doc_id" in records[0] and bool({"filtered_resps", "resps"} & set(records[0]))
 
 
-def fields_of_samples(
+def table_of_samples(
     samples: Sequence[Sample], *, score: LmScore = "acc", columns: ColumnNames | None = None
-) -> dict[str, Any]:
-    """The arguments of ``Predictions``; ``columns`` may name fields of groups and of clusters."""
+) -> Table:
+    """Scores and labels, and the fields of groups and of clusters that ``columns`` may name."""
     check_choice("lm_score", score, get_args(LmScore))
     if columns is not None and (columns.label or columns.probs or columns.logits):
         raise InputError(
             "samples of lm-evaluation-harness hold their own labels and scores; `columns` can name their "
             "groups and clusters only (--group-column, --cluster)."
         )
-    stated = stated_fields(samples_read(samples), columns, within="doc")
+    read = samples_read(samples)
+    stated = {name: values_in(read, name, "doc") for name in names_stated(columns)}
     samples, notes = _of_one_filter(samples)
-    if _likelihoods(samples[0]) is None:
-        return _of_answers(samples, notes) | stated
-    return _of_choices(samples, score, notes) | stated
+    chosen = _likelihoods(samples[0]) is not None
+    found, said = _of_choices(samples, score) if chosen else _of_answers(samples)
+    columns_found = found | stated
+    return Table(
+        names=[*columns_found],
+        column=columns_found.__getitem__,
+        lists=frozenset(found) & {"logits"},
+        notes=(*said, *notes),
+    )
 
 
 def samples_read(samples: Sequence[Sample]) -> Sequence[Sample]:
@@ -86,7 +95,7 @@ def _likelihoods(sample: Sample) -> list[float] | None:
     return found or None
 
 
-def _of_choices(samples: Sequence[Sample], score: LmScore, notes: tuple[str, ...]) -> dict[str, Any]:
+def _of_choices(samples: Sequence[Sample], score: LmScore) -> Found:
     logits: list[np.ndarray[Any, np.dtype[np.float64]]] = []
     for row, sample in enumerate(samples):
         found, answers = _likelihoods(sample), _answers(sample)
@@ -109,7 +118,7 @@ def _of_choices(samples: Sequence[Sample], score: LmScore, notes: tuple[str, ...
     labels = _labels(samples, logits, score)
     sizes = {len(each) for each in logits}
     if labels is not None and len(sizes) == 1:
-        return {"logits": np.stack(logits), "labels": labels, "notes": (said, *notes)}
+        return {"logits": np.stack(logits), "labels": np.array(labels)}, (said,)
     right = [row[label] == row.max() for row, label in zip(logits, labels, strict=True)] if labels else None
     right = right or [bool(each[score]) for each in samples if score in each]
     if len(right) < len(samples):
@@ -119,11 +128,8 @@ def _of_choices(samples: Sequence[Sample], score: LmScore, notes: tuple[str, ...
     if len(sizes) == 1:
         named = any(None not in found for found in _by_targets(samples, logits))
         why = f"The targets do not go with the logged `{score}`" if named else "Targets name no answer"
-    return {
-        "confidence": np.asarray(confidence),
-        "correct": np.asarray(right, dtype=int),
-        "notes": (said, f"{why}, so only the chosen answer is evaluated.", *notes),
-    }
+    columns = {"confidence": np.asarray(confidence), "correct": np.asarray(right, dtype=int)}
+    return columns, (said, f"{why}, so only the chosen answer is evaluated.")
 
 
 def _answers(sample: Sample) -> list[str]:
@@ -169,7 +175,7 @@ def _place(text: str, answers: Sequence[str]) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _of_answers(samples: Sequence[Sample], notes: tuple[str, ...]) -> dict[str, Any]:
+def _of_answers(samples: Sequence[Sample]) -> Found:
     metric, judged = _judged(samples)
     stated = _stated(judged)
     unread = tuple(_left_out(judged, len(samples), metric))
@@ -181,11 +187,11 @@ def _of_answers(samples: Sequence[Sample], notes: tuple[str, ...]) -> dict[str, 
     what = (
         f"Confidence is what the answer states; `{metric}` says whether it is right (lm-evaluation-harness)."
     )
-    return {
+    columns = {
         "confidence": np.asarray([share for _, share in stated]),
         "correct": np.asarray([int(sample[metric]) for sample, _ in stated]),
-        "notes": (what, *unread, *notes),
     }
+    return columns, (what, *unread)
 
 
 def _judged(samples: Sequence[Sample]) -> tuple[str, list[tuple[Sample, Spoken | None]]]:

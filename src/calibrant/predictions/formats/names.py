@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor
 from calibrant._math.arrays import as_label_tensor
 from calibrant._math.errors import InputError
 from calibrant.predictions.checks import KINDS, as_texts, listing
-from calibrant.predictions.formats.aliases import LABELS
+from calibrant.predictions.formats.aliases import LABELS, OTHER
 from calibrant.predictions.formats.mark import MARK, notes_of_mark
 from calibrant.predictions.labels import refuse_missing
 
@@ -23,6 +22,7 @@ ACCEPTED = (
     "(or `logits_val`, `labels_val`, `logits_test`, `labels_test`, or the same with `probs`), "
     "or `confidence` with `correct` or with `true_label` and `pred_label`"
 )
+SPACES = ("logits", "probs", "confidence")
 COMPANIONS = ("labels", "weights", "groups", "clusters")  # of which there is one entry per sample
 OUTCOMES = ("correct", "true_label", "pred_label")
 PARTS = ("_val", "_test")
@@ -31,66 +31,80 @@ _WHOLE = re.compile(r"^(-?\d+)\.0+$")
 _WORDS = {"true": "1", "false": "0"}
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Which names of a file are used: ``space`` is given under ``space + suffix`` for every suffix."""
-
-    space: str
-    suffixes: tuple[str, ...]
-    used: tuple[str, ...]
-    unused: tuple[str, ...]
-
-
-def choose(found: Collection[str]) -> Chosen:
-    """Decide from the names alone what a file says; refuse what is missing or says two things."""
-    bases = [base for base in ("logits", "probs") if _forms(base, found)]
-    if len(bases) > 1:
+def choose(found: Collection[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Decide from the names alone which arrays are used, the scores first, and which are not."""
+    spaces = [space for space in ("logits", "probs") if space in found]
+    if len(spaces) > 1:
         raise InputError("it holds both logits and probabilities; keep one of them.")
-    if not bases and _forms("confidence", found):
-        bases = ["confidence"]
-    if not bases:
+    if not spaces and "confidence" not in found:
         raise InputError(nothing_in(found, ACCEPTED))
-    space = bases[0]
-    suffixes = _suffixes(space, found)
-    used = [space + suffix for suffix in suffixes]
-    companions = COMPANIONS
-    if space == "confidence":
-        outcome = outcome_of(found, suffixes)
+    named: tuple[str, ...] = (*COMPANIONS, "class_names")
+    if not spaces:
+        outcome = outcome_of(found)
         labels = () if "true_label" in outcome else ("labels",)
-        companions = ("weights", "groups", "clusters", *outcome, *labels)
-    for base in companions:
-        present = [base + suffix for suffix in suffixes if base + suffix in found]
-        if present and len(present) < len(suffixes):
-            absent = next(base + suffix for suffix in suffixes if base + suffix not in found)
-            raise InputError(f"it holds `{present[0]}` and no `{absent}`.")
-        used += present
-    singles = ["kind", MARK] if space == "confidence" else ["kind", MARK, "class_names"]
-    if len(suffixes) == 1:
-        singles.append("split")
-    used += [name for name in singles if name in found]
-    return Chosen(space, suffixes, tuple(used), tuple(name for name in found if name not in used))
+        named = (*outcome, *labels, "weights", "groups", "clusters")
+    scores = spaces or ["confidence"]
+    used = [*scores, *(name for name in (*named, "kind", MARK, "split") if name in found)]
+    return used, tuple(name for name in found if name not in used)
 
 
-def fields_of(arrays: Mapping[str, Any], chosen: Chosen) -> dict[str, Any]:
-    """The arguments of ``Predictions`` from the arrays that were chosen, with a note on the others."""
-    fields: dict[str, Any] = {}
-    for base in (chosen.space, *COMPANIONS, *OUTCOMES):
-        parts = [
-            (base + suffix, arrays[base + suffix]) for suffix in chosen.suffixes if base + suffix in arrays
-        ]
-        if parts:
-            fields[base] = parts[0][1] if len(parts) == 1 else _joined(parts)
-    if len(chosen.suffixes) == 2:
-        fields["split"] = _split_of_parts(arrays, chosen)
-    fields |= {name: arrays[name] for name in ("split", "class_names") if name in arrays}
+def fields_of(arrays: Mapping[str, Any], unused: Sequence[str]) -> dict[str, Any]:
+    """The arguments of ``Predictions`` from the arrays that are used, with a note on the others."""
+    fields = {name: each for name, each in arrays.items() if name not in {"kind", MARK}}
     if "kind" in arrays:
         fields["kind"] = known_kind(arrays["kind"])
     if "true_label" in fields:
         fields["labels"] = fields.pop("true_label")
         fields["correct"] = _agreement(fields["labels"], fields.pop("pred_label"))
-    unused = _unused_note(chosen, labelled=not TRUTH.isdisjoint(fields))
-    fields["notes"] = (*notes_of_mark(arrays.get(MARK)), *unused)
-    return fields
+    said = _unused_note(unused, labelled=not TRUTH.isdisjoint(fields))
+    return fields | {"notes": (*notes_of_mark(arrays.get(MARK)), *said)}
+
+
+def holds_two_sets(found: Collection[str]) -> bool:
+    """Whether scores are in two sets, such as ``logits_val`` and ``logits_test``."""
+    return any(space + part in found for space in SPACES for part in PARTS)
+
+
+def as_one_set(
+    found: Sequence[str], read: Callable[[str], Any]
+) -> tuple[Sequence[str], Callable[[str], Any]]:
+    """Arrays of two sets as those of one, with a ``split``: 0 for validation, 1 for test."""
+    space = next(each for each in SPACES if any(each + part in found for part in PARTS))
+    paired: list[str] = []
+    for base in (space, *COMPANIONS, *OUTCOMES):
+        held = [base + part for part in PARTS if base + part in found]
+        if held and base in found:
+            raise InputError(f"it holds both `{base}` and `{held[0]}`; keep one form.")
+        if len(held) == 1:
+            (absent,) = {base + part for part in PARTS} - {*held}
+            remedy = f"; a single set is named `{space}`" if base == space else ""
+            raise InputError(f"it holds `{held[0]}` and no `{absent}`{remedy}.")
+        paired += [base] if held else []
+    others = [name for name in found if name not in {base + part for base in paired for part in PARTS}]
+    sizes = dict[str, int]()
+
+    def one(name: str) -> Any:
+        if name == "split":
+            return [code for code, part in enumerate(PARTS) for _ in range(sizes[part])]
+        if name not in paired:
+            return read(name)
+        first, second = both = [read(name + part) for part in PARTS]
+        for part, each in zip(PARTS, both, strict=True):
+            if len(each) != sizes.setdefault(part, len(each)):
+                raise InputError(
+                    f"`{name + part}` must have {sizes[part]} entries, one per row of `{space + part}`; got "
+                    f"{len(each)}."
+                )
+        if isinstance(first, list | tuple) or isinstance(second, list | tuple):
+            return [*first, *second]
+        if first.ndim == 0 or second.ndim == 0 or first.shape[1:] != second.shape[1:]:
+            raise InputError(
+                f"`{name + PARTS[0]}` and `{name + PARTS[1]}` must have the same columns; "
+                f"got shapes {tuple(first.shape)} and {tuple(second.shape)}."
+            )
+        return torch.cat(both) if isinstance(first, torch.Tensor) else np.concatenate(both)
+
+    return [*paired, *(OTHER + each if each == "split" else each for each in others), "split"], one
 
 
 def known_kind(value: Any) -> str:
@@ -102,29 +116,13 @@ def known_kind(value: Any) -> str:
     return texts[0]
 
 
-def _forms(base: str, found: Collection[str]) -> list[str]:
-    return [base + suffix for suffix in ("", *PARTS) if base + suffix in found]
-
-
-def _suffixes(space: str, found: Collection[str]) -> tuple[str, ...]:
-    forms = _forms(space, found)
-    if forms == [space]:
-        return ("",)
-    if space in forms:
-        raise InputError(f"it holds both `{space}` and `{forms[1]}`; keep one form.")
-    if len(forms) == 1:
-        (absent,) = {space + suffix for suffix in PARTS} - set(forms)
-        raise InputError(f"it holds `{forms[0]}` and no `{absent}`; a single set is named `{space}`.")
-    return PARTS
-
-
-def outcome_of(found: Collection[str], suffixes: tuple[str, ...]) -> tuple[str, ...]:
+def outcome_of(found: Collection[str]) -> tuple[str, ...]:
     """What says whether the predicted class was right; nothing where it is not known."""
-    if any("correct" + suffix in found for suffix in suffixes):
+    if "correct" in found:
         return ("correct",)
     pair = ("true_label", "pred_label")
-    there = {base for base in pair for suffix in suffixes if base + suffix in found}
-    if len(there) == 1:
+    there = sum(name in found for name in pair)
+    if there == 1:
         raise InputError(
             "`confidence` needs `correct`, or `true_label` and `pred_label`, beside it; "
             f"it holds {listing(found)}."
@@ -146,33 +144,6 @@ def nothing_in(found: Collection[str], accepted: str) -> str:
             "or the largest alone as `confidence` with `correct` (or with `true_label` and `pred_label`)."
         )
     return f"found no predictions in {listing(found) or 'an empty file'}; {accepted}."
-
-
-def _joined(parts: list[tuple[str, Any]]) -> Any:
-    (first_name, first), (second_name, second) = parts
-    if isinstance(first, list | tuple) or isinstance(second, list | tuple):
-        return [*first, *second]
-    if first.ndim == 0 or second.ndim == 0 or first.shape[1:] != second.shape[1:]:
-        raise InputError(
-            f"`{first_name}` and `{second_name}` must have the same columns; "
-            f"got shapes {tuple(first.shape)} and {tuple(second.shape)}."
-        )
-    return torch.cat([first, second]) if isinstance(first, torch.Tensor) else np.concatenate([first, second])
-
-
-def _split_of_parts(arrays: Mapping[str, Any], chosen: Chosen) -> list[int]:
-    """0 for the validation part and 1 for the test part; each part has its own labels."""
-    split: list[int] = []
-    for code, suffix in enumerate(chosen.suffixes):
-        num_samples = len(arrays[chosen.space + suffix])
-        for base in (*COMPANIONS, *OUTCOMES):
-            if base + suffix in arrays and len(arrays[base + suffix]) != num_samples:
-                raise InputError(
-                    f"`{base + suffix}` must have {num_samples} entries, "
-                    f"one per row of `{chosen.space + suffix}`; got {len(arrays[base + suffix])}."
-                )
-        split += [code] * num_samples
-    return split
 
 
 def _agreement(true: Any, predicted: Any) -> Tensor:
@@ -201,14 +172,15 @@ def _as_written(labels: Any) -> list[str]:
     return [_WORDS.get(text.lower(), _WHOLE.sub(r"\1", text)) for text in texts]
 
 
-def _unused_note(chosen: Chosen, *, labelled: bool) -> tuple[str, ...]:
-    if not chosen.unused:
+def _unused_note(unused: Sequence[str], *, labelled: bool) -> tuple[str, ...]:
+    if not unused:
         return ()
-    weights = next((name for name in chosen.unused if name.lower().endswith(("weight", "weights"))), None)
+    unused = [name.removeprefix(OTHER) for name in unused]
+    weights = next((name for name in unused if name.lower().endswith(("weight", "weights"))), None)
     remedy = "" if weights is None else f"; if `{weights}` holds weights, call it `weight` (--weight-column)"
-    for name in () if labelled else chosen.unused:
-        suffix = next((part for part in chosen.suffixes if name.endswith(part)), None)
-        if suffix is not None and name.removesuffix(suffix).lower() in {"label", "labels", *LABELS}:
-            remedy = f"; if `{name}` holds the true classes, name it `labels{suffix}`"
+    for name in () if labelled else unused:
+        part = next((part for part in PARTS if name.endswith(part)), "")
+        if name.removesuffix(part).lower() in {"label", "labels", *LABELS}:
+            remedy = f"; if `{name}` holds the true classes, name it `labels{part}`"
             break
-    return (f"Not used: {listing(chosen.unused)}{remedy}.",)
+    return (f"Not used: {listing(unused)}{remedy}.",)

@@ -17,7 +17,8 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant.predictions.formats import parquet
 from calibrant.predictions.formats.aliases import ColumnNames
-from calibrant.predictions.formats.contents import FileContents, damaged
+from calibrant.predictions.formats.contents import damaged
+from calibrant.predictions.formats.tables import Table
 
 Keys: TypeAlias = Mapping[str, int | str]
 """What the names of a file's folders say."""
@@ -27,20 +28,15 @@ _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 """What Hive and Spark call the folder of rows whose key is null."""
 
 
-def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
+def table(path: Path, columns: ColumnNames | None = None) -> Table:  # noqa: ARG001
     """All files, as one that had the keys for columns."""
     files = Files(path)
-    return FileContents(fields=parquet.fields_in(files, columns, files.keys))
-
-
-def records_of(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
-    """The rows of all files; they stand on no lines."""
-    return Files(path).read().to_pylist(), []
+    return parquet.table_in(files.schema_arrow, files.column, files.keys)
 
 
 def whole_table(path: Path, *, feather: bool = False) -> Any:
     """All columns of a file, or of many and their keys."""
-    return Files(path).read() if is_partitioned(path) else parquet.whole_table(path, feather=feather)
+    return Files(path).whole if is_partitioned(path) else parquet.whole_table(path, feather=feather)
 
 
 class Files:
@@ -75,8 +71,13 @@ class Files:
             ) from error
         self.metadata = SimpleNamespace(num_rows=number)
 
+    def column(self, name: str) -> Any:
+        """A column of all files."""
+        return self.whole.column(name)
+
     @cached_property
-    def _table(self) -> Any:
+    def whole(self) -> Any:
+        """All rows."""
         import pyarrow
 
         tables: list[Any] = []
@@ -87,10 +88,6 @@ class Files:
                 except DAMAGE as error:
                     raise InputError(f"{name}: {damaged('a .parquet file', error)}") from error
         return pyarrow.concat_tables(tables, promote_options="permissive")
-
-    def read(self, columns: Sequence[str] | None = None) -> Any:
-        """Some columns, or all."""
-        return self._table if columns is None else self._table.select(columns)
 
 
 def with_keys(rows: Any, keys: Keys) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,9 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import atomic_write
 from calibrant.predictions.formats import arrays as of_arrays
 from calibrant.predictions.formats import csv_file, json_file, parquet, parquet_files
+from calibrant.predictions.formats.aliases import ColumnNames
 from calibrant.predictions.formats.contents import Arrays, FileContents
+from calibrant.predictions.formats.tables import Table, fields_of_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,15 +27,10 @@ class Format:
     stream: Callable[..., FileContents] | None = None
     size_of_scores: Callable[..., int] = lambda *_: 0
     """In bytes; 0 where they can only be read whole."""
-    records: Callable[[Path], tuple[Sequence[Mapping[str, Any]], Sequence[int]]] | None = None
-    """Reads rows as they stand, and their lines. Who reads such takes names of columns, ``columns``."""
+    table: Callable[..., Table] | None = None
+    """Reads columns; who reads such takes names of columns, ``columns``."""
     names: Callable[[Path], Sequence[str]] = lambda _: ()
     """The names of its columns, if it has such."""
-
-    @property
-    def tabular(self) -> bool:
-        """Whether it has columns."""
-        return self.records is not None
 
 
 def npy_format(labels: Path | None = None) -> Format:
@@ -45,29 +42,25 @@ def npy_format(labels: Path | None = None) -> Format:
     )
 
 
-def _names_of_parquet(path: Path) -> list[str]:
-    with parquet.opened(path) as file:
-        return file.schema_arrow.names
+def _of_table(table: Callable[..., Table], **how: Any) -> Format:
+    """A format that is read as a table."""
+
+    def read(path: Path, columns: ColumnNames | None = None) -> FileContents:
+        return FileContents(fields=fields_of_table(table(path, columns), columns))
+
+    usual: dict[str, Any] = {"read": read, "table": table, "names": lambda path: table(path).names}
+    return Format(**(usual | how))
 
 
-MANY_PARQUET = Format(
-    read=parquet_files.read,
-    records=parquet_files.records_of,
-    names=lambda path: parquet_files.Files(path).schema_arrow.names,
-)
+MANY_PARQUET = _of_table(parquet_files.table)
 """A folder of Parquet files, or an address; they are read part by part elsewhere."""
-_TEXT = Format(read=csv_file.read, write=csv_file.write, records=csv_file.records_of, names=csv_file.names_of)
-_ARROW = Format(
-    read=parquet.read_feather,
-    write=partial(parquet.write, feather=True),
-    records=partial(parquet.records_of, feather=True),
-    names=lambda path: parquet.whole_table(path, feather=True).column_names,
-)
+_TEXT = _of_table(csv_file.table, read=csv_file.read, write=csv_file.write, names=csv_file.names_of)
+_ARROW = _of_table(parquet.table_of_feather, write=partial(parquet.write, feather=True))
 _JSON, _LINES = (
-    Format(
+    _of_table(
+        partial(json_file.table, whole=whole),
         read=partial(json_file.read, whole=whole),
         write=partial(json_file.write, whole=whole),
-        records=partial(json_file.records_of, whole=whole),
         names=partial(json_file.names_in, whole=whole),
     )
     for whole in (True, False)
@@ -79,13 +72,11 @@ FORMATS = {
     ".csv.gz": _TEXT,
     ".tsv": _TEXT,
     ".tsv.gz": _TEXT,
-    ".parquet": Format(
-        read=parquet.read,
+    ".parquet": _of_table(
+        parquet.table,
         write=parquet.write,
         stream=parquet.stream,
         size_of_scores=parquet.size_of_scores,
-        records=parquet.records_of,
-        names=_names_of_parquet,
     ),
     ".feather": _ARROW,
     ".arrow": _ARROW,

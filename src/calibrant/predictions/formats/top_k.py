@@ -13,7 +13,7 @@ from calibrant._math.top_k import TopK, top_k_of
 from calibrant.predictions.bands import named_bands
 from calibrant.predictions.checks import as_texts, listing
 from calibrant.predictions.formats.aliases import BANDS_OF, GROUP_OF, LABELS, WEIGHTS, ColumnNames
-from calibrant.predictions.formats.columns import Layout, groups_of
+from calibrant.predictions.formats.columns import Layout, as_column, groups_of
 from calibrant.predictions.formats.mark import MARK, notes_of_mark
 from calibrant.predictions.labels import as_labels
 
@@ -51,44 +51,57 @@ def holds_top_k(found: Collection[str]) -> bool:
 
 
 def fields_of_top_k(
-    found: Sequence[str], read: Callable[[str], Any], columns: ColumnNames | None = None
+    found: Sequence[str],
+    read: Callable[[str], Any],
+    columns: ColumnNames | None = None,
+    *,
+    piece: bool = False,
 ) -> dict[str, Any]:
-    """The arguments of ``Predictions`` from arrays or columns; ``read`` gives one of those ``found``."""
-    fields, unused, left_out, by_token = _fields(found, read, columns or ColumnNames())
-    top_k, true, _ = fields["top_k"], fields["labels"], fields.pop("truth")
-    notes = [*left_out, *notes_of(top_k, true), *(drawn_notes(top_k, true) if by_token else ())]
-    marks = notes_of_mark(read(MARK)) if MARK in found else ()
-    return fields | {"notes": [*marks, *unused, *notes]}
+    """The arguments of ``Predictions`` from arrays or columns; ``read`` gives one of those ``found``.
 
-
-def piece_of_top_k(found: Sequence[str], read: Callable[[str], Any], columns: ColumnNames) -> dict[str, Any]:
-    """:func:`fields_of_top_k` for some rows of a table; ``notes`` are on all, ``repairs`` on what these lack.
-
-    ``truth`` is the column of true classes as it stands.
+    With ``piece``, for some rows of a table, ``notes`` are on all and ``repairs`` on what these rows lack;
+    ``truth`` is the column of true classes as it is in the table.
     """
-    fields, unused, left_out, by_token = _fields(found, read, columns)
-    top_k = fields["top_k"]
-    drawn = drawn_notes(top_k, fields["labels"], of="the first ") if by_token else ()
-    return fields | {"notes": [*unused, *notes_of(top_k, None), *drawn], "repairs": left_out}
+    roles = _roles(found, columns or ColumnNames())
+    held = {role: read(name) for role, name in roles.items()}
+    held = {
+        role: as_column(each, role) if isinstance(each, list) and role not in SCORES else each
+        for role, each in held.items()
+    }
+    top_k, true, left_out = _top_k(held, roles, found)
+    fields = {"top_k": top_k, "labels": true} | {name: held[name] for name in COMPANIONS if name in held}
+    groups = [role for role in roles if role.startswith((GROUP_OF, BANDS_OF))]
+    if len(groups) == 1 and groups[0].startswith(GROUP_OF):
+        fields["groups"] = [str(each) for each in np.asarray(held[groups[0]]).tolist()]
+    elif groups:
+        fields["groups"] = groups_of(held)
+    unused = _unused_note(found, roles)
+    by_token = roles.get("labels") in TOKENS
+    if piece:
+        drawn = drawn_notes(top_k, true, of="the first ") if by_token else ()
+        notes = (*unused, *notes_of(top_k, None), *drawn)
+        return fields | {"truth": held.get("labels"), "notes": notes, "repairs": left_out}
+    marks = notes_of_mark(read(MARK)) if MARK in found else ()
+    drawn = drawn_notes(top_k, true) if by_token else ()
+    return fields | {"notes": [*marks, *unused, *left_out, *notes_of(top_k, true), *drawn]}
 
 
-def columns_of_top_k(found: Sequence[str], columns: ColumnNames) -> tuple[Layout, dict[str, str]]:
-    """Which columns hold the largest logits and what goes with them, and what each is called in the file."""
+def layout_of_top_k(found: Sequence[str], columns: ColumnNames) -> Layout:
+    """Which columns hold the largest logits and what goes with them."""
     roles = _roles(found, columns)
     scores = tuple(name for role, name in roles.items() if role in SCORES)
     labels = (roles["labels"],) if "labels" in roles else ()
     others = {role: name for role, name in roles.items() if role not in SCORES and role != "labels"}
-    unused = _unused(found, roles)
-    layout = Layout(
+    return Layout(
         space="confidence",
         scores=scores,
         class_names=None,
         labels=labels,
         singles=tuple(others),
-        unused=unused,
-        notes=(f"Not used: {listing(unused)}.",) if unused else (),
+        unused=(),
+        notes=_unused_note(found, roles),
+        given={name: name for name in (*scores, *labels)} | others,
     )
-    return layout, {name: name for name in (*scores, *labels)} | others
 
 
 def _roles(found: Sequence[str], columns: ColumnNames) -> dict[str, str]:
@@ -117,18 +130,17 @@ def _roles(found: Sequence[str], columns: ColumnNames) -> dict[str, str]:
     return {role: name for role, name in roles.items() if name is not None}
 
 
-def _unused(found: Sequence[str], roles: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(name for name in found if name not in {*roles.values(), *IMPLIED})
+def _unused_note(found: Sequence[str], roles: Mapping[str, str]) -> tuple[str, ...]:
+    unused = [name for name in found if name not in {*roles.values(), *IMPLIED}]
+    return (f"Not used: {listing(unused)}.",) if unused else ()
 
 
-def _fields(
-    found: Sequence[str], read: Callable[[str], Any], columns: ColumnNames
-) -> tuple[dict[str, Any], list[str], list[str], bool]:
-    """The arguments, what is not used, what is left out, and whether what is true is a token."""
-    roles = _roles(found, columns)
-    held = {role: read(name) for role, name in roles.items()}
+def _top_k(
+    held: Mapping[str, Any], roles: Mapping[str, str], found: Sequence[str]
+) -> tuple[TopK, torch.Tensor | None, list[str]]:
+    """The largest of each sample, what is true, and what is left out."""
     scores = "logits" if "logits" in held else "log_probs"
-    labels, name = held.get("labels"), roles[scores]
+    name = roles[scores]
     if scores == "logits" and "rest" not in held:
         raise InputError(
             f"`{name}` needs `log_rest`, the log-sum-exp of the logits that are not listed; "
@@ -138,25 +150,16 @@ def _fields(
     indices = held.get("indices", listed)
     if indices is None:
         raise InputError(f"`{name}` needs `top_k_indices`, the classes of its columns; {listing(found)}.")
-    classes, true = _numbered(_matrix(indices, "top_k_indices"), labels)
+    classes, true = _numbered(_matrix(indices, "top_k_indices", "entries"), held.get("labels"))
     own = held.get("own", held.get("of_token"))
     top_k = top_k_of(
-        _floats(values, name),
+        _matrix(values, name),
         classes,
-        _floats(held["rest"], "log_rest") if "rest" in held else None,
+        _matrix(held["rest"], "log_rest") if "rest" in held else None,
         num_classes=_size(held.get("size")),
-        label_logits=None if own is None else _floats(own, "label_logit"),
+        label_logits=None if own is None else _matrix(own, "label_logit"),
     )
-    fields = {"top_k": top_k, "labels": true, "truth": labels}
-    fields |= {name: held[name] for name in COMPANIONS if name in held}
-    groups = [role for role in roles if role.startswith((GROUP_OF, BANDS_OF))]
-    if len(groups) == 1 and groups[0].startswith(GROUP_OF):
-        fields["groups"] = [str(each) for each in np.asarray(held[groups[0]]).tolist()]
-    elif groups:
-        fields["groups"] = groups_of(held)
-    unused = _unused(found, roles)
-    by_token = roles.get("labels") in TOKENS
-    return fields, [f"Not used: {listing(unused)}."] if unused else [], left_out, by_token
+    return top_k, true, left_out
 
 
 def arrays_of_top_k(top_k: TopK) -> dict[str, Any]:
@@ -211,11 +214,10 @@ def _split_pairs(values: Any) -> tuple[Any, Any, list[str]]:
     """
     first = values[0] if isinstance(values, list) and values else None
     if isinstance(first, dict):
-        values = [[{"token": key, "logprob": value} for key, value in row.items()] for row in values]
         values = [
             [
-                {"token": each["token"], **each["logprob"]} if isinstance(each["logprob"], dict) else each
-                for each in row
+                {"token": key} | (each if isinstance(each, dict) else {"logprob": each})
+                for key, each in row.items()
             ]
             for row in values
         ]
@@ -254,22 +256,15 @@ def _numbered(indices: Any, labels: Any) -> tuple[Any, torch.Tensor | None]:
     return classes, None if true is None else torch.tensor([number[each] for each in true])
 
 
-def _matrix(values: Any, name: str) -> Any:
+def _matrix(values: Any, name: str, what: str = "numbers") -> Any:
+    """As many numbers, or entries of any kind, in every row."""
     if isinstance(values, torch.Tensor):
         return values
     try:
-        return np.asarray(values)
-    except ValueError as error:
-        raise InputError(f"`{name}` must hold as many entries in every row{_uneven(values)}.") from error
-
-
-def _floats(values: Any, name: str) -> Any:
-    if isinstance(values, torch.Tensor):
-        return values
-    try:
-        return np.asarray(values, dtype=np.float64)
+        return np.asarray(values, dtype=np.float64 if what == "numbers" else None)
     except (TypeError, ValueError) as error:
-        raise InputError(f"`{name}` must hold numbers, as many in every row{_uneven(values)}.") from error
+        must = f"hold {what}, as many" if what == "numbers" else f"hold as many {what}"
+        raise InputError(f"`{name}` must {must} in every row{_uneven(values)}.") from error
 
 
 def _uneven(rows: Sequence[Any]) -> str:

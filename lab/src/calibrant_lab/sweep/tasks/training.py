@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,15 +14,27 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
+from torch import Tensor
+
 from calibrant import losses
 from calibrant._math.errors import InputError
 from calibrant._math.files import file_or_data
 from calibrant._math.text_form import canonical_call, named, parse_call
 from calibrant.calibrators import build as build_calibrator
+from calibrant.evaluation.arguments import as_judged, no_labels
 from calibrant.evaluation.fitting.recommend import UNCALIBRATED
-from calibrant.evaluation.fitting.templates import DEFAULTS
-from calibrant.evaluation.point_values import point_values
+from calibrant.evaluation.fitting.templates import (
+    DEFAULTS,
+    FIT_FAILURES,
+    FittedCalibrator,
+    Labelled,
+    templates,
+)
+from calibrant.evaluation.quantities import optional_keys
+from calibrant.evaluation.source import samples_after
+from calibrant.metrics import auroc, brier_score, expected_calibration_error, maximum_calibration_error
 from calibrant.predictions import Predictions, load_predictions
+from calibrant.predictions.to_event import to_repair
 from calibrant_lab.data.fetch import cache_folder
 from calibrant_lab.data.lazy import feed
 from calibrant_lab.models.roster import MODELS, imported
@@ -137,17 +150,8 @@ class Training(Task):
         return self.measured(load_predictions(result.file("predictions.npz")), recipe, names)
 
     def measured(self, predictions: Predictions, recipe: Recipe, calibrators: Sequence[str]) -> Outcome:
-        """Every quantity of the test split, as trained and after each calibrator."""
-        found = point_values(predictions, calibrators=calibrators, num_bins=recipe.evaluation.num_bins)
-        return Outcome(
-            metrics={stage: _with_error(values) for stage, values in found.values.items()},
-            undefined=found.reasons,
-            parameters=found.parameters,
-            more={
-                **({"calibrators_failed": dict(found.failures)} if found.failures else {}),
-                **({"labels": found.labels} if found.labels else {}),
-            },
-        )
+        """Every quantity of the test split, as trained and after each calibrator, without intervals."""
+        return point_values(predictions, calibrators, recipe.evaluation.num_bins)
 
     def threads(self, settings: Settings) -> int:
         hardware = recipe_of(settings).hardware
@@ -290,9 +294,67 @@ def _facts(recipe: Recipe, folder: RunFolder, data: TrainingData, predictions: P
     return more
 
 
-def _with_error(values: Mapping[str, float | None]) -> dict[str, float | None]:
-    accuracy = values.get("accuracy")
-    return {**values, "error": None if accuracy is None else 1 - accuracy}
+def point_values(predictions: Predictions, calibrators: Sequence[str], num_bins: int) -> Outcome:
+    """Every quantity of the test split, by stage: as the predictions are, and after each calibrator.
+
+    If samples have several labels, ``more["labels"]`` has some quantities by stage and label; None where a
+    label occurs with all samples or with none.
+    """
+    test, held_out = as_judged(predictions.test), to_repair(predictions.calibration)
+    if test.labels is None:
+        raise no_labels(predictions)
+    arms: list[FittedCalibrator | None] = [None]
+    failures: dict[str, str] = {}
+    for template in templates(list(calibrators), test.kind):
+        try:
+            fitted = template.fit(Labelled.of(held_out))
+        except FIT_FAILURES as error:
+            failures[template.name] = str(error)
+        else:
+            arms.append(FittedCalibrator(template, fitted, None))
+    metrics: dict[str, Mapping[str, float | None]] = {}
+    undefined: dict[str, Mapping[str, str]] = {}
+    labels: dict[str, Any] = {}
+    for arm in arms:
+        stage = UNCALIBRATED if arm is None else arm.name
+        samples = samples_after(test, num_bins, arm)
+        reduced = samples.reduced((), optional_keys())
+        found = {each.key: reduced.values.get(each.key) for each in reduced.quantities}
+        values = {key: _finite(value) for key, value in found.items()}
+        accuracy = values.get("accuracy")
+        metrics[stage] = {**values, "error": None if accuracy is None else 1 - accuracy}
+        if missing := [key for key, value in values.items() if value is None]:
+            undefined[stage] = {key: reduced.reasons.get(key, f"it is {found[key]}") for key in missing}
+        if test.kind == "multilabel":
+            probs = test.probs if samples.calibrate is None else samples.calibrate(test.scores)
+            labels[stage] = _of_labels(probs, test, num_bins)
+    return Outcome(
+        metrics=metrics,
+        undefined=undefined,
+        parameters={arm.name: dict(arm.calibrator.fit_result_.parameters) for arm in arms if arm is not None},
+        more={
+            **({"calibrators_failed": failures} if failures else {}),
+            **({"labels": labels} if labels else {}),
+        },
+    )
+
+
+def _of_labels(probs: Tensor, test: Predictions, num_bins: int) -> dict[str, dict[str, float | None]]:
+    if test.labels is None:
+        raise no_labels(test)
+    given = probs.double(), test.labels
+    found = {
+        "auroc": auroc(*given, average="none"),
+        "ece": expected_calibration_error(*given, num_bins=num_bins, average="none"),
+        "mce": maximum_calibration_error(*given, num_bins=num_bins, average="none"),
+        "brier": brier_score(*given, average="none"),
+    }
+    names = test.class_names or [str(place) for place in range(probs.shape[1])]
+    return {name: {key: _finite(each[k]) for key, each in found.items()} for k, name in enumerate(names)}
+
+
+def _finite(value: float | Tensor | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
 
 
 TASKS: Mapping[str, Callable[[], Task]] = {"training": Training}

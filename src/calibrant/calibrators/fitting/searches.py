@@ -1,0 +1,475 @@
+"""Searches for the temperature, and the focal exponent, of one problem with scores in any unit."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import accumulate, repeat
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from calibrant._math.convex_minimum import (
+    HIGHEST_TEMPERATURE,
+    LOWEST_TEMPERATURE,
+    MARGIN,
+    TemperatureRoot,
+    best_temperature,
+)
+from calibrant._math.newton import Expansion, Minimum, Vector, minimise_in_box
+from calibrant.calibrators.fitting.grid import Place, Point, best_on_grid, best_on_line
+from calibrant.calibrators.fitting.objectives import (
+    DIFFERENTIABLE,
+    Objective,
+    in_effect,
+    objective_value,
+    smooth_objective,
+)
+from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA, Solution, on_bounds
+from calibrant.calibrators.fitting.samples import Samples, likelihood, likelihood_slopes
+
+TemperatureSearch: TypeAlias = Literal["continuous", "grid"]
+PAPER_GRID: tuple[float, ...] = tuple(accumulate(repeat(0.1, 100)))
+"""0.1, 0.2, ..., 10.0, summed up as in the code of Mukhoti et al. (2020)."""
+LARGE = 2**17  # entries; beyond, Newton's method starts from the optimum of some of the rows
+_THIN_ROWS, _FEWEST_THIN, _MOST_THIN = 512, 64, 2**23  # rows, and entries of very wide ones
+_STARTS = tuple(np.geomspace(1e-2, 1e2, 9).tolist())
+_FINE_GRID = tuple(np.geomspace(1e-2, 1e2, 401).tolist())
+_BEYOND = (  # where its first or its last is best
+    tuple(np.geomspace(LOWEST_TEMPERATURE, 1e-2, 201)[:-1].tolist()),
+    tuple(np.geomspace(1e2, HIGHEST_TEMPERATURE, 201)[1:].tolist()),
+)
+_ZOOMS, _ZOOM_POINTS = 2, 16
+# That tell which starts are best; scores of events are gathered rather than left out.
+_THIN_ENTRIES, _FEWEST_ROWS, _MOST_ROWS, _ROWS_OF_EVENTS = 2**15, 256, 2**12, 2**9
+_MOST_THIN_ENTRIES = 2**20  # even if these are fewer rows
+_THIN_TOLERANCE, _COMPARED_TOLERANCE = 1e-4, 1e-3
+_APART = 0.1  # minima that differ by less are one
+_FOLLOWED = 3
+FocalTemperatureSearch: TypeAlias = Literal["full", "line", "grid"]
+PAPER_GAMMAS = (-0.5, -0.25, 0.05, 0.25, 0.37, 0.5, 0.75, 1.0, 5.0)
+PAPER_TEMPERATURES = tuple((np.arange(1, 501) / 100).tolist())
+LINE_GAMMAS = tuple(np.linspace(-0.5, 5.0, len(PAPER_GRID)).tolist())
+START_GAMMAS = (-0.95, -0.5, 0.0, 1.0, 4.0, 12.0)
+_WIDE_GAMMAS = (-0.9, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0)
+_WIDE_FACTORS = np.geomspace(1 / 3, 3, 61)
+_ZOOM_WIDTHS = ((0.03, 0.15), (0.005, 0.03))  # in log T, and in log(1 + gamma) along the ridge
+_ZOOMED_POINTS = 5
+ANY_TEMPERATURE = (sys.float_info.min, sys.float_info.max)
+_ORDINARY = (-9, 9)  # exponents of two; what searches begin with and stop at is made for sizes between
+_MOST = 1000  # divided by the largest power: what two to it is a number
+_ROWS = 4096  # at most, that tell the size
+
+
+def fit_temperature(samples: Samples, objective: Objective, search: TemperatureSearch) -> Solution:
+    if search == "grid":
+        return _best_of_paper_grid(samples, objective)
+    if objective == "nll":
+        return _most_likely(samples)
+    least = _least_smooth if objective in DIFFERENTIABLE else _least_jumping
+    return least(samples, objective)
+
+
+def _most_likely(samples: Samples) -> Solution:
+    start = likeliest_of_some(samples)
+    root = best_temperature(lambda beta: likelihood_slopes(samples, beta), start, bracket=True)
+    return of_likeliest(root, root.at_start if start == 1 else likelihood(samples, 1.0), start)
+
+
+def likeliest_of_some(samples: Samples) -> float:
+    """Where to begin: at 1, or for large tables at the optimum of some of the rows."""
+    if samples.scores.numel() <= LARGE:
+        return 1.0
+    width = samples.scores.shape[-1] if samples.scores.ndim == 2 else 1
+    thin = samples.thinned(min(_THIN_ROWS, max(_FEWEST_THIN, _MOST_THIN // width)))
+    return best_temperature(lambda beta: likelihood_slopes(thin, beta)).temperature
+
+
+def of_likeliest(root: TemperatureRoot, before: float, start: float) -> Solution:
+    """What a search that began at ``start`` found; ``before`` is the likelihood at T = 1."""
+    certificate = {} if root.on_bound else {"gradient": abs(root.slope)}
+    if root.bracketed:
+        certificate["bracket"] = 2 * MARGIN
+    return Solution(
+        converged=root.settled,
+        steps=root.steps + (start != 1),
+        before=before,
+        after=root.value,
+        parameters={"temperature": root.temperature},
+        certificate=certificate,
+        message="optimum on a bound" if root.on_bound else f"derivative by log T {abs(root.slope):.1e}",
+        warnings=on_bounds(root.temperature),
+    )
+
+
+def _best_of_paper_grid(samples: Samples, objective: Objective) -> Solution:
+    best, computed = best_on_grid(samples, objective, (0.0,), PAPER_GRID)
+    at_end = best.temperature in {PAPER_GRID[0], PAPER_GRID[-1]}
+    return Solution(
+        converged=True,
+        steps=computed,
+        before=objective_value(samples, objective, 1.0),
+        after=best.value,
+        parameters={"temperature": best.temperature},
+        certificate={"spacing": 0.1},
+        message=f"best of {len(PAPER_GRID)} temperatures",
+        warnings=(f"the best temperature is the end of the grid, {best.temperature:g}",) if at_end else (),
+    )
+
+
+def _least_smooth(samples: Samples, objective: Objective) -> Solution:
+    """Descents from several starts; where a point of the grid lies lower, another one from there."""
+    before = objective_value(samples, objective, 1.0)
+    found = smooth_minimum(samples, objective, [(temperature, 0.0) for temperature in _STARTS])
+    reached = Place(0.0, found.temperature, found.value)
+    best, steps = best_on_grid(samples, objective, (0.0,), (*PAPER_GRID, 1.0), best=reached)
+    steps += found.steps
+    if best is not reached:
+        found = smooth_minimum(samples, objective, [(best.temperature, 0.0)])
+        steps += found.steps
+    temperature, after, slope = found.temperature, found.value, found.slope
+    if after >= before:
+        temperature, after = 1.0, before
+        slope = abs(float(smooth_objective(samples, objective, 1.0, 0.0).gradient[0]))
+    return Solution(
+        converged=slope < 1e-8,
+        steps=steps,
+        before=before,
+        after=after,
+        parameters={"temperature": temperature},
+        certificate={"gradient": slope},
+        message=f"derivative by log T {slope:.1e}",
+        warnings=on_bounds(temperature),
+    )
+
+
+def _least_jumping(samples: Samples, objective: Objective) -> Solution:
+    """T = 1 or better: on a fine grid that holds that of the paper, then on finer ones around the best."""
+    before = objective_value(samples, objective, 1.0)
+    grid = sorted({*PAPER_GRID, *_FINE_GRID})
+    stay = Place(0.0, 1.0, before)
+    best, steps = best_on_grid(samples, objective, (0.0,), grid, best=stay)
+    for end, beyond in zip((grid[0], grid[-1]), _BEYOND, strict=True):
+        if best.temperature == end:
+            best, computed = best_on_grid(samples, objective, (0.0,), beyond, best=best)
+            steps += computed
+            grid += beyond
+    width = math.log(_FINE_GRID[1] / _FINE_GRID[0])
+    for _ in range(_ZOOMS):
+        around = best.temperature * np.exp(np.linspace(-width, width, _ZOOM_POINTS))
+        around = around.clip(LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE).tolist()
+        best, computed = best_on_grid(samples, objective, (0.0,), around, best=best)
+        steps += computed
+        width *= 2 / _ZOOM_POINTS
+    searched = f"{len(grid)} temperatures and {_ZOOMS * _ZOOM_POINTS} around the best of these"
+    return Solution(
+        converged=True,
+        steps=steps,
+        before=before,
+        after=best.value,
+        parameters={"temperature": best.temperature},
+        certificate={"spacing": width},
+        message=f"none of {searched} is better than 1" if best is stay else f"best of {searched}",
+        warnings=on_bounds(best.temperature),
+    )
+
+
+@dataclass(frozen=True)
+class SmoothMinimum:
+    """The best local minimum found."""
+
+    temperature: float
+    gamma: float
+    value: float
+    slope: float  # largest derivative by log T or log(1 + gamma), where no bound holds the parameter
+    steps: int
+
+
+def smooth_minimum(
+    samples: Samples,
+    objective: Objective,
+    starts: Sequence[tuple[float, float]],
+    *,
+    lowest_gamma: float = 0.0,
+    highest_gamma: float = 0.0,
+) -> SmoothMinimum:
+    """Descend from each start (temperature, exponent) on some of the rows, from the best ends on all.
+
+    Never above a single start.
+    """
+    low, high = box_of(lowest_gamma, highest_gamma)
+    places = [np.array([math.log(temperature), math.log1p(gamma)]) for temperature, gamma in starts]
+    function = in_logarithms(samples, objective)
+    if len(places) > 1:
+        width = samples.scores[0].numel()
+        fewest = min(_FEWEST_ROWS, math.ceil(_MOST_THIN_ENTRIES / width))
+        most = min(max(_THIN_ENTRIES // width, fewest), _MOST_ROWS)
+        most = _ROWS_OF_EVENTS if samples.is_event else most
+        some = samples.thinned(most)
+        guess = function if some is samples else in_logarithms(some, objective)
+        places = promising(guess, places, low, high)
+    minima = [minimise_in_box(function, place, low, high, tolerance=_COMPARED_TOLERANCE) for place in places]
+    first = min(minima, key=lambda minimum: minimum.value)
+    best = minimise_in_box(function, first.point, low, high)
+    steps = sum(minimum.steps for minimum in (*minima, best))
+    return minimum_at(replace(best, steps=steps), lowest_gamma, highest_gamma)
+
+
+def box_of(lowest_gamma: float, highest_gamma: float) -> tuple[Vector, Vector]:
+    low = np.array([math.log(LOWEST_TEMPERATURE), math.log1p(lowest_gamma)])
+    return low, np.array([math.log(HIGHEST_TEMPERATURE), math.log1p(highest_gamma)])
+
+
+def minimum_at(found: Minimum, lowest_gamma: float, highest_gamma: float) -> SmoothMinimum:
+    """Temperature and exponent of what was found; bounds as they are, not by way of their logarithms."""
+    low, high = box_of(lowest_gamma, highest_gamma)
+    bounds = {low[0]: LOWEST_TEMPERATURE, high[0]: HIGHEST_TEMPERATURE}
+    bounds_of_gamma = {low[1]: lowest_gamma, high[1]: highest_gamma}
+    temperature = bounds.get(found.point[0], math.exp(found.point[0]))
+    gamma = bounds_of_gamma.get(found.point[1], math.expm1(found.point[1]))
+    return SmoothMinimum(temperature, gamma, found.value, found.slope, found.steps)
+
+
+def promising(
+    function: Callable[[Vector], Expansion], starts: Sequence[Vector], low: Vector, high: Vector
+) -> list[Vector]:
+    """Where the lowest descents end, no two close together."""
+    ends = [minimise_in_box(function, start, low, high, tolerance=_THIN_TOLERANCE) for start in starts]
+    return apart([end.point for end in sorted(ends, key=lambda end: end.value)])[:_FOLLOWED]
+
+
+def apart(points: Sequence[Vector]) -> list[Vector]:
+    """The points that are not close to one before them."""
+    kept: list[Vector] = []
+    for point in points:
+        if all(np.abs(point - other).max() > _APART for other in kept):
+            kept.append(point)
+    return kept
+
+
+def in_logarithms(samples: Samples, objective: Objective) -> Callable[[Vector], Expansion]:
+    """The objective as a function of log T and log(1 + gamma), which remembers where it has been."""
+
+    @cache
+    def at(log_temperature: float, log_exponent: float) -> Expansion:
+        temperature, gamma = math.exp(log_temperature), math.expm1(log_exponent)
+        return by_logarithms(smooth_objective(samples, objective, temperature, gamma), gamma)
+
+    return lambda point: at(*point.tolist())
+
+
+def by_logarithms(found: Expansion, gamma: float) -> Expansion:
+    """Derivatives by log(1 + gamma), from those by gamma."""
+    value, gradient, hessian = found
+    scale = np.array([1.0, 1 + gamma])  # d gamma = (1 + gamma) d log(1 + gamma)
+    hessian = hessian * np.outer(scale, scale)
+    hessian[1, 1] += scale[1] * gradient[1]
+    return Expansion(value, gradient * scale, hessian)
+
+
+def fit_focal_temperature(
+    samples: Samples, objective: Objective, search: FocalTemperatureSearch
+) -> tuple[Solution, Solution]:
+    """Temperature scaling, and what is at least as good."""
+    simpler = fit_temperature(samples, objective, "continuous")
+    if search == "full":
+        found = _full(samples, objective, simpler)
+    elif search == "grid":
+        best, steps = best_on_grid(samples, objective, PAPER_GAMMAS, PAPER_TEMPERATURES)
+        found = of_place(best, steps, simpler, spacing=0.01)
+    else:
+        best, steps = best_on_papers_line(samples, objective, None)
+        found = of_place(best, steps, simpler, spacing=0.1)
+    return simpler, better(found, simpler)
+
+
+def fit_focal_temperature_near(
+    samples: Samples, objective: Objective, *, temperature: float, gamma: float
+) -> Solution:
+    """The optimum that Newton's method reaches from one point, or temperature scaling."""
+    simpler = fit_temperature(samples, objective, "continuous")
+    return better(_descended(samples, objective, simpler, [(temperature, gamma)]), simpler)
+
+
+def _full(samples: Samples, objective: Objective, simpler: Solution) -> Solution:
+    if objective not in DIFFERENTIABLE:
+        return _full_jumping(samples, objective, simpler)
+    centre = simpler.parameters["temperature"]
+    starts = [(centre * steepness(gamma), gamma) for gamma in START_GAMMAS]
+    return _descended(samples, objective, simpler, starts)
+
+
+def _descended(
+    samples: Samples, objective: Objective, simpler: Solution, starts: Sequence[tuple[float, float]]
+) -> Solution:
+    found = smooth_minimum(samples, objective, starts, lowest_gamma=LOWEST_GAMMA, highest_gamma=HIGHEST_GAMMA)
+    return of_descent(found, simpler.before)
+
+
+def of_descent(found: SmoothMinimum, before: float) -> Solution:
+    return Solution(
+        converged=found.slope < 1e-8,
+        steps=found.steps,
+        before=before,
+        after=found.value,
+        parameters={"temperature": found.temperature, "gamma": found.gamma},
+        certificate={"gradient": found.slope},
+        message=f"gradient {found.slope:.1e} by log T and log(1 + gamma)",
+        warnings=on_bounds(found.temperature, found.gamma),
+    )
+
+
+def _full_jumping(samples: Samples, objective: Objective, simpler: Solution) -> Solution:
+    """The paper's grid, the line, windows along the ridge beyond them, and finer ones around the best."""
+    best = Place(0.0, simpler.parameters["temperature"], simpler.after)
+    best, steps = best_on_grid(samples, objective, PAPER_GAMMAS, PAPER_TEMPERATURES, best=best)
+    best, computed = best_on_papers_line(samples, objective, best)
+    steps += computed
+    centre = fit_temperature(samples, "nll", "continuous").parameters["temperature"]
+    for gamma in _WIDE_GAMMAS:
+        window = _inside(centre * steepness(gamma) * _WIDE_FACTORS)
+        best, computed = best_on_grid(samples, objective, (gamma,), window, best=best)
+        steps += computed
+    for width, width_along_ridge in _ZOOM_WIDTHS:
+        origin = best
+        shifts = np.linspace(-width_along_ridge, width_along_ridge, _ZOOMED_POINTS)
+        for gamma in np.expm1(math.log1p(origin.gamma) + shifts).clip(LOWEST_GAMMA, HIGHEST_GAMMA).tolist():
+            ridge = origin.temperature * steepness(gamma) / steepness(origin.gamma)
+            window = _inside(ridge * np.exp(np.linspace(-width, width, _ZOOMED_POINTS)))
+            best, computed = best_on_grid(samples, objective, (gamma,), window, best=best)
+            steps += computed
+    return of_place(best, steps, simpler, spacing=_ZOOM_WIDTHS[-1][0] / (_ZOOMED_POINTS // 2))
+
+
+def best_on_papers_line(
+    samples: Samples,
+    objective: Objective,
+    best: Place | None,
+    temperatures: Sequence[float] = PAPER_GRID,
+    gammas: Sequence[float] = LINE_GAMMAS,
+) -> tuple[Place, int]:
+    """The best of the line through the best temperatures at exponents 0 and 1, these two, and ``best``."""
+    (first, steps), (second, more) = (
+        best_on_grid(samples, objective, (gamma,), temperatures) for gamma in (0.0, 1.0)
+    )
+    points = line_through(first, second, gammas)
+    for candidate in (first, second):
+        best = candidate if best is None or candidate.value < best.value else best
+    best, computed = best_on_line(samples, objective, points, best=best or first)
+    return best, steps + more + computed
+
+
+def line_through(first: Place, second: Place, gammas: Sequence[float] = LINE_GAMMAS) -> list[Point]:
+    """The points that the search along the line looks at, from the best at exponents 0 and 1."""
+    rise = second.temperature - first.temperature
+    points = [(first.temperature + gamma * rise, gamma) for gamma in gammas]
+    return [point for point in points if LOWEST_TEMPERATURE <= point[0] <= HIGHEST_TEMPERATURE]
+
+
+def of_place(best: Place, steps: int, simpler: Solution, *, spacing: float) -> Solution:
+    return Solution(
+        converged=True,
+        steps=steps,
+        before=simpler.before,
+        after=best.value,
+        parameters={"temperature": best.temperature, "gamma": best.gamma},
+        certificate={"spacing": spacing},
+        message=f"best point found, {steps} computed exactly",
+        warnings=on_bounds(best.temperature, best.gamma),
+    )
+
+
+def better(found: Solution, simpler: Solution) -> Solution:
+    """The better of the two; temperature scaling unless the improvement is more than rounding."""
+    compared = {"temperature": simpler.after}
+    if found.after < simpler.after - 1e-12:
+        return replace(found, compared=compared)
+    return replace(
+        without_exponent(simpler, found, "no exponent is better than temperature scaling"), compared=compared
+    )
+
+
+def without_exponent(simpler: Solution, found: Solution, why: str) -> Solution:
+    """Temperature scaling as a special case."""
+    return replace(
+        simpler,
+        parameters={**simpler.parameters, "gamma": 0.0},
+        message=f"{why} ({simpler.message})",
+        compared=found.compared,
+    )
+
+
+def steepness(gamma: float) -> float:
+    """Slope of the binary map at even odds: about the temperature that undoes it."""
+    return gamma + 1 - gamma * (2 * math.log(2) - 1) / (1 + gamma * math.log(2))
+
+
+def _inside(temperatures: NDArray[np.float64]) -> list[float]:
+    return np.unique(np.clip(temperatures, LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE)).tolist()
+
+
+def exponent_of(samples: Samples) -> int:
+    """The power of two by which scores are divided to be of ordinary size; 0 if they are so already.
+
+    Size is the median distance between a row's largest and smallest logit, or of log-odds from 0, so that
+    single rows far out do not count.
+    """
+    rows = samples.scores[:: -(-samples.num_samples // _ROWS)].to(torch.float64)
+    sizes = rows.abs() if samples.is_event else rows.amax(dim=1) - rows.amin(dim=1)
+    sizes = sizes[sizes > 0]
+    if not len(sizes):
+        return 0
+    exponent = math.frexp(min(float(sizes.median()), sys.float_info.max))[1] - 2  # to between 2 and 4
+    return 0 if _ORDINARY[0] <= exponent <= _ORDINARY[1] else exponent
+
+
+def solved_at_ordinary_size(
+    samples: Samples,
+    solve: Callable[[Samples, int], Solution],
+    powers: Mapping[str, int],
+    objective: Objective,
+) -> Solution:
+    """What ``solve`` finds for scores divided by two to a power, of which it is told, in the unit given.
+
+    A parameter grows with the power of the unit that ``powers`` names.
+    """
+    most = _MOST // max(map(abs, powers.values()), default=1)
+    exponent = max(-most, min(most, exponent_of(samples))) if powers else 0
+    if not exponent:
+        return solve(samples, 0)
+    found = solve(replace(samples, scores=divided(samples.scores, exponent)), exponent)
+    before = objective_value(samples, in_effect(objective, samples), 1.0)
+    if found.after > before:
+        return solve(samples, 0)
+    return replace(rescaled(found, powers, exponent), before=before)
+
+
+def likeliest_temperature(samples: Samples) -> Solution:
+    """Temperature scaling by likelihood, of scores in any unit."""
+
+    def solve(inside: Samples, exponent: int) -> Solution:
+        del exponent
+        return fit_temperature(inside, "nll", "continuous")
+
+    return solved_at_ordinary_size(samples, solve, {"temperature": 1}, "nll")
+
+
+def divided(scores: Tensor, exponent: int) -> Tensor:
+    """Scores, divided by two to this power; as they are where that is 0."""
+    return torch.ldexp(scores.to(torch.float64), scores.new_tensor(-exponent)) if exponent else scores
+
+
+def rescaled(found: Solution, powers: Mapping[str, int], exponent: int) -> Solution:
+    """Parameters for scores that are two to this power times larger."""
+    factors = {name: math.ldexp(1.0, exponent * power) for name, power in powers.items()}
+    return replace(
+        found,
+        parameters={name: value * factors.get(name, 1.0) for name, value in found.parameters.items()},
+        tables={name: value * factors.get(name, 1.0) for name, value in found.tables.items()},
+    )

@@ -1,0 +1,302 @@
+"""What calibrators of an event's probability share, which treat every class as an event: tables over bins."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from calibrant._math.shapes import Float, Int
+from calibrant._math.simplex import log_one_minus_softmax, log_softmax
+from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.fitting.data import folds_of_alike, mean_and_error
+from calibrant.calibrators.fitting.results import Solution, stack_tables
+from calibrant.calibrators.fitting.samples import LOG_FLOOR, LOG_ODDS_LIMIT, Samples
+
+_FEW = 100  # samples; with fewer, a free form means little
+_FEW_EACH = 30  # of any class; isotonic regression then loses some 0.2 nats to noise
+_FOLDS = 3
+_SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # of the probabilities as they came
+
+
+class EventMap(NamedTuple):
+    """A function of log-odds that was fitted, as two tables, and what there is to say."""
+
+    places: Float[Tensor, " M"]
+    values: Float[Tensor, " M"]
+    warnings: tuple[str, ...] = ()
+    further: Mapping[str, Float[Tensor, " M"]] = MappingProxyType({})
+    """Tables beside the values, one entry per place, by the names of parameters."""
+
+
+class EventCalibrator(Calibrator):
+    """One function of the log-odds of an event; of multiclass logits one for each class, then normalised.
+
+    With fewer than 30 samples of some class such functions follow noise. Then the share ``original`` of the
+    probabilities as they came is mixed in: that with the lowest cross-validated log-loss, or 1 where the gain
+    is within its standard error. A warning gives it.
+
+    Where normalisation, or the coarseness of the functions, makes even the calibration samples' Brier score
+    worse, ``original`` becomes 1 and probabilities stay as they came. Zeros count as 1e-12.
+    """
+
+    parameter_ranges: ClassVar = {
+        "places": (-math.inf, math.inf),
+        "values": (0.0, 1.0),
+        "original": (0.0, 1.0),
+    }
+    parameter_shapes: ClassVar = {"places": ("K", "M"), "values": ("K", "M")}
+    objective = "brier"
+    places: Tensor
+    values: Tensor
+    original: Tensor
+    _mixes_where_few = True  # or whether a setting says how much of the original there is
+
+    @abstractmethod
+    def _fit_event(
+        self, log_odds: Float[Tensor, " N"], outcomes: Float[Tensor, " N"], weights: Float[Tensor, " N"]
+    ) -> EventMap:
+        """The function of one event."""
+
+    @staticmethod
+    @abstractmethod
+    def _map_events(
+        log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
+    ) -> Float[Tensor, "K N"]:
+        """Probabilities by the functions."""
+
+    def _shared(self) -> bool:
+        """Whether all classes have the same function."""
+        return False
+
+    def _in_any_unit(self, samples: Samples) -> bool:
+        """Steps are found by the order of log-odds; those of classes depend on the other classes' logits."""
+        return samples.is_event
+
+    def _share_of_original(self, total_weight: float) -> float:
+        """How much of the probabilities as they came is mixed in."""
+        del total_weight
+        return 0.0
+
+    def _solve(self, samples: Samples) -> Solution:
+        wide, masses = samples.scores.to(torch.float64), samples.masses
+        log_odds, outcomes = _events(wide, samples.labels)
+        functions = self._functions(log_odds, outcomes, masses)
+        tables = _tables(functions)
+        share = self._share_of_original(float(masses.sum()))
+        rarest = float((masses @ outcomes).min())
+        sparse = len(functions) > 1 and rarest < _FEW_EACH
+        if sparse and self._mixes_where_few and samples.num_samples >= _FOLDS:
+            share = self._cross_validated_share(samples, least=share)
+        before = _brier(log_odds.sigmoid() if samples.is_event else wide.softmax(dim=1), outcomes, masses)
+        original = masses.new_tensor(share)
+        mapped = self._mapped(wide, tables["places"], tables["values"], original, unchanged=share == 1)
+        after = _brier(mapped.sigmoid()[:, None] if samples.is_event else mapped.exp(), outcomes, masses)
+        warnings = [note for function in functions for note in function.warnings]
+        if sparse:
+            told = f"{rarest:g} samples of the rarest class are few for a function of its own"
+            warnings.append(f"{told}, {_told_of_share(share)}")
+        elif samples.num_samples < _FEW:
+            warnings.append(f"{samples.num_samples} samples are few for a calibrator of free form")
+        if after > before:
+            share, after = 1.0, before
+            warnings.append("the calibrated probabilities had a worse Brier score, so nothing was changed")
+        return Solution(
+            converged=True,
+            steps=1,
+            before=before,
+            after=after,
+            parameters={"original": share},
+            certificate={},
+            message=f"{sum(len(function.places) for function in functions)} places",
+            warnings=tuple(dict.fromkeys(warnings)),
+            tables=tables,
+        )
+
+    def _functions(
+        self, log_odds: Float[Tensor, "N K"], outcomes: Float[Tensor, "N K"], masses: Float[Tensor, " N"]
+    ) -> list[EventMap]:
+        """One function of each event, or one of all together."""
+        problems = [part.expand(log_odds.shape).T for part in (log_odds, outcomes, masses[:, None])]
+        if self._shared():
+            problems = [part.reshape(1, -1) for part in problems]
+        return [self._fit_event(*problem) for problem in zip(*problems, strict=True)]
+
+    def _cross_validated_share(self, samples: Samples, *, least: float) -> float:
+        """The share of the original with the lowest log-loss on held-out folds; 1 unless beyond noise."""
+        wide, labels = samples.scores.to(torch.float64), samples.labels[:, None]
+        plain = log_softmax(wide)
+        log_odds, outcomes = _events(wide, samples.labels)
+        folds, alike = folds_of_alike(plain.amax(dim=1), samples.labels, _FOLDS)
+        probs = torch.empty_like(plain)
+        for fold in range(int(folds.max()) + 1):
+            inside, others = folds == fold, folds != fold
+            tables = _tables(self._functions(log_odds[others], outcomes[others], samples.masses[others]))
+            probs[inside] = self._one_against_rest(wide[inside], tables["places"], tables["values"])
+        chosen, best, error = 1.0, 0.0, 0.0
+        for share in (max(share, least) for share in _SHARES):
+            log_probs = _log_of_normalised((1 - share) * probs + share * plain.exp(), plain)
+            gain, noise = mean_and_error((log_probs - plain).gather(1, labels)[:, 0], samples.shares, alike)
+            if gain > best:
+                chosen, best, error = share, gain, noise
+        return chosen if best > error else 1.0
+
+    def _transform(self, scores: Tensor) -> Tensor:
+        wide = scores.to(torch.float64)  # in which the places were found
+        share = self.fit_result_.parameters["original"]  # numbers: branches need not wait for a tensor
+        if not isinstance(share, tuple):
+            mapped = self._mapped(wide, self.places, self.values, self.original, unchanged=share == 1)
+            return mapped.to(scores.dtype)
+        columns = zip(wide.T, self.places, self.values, self.original, share, strict=True)
+        mapped = [self._mapped(*column, unchanged=last == 1) for *column, last in columns]
+        return torch.stack(mapped, dim=1).to(scores.dtype)
+
+    def _mapped(
+        self, scores: Tensor, places: Tensor, values: Tensor, original: Tensor, *, unchanged: bool
+    ) -> Tensor:
+        """Log-probabilities of logits ``(N, C)``, log-odds of log-odds ``(N,)``."""
+        if unchanged:
+            return scores if scores.ndim == 1 else log_softmax(scores)
+        if scores.ndim == 1:
+            probs = self._map_events(scores[None], places, values)[0]
+            return _log_odds_of((1 - original) * probs + original * scores.sigmoid())
+        plain, probs = log_softmax(scores), self._one_against_rest(scores, places, values)
+        return _log_of_normalised((1 - original) * probs + original * plain.exp(), plain)
+
+    def _one_against_rest(
+        self, logits: Float[Tensor, "N C"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
+    ) -> Float[Tensor, "N C"]:
+        """Each class's probability, before they are normalised."""
+        flat = log_odds_of_events(logits).T.reshape(len(places), -1)
+        return self._map_events(flat, places, values).reshape(logits.shape[1], -1).T
+
+
+def _told_of_share(share: float) -> str:
+    if share < _SHARES[1]:
+        return "which follows noise"
+    if share == 1:
+        return "so by cross-validation nothing was changed"
+    return f"so by cross-validation {share:.0%} of the probabilities as they came were mixed in"
+
+
+def _tables(functions: Sequence[EventMap]) -> dict[str, Float[Tensor, "K M"]]:
+    named = [{"places": each.places, "values": each.values, **each.further} for each in functions]
+    return {name: stack_tables([each[name] for each in named]).reshape(len(named), -1) for name in named[0]}
+
+
+def _events(scores: Tensor, labels: Tensor) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N K"]]:
+    if scores.ndim == 1:
+        return scores[:, None], labels[:, None].to(torch.float64)
+    outcomes = torch.nn.functional.one_hot(labels, scores.shape[1]).to(torch.float64)
+    return log_odds_of_events(scores), outcomes
+
+
+def log_odds_of_events(logits: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
+    """Log-odds of every class against the others."""
+    return log_softmax(logits) - log_one_minus_softmax(logits)
+
+
+def _log_of_normalised(table: Float[Tensor, "N C"], otherwise: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
+    """Logarithm of rows made to sum to one, none below 1e-12; rows of zeros are replaced."""
+    total = table.sum(dim=1, keepdim=True)
+    empty = total == 0
+    log_probs = (torch.where(empty, 1, table) / torch.where(empty, 1, total)).log().clamp(min=LOG_FLOOR)
+    return torch.where(empty, otherwise, log_softmax(log_probs))
+
+
+def _log_odds_of(probs: Tensor) -> Tensor:
+    """Log-odds, kept between those of 1e-12 and its complement."""
+    probs = probs.clamp(0, 1)  # which rounding may have left
+    return (probs.log() - (-probs).log1p()).clamp(-LOG_ODDS_LIMIT, LOG_ODDS_LIMIT)
+
+
+def _brier(
+    probs: Float[Tensor, "N K"], outcomes: Float[Tensor, "N K"], weights: Float[Tensor, " N"]
+) -> float:
+    return float((probs - outcomes).square().sum(dim=1) @ weights / weights.sum())
+
+
+def constant_in_bins(
+    log_odds: Float[Tensor, "K N"], places: Float[Tensor, "K M"], values: Float[Tensor, "K M"]
+) -> Float[Tensor, "K N"]:
+    """The value of the bin ``(previous place, place]``; the last has no end."""
+    index = number_below(places[:, :-1].contiguous(), log_odds.detach().contiguous())
+    return values.gather(1, index)
+
+
+def number_below(
+    places: Float[Tensor, "K M"], values: Float[Tensor, "K N"], *, or_equal: bool = False
+) -> Int[Tensor, "K N"]:
+    """How many of the ascending places lie below each value (or at it)."""
+    if not torch.compiler.is_compiling():
+        return torch.searchsorted(places, values, right=or_equal)
+    # By halving, without branches: ONNX has no search.
+    count, found = places.shape[1], torch.zeros_like(values, dtype=torch.int64)
+    step = 1 << max(0, count.bit_length() - 1)
+    while step and count:
+        further = found + step
+        place = places.gather(1, further.clamp(max=count) - 1)
+        passed = (place <= values if or_equal else place < values) & (further <= count)
+        found = torch.where(passed, further, found)
+        step //= 2
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Ordered:
+    """Samples of one event in order of their log-odds, those of equal log-odds as one."""
+
+    log_odds: Float[Tensor, " N"]
+    outcomes: Float[Tensor, " N"]
+    weights: Float[Tensor, " N"]
+
+    @cached_property
+    def _groups(self) -> tuple[Float[Tensor, " G"], Int[Tensor, " N"]]:
+        return torch.unique(self.log_odds, return_inverse=True)
+
+    @property
+    def points(self) -> Float[Tensor, " G"]:
+        """The distinct log-odds, ascending."""
+        return self._groups[0]
+
+    @cached_property
+    def masses(self) -> Float[Tensor, " G"]:
+        """Weight at each point."""
+        return self.total(self.weights)
+
+    @cached_property
+    def hits(self) -> Float[Tensor, " G"]:
+        """Weight of what came true at each point."""
+        return self.total(self.weights * self.outcomes)
+
+    @cached_property
+    def _middles(self) -> Float[Tensor, " G"]:
+        return (self.masses.cumsum(0) - self.masses / 2) / self.masses.sum()
+
+    def total(self, amounts: Float[Tensor, " N"]) -> Float[Tensor, " G"]:
+        """Sums of amounts at each point."""
+        return amounts.new_zeros(len(self.points)).index_add_(0, self._groups[1], amounts)
+
+    def equal_mass(self, num_bins: int) -> Int[Tensor, " G"]:
+        """A bin for each point, none empty, of weights as equal as undivided points allow."""
+        bins = (self._middles * num_bins).long().clamp(max=num_bins - 1)
+        return torch.unique_consecutive(bins, return_inverse=True)[1]
+
+    def ends(self, bins: Int[Tensor, " G"]) -> Float[Tensor, " M"]:
+        """Half-way between a bin's last point and the next one; of the last bin its last point."""
+        last = torch.cat([bins[1:] != bins[:-1], bins.new_ones(1).bool()])
+        return self._half_ways[last]
+
+    @cached_property
+    def _half_ways(self) -> Float[Tensor, " G"]:
+        """Between each point and the next; the point itself where rounding leaves nothing between."""
+        following = torch.cat([self.points[1:], self.points[-1:]])
+        half_way = self.points / 2 + following / 2  # halved first: the sum of two huge numbers is infinite
+        return torch.where(half_way < following, half_way, self.points)

@@ -1,0 +1,453 @@
+"""Calibrators that divide logits by a temperature: alone, with the focal map, or mixed with other parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar, Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant._math.arrays import row_slices
+from calibrant._math.checks import Task, check_choice
+from calibrant._math.focal_map import focal_map_log_odds, focal_map_logits
+from calibrant._math.folds import out_of_fold
+from calibrant._math.newton import Expansion, Vector, minimise_in_box
+from calibrant._math.shapes import Float
+from calibrant._math.simplex import log_sigmoid, log_softmax
+from calibrant.calibrators.affine import Affine, scaling
+from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.fitting.data import fold_numbers, mean_and_error, with_doubts_of_temperature
+from calibrant.calibrators.fitting.objectives import (
+    DIFFERENTIABLE,
+    OBJECTIVES,
+    Objective,
+    in_effect,
+    judged_confidences,
+    log_losses,
+)
+from calibrant.calibrators.fitting.passes import Search, focal_temperature_in_passes, temperature_in_passes
+from calibrant.calibrators.fitting.results import HIGHEST_GAMMA, LOWEST_GAMMA, Solution
+from calibrant.calibrators.fitting.samples import Samples
+from calibrant.calibrators.fitting.searches import (
+    ANY_TEMPERATURE,
+    FocalTemperatureSearch,
+    TemperatureSearch,
+    fit_focal_temperature,
+    fit_focal_temperature_near,
+    fit_temperature,
+    likeliest_temperature,
+    without_exponent,
+)
+
+GammaSelection: TypeAlias = Literal["none", "cross_validated"]
+
+_NUM_FOLDS = 5
+_SHARES = ("tempered", "plain", "uniform")
+
+
+class TemperatureScaling(Calibrator):
+    r"""Divide the logits by one number.
+
+    .. math:: \hat p = \mathrm{softmax}(z / T), \qquad T = \arg\min_{T \in [10^{-4}, 10^4]} L(T)
+
+    In multilabel predictions every column has its own T. Accuracy, the order of the classes and log-odds of
+    zero stay as they are, so a shift of the log-odds (another prevalence than in training) cannot be mended:
+    for that see :class:`PlattScaling`.
+
+    The likelihood is convex in 1 / T: Newton's method finds its one optimum, to a derivative by log T below
+    1e-8. Binned objectives jump as samples change bins, and the Brier score may have several minima: the
+    default search is at least as good as the grid of Mukhoti et al. (of ``"classwise"``, as those 64 of its
+    points that look best between computed ones), and as T = 1.
+
+    Args:
+        objective: ``"nll"``, ``"brier"``, or a calibration error: over 15 bins of equal width (``"ece"``) or
+            equal mass (``"adaptive_ece"``), or smooth (``"smce"``), of the top label, or of class 1 of binary
+            and multilabel ones; or that of every class over 15 bins of equal width (``"classwise"``), which
+            for binary and multilabel ones is ``"ece"``.
+        search: ``"continuous"``, or ``"grid"``: T = 0.1, 0.2, ..., 10.0 (summed up), the smallest of equals.
+
+    Raises:
+        InputError: If a setting is unknown.
+
+    Note:
+        O(N C) per step; memory for a block of rows. An optimum on a bound, separable data and logits that say
+        nothing are warned of, and told in ``fit_result_``; so is a calibration error that is small only
+        because nearly all confidences fall into one bin.
+
+    References:
+        Guo et al., "On Calibration of Modern Neural Networks", ICML 2017. The grid: Mukhoti et al.,
+        "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020.
+
+    Example:
+        >>> import torch
+        >>> labels = torch.arange(100) % 2
+        >>> right = torch.where(torch.arange(100) < 80, 1.0, -1.0)
+        >>> logits = right * (2 * labels - 1) * 5
+        >>> calibrator = TemperatureScaling().fit(logits, labels)
+        >>> round(calibrator.fit_result_.parameters["temperature"], 6)  # 5 / log(80 / 20)
+        3.606738
+        >>> round(calibrator.predict_proba(torch.tensor([5.0])).item(), 6)
+        0.8
+    """
+
+    name = "temperature"
+    title = "Temperature scaling"
+    tried_unasked: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "multilabel")
+    mends_frequencies = False
+    unit_powers: ClassVar = {"temperature": 1}
+    parameter_ranges: ClassVar = {"temperature": ANY_TEMPERATURE}
+    temperature: Tensor
+
+    def __init__(self, *, objective: Objective = "nll", search: TemperatureSearch = "continuous") -> None:
+        check_choice("objective", objective, OBJECTIVES)
+        check_choice("search", search, get_args(TemperatureSearch))
+        super().__init__()
+        self.objective: Objective = objective
+        self.search: TemperatureSearch = search
+
+    def _solve(self, samples: Samples) -> Solution:
+        objective = in_effect(self.objective, samples)
+        solution = fit_temperature(samples, objective, self.search)
+        return with_doubts_of_temperature(solution, samples, objective)
+
+    def in_passes(self, some: Samples) -> Search:
+        """Newton's method, a step in each pass over the scores."""
+        return temperature_in_passes(some)
+
+    @property
+    def fits_in_pieces(self) -> bool:
+        """Some passes are enough for the likelihood."""
+        return self.objective == "nll" and self.search == "continuous"
+
+    def affine(self) -> Affine:
+        """Division by the temperature."""
+        return scaling(self.num_outputs(), 1 / self.temperature)
+
+    def _transform(self, scores: Tensor) -> Tensor:
+        scaled = scores / self.temperature.to(scores)
+        return log_softmax(scaled) if self.kind_ == "multiclass" else scaled
+
+
+class FocalTemperatureScaling(Calibrator):
+    r"""Divide the logits by a temperature, then apply the focal map.
+
+    .. math:: \hat p = \rho_\gamma(\mathrm{softmax}(z / T)), \quad T \in [10^{-4}, 10^4],\ \gamma \in (-1, 50]
+
+    With :math:`\gamma = 0` this is temperature scaling. Every search compares its best point with
+    (:math:`\gamma = 0`, T of :class:`TemperatureScaling` under the same objective), so that on its own
+    objective and its own data this is never worse. Accuracy and the order of the classes stay as they are. Of
+    multilabel predictions every column has its own pair.
+
+    For binary and multilabel predictions the two parameters are nearly exchangeable (:math:`\gamma = 1` is
+    :math:`T = 0.5615` to within 8e-4 in probability): compare the maps, not the parameters.
+
+    Args:
+        objective: As for :class:`TemperatureScaling`.
+        search: ``"full"``: Newton's method from several starts; of a calibration error the grid, the line,
+            windows beyond them, and finer ones around the best. ``"grid"``: that of Komisarenko and Kull, 9
+            exponents by T = 0.01, ..., 5.00. ``"line"``: their proposal, the line of T over :math:`\gamma`
+            through the best T at :math:`\gamma = 0` and 1, on T = 0.1, ..., 10.0 and 100 exponents from -0.5
+            to 5.
+        selection: ``"cross_validated"`` uses :math:`\gamma` only where it pays: if over five folds, whatever
+            the objective, the held-out log-loss falls by more than one standard error of its fall; else this
+            is temperature scaling. ``fit_result_.held_out`` tells ``gain`` and ``gain_error``. Takes the
+            time of five more fits.
+
+    Raises:
+        InputError: If a setting is unknown.
+
+    Note:
+        :math:`\gamma` is kept at or above -0.999. Calibration errors jump, their optimum is partly chance,
+        and they can be won by making all confidences alike, which is warned of: look at ``nll`` too.
+
+    References:
+        Komisarenko and Kull, "Improving Calibration by Relating Focal Loss, Temperature Scaling, and
+        Properness", ECAI 2024.
+
+    Example:
+        >>> import torch
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> logits = 4 * torch.randn(2000, 5, generator=generator)
+        >>> labels = torch.multinomial(torch.softmax(logits / 2, dim=1), 1, generator=generator)[:, 0]
+        >>> result = FocalTemperatureScaling().fit(logits, labels).fit_result_
+        >>> result.before > result.compared["temperature"] >= result.after
+        True
+    """
+
+    name = "focal-temperature"
+    title = "Focal temperature scaling"
+    tried_unasked: ClassVar[tuple[Task, ...]] = ("multiclass",)
+    mends_frequencies = False
+    unit_powers: ClassVar = {"temperature": 1}
+    parameter_ranges: ClassVar = {
+        "temperature": ANY_TEMPERATURE,
+        "gamma": (LOWEST_GAMMA, HIGHEST_GAMMA),
+    }
+    temperature: Tensor
+    gamma: Tensor
+
+    def __init__(
+        self,
+        *,
+        objective: Objective = "nll",
+        search: FocalTemperatureSearch = "full",
+        selection: GammaSelection = "none",
+    ) -> None:
+        check_choice("objective", objective, OBJECTIVES)
+        check_choice("search", search, get_args(FocalTemperatureSearch))
+        check_choice("selection", selection, get_args(GammaSelection))
+        super().__init__()
+        self.selection: GammaSelection = selection
+        self.objective: Objective = objective
+        self.search: FocalTemperatureSearch = search
+
+    def _solve(self, samples: Samples) -> Solution:
+        objective = in_effect(self.objective, samples)
+        simpler, found = fit_focal_temperature(samples, objective, self.search)
+        if self.selection == "cross_validated" and found.parameters["gamma"] != 0:
+            found = self._where_it_pays(samples, objective, simpler, found)
+        return with_doubts_of_temperature(found, samples, objective)
+
+    def _solve_near(self, start: Mapping[str, float], samples: Samples) -> Solution:
+        objective = in_effect(self.objective, samples)
+        smooth = self.search == "full" and self.selection == "none" and objective in DIFFERENTIABLE
+        # For events the two are nearly exchangeable: optima lie far apart, and a full search is cheap.
+        if samples.is_event or not smooth:
+            return self._solve(samples)
+        found = fit_focal_temperature_near(samples, objective, **start)
+        return with_doubts_of_temperature(found, samples, objective)
+
+    def _where_it_pays(
+        self, samples: Samples, objective: Objective, simpler: Solution, found: Solution
+    ) -> Solution:
+        """Temperature scaling unless held-out log-loss falls by more than one standard error with gamma."""
+        if samples.num_samples < 2 * _NUM_FOLDS:
+            return without_exponent(
+                simpler, found, f"gamma needs {2 * _NUM_FOLDS} samples to be cross-validated"
+            )
+        confidences = judged_confidences(samples, 1.0, 0.0)
+        ranking = torch.maximum(confidences, 1 - confidences) if samples.is_event else confidences
+
+        def falls_inside(inside: Tensor) -> Tensor:
+            part = samples.part(inside)
+            plain, focal = (
+                log_losses(part, fit.parameters["temperature"], fit.parameters.get("gamma", 0.0))
+                for fit in fit_focal_temperature(samples.part(~inside), objective, self.search)
+            )
+            return plain - focal
+
+        falls = out_of_fold(fold_numbers(ranking, samples.correct, _NUM_FOLDS), falls_inside)
+        gain, error = mean_and_error(falls, samples.shares)
+        told = f"held-out log-loss falls by {gain:.1e} with gamma, standard error {error:.1e}"
+        held = {"gain": gain, "gain_error": error}
+        if gain > error:
+            return replace(found, held_out=held, message=f"{found.message}; {told}")
+        return replace(without_exponent(simpler, found, told), held_out=held)
+
+    def in_passes(self, some: Samples) -> Search:
+        """Newton's method, a step in each pass over the scores."""
+        return focal_temperature_in_passes(some)
+
+    @property
+    def fits_in_pieces(self) -> bool:
+        """Some passes are enough for the likelihood."""
+        return self.objective == "nll" and self.search == "full" and self.selection == "none"
+
+    def affine(self) -> Affine | None:
+        """Division by the temperature, where every exponent is zero."""
+        return None if bool(self.gamma.any()) else scaling(self.num_outputs(), 1 / self.temperature)
+
+    def _transform(self, scores: Tensor) -> Tensor:
+        scaled, gamma = scores / self.temperature.to(scores), self.gamma.to(scores)
+        return (
+            focal_map_logits(scaled, gamma)
+            if self.kind_ == "multiclass"
+            else focal_map_log_odds(scaled, gamma)
+        )
+
+
+class EnsembleTemperatureScaling(Calibrator):
+    r"""Mix the tempered, the original and uniform probabilities.
+
+    .. math:: \hat p = w_1 \, \mathrm{softmax}(z / T) + w_2 \, \mathrm{softmax}(z) + \frac{w_3}{C}
+
+    T is that of :class:`TemperatureScaling`; the shares w, which sum to one, are then the likeliest. The
+    order of the classes stays. A share of the uniform distribution keeps a confident error from costing much.
+
+    Note:
+        The likelihood is concave in the shares: Newton's method, to derivatives below 1e-8. What the data
+        leave undetermined (T = 1 makes two parts the same) does not change the probabilities.
+
+    References:
+        Zhang, Kailkhura and Han, "Mix-n-Match: Ensemble and Compositional Methods for Uncertainty
+        Calibration in Deep Learning", ICML 2020.
+
+    Example:
+        >>> import torch
+        >>> log_odds = torch.tensor([6.0] * 100 + [0.5] * 100)
+        >>> labels = torch.cat([torch.arange(100) < 95, torch.arange(100) < 61]).long()
+        >>> calibrator = EnsembleTemperatureScaling().fit(log_odds, labels)
+        >>> [round(p, 2) for p in calibrator.predict_proba(torch.tensor([6.0, 0.5])).tolist()]
+        [0.95, 0.61]
+    """
+
+    name = "ensemble-temperature"
+    title = "Ensemble temperature scaling"
+    tried_unasked: ClassVar[tuple[Task, ...]] = ("multiclass",)
+    mends_frequencies = False
+    parameter_ranges: ClassVar = {
+        "temperature": ANY_TEMPERATURE,
+        **dict.fromkeys(_SHARES, (0.0, 1.0)),
+    }
+    objective = "nll"
+    temperature: Tensor
+    tempered: Tensor
+    plain: Tensor
+    uniform: Tensor
+
+    def _solve(self, samples: Samples) -> Solution:
+        base = with_doubts_of_temperature(likeliest_temperature(samples), samples, "nll")
+        loss = _Loss(samples, base.parameters["temperature"])
+        # The shares are free; the sum of them, added to the mean loss, makes them sum to one at the optimum.
+        found = minimise_in_box(loss, np.full(3, 1 / 3), np.zeros(3), np.full(3, math.inf))
+        point = found.point / found.point.sum()
+        candidates = (point, np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
+        values = [loss(candidate).value - 1 for candidate in candidates]
+        best = int(np.argmin(values)) if min(values[1:]) < values[0] - 1e-12 else 0
+        return Solution(
+            converged=base.converged and found.slope < 1e-8,
+            steps=base.steps + found.steps,
+            before=base.before,
+            after=min(values[best], base.before),
+            parameters={
+                "temperature": base.parameters["temperature"],
+                **dict(zip(_SHARES, candidates[best].tolist(), strict=True)),
+            },
+            certificate={**base.certificate, "gradient of shares": found.slope},
+            message=f"derivative by shares {found.slope:.1e}",
+            warnings=base.warnings,
+            compared={"temperature": base.after},
+        )
+
+    def _transform(self, scores: Tensor) -> Tensor:
+        events = self.kind_ != "multiclass"
+        parts = _parts(scores, self.temperature.to(scores), events=events)
+        return mixed(parts, [self.tempered, self.plain, self.uniform], events=events)
+
+
+class _Loss:
+    """Mean negative log-likelihood of the shares, plus their sum."""
+
+    def __init__(self, samples: Samples, temperature: float) -> None:
+        log_probs = samples.shares.new_empty((len(samples.labels), 3))
+        for rows in row_slices(samples.scores):
+            scores = samples.scores[rows].to(torch.float64)
+            parts = _parts(scores, samples.shares.new_tensor(temperature), events=samples.is_event)
+            log_probs[rows] = torch.cat([part.gather(1, samples.labels[rows, None]) for part in parts], dim=1)
+        self._largest = log_probs.amax(dim=1, keepdim=True)
+        self._ratios, self._shares = (log_probs - self._largest).exp(), samples.shares
+        self._constant = float(self._largest[:, 0] @ self._shares)
+
+    def __call__(self, point: Vector) -> Expansion:
+        total = self._ratios @ torch.as_tensor(point).to(self._ratios)
+        relative = self._ratios / total[:, None]
+        value = -float(total.log() @ self._shares) - self._constant + float(point.sum())
+        if not math.isfinite(value):
+            return Expansion(math.inf, np.ones(3), np.eye(3))
+        hessian = relative.T @ (self._shares[:, None] * relative)
+        return Expansion(value, 1 - (self._shares @ relative).cpu().numpy(), hessian.cpu().numpy())
+
+
+def _parts(scores: Tensor, temperature: Tensor, *, events: bool) -> list[Tensor]:
+    """Log-probabilities at the temperature, as they came, and uniform."""
+    plain = log_probs_of(scores, events=events)
+    tempered = log_probs_of(scores / temperature, events=events)
+    return [tempered, plain, torch.full_like(plain, -math.log(plain.shape[-1]))]
+
+
+class SmoothedTemperatureScaling(Calibrator):
+    r"""Temperature scaling, mixed with a little of the uniform distribution.
+
+    .. math:: \hat p = \frac{N \, \mathrm{softmax}(z / T) + 1 / C}{N + 1}
+
+    T is that of :class:`TemperatureScaling`, N the number (or total weight) of calibration samples. No
+    probability falls below :math:`1 / (C (N + 1))`, so the log-loss of new samples is never infinite,
+    whatever they are; that of the calibration samples rises by at most :math:`\log(1 + 1/N)`. The order of
+    the classes stays. Where every calibration sample is classified correctly, temperature scaling alone would
+    be certain: the mixture says how certain N samples can make one.
+
+    Note:
+        The objective before and after are mean negative log-likelihoods, the mixture included.
+
+    References:
+        Laplace's rule of succession. With temperature scaling: Berta, Holzmüller, Jordan and Bach,
+        "Rethinking Early Stopping: Refine, Then Calibrate", 2025.
+
+    Example:
+        >>> import torch
+        >>> log_odds, labels = torch.tensor([9.0, -9.0] * 49 + [9.0]), torch.tensor([1, 0] * 49 + [1])
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")  # every sample is classified correctly
+        ...     calibrator = SmoothedTemperatureScaling().fit(log_odds, labels)
+        >>> round(calibrator.predict_proba(torch.tensor([900.0])).item(), 6)
+        0.995
+    """
+
+    name = "smoothed-temperature"
+    title = "Temperature scaling with Laplace smoothing"
+    mends_frequencies = False
+    unit_powers: ClassVar = {"temperature": 1}
+    parameter_ranges: ClassVar = {
+        "temperature": ANY_TEMPERATURE,
+        "uniform": (0.0, 1.0),
+    }
+    objective = "nll"
+    temperature: Tensor
+    uniform: Tensor
+
+    def _solve(self, samples: Samples) -> Solution:
+        base = with_doubts_of_temperature(fit_temperature(samples, "nll", "continuous"), samples, "nll")
+        parameters = {**base.parameters, "uniform": 1 / (samples.total_weight + 1)}
+        temperature, uniform = (samples.shares.new_tensor(value) for value in parameters.values())
+        smoothed = _smoothed(samples.scores.to(torch.float64), temperature, uniform, events=samples.is_event)
+        if samples.is_event:
+            smoothed = torch.stack([torch.zeros_like(smoothed), smoothed], dim=1)
+        losses = -log_softmax(smoothed).gather(1, samples.labels[:, None])[:, 0]
+        return replace(
+            base,
+            parameters=parameters,
+            after=float(losses @ samples.shares),
+            compared={"temperature": base.after},
+        )
+
+    def _transform(self, scores: Tensor) -> Tensor:
+        events = self.kind_ != "multiclass"
+        return _smoothed(scores, self.temperature.to(scores), self.uniform, events=events)
+
+
+def _smoothed(scores: Tensor, temperature: Tensor, uniform: Tensor, *, events: bool) -> Tensor:
+    log_probs = log_probs_of(scores / temperature, events=events)
+    even = torch.full_like(log_probs, 1 / log_probs.shape[-1]).log()
+    return mixed([log_probs, even], [1 - uniform, uniform], events=events)
+
+
+def log_probs_of(scores: Tensor, *, events: bool) -> Float[Tensor, "*N C"]:
+    """Log-probabilities of the classes, or that each event does not and does happen."""
+    if not events:
+        return log_softmax(scores)
+    return log_sigmoid(torch.stack([-scores, scores], dim=-1))
+
+
+def mixed(parts: Sequence[Tensor], weights: Sequence[Tensor], *, events: bool) -> Tensor:
+    """Weighted mean of log-probabilities, as log-odds of events; weights are one number or one per label."""
+    terms = [
+        part + (weight[..., None] if weight.ndim else weight).log().to(part)
+        for part, weight in zip(parts, weights, strict=True)
+    ]
+    log_probs = torch.stack(terms).logsumexp(dim=0)
+    return log_probs[..., 1] - log_probs[..., 0] if events else log_probs

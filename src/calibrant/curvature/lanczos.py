@@ -1,0 +1,112 @@
+"""Lanczos tridiagonalisation of a symmetric matrix known by its products, with full reorthogonalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+BREAKDOWN = 1e-10  # a new direction shorter than this, relative to the matrix, is rounding noise
+
+
+@dataclass(frozen=True)
+class Tridiagonal:
+    """Orthonormal basis and tridiagonal matrix of a Krylov space."""
+
+    basis: Tensor  # orthonormal rows, ``(m, P)``
+    diagonal: list[float]
+    below: list[float]  # off-diagonal entries; one fewer than the diagonal
+    residual: float  # length of the part of the last product that the basis does not hold
+
+    def eigen(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ritz values, ascending, and the tridiagonal matrix's eigenvectors as columns."""
+        matrix = np.diag(np.array(self.diagonal, dtype=np.float64))
+        if self.below:
+            off = np.array(self.below, dtype=np.float64)
+            matrix += np.diag(off, 1) + np.diag(off, -1)
+        values, vectors = np.linalg.eigh(matrix)
+        return values, vectors
+
+
+class Lanczos:
+    """Grows a :class:`Tridiagonal` by one product at a time.
+
+    Where the Krylov space closes (the starting vector lies in an invariant subspace) it goes on with a fresh
+    random direction, and ``below`` is 0. So repeated eigenvalues are found as often as they occur.
+    """
+
+    def __init__(
+        self, product: Callable[[Tensor], Tensor], start: Tensor, generator: torch.Generator
+    ) -> None:
+        self.product, self.generator = product, generator
+        self._diagonal: list[float] = []
+        self._below: list[float] = []
+        self._next: Tensor | None = start / start.norm()
+        self._rows = torch.empty((0, start.numel()), dtype=start.dtype, device=start.device)
+
+    @property
+    def direction(self) -> Tensor | None:
+        """Unit vector whose product is wanted next; None if the basis spans the whole space."""
+        return self._next
+
+    def step(self) -> bool:
+        """One product more; False, and none made, if the basis spans the whole space."""
+        if self._next is None:
+            return False
+        self.take(self._next, self.product(self._next))
+        return True
+
+    def take(self, vector: Tensor, image: Tensor) -> None:
+        """Go on with a product that was made elsewhere: that of ``direction``."""
+        self._keep(vector)
+        self._diagonal.append(float(vector @ image))
+        image = self._away(image)
+        length = float(image.norm())
+        scale = max(abs(value) for value in [*self._diagonal, *self._below])
+        if length > BREAKDOWN * scale:
+            self._next = image / length
+            self._below.append(length)
+        else:
+            self._next = self._fresh()
+            self._below.append(0.0)
+
+    @property
+    def result(self) -> Tridiagonal:
+        """The space of all products so far."""
+        used = len(self._diagonal)
+        return Tridiagonal(
+            basis=self._rows[:used],
+            diagonal=self._diagonal,
+            below=self._below[: used - 1],
+            residual=self._below[-1],
+        )
+
+    def _keep(self, vector: Tensor) -> None:
+        """Add a row, in storage that doubles."""
+        used = len(self._diagonal)
+        if used == len(self._rows):
+            size = min(max(8, 2 * used), vector.numel())
+            rows = vector.new_empty((size, vector.numel()))
+            rows[:used] = self._rows
+            self._rows = rows
+        self._rows[used] = vector
+
+    def _away(self, vector: Tensor) -> Tensor:
+        """What of a vector is orthogonal to the basis; twice is enough (Parlett 1998, section 6.9)."""
+        rows = self._rows[: len(self._diagonal)]
+        for _ in range(2):
+            vector = vector - rows.T @ (rows @ vector)
+        return vector
+
+    def _fresh(self) -> Tensor | None:
+        """A random direction orthogonal to the basis; None if there is none left."""
+        size = self._rows.shape[1]
+        if len(self._diagonal) >= size:
+            return None
+        vector = torch.randn(size, generator=self.generator, dtype=self._rows.dtype).to(self._rows.device)
+        vector = self._away(vector)
+        return vector / vector.norm()

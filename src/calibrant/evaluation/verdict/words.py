@@ -1,0 +1,147 @@
+"""Words of the verdict for parts, arms, errors, classes and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from calibrant.calibrators.roster import CALIBRATORS
+from calibrant.evaluation.phrases import number, percent
+from calibrant.evaluation.quantities import CLASSWISE_ECE
+from calibrant.evaluation.result import Arm, ClassRow, Estimate, GroupRow, PartName, Range, Verdict
+from calibrant.evaluation.thresholds import TOLERABLE_GAP, beyond_chance
+
+PHRASES: dict[PartName, str] = {
+    "top label": "overall confidence",
+    "positive class": "the predicted probability",
+    "labels": "label probabilities",
+    "classes": "class probabilities",
+    "groups": "single groups",
+}
+MOST_NAMED = 3  # in a sentence
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def verb(subjects: Sequence[object], singular: Literal["is", "fails", "passes"]) -> str:
+    """``is`` or ``are``, by the number of subjects and of the only one."""
+    plural = len(subjects) > 1 or str(subjects[0]).endswith(("ies", "groups", "levels"))
+    return {"is": "are", "fails": "fail", "passes": "pass"}[singular] if plural else singular
+
+
+def title(arm: Arm) -> str:
+    """The arm's title within a sentence; people keep their capitals."""
+    return title_within(arm.name, arm.title)
+
+
+def title_within(name: str, title: str) -> str:
+    method = CALIBRATORS.get(name.partition("(")[0])
+    if method is not None and method.named_after_person:
+        return title
+    return title[:1].lower() + title[1:]
+
+
+def error_name(metric: str) -> str:
+    return "classwise ECE" if metric == CLASSWISE_ECE.key else "ECE"
+
+
+def value_of(estimate: Estimate) -> str:
+    if estimate.value is not None:
+        return number(estimate.value)
+    return f"infinity ({(estimate.reason or '').removeprefix('infinite: ')})"
+
+
+def class_name(row: ClassRow, noun: str = "class") -> str:
+    """The name, or ``class 3`` where there is none but the number."""
+    return f"{noun} {row.name}" if row.name.isdecimal() else row.name
+
+
+def ideally_one(slope: float) -> str:
+    return f"calibration slope {number(slope)}, ideal 1"
+
+
+def range_of(where: Range) -> str:
+    """``between 40% and 70%: 52.3% predicted, 41.0% actual``."""
+    place = f"at {percent(where.low)}"
+    if where.low != where.high:
+        place = f"between {percent(where.low)} and {percent(where.high)}"
+    return f"{place}: {percent(where.predicted)} predicted, {percent(where.actual)} actual"
+
+
+def bad_groups(rows: Sequence[GroupRow], level: float) -> list[GroupRow]:
+    """The groups that are miscalibrated beyond noise, the largest gap first."""
+    return _by_gap(row for row in rows if beyond_chance(row.adjusted_p, level))
+
+
+def untested_groups(rows: Sequence[GroupRow], level: float) -> list[GroupRow]:
+    """The groups with too few samples to show an error, the largest gap first."""
+    return _by_gap(row for row in rows if row.vague and not beyond_chance(row.adjusted_p, level))
+
+
+def _by_gap(rows: Iterable[GroupRow]) -> list[GroupRow]:
+    return sorted(rows, key=lambda row: -abs(row.gap.value or 0.0))
+
+
+def named(bad: Sequence[GroupRow]) -> str:
+    """``reseller: 44.0% predicted, 33.0% actual``; of many groups the first."""
+    shares = (
+        (row.name, *(percent(each.value or 0.0) for each in (row.predicted, row.actual))) for row in bad
+    )
+    told = [f"{name}: {predicted} predicted, {actual} actual" for name, predicted, actual in shares]
+    more = len(bad) - MOST_NAMED
+    return "; ".join([*told[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
+
+
+def names_of(rows: Sequence[GroupRow]) -> str:
+    """``direct, web, app and 2 more``."""
+    more = len(rows) - MOST_NAMED
+    return listed([row.name for row in rows[:MOST_NAMED]] + [f"{more} more"] * (more > 0))
+
+
+def _groups(bad: Sequence[GroupRow]) -> str:
+    return f"group{'s' * (len(bad) > 1)} {names_of(bad)}"
+
+
+def not_for_all(bad: Sequence[GroupRow]) -> str:
+    """Sentence on groups that are off where no calibrator for all samples fixes them."""
+    return f"One calibrator for all samples doesn't fix {_groups(bad)}: test one per group with --by-group."
+
+
+def no_fix(bad: Sequence[GroupRow]) -> str:
+    """Sentence on groups that are off where one calibrator per group did not help."""
+    are, them = ("is", "it") if len(bad) == 1 else ("are", "them")
+    said = f"{_groups(bad).replace('g', 'G', 1)} {are} off, but no repair tested clearly fixes {them}"
+    return f"{said}: none lowers the log loss beyond noise."
+
+
+def group_sentence(rows: Sequence[GroupRow], num_groups: int, level: float) -> str:
+    bad, vague = bad_groups(rows, level), sum(row.vague for row in rows)
+    are = "is" if len(bad) == 1 else "are"
+    said = f"{len(bad) or 'None'} of {len(rows)} groups {are} miscalibrated beyond noise"
+    if num_groups == 1:
+        said = f"The only group is {'' if bad else 'not '}miscalibrated beyond noise"
+    if bad:
+        said += f" ({named(bad)})"
+    if len(rows) > 1:
+        said += f", corrected for {len(rows)} tests (Holm)"
+    if vague:
+        are = "is" if vague == 1 else "are"
+        said += f"; {vague} {are} too small to show an error of {percent(TOLERABLE_GAP)}"
+    if num_groups > len(rows):
+        said += f"; {num_groups - len(rows) + 1} small groups are pooled"
+    return f"{said}."
+
+
+def with_group_sentence(
+    verdict: Verdict, rows: tuple[GroupRow, ...], groups: Sequence[str] | None, level: float
+) -> Verdict:
+    """The verdict with the sentence on the groups, before the one that says what to do next."""
+    if groups is None or not rows:
+        return verdict
+    said = group_sentence(rows, len(set(groups)), level)
+    place = len(verdict.sentences) - (verdict.repair is None)
+    return replace(verdict, sentences=(*verdict.sentences[:place], said, *verdict.sentences[place:]))
