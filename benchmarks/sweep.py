@@ -21,14 +21,19 @@ from typing import Any, ClassVar
 from environment import environment, write
 from memory import forget_peak, resident
 
-from calibrant_lab.sweep.engines.clusters import Ray, Submitit
-from calibrant_lab.sweep.engines.engine import Engine, Serial
-from calibrant_lab.sweep.engines.pool import Pool
-from calibrant_lab.sweep.item import Item, make_item
+from calibrant_lab.sweep.engines import Engine, Pool, Ray, Serial, Submitit
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
-from calibrant_lab.sweep.tasks.fingerprints import Fingerprints
-from calibrant_lab.sweep.tasks.task import RESULT, Outcome, Settings, Task, Tell
+from calibrant_lab.sweep.tasks.task import (
+    RESULT,
+    Fingerprints,
+    Item,
+    Outcome,
+    Settings,
+    Task,
+    Tell,
+    make_item,
+)
 
 JOBS, SECONDS, EPOCHS, RESULTS = 2, 0.1, 30, 10_000
 BAR = {

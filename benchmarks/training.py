@@ -40,15 +40,14 @@ from calibrant._math.errors import InputError
 from calibrant_lab.data import build_augmentation
 from calibrant_lab.models import build as build_model
 from calibrant_lab.training import at_budget, load_recipe, seeds
-from calibrant_lab.training.data import preparation, read_training_data
+from calibrant_lab.training.data import Job, preparation, read_training_data
 from calibrant_lab.training.engine import Engine
-from calibrant_lab.training.job import Job
 from calibrant_lab.training.listener import Listener
 from calibrant_lab.training.loss import build_loss, labels_of_parts
 from calibrant_lab.training.processes import Interruption
 from calibrant_lab.training.run import RunFolder
+from calibrant_lab.training.samples import middle, network_shape
 from calibrant_lab.training.schedule import build_optimiser
-from calibrant_lab.training.views import middle, network_shape
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 MOST = 1.03

@@ -13,11 +13,11 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from calibrant_lab.data import load, split
-from calibrant_lab.data.table import RawPart
+from calibrant_lab.data.table import Part
 from calibrant_lab.training.over_groups import label_rows
 
 
-def thumbnails(part: RawPart) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def thumbnails(part: Part) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """64 numbers of each image with pneumonia or no finding, its class and its patient."""
     chosen = part.labels != 0  # COVID-19, whose images come from elsewhere
     small = torch.nn.functional.adaptive_avg_pool2d(part.inputs[chosen].float() / 255, 8)

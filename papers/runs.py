@@ -9,14 +9,12 @@ from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import write_text
-from calibrant_lab.sweep.engines import build_engine
-from calibrant_lab.sweep.engines.engine import Ended, Event
+from calibrant_lab.sweep.engines import Ended, build_engine
 from calibrant_lab.sweep.grid import Grid
-from calibrant_lab.sweep.item import Item, run_name
-from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.store.places import RUNS
 from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.sweep import Watcher, sweep
+from calibrant_lab.sweep.tasks.task import Item, RunResult, run_name
 
 
 def finished_runs(grid: Grid, out: Path, *, engine: str = "pool") -> list[RunResult]:
@@ -54,10 +52,9 @@ class _Telling(Watcher):
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = {item.run: item for item in items}
 
-    def event(self, event: Event) -> None:
-        if isinstance(event, Ended):
-            item = self._items[event.run]
-            print(f"{item.task.name}: {item.label}: {event.reason or event.status}")  # noqa: T201
+    def ended(self, end: Ended) -> None:
+        item = self._items[end.run]
+        print(f"{item.task.name}: {item.label}: {end.reason or end.status}")  # noqa: T201
 
 
 class Records:

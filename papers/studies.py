@@ -28,8 +28,8 @@ from calibrant._math.files import write_text
 from calibrant._math.text_form import named
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.kept_runs import content_of, keep, runs_in, united
-from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.tables.comparisons import adjusted
+from calibrant_lab.sweep.tasks.task import RunResult
+from calibrant_lab.tables.build import adjusted
 from papers.analysis import HERE, Frames, content, filled, verdicts
 
 DIGITS = 6

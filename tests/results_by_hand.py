@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 
 CIFAR = {"data.name": "cifar10", "model": "cifar-resnet(depth=50)"}
 

@@ -86,11 +86,14 @@ def test_every_room_is_described() -> None:
     assert {path for path in told if path.startswith("lab/src")} >= {path for path in lab if "__" not in path}
 
 
+FOUR = ("Add a loss", "Add a metric", "Add a network")
+
+
 @pytest.mark.parametrize("section", SECTIONS)
-def test_adding_touches_five_files_at_most(section: str) -> None:
-    """A table of files, a skeleton that is Python, and the command that tells whether it is right."""
+def test_adding_touches_few_files(section: str) -> None:
+    """A table of files with the changelog's, a skeleton that is Python, and the command to check it."""
     text = SECTIONS[section]
-    assert 2 < len(rows(text)) <= 5
+    assert 2 < len(rows(text)) <= (4 if section in FOUR else 5)
     languages = [language for language, _ in FENCED.findall(text)]
     assert languages == ["python", "console"]
     (skeleton, command) = (code for _, code in FENCED.findall(text))

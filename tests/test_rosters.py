@@ -17,8 +17,6 @@ ROSTERS = {
     "metrics/__init__.py": set[str](),
     "calibrators/methods/__init__.py": set[str](),
     "calibrant_lab:models/roster.py": {"checkpoints.py"},
-    "calibrant_lab:sweep/tasks/roster.py": {"fingerprints.py", "simulation.py"},
-    "calibrant_lab:sweep/engines/__init__.py": set[str](),
 }
 
 

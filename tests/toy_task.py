@@ -11,9 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from calibrant._math.errors import ConvergenceError, InputError
-from calibrant_lab.sweep.item import Item, make_item
-from calibrant_lab.sweep.tasks.fingerprints import Fingerprints
-from calibrant_lab.sweep.tasks.task import RESULT, Outcome, Settings, Task, Tell
+from calibrant_lab.sweep.tasks.task import (
+    RESULT,
+    Fingerprints,
+    Item,
+    Outcome,
+    Settings,
+    Task,
+    Tell,
+    make_item,
+)
 
 if TYPE_CHECKING:
     from calibrant_lab.sweep.grid import Grid

@@ -22,7 +22,7 @@ from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.evaluation.result import Estimate
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.sweep.published import facts
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 from calibrant_lab.training.over_groups import label_rows
 from papers.analysis import Frames, Tables, flat_runs, ordered
 

@@ -15,11 +15,10 @@ from calibrant.predictions import Predictions
 from calibrant_lab.data import Dataset
 from calibrant_lab.data.fetch import located
 from calibrant_lab.data.images.corruptions import CorruptedImages
-from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.sweep.tasks.task import Outcome, Settings, Tell
+from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings, Tell
 from calibrant_lab.sweep.tasks.training import recipe_of
 from calibrant_lab.training.data import preparation, read_data, read_foreign
-from calibrant_lab.training.recipe_sections import DataSection
+from calibrant_lab.training.recipe import DataSection
 from calibrant_lab.training.run import load_run
 from papers.dynamics.measure import FollowedRun
 from papers.human_posteriors.measure import beside_people

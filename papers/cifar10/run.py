@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from calibrant.predictions import load_predictions
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, beside, flat_runs, ordered, pivot, relative
 from papers.gammas.run import CLOSEST, OBJECTIVES, SEPARATED, fits_of, sides
 from papers.loss_rows import called, scheduled

@@ -30,14 +30,12 @@ import torch
 
 from calibrant._math.errors import EXPECTED, InputError, sentence_of
 from calibrant._math.files import atomic_write, write_text
-from calibrant_lab.sweep.engines import build_engine
-from calibrant_lab.sweep.engines.engine import Ended, Event
+from calibrant_lab.sweep.engines import Ended, build_engine
 from calibrant_lab.sweep.grid import Grid
-from calibrant_lab.sweep.item import Item
-from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.store.places import RUNS
 from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.sweep import Watcher, sweep
+from calibrant_lab.sweep.tasks.task import Item, RunResult
 from calibrant_lab.sweep.tasks.training import recipe_of
 from calibrant_lab.training.recipe_files import file_on_shelf, flat, nested, read_content
 from papers.cifar10_fast.measure import elsewhere
@@ -168,14 +166,13 @@ class _Packing(Watcher):
     def __init__(self, store: Path, pack: Pack, items: Mapping[str, Item], tell: Any) -> None:
         self._store, self._pack, self._items, self._tell = store, pack, items, tell
 
-    def event(self, event: Event) -> None:
-        if isinstance(event, Ended):
-            if event.state == "done":
-                packed = self._pack.add(self._store / RUNS / event.run, KEPT)
-                said = f"{'packed' if packed else 'no room for'}, {event.status} in {event.seconds:.0f} s"
-            else:
-                said = f"{event.state}: {event.reason or ''}"
-            self._tell(f"{self._items[event.run].label}  {event.shown}  {said}")
+    def ended(self, end: Ended) -> None:
+        if end.state == "done":
+            packed = self._pack.add(self._store / RUNS / end.run, KEPT)
+            said = f"{'packed' if packed else 'no room for'}, {end.status} in {end.seconds:.0f} s"
+        else:
+            said = f"{end.state}: {end.reason or ''}"
+        self._tell(f"{self._items[end.run].label}  {end.shown}  {said}")
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import Any
 from calibrant_lab.sweep.tasks.task import Settings
 from calibrant_lab.sweep.tasks.training import data_of, recipe_of
 from calibrant_lab.training import Listener, Recipe, train
-from calibrant_lab.training.captured import CapturedStep
+from calibrant_lab.training.learner import CapturedStep
 
 AGREE = 0.02
 """Captured and plain steps may differ by so much of a value: in bfloat16 no two runs on a GPU are equal."""

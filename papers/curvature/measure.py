@@ -20,9 +20,8 @@ from calibrant.curvature import SAM, CurvatureRegularizer, hessian_trace, top_ei
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.losses import focal_loss
 from calibrant_lab.data import Part, RawData, load, split
-from calibrant_lab.data.prepare import Preparation, to_unit
-from calibrant_lab.sweep.tasks.simulation import Simulation, completed
-from calibrant_lab.sweep.tasks.task import Settings
+from calibrant_lab.data.table import Preparation, to_unit
+from calibrant_lab.sweep.tasks.task import Settings, Simulation, completed
 from calibrant_lab.training import seeds as training_seeds
 
 Batch: TypeAlias = tuple[Tensor, Tensor]

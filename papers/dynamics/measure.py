@@ -16,11 +16,10 @@ from calibrant._math.errors import without_warnings
 from calibrant._math.shapes import Float, Int
 from calibrant.calibrators import TemperatureScaling
 from calibrant_lab.data import Dataset
-from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.sweep.tasks.task import Outcome, Settings, Tell
+from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings, Tell
 from calibrant_lab.sweep.tasks.training import Training, recipe_of
 from calibrant_lab.training.data import preparation, read_data
-from calibrant_lab.training.recipe_sections import DataSection
+from calibrant_lab.training.recipe import DataSection
 from calibrant_lab.training.run import load_run
 from papers.shift.measure import logits_of
 

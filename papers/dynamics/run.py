@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures import GREY, series
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, ordered, pivot, relative
 from papers.loss_rows import called
 

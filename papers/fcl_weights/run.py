@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures import series
 from calibrant_lab.sweep.kept_runs import shortened
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, flat_runs, mean_ci, pivot
 
 DIGITS = 6
@@ -56,7 +56,7 @@ def keep(result: RunResult) -> dict[str, Any]:
 
 def also() -> dict[str, Any]:
     """What small networks on two half-moons learn, by loss and seed."""
-    from calibrant_lab.figures.boundaries import boundary_numbers
+    from calibrant_lab.figures.curves import boundary_numbers
 
     found = [
         {"arm": key, "runs": [boundary_numbers(*of, seed=seed) for seed in range(BOUNDARY_SEEDS)]}

@@ -23,7 +23,7 @@ from calibrant.calibrators.fitting.searches import PAPER_GAMMAS, PAPER_TEMPERATU
 from calibrant.evaluation.fitting.templates import Labelled
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports.figures.drawing import GREY, series
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, beside, flat_runs, ordered, pivot, reaching
 from papers.loss_rows import called
 

@@ -12,8 +12,7 @@ from torch import Tensor
 from calibrant._math.convex_minimum import convex_minimum
 from calibrant.losses import focal_loss
 from calibrant_lab import theory
-from calibrant_lab.sweep.tasks.simulation import Simulation
-from calibrant_lab.sweep.tasks.task import Settings
+from calibrant_lab.sweep.tasks.task import Settings, Simulation
 
 GAMMAS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0)
 SIGNAL = 2.0

@@ -15,8 +15,7 @@ from numpy import ndarray
 
 from calibrant._math.shapes import Float
 from calibrant.metrics import expected_calibration_error
-from calibrant_lab.sweep.tasks.simulation import Simulation
-from calibrant_lab.sweep.tasks.task import Settings
+from calibrant_lab.sweep.tasks.task import Settings, Simulation
 
 GAMMAS = (0.0, 1.0, 2.0, 3.0)
 TEST_SEED = 10_000

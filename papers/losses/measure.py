@@ -15,8 +15,7 @@ from calibrant.calibrators import build
 from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions, load_predictions
-from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.sweep.tasks.task import Outcome, Settings
+from calibrant_lab.sweep.tasks.task import Outcome, RunResult, Settings
 from calibrant_lab.sweep.tasks.training import Training
 from calibrant_lab.training import Recipe
 

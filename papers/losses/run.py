@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, VERMILLION
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, draw_means, flat_runs, pivot, relative
 from papers.loss_rows import called, gamma_3, scheduled
 from papers.losses.measure import stages_of

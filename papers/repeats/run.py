@@ -16,11 +16,11 @@ from typing import Any
 import pandas as pd
 
 from calibrant._math.environment import environment
-from calibrant_lab.sweep.engines.pool import Pool
-from calibrant_lab.sweep.item import make_item
+from calibrant_lab.sweep.engines import Pool
 from calibrant_lab.sweep.kept_runs import DEVICE, MADE, KeptRun, runs_in, shortened
 from calibrant_lab.sweep.store.store import Store
 from calibrant_lab.sweep.sweep import sweep
+from calibrant_lab.sweep.tasks.task import make_item
 from papers import studies
 from papers.analysis import Frames, Tables, content, pm
 

@@ -19,9 +19,8 @@ from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions
 from calibrant_lab.data import Dataset, LazyImages, Preparation
 from calibrant_lab.data.images.corruptions import CORRUPTIONS, CorruptedImages
-from calibrant_lab.data.prepare import to_unit
-from calibrant_lab.sweep.tasks.simulation import Simulation
-from calibrant_lab.sweep.tasks.task import Settings
+from calibrant_lab.data.table import to_unit
+from calibrant_lab.sweep.tasks.task import Settings, Simulation
 from calibrant_lab.training import Recipe, train
 from calibrant_lab.training.data import preparation, read_data, read_foreign
 

@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, beside, flat_runs, mean_ci, ordered, pivot
 from papers.loss_rows import called
 from papers.shift.measure import SEVERITIES, STAGES, by_severity

@@ -22,7 +22,7 @@ from calibrant.calibrators import FocalTemperatureScaling, TemperatureScaling
 from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.predictions import load_predictions
 from calibrant.reports.figures.drawing import BLUE, GREY, VERMILLION
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 from calibrant_lab.training.neutral import (
     Convention,
     best_of_grid,

@@ -37,9 +37,7 @@ from calibrant.predictions import Predictions
 from calibrant_lab.data import load
 from calibrant_lab.data.lazy import feed
 from calibrant_lab.figures import temperature_ridge
-from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, digest_of, state_of
-from calibrant_lab.sweep.tasks.simulation import Simulation, completed
-from calibrant_lab.sweep.tasks.task import Settings
+from calibrant_lab.sweep.tasks.task import Fingerprints, Settings, Simulation, completed, digest_of, state_of
 from papers.prediction_files import ENDINGS, data_folder, read_file
 
 Criterion = Literal["nll", "ece"]

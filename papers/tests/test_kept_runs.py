@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from calibrant._math.errors import InputError
-from calibrant_lab.sweep.engines.engine import Serial
+from calibrant_lab.sweep.engines import Serial
 from calibrant_lab.sweep.grid import Grid
 from calibrant_lab.sweep.kept_runs import KeptRun, content_of, keep, runs_in, united
 from calibrant_lab.sweep.store import Store

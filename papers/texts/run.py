@@ -16,7 +16,7 @@ from calibrant.calibrators import build
 from calibrant.calibrators.fitting.results import fitted_number
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions, load_predictions
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 from papers.analysis import Frames, Tables, flat_runs, pivot, relative
 from papers.loss_rows import called, frames_of, gamma_3, printed, scheduled
 from papers.losses.measure import BY_ADAPTIVE_ECE, BY_ECE, CALIBRATED, measured

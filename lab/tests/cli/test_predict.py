@@ -14,7 +14,7 @@ from torch import nn
 from calibrant._math.errors import InputError
 from calibrant.predictions import load_predictions
 from calibrant_lab import data
-from calibrant_lab.training.prediction import Wanted, predict
+from calibrant_lab.training.prediction import predict
 from command_line import call, one_line
 
 FACTORIES = """
@@ -127,7 +127,7 @@ class Table(nn.Module):
 def raw(rng, *, splits: tuple[str, ...], labels: torch.Tensor, groups: bool = False) -> data.RawData:
     """Features with the number of the sample in them."""
     inputs = torch.arange(len(labels)).float()[:, None]
-    part = data.table.RawPart(
+    part = data.table.Part(
         inputs=inputs, labels=labels, groups=torch.arange(len(labels)) // 2 if groups else None
     )
     names = tuple("abc")[: 3 if labels.ndim == 1 else labels.shape[1]]
@@ -148,7 +148,7 @@ def raw(rng, *, splits: tuple[str, ...], labels: torch.Tensor, groups: bool = Fa
 def test_calibration_samples_are_the_datas_own_or_set_apart(rng, splits, split, sizes) -> None:
     """A split of that name is marked; else a share of the samples asked for, never of others."""
     made = raw(rng, splits=splits, labels=torch.arange(30) % 3)
-    found = predict(Table(torch.randn(90, 3)), made, wanted=Wanted(split=split), batch_size=7)
+    found = predict(Table(torch.randn(90, 3)), made, split=split, batch_size=7)
     assert (found.calibration.num_samples, found.test.num_samples) == sizes
 
 
@@ -163,7 +163,7 @@ def test_patients_and_labels_of_several_kinds_are_kept(rng) -> None:
     assert len(one | other) == 15
     event = replace(made, class_names=("no", "yes"), train=replace(made.train, labels=many[:, 0]))
     logits = torch.randn(30, 1)
-    assert predict(Table(logits), event, wanted=Wanted(calibration=0)).scores.shape == (30,)
+    assert predict(Table(logits), event, calibration=0).scores.shape == (30,)
     with pytest.raises(InputError, match="it gives a NoneType"):
         predict(Nothing(), event)
 

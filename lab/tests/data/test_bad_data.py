@@ -16,7 +16,7 @@ from scipy.io import savemat
 
 from calibrant._math.errors import InputError
 from calibrant_lab import data
-from calibrant_lab.data.text.vectors import read_vectors
+from calibrant_lab.data.text.sets import read_vectors
 
 IMAGES = np.zeros((6, 4, 4), np.uint8)
 LABELS = np.array([0, 1] * 3)

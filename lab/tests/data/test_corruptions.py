@@ -14,12 +14,12 @@ from PIL import Image
 
 from calibrant._math.errors import InputError
 from calibrant_lab import data
-from calibrant_lab.data.images.corruption_functions import moved
 from calibrant_lab.data.images.corruptions import (
     CORRUPTIONS,
     CorruptedImages,
     constants,
     corrupt,
+    moved,
     published_constants,
 )
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from calibrant._math.errors import InputError
 from calibrant_lab import data
-from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.data.table import to_unit
 
 
 def save(path, **arrays) -> str:

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant_lab.data.lazy import StoredImages
-from calibrant_lab.data.loading import AHEAD, Plan, in_turn
+from calibrant_lab.data.lazy import AHEAD, Plan, StoredImages, in_turn
 
 
 class Counted(StoredImages):

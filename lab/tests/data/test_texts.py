@@ -13,13 +13,20 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant_lab import data
 from calibrant_lab.data.fetch import published
-from calibrant_lab.data.table import RawTexts
 from calibrant_lab.data.text import sets
-from calibrant_lab.data.text.records import by_frequency, numbered, words_of
-from calibrant_lab.data.text.trees import LEVEL, parse_tree, read_trees
-from calibrant_lab.data.text.vectors import no_vectors, read_vectors, vectors_path
+from calibrant_lab.data.text.sets import (
+    LEVEL,
+    by_frequency,
+    no_vectors,
+    numbered,
+    parse_tree,
+    read_trees,
+    read_vectors,
+    vectors_path,
+    words_of,
+)
 from calibrant_lab.training.data import read_data
-from calibrant_lab.training.recipe_sections import DataSection
+from calibrant_lab.training.recipe import DataSection
 
 TREES = {
     "train": ["(3 (2 (2 Not) (1 bad)) (2 .))", "(2 (2 So) (2 so))", "(0 (2 bad) (0 (2 so) (1 bad)))"],
@@ -97,7 +104,6 @@ def test_newsgroups_are_cut_by_the_authors_shuffle(tmp_path, monkeypatch) -> Non
 def test_a_tree_becomes_rows_with_children_levels_and_labels(treebank) -> None:
     """The root comes first, a node's children follow it, and levels count from the leaves."""
     raw = data.load("sst_trees", folder=treebank)
-    assert isinstance(raw, RawTexts)
     table = raw.train.inputs[torch.tensor([0])][0]
     numbers = {word: number for number, word in enumerate(("", *raw.vocabulary))}
     assert table.dtype == torch.int32
@@ -117,7 +123,6 @@ def test_the_binary_task_drops_neutral_roots_and_the_fine_one_none(treebank) -> 
     assert fine.train.labels.tolist() == [3, 2, 0]
     assert raw.class_names == ("negative", "positive")
     assert len(fine.class_names) == 5
-    assert isinstance(raw, RawTexts)
     assert {"So", "so", "Good", "good"} <= set(raw.vocabulary)
     padded = raw.calibration.inputs[torch.tensor([0])] if raw.calibration else torch.zeros(1, 1, 5)
     assert padded[0, :, 4].tolist() == [1, 0, 0, -1, -1]
@@ -199,7 +204,6 @@ def test_a_folder_of_lines_is_a_set_of_texts(tmp_path) -> None:
     assert found.train.inputs.dtype == torch.int32
     (tmp_path / "mine").rename(tmp_path / "trec_questions")
     cut = data.load("trec_questions(words=3, length=5)", folder=tmp_path)
-    assert isinstance(cut, RawTexts)
     assert cut.vocabulary == ("it", "is")
     assert cut.train.inputs[torch.tensor([0])].tolist() == [[0, 0, 0, 1, 2]]
 
@@ -215,7 +219,6 @@ def test_finsen_is_read_from_its_table(tmp_path) -> None:
     raw = data.load("finsen(length=6)", folder=tmp_path)
     assert raw.class_names == ("GDP", "Jobs")
     assert torch.bincount(raw.train.labels).tolist() == [9, 9]
-    assert isinstance(raw, RawTexts)
     first = raw.train.inputs[torch.tensor([0])][0].tolist()
     said = [raw.vocabulary[word - 1] for word in first if word]
     assert said[0] == "rise"

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from calibrant.reports.file_figures import all_figures, figure_named
-from calibrant_lab.figures import boundaries
-from calibrant_lab.figures.boundaries import Boundary, train_boundary
+from calibrant_lab.figures import curves
+from calibrant_lab.figures.curves import Boundary, train_boundary
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_names_are_unique_and_found() -> None:
 
 def test_experiments_are_drawn(trained: Callable[..., Boundary], monkeypatch: pytest.MonkeyPatch) -> None:
     """Every panel has something in it, and the figure can be written."""
-    monkeypatch.setattr(boundaries, "train_boundary", trained)
+    monkeypatch.setattr(curves, "train_boundary", trained)
     drawn = figure_named("fcl-boundaries").draw()
     assert all(ax.has_data() for ax in drawn.axes)
     written = io.BytesIO()

@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 
 from calibrant import theory
-from calibrant_lab.figures import curves, simplex
+from calibrant_lab.figures import curves
 from calibrant_lab.figures.roster import FIGURES, TheoryFigure
 from calibrant_lab.theory import temperature_fit
 
@@ -96,14 +96,14 @@ def test_isolines_enclose_the_truth() -> None:
     """Of every loss the innermost line goes round (0.55, 0.30, 0.15), as all are proper."""
     truth = np.array([0.30 + 0.15 / 2, 0.15 * math.sqrt(3) / 2])
     for loss in ("brier", "cross-entropy", "proper-focal"):
-        ax = drawn(simplex.risk_isolines, loss=loss, gamma=3.0)
+        ax = drawn(curves.risk_isolines, loss=loss, gamma=3.0)
         path = ax.collections[0].get_paths()[0]
         assert path.contains_point(truth)
 
 
 def test_arrows_point_to_the_map() -> None:
     """Each arrow leads away from the centre."""
-    quiver = drawn(simplex.map_arrows, gamma=3.0).collections[0]
+    quiver = drawn(curves.map_arrows, gamma=3.0).collections[0]
     starts = np.asarray(quiver.XY)  # pyright: ignore
     centre = np.array([0.5, math.sqrt(3) / 6])
     outwards = ((starts - centre) * np.stack([quiver.U, quiver.V], 1)).sum(1)  # pyright: ignore

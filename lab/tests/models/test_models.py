@@ -57,6 +57,32 @@ def test_logits_have_one_column_per_class_and_gradients_reach_every_parameter(te
     assert layer.out_features == 7
 
 
+PUBLISHED = [
+    ("cifar-resnet(depth=18)", (3, 32, 32), {10: 11_173_962, 100: 11_220_132}),
+    ("cifar-resnet(depth=50)", (3, 32, 32), {10: 23_520_842, 100: 23_705_252}),
+    ("cifar-resnet(depth=110)", (3, 32, 32), {10: 45_864_522, 100: 46_048_932}),
+    ("he-resnet(depth=110)", (3, 32, 32), {10: 1_730_714, 100: 1_736_564}),
+    ("wide-resnet(depth=26, width=10)", (3, 32, 32), {10: 36_481_434, 100: 36_539_124}),
+    ("cifar-densenet(depth=121)", (3, 32, 32), {10: 6_956_298, 100: 7_048_548}),
+    ("tiny-imagenet-resnet(depth=50)", (3, 64, 64), {200: 25_138_952}),
+    ("densenet(depth=121)", (3, 224, 224), {14: 6_968_206, 1000: 7_978_856}),
+    ("vit(size='base')", (3, 224, 224), {1000: 86_567_656}),
+    ("vit(size='small')", (3, 224, 224), {1000: 22_050_664}),
+    ("lenet", (1, 32, 32), {10: 61_706}),
+]
+"""Parameters by the number of classes, as counted in the authors' code or printed."""
+
+
+@pytest.mark.parametrize(("text", "shape", "expected"), PUBLISHED)
+def test_networks_have_the_published_numbers_of_parameters(text, shape, expected) -> None:
+    """The same layers as in the original."""
+    with torch.device("meta"):
+        made = {classes: models.build(text, input_shape=shape, num_classes=classes) for classes in expected}
+    assert {
+        classes: sum(each.numel() for each in model.parameters()) for classes, model in made.items()
+    } == expected
+
+
 def images(shape: tuple[int, ...] = (3, 32, 32)) -> torch.Tensor:
     """Two of them."""
     return torch.randn(2, *shape, generator=torch.Generator().manual_seed(1))

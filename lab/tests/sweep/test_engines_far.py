@@ -17,15 +17,11 @@ import numpy as np
 import pytest
 
 from calibrant._math.errors import InputError
-from calibrant_lab.sweep.engines import build_engine
-from calibrant_lab.sweep.engines.clusters import Ray, Submitit, Work
-from calibrant_lab.sweep.engines.engine import Serial
-from calibrant_lab.sweep.engines.pool import Pool
+from calibrant_lab.sweep.engines import Pool, Ray, Serial, Submitit, Work, build_engine
 from calibrant_lab.sweep.grid import Grid
-from calibrant_lab.sweep.item import Item
-from calibrant_lab.sweep.perform import attempt
 from calibrant_lab.sweep.store import Store
-from calibrant_lab.sweep.sweep import sweep
+from calibrant_lab.sweep.sweep import attempt, sweep
+from calibrant_lab.sweep.tasks.task import Item
 from calibrant_lab.sweep.tasks.training import Training
 from toy_task import toys
 
@@ -43,7 +39,7 @@ TRAININGS = {
 }
 DRIVER = """
 import sys
-from calibrant_lab.sweep.engines.clusters import Ray
+from calibrant_lab.sweep.engines import Ray
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
 from toy_task import toys

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from calibrant._math.errors import InputError
-from calibrant_lab.sweep.result import RunResult
 from calibrant_lab.sweep.sinks import SINKS, curves, export, finals
+from calibrant_lab.sweep.tasks.task import RunResult
 from results_by_hand import make_result
 
 METRICS = {"uncalibrated": {"ece": 0.25, "auroc": None}, 'temperature(objective="ece")': {"ece": 0.125}}

@@ -11,11 +11,9 @@ import pytest
 
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant_lab.sweep.grid import Grid
-from calibrant_lab.sweep.item import run_name
-from calibrant_lab.sweep.perform import give_up, perform
-from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.sweep.store import Store, leases
-from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, state_of
+from calibrant_lab.sweep.store import Store, places
+from calibrant_lab.sweep.sweep import give_up, perform
+from calibrant_lab.sweep.tasks.task import Fingerprints, RunResult, run_name, state_of
 from calibrant_lab.sweep.tasks.training import Training
 from toy_task import Toy, toys
 
@@ -84,16 +82,16 @@ def test_the_lease_of_a_dead_process_is_taken_over(store, monkeypatch) -> None:
     """A process that is gone, or another machine that is silent, holds nothing; a live one does."""
     lease = store.claim("run")
     pid = os.getpid()
-    monkeypatch.setattr(leases, "_is_alive", lambda number: number != pid)
+    monkeypatch.setattr(places, "_is_alive", lambda number: number != pid)
     again = store.claim("run")
     assert again is not None
     assert again.name != lease.name
     monkeypatch.undo()
     assert store.claim("run") is None
-    monkeypatch.setattr(leases, "_machine", lambda: "another")
+    monkeypatch.setattr(places, "_machine", lambda: "another")
     assert store.claim("run") is None
     now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + leases.EXPIRY + 1)
+    monkeypatch.setattr(time, "time", lambda: now + places.EXPIRY + 1)
     assert store.claim("run") is not None
 
 
@@ -101,11 +99,11 @@ def test_a_holder_that_was_succeeded_is_told(store, monkeypatch) -> None:
     """A lease is renewed as long as nobody has taken the run over; then its holder is told once."""
     told: list[str] = []
     lease = store.claim("run", lost=lambda: told.append("lost"))
-    later = time.time() + leases.EXPIRY + 1
+    later = time.time() + places.EXPIRY + 1
     monkeypatch.setattr(time, "time", lambda: later)
     lease.renew()
     assert store.leases.holder("run").time == later
-    monkeypatch.setattr(leases, "_is_alive", lambda _number: False)
+    monkeypatch.setattr(places, "_is_alive", lambda _number: False)
     assert store.claim("run") is not None
     lease.renew()
     lease.renew()
@@ -115,7 +113,7 @@ def test_a_holder_that_was_succeeded_is_told(store, monkeypatch) -> None:
 def test_only_one_takes_over(store, monkeypatch) -> None:
     """Of two that find the same dead lease, one gets the run."""
     store.claim("run")
-    monkeypatch.setattr(leases, "_is_alive", lambda _number: False)
+    monkeypatch.setattr(places, "_is_alive", lambda _number: False)
     create = store.place.create
 
     def late(name: str, content: bytes) -> bool:
@@ -131,7 +129,7 @@ def test_only_one_takes_over(store, monkeypatch) -> None:
 def test_a_lease_that_was_taken_and_given_back_meanwhile_is_not_taken_over(store, monkeypatch) -> None:
     """Whoever decided on a lease that is gone by now withdraws, and leaves nothing behind."""
     store.claim("run")
-    monkeypatch.setattr(leases, "_is_alive", lambda _number: False)
+    monkeypatch.setattr(places, "_is_alive", lambda _number: False)
     create = store.place.create
 
     def late(name: str, content: bytes) -> bool:
@@ -312,7 +310,7 @@ def test_another_machine_goes_on_with_what_was_saved(machines, tmp_path, monkeyp
     other = machines("two")
     assert list(other.unfinished()) == [item.run]
     told: list[float] = []
-    monkeypatch.setattr(leases.Lease, "note", lambda _lease, share, _words: told.append(share))
+    monkeypatch.setattr(places.Lease, "note", lambda _lease, share, _words: told.append(share))
     perform(other.address, item)
     assert told == [0.8, 1.0]
     result = other.result(item.run)

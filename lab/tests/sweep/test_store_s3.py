@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from calibrant_lab.sweep.engines.engine import Serial
+from calibrant_lab.sweep.engines import Serial
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
 from toy_task import toys

@@ -18,14 +18,12 @@ import pytest
 
 from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant._math.files import said_of
-from calibrant_lab.sweep.engines import ENGINES, build_engine, pool
-from calibrant_lab.sweep.engines.engine import Ended, Ends, Event, Function, Progress, Serial
-from calibrant_lab.sweep.engines.pool import Pool
-from calibrant_lab.sweep.estimates import Estimates
-from calibrant_lab.sweep.item import Item
-from calibrant_lab.sweep.perform import attempt
-from calibrant_lab.sweep.store import Store, leases
-from calibrant_lab.sweep.sweep import Watcher, sweep
+from calibrant_lab.sweep import engines
+from calibrant_lab.sweep.display import Estimates
+from calibrant_lab.sweep.engines import ENGINES, Ended, Ends, Function, Pool, Serial, build_engine
+from calibrant_lab.sweep.store import Store, places
+from calibrant_lab.sweep.sweep import Watcher, attempt, sweep
+from calibrant_lab.sweep.tasks.task import Item
 from toy_task import Toy, toys
 
 
@@ -33,12 +31,17 @@ class Notes(Watcher):
     """Keeps what it is told."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.ends: list[Ended] = []
+        self.told: list[tuple[float, str]] = []
         self.waited = 0
 
-    def event(self, event: Event) -> None:
+    def ended(self, end: Ended) -> None:
         """Keep it."""
-        self.events.append(event)
+        self.ends.append(end)
+
+    def progress(self, run: str, share: float, words: str) -> None:
+        """Keep it."""
+        self.told.append((share, words if run else ""))
 
     def waiting(self, runs: int) -> None:
         """Count them."""
@@ -80,7 +83,7 @@ def test_a_pool_replaces_workers_that_die(tmp_path) -> None:
     assert reasons["dies"].startswith("its process was ended by SIGKILL")
     assert reasons["dies"].endswith("It was tried 3 times.")
     assert len(log.read_text().splitlines()) == 3 + 2 + 3
-    ends = Counter(event.state for event in notes.events if isinstance(event, Ended))
+    ends = Counter(end.state for end in notes.ends)
     assert ends == {"done": 5, "died": 3}
     assert {result.value("square") for result in store.results()} == {1.0}
 
@@ -92,9 +95,9 @@ def test_a_pool_replaces_workers_that_are_killed_between_runs(tmp_path) -> None:
     class Killing(Watcher):
         """Kills the worker of each run once it is done."""
 
-        def event(self, event: Event) -> None:
+        def ended(self, end: Ended) -> None:
             """Wait for its end too."""
-            if isinstance(event, Ended) and event.state == "done" and len(killed) < 2:
+            if end.state == "done" and len(killed) < 2:
                 process = engine._seats[0].process
                 process.kill()
                 process.join()
@@ -143,8 +146,8 @@ def test_a_sweep_waits_for_runs_of_another(tmp_path, monkeypatch) -> None:
 
 def test_cores_are_divided(monkeypatch) -> None:
     """As many runs at once as there are cores for their threads, GPUs for those that use one, and runs."""
-    monkeypatch.setattr("calibrant_lab.sweep.engines.pool.available_cores", lambda: 8)
-    monkeypatch.setattr("calibrant_lab.sweep.engines.pool.available_gpus", lambda: 5)
+    monkeypatch.setattr("calibrant._math.worker_processes.available_cores", lambda: 8)
+    monkeypatch.setattr("calibrant._math.worker_processes.available_gpus", lambda: 5)
 
     def jobs(pool: Pool, count: int = 20) -> int:
         pool.prepare(toys(seed=list(range(count))))
@@ -157,7 +160,7 @@ def test_cores_are_divided(monkeypatch) -> None:
     assert jobs(Pool()) == 5
     assert jobs(Pool(jobs=7)) == 7
     monkeypatch.undo()
-    monkeypatch.setattr("calibrant_lab.sweep.engines.pool.available_cores", lambda: 8)
+    monkeypatch.setattr("calibrant._math.worker_processes.available_cores", lambda: 8)
     monkeypatch.setattr(Toy, "threads", lambda *_: 3)
     assert jobs(Pool()) == 2
 
@@ -180,8 +183,8 @@ def test_gpus_are_dealt_out(monkeypatch, seen, dealt) -> None:
             return self.future
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
-    monkeypatch.setattr(pool, "available_gpus", lambda: 2)
-    monkeypatch.setattr(pool, "_Seat", Seat)
+    monkeypatch.setattr(engines.workers, "available_gpus", lambda: 2)
+    monkeypatch.setattr(engines, "_Seat", Seat)
     monkeypatch.setattr(Toy, "needs_gpu", lambda *_: True)
     engine, items = Pool(jobs=3), toys(seed=[0, 1, 2])
     engine.prepare(items)
@@ -209,22 +212,21 @@ class Threaded(Serial):
 
 def test_how_far_runs_are_is_found_in_their_leases(tmp_path, monkeypatch) -> None:
     """Whatever engine does them; at the end nothing of it stays."""
-    monkeypatch.setattr(leases, "_NOTE_EVERY", 0.02)
+    monkeypatch.setattr(places, "_NOTE_EVERY", 0.02)
     store, notes = Store(tmp_path / "store"), Notes()
     items = toys(seed=[0], steps=[10], seconds=[0.05])
     assert sweep(items, store, Threaded(), watcher=notes).statuses == {"finished": 1}
-    told = [event for event in notes.events if isinstance(event, Progress)]
-    shares = [event.share for event in told]
+    shares = [share for share, _ in notes.told]
     assert shares == sorted(shares)
     assert len({0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9} & set(shares)) > 3
-    assert {event.words for event in told if event.share == 0.5} <= {"step 5"}
+    assert {words for share, words in notes.told if share == 0.5} <= {"step 5"}
     assert store.place.names("leases") == []
 
 
 def test_a_worker_that_is_told_to_end_as_it_starts_is_silent(monkeypatch) -> None:
     """Until it is ready the system ends it; afterwards it leaves by itself, each without an error."""
     steps: list[str] = []
-    for module, name in ((os, "setsid"), (pool, "pin_threads"), (pool, "_follow_driver")):
+    for module, name in ((os, "setsid"), (engines.workers, "pin_threads"), (engines, "_follow_driver")):
         monkeypatch.setattr(module, name, lambda *_, name=name: steps.append(name), raising=False)
     handlers: dict[int, Callable[..., None]] = {}
 
@@ -233,7 +235,7 @@ def test_a_worker_that_is_told_to_end_as_it_starts_is_silent(monkeypatch) -> Non
         handlers[number] = handler
 
     monkeypatch.setattr(signal, "signal", set_handler)
-    pool._begin(1)
+    engines._begin(1)
     assert (sorted(steps[:-1]), steps[-1]) == (["_follow_driver", "pin_threads", "setsid"], "SIGTERM")
     with pytest.raises(SystemExit, match=r"^$"):
         handlers[signal.SIGTERM](signal.SIGTERM, None)
@@ -270,9 +272,9 @@ def test_estimates_prefer_the_likest_runs() -> None:
 
 DRIVER = """
 import sys
-from calibrant_lab.sweep.engines.pool import Pool
-from calibrant_lab.sweep.item import Item
-from calibrant_lab.sweep.store import Store, leases
+from calibrant_lab.sweep.engines import Pool
+from calibrant_lab.sweep.tasks.task import Item
+from calibrant_lab.sweep.store import Store, places
 from calibrant_lab.sweep.sweep import sweep
 from toy_task import toys
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant_lab.sweep.engines.engine import Serial
+from calibrant_lab.sweep.engines import Serial
 from calibrant_lab.sweep.grid import load_grid
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
@@ -31,7 +31,7 @@ MOMENTS = int(os.environ.get("CALIBRANT_KILLS", "15"))
 RUNS = 40
 DRIVER = """
 import sys
-from calibrant_lab.sweep.engines.pool import Pool
+from calibrant_lab.sweep.engines import Pool
 from calibrant_lab.sweep.store import Store
 from calibrant_lab.sweep.sweep import sweep
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import random
 import pytest
 from scipy import stats
 
-from calibrant_lab.tables.comparisons import SIGNIFICANCE, adjusted, against_all, compare
+from calibrant_lab.tables.build import SIGNIFICANCE, adjusted, against_all, compare
 
 DRAW = random.Random(3)
 FIRST, SECOND = ([DRAW.gauss(0.4, 1) for _ in range(7)] for _ in range(2))

@@ -11,11 +11,10 @@ import pytest
 
 from calibrant._math.errors import InputError
 from calibrant._math.means import mean_of
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 from calibrant_lab.tables import Layout, Options, Table, build_table, layout_named
-from calibrant_lab.tables.comparisons import SIGNIFICANCE
+from calibrant_lab.tables.build import SIGNIFICANCE, read
 from calibrant_lab.tables.figures import draw, position, quantity_of
-from calibrant_lab.tables.frame import read
 from calibrant_lab.tables.layout import usual_layout, varying
 from calibrant_lab.tables.words import notes, show
 from results_by_hand import CIFAR, make_result, sweep, values

@@ -13,12 +13,11 @@ from calibrant._math.errors import InputError
 from calibrant.evaluation import evaluate
 from calibrant.predictions import Predictions, load_predictions
 from calibrant_lab.data.xray_sets import FINDINGS
-from calibrant_lab.sweep.engines.engine import Serial
+from calibrant_lab.sweep.engines import Serial
 from calibrant_lab.sweep.grid import Grid
-from calibrant_lab.sweep.item import Item
-from calibrant_lab.sweep.perform import perform
 from calibrant_lab.sweep.store import Store
-from calibrant_lab.sweep.sweep import sweep
+from calibrant_lab.sweep.sweep import perform, sweep
+from calibrant_lab.sweep.tasks.task import Item
 from calibrant_lab.sweep.tasks.training import Training, recipe_of
 from calibrant_lab.tables.layout import layout_named
 from calibrant_lab.training import train

@@ -9,7 +9,7 @@ from torch import nn
 from calibrant._math.errors import InputError
 from calibrant.losses import CrossEntropyLoss, MMCELoss
 from calibrant_lab.training import Recipe
-from calibrant_lab.training.batches import batch_facts, batches_in, check_batches, least_batch
+from calibrant_lab.training.samples import batch_facts, batches_in, check_batches, least_batch
 
 PLAIN, NORMALISED = nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
 

@@ -15,13 +15,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from calibrant_lab import models
-from calibrant_lab.training import Recipe, captured, train
+from calibrant_lab.training import Recipe, train
 from calibrant_lab.training import learner as learner_module
-from calibrant_lab.training.captured import CapturedStep, is_capturable
-from calibrant_lab.training.compiled import undone
-from calibrant_lab.training.data import read_training_data
-from calibrant_lab.training.job import Job
-from calibrant_lab.training.learner import Learner
+from calibrant_lab.training.data import Job, read_training_data
+from calibrant_lab.training.learner import CapturedStep, Learner, is_capturable, undone
 from calibrant_lab.training.listener import Listener
 from calibrant_lab.training.loss import build_loss
 from calibrant_lab.training.processes import Processes
@@ -58,8 +55,8 @@ def twin(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return lambda: result.copy_(step(*given)), result
 
     monkeypatch.setattr(learner_module, "is_capturable", lambda *_args, **_settings: True)
-    monkeypatch.setattr(captured, "warm_up", warm_up)
-    monkeypatch.setattr(captured, "capture", capture)
+    monkeypatch.setattr(learner_module, "warm_up", warm_up)
+    monkeypatch.setattr(learner_module, "capture", capture)
     return sizes
 
 

@@ -8,8 +8,7 @@ from torch import nn
 
 from calibrant._math.errors import InputError
 from calibrant_lab.training import train
-from calibrant_lab.training.compiled import check_compiled
-from calibrant_lab.training.learner import Learner
+from calibrant_lab.training.learner import Learner, check_compiled
 
 
 @pytest.fixture

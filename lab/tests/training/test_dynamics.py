@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import calibrant
-from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.data.table import to_unit
 from calibrant_lab.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant_lab.training import load_run, train
 from calibrant_lab.training.data import preparation, read_data

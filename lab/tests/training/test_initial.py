@@ -9,7 +9,7 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant_lab.models import build
-from calibrant_lab.sweep.tasks.fingerprints import Fingerprints
+from calibrant_lab.sweep.tasks.task import Fingerprints
 from calibrant_lab.sweep.tasks.training import Training
 from calibrant_lab.training import Recipe, seeds, train
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from calibrant import metrics
-from calibrant_lab.data.table import RawData, RawPart
+from calibrant_lab.data.table import Part, RawData
 from calibrant_lab.training import Recipe, train
-from calibrant_lab.training.label_table import label_section, label_table
+from calibrant_lab.training.run_report import label_section, label_table
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 
@@ -19,7 +19,7 @@ def test_a_run_judges_each_label_over_patients(tmp_path, rng, monkeypatch, sever
     """Patients are in one split each and stand in the file; the table is that of the test images."""
     features = torch.from_numpy(rng.normal(size=(180, 4))).float()
     labels = (features[:, :3] > 0).long() if several else features[:, :3].argmax(dim=1)
-    part = RawPart(inputs=features, labels=labels, groups=torch.arange(180) // 3)
+    part = Part(inputs=features, labels=labels, groups=torch.arange(180) // 3)
     raw = RawData(name="patients", train=part, class_names=("a", "b", "c"))
     monkeypatch.setattr("calibrant_lab.training.data.load", lambda _name, **_how: raw)
     recipe = Recipe.read(

@@ -12,7 +12,7 @@ from calibrant import calibrators, losses
 from calibrant_lab import models
 from calibrant_lab.data import Geometry
 from calibrant_lab.data.fetch import published
-from calibrant_lab.data.table import RawData, RawPart
+from calibrant_lab.data.table import Part, RawData
 from calibrant_lab.training import Recipe, at_budget, load_recipe, train
 from calibrant_lab.training.data import geometry_of
 
@@ -60,10 +60,10 @@ def of_the_form(name: str, geometry: Geometry) -> RawData:
     shape, classes = shape_of(name, geometry), FORMS[name][1]
     generator = torch.Generator().manual_seed(0)
 
-    def part(size: int) -> RawPart:
+    def part(size: int) -> Part:
         pixels = torch.randint(0, 256, (size, *shape), generator=generator, dtype=torch.uint8)
         form, most = ((size, classes), 2) if name in SEVERAL else ((size,), classes)
-        return RawPart(inputs=pixels, labels=torch.randint(0, most, form, generator=generator))
+        return Part(inputs=pixels, labels=torch.randint(0, most, form, generator=generator))
 
     names = tuple(str(number) for number in range(classes))
     return RawData(name=name, train=part(8), test=part(2), class_names=names)

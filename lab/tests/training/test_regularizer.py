@@ -10,7 +10,7 @@ from torch import nn
 
 from calibrant._math.errors import ConvergenceError, InputError
 from calibrant.curvature import CurvatureRegularizer, hessian_trace
-from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.data.table import to_unit
 from calibrant_lab.models import build
 from calibrant_lab.training import Recipe, TrainingInterrupted, load_run, seeds, train
 from calibrant_lab.training.data import preparation, read_data

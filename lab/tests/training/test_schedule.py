@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from calibrant_lab.training import train
-from calibrant_lab.training.recipe_sections import ScheduleSection
+from calibrant_lab.training.recipe import ScheduleSection
 from calibrant_lab.training.schedule import learning_rate
 
 pytestmark = pytest.mark.usefixtures("short_reports")

@@ -51,7 +51,7 @@ def test_a_run_is_judged_under_shift(recipe, tmp_path, monkeypatch, short_report
 def test_shifts_are_those_that_the_recipe_names() -> None:
     """One, several or all; names are checked before anything is trained."""
     one = Recipe.read({"shift": {"corruption": "fog", "severities": [3]}})
-    assert [each.name for each in shifts(one)] == ["fog-3"]
+    assert shifts(one) == [("fog", 3)]
     assert len(shifts(Recipe.read({"shift": {"corruption": "all"}}))) == 75
     assert shifts(Recipe()) == []
     with pytest.raises(InputError, match="got 'frog'; did you mean 'fog'"):

@@ -22,7 +22,7 @@ from calibrant_lab.training import Recipe, at_budget, load_recipe, train
 from calibrant_lab.training.data import read_data
 from calibrant_lab.training.engine import Engine
 from calibrant_lab.training.neutral import conventions_of, probs_of, top_label_error
-from calibrant_lab.training.recipe_sections import OptimiserSection
+from calibrant_lab.training.recipe import OptimiserSection
 from calibrant_lab.training.run import Run
 from calibrant_lab.training.schedule import JointOptimiser, build_optimiser
 

@@ -19,7 +19,7 @@ from calibrant_lab.training import Listener, load_recipe, load_run, train
 from calibrant_lab.training.data import read_data
 from calibrant_lab.training.learner import Learner
 from calibrant_lab.training.loss import build_loss, warn_of_dying_gradients
-from calibrant_lab.training.recipe_sections import ScheduleSection
+from calibrant_lab.training.recipe import ScheduleSection
 from calibrant_lab.training.run import RunFolder
 from calibrant_lab.training.schedule import learning_rate
 
@@ -108,7 +108,7 @@ def test_a_run_leaves_everything_behind(recipe, tmp_path) -> None:
 
 def test_the_saved_network_is_the_one_that_was_judged(recipe, tmp_path) -> None:
     """``Run.model`` gives, on prepared test images, the logits of predictions.npz (float32)."""
-    from calibrant_lab.data.prepare import to_unit
+    from calibrant_lab.data.table import to_unit
     from calibrant_lab.training.data import preparation, read_data
 
     run = train(recipe, tmp_path / "run")

@@ -10,7 +10,7 @@ from torch import nn
 from calibrant._math.errors import InputError
 from calibrant_lab.data import build_augmentation
 from calibrant_lab.training import Recipe, train
-from calibrant_lab.training.views import averaged, middle, ten_crops
+from calibrant_lab.training.samples import averaged, middle, ten_crops
 
 pytestmark = pytest.mark.usefixtures("short_reports")
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from calibrant import InputError
 from calibrant_lab.models import DenseNet
-from calibrant_lab.web.chexnet import convert_chexnet
+from calibrant_lab.web.model import convert_chexnet
 
 
 def original_name(name: str) -> str:

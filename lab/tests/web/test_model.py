@@ -25,10 +25,8 @@ from calibrant.web.predicting import Model
 from calibrant.web.settings import ModelSettings
 from calibrant.web.uploads import Upload
 from calibrant_lab.data import Geometry, Preparation
-from calibrant_lab.web.chest import ORDERS
-from calibrant_lab.web.classifier import Classifier, Seen
-from calibrant_lab.web.intervals import refits
-from calibrant_lab.web.model import class_names_of, load_classifier
+from calibrant_lab.web.classifier import Classifier, Seen, refits
+from calibrant_lab.web.model import ORDERS, class_names_of, load_classifier
 from web_client import SMALL, Client, Here
 
 

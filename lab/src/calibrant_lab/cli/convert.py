@@ -25,7 +25,7 @@ def convert(
     check_inputs(checkpoint)
     check_output(out, endings=(".safetensors",), option="--out", inputs=[checkpoint])
     refuse_to_replace(out, option="--out", force=force, may=lambda _: False, what="from before")
-    from calibrant_lab.web.chexnet import convert_chexnet
+    from calibrant_lab.web.model import convert_chexnet
 
     with progress(f"reading {checkpoint.name}"):
         outputs = convert_chexnet(checkpoint, out)

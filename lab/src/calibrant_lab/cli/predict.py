@@ -78,7 +78,7 @@ def predict(
     refuse_to_replace(out, option="--out", force=force, may=lambda _: False, what="from before")
     from calibrant_lab.data import Geometry, load, offline
     from calibrant_lab.training.data import geometry_of
-    from calibrant_lab.training.prediction import Wanted, as_split, predict, splits_of
+    from calibrant_lab.training.prediction import as_split, predict, splits_of
     from calibrant_lab.training.run import load_run
 
     geometry = Geometry(size=size, resize=resize, crop=crop, channels=channels)
@@ -96,12 +96,10 @@ def predict(
         found = predict(
             _network(model, run, raw, checkpoint),
             raw,
-            wanted=Wanted(
-                split=split,
-                calibration=calibration if calibration < 1 else int(calibration),
-                downsample=1 if run is None or own is not None else run.recipe.data.downsample,
-                seed=seed,
-            ),
+            split=split,
+            calibration=calibration if calibration < 1 else int(calibration),
+            downsample=1 if run is None or own is not None else run.recipe.data.downsample,
+            seed=seed,
             preparation=_preparation(run, own, mean, std),
             batch_size=batch_size,
             device=device,
@@ -118,7 +116,6 @@ def predict(
 
 
 def _warn_of_seen(raw: RawData, split: str | None, *, trained_on: bool) -> None:
-    """Warn of samples that the network was trained on, or may have been."""
     import warnings
 
     from calibrant._math.errors import CalibrantWarning
@@ -142,7 +139,7 @@ def _network(text: str, run: Run | None, raw: RawData, checkpoint: Path | None) 
     import torch
 
     from calibrant_lab.models import build_trained
-    from calibrant_lab.training.views import AsJudged
+    from calibrant_lab.training.samples import AsJudged
 
     if run is not None:
         return AsJudged(run.model(), run.recipe, multilabel=raw.train.labels.ndim == 2)

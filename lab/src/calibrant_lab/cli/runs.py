@@ -109,7 +109,7 @@ def _show(store: Store, chosen: Sequence[RunResult], *, reasons: bool) -> None:
 def _show_totals(store: Store, chosen: Sequence[RunResult]) -> None:
     from rich.filesize import decimal
 
-    from calibrant_lab.sweep.estimates import said_time
+    from calibrant_lab.sweep.display import said_time
 
     counts = Counter(each.status for each in chosen)
     said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items(), reverse=True))
@@ -127,7 +127,7 @@ def _show_totals(store: Store, chosen: Sequence[RunResult]) -> None:
 
 
 def _prune(store: Store, chosen: Sequence[RunResult], what: str, *, yes: bool) -> None:
-    from calibrant_lab.sweep.tasks.roster import TASKS
+    from calibrant_lab.sweep.tasks.training import TASKS
 
     if what == "unfinished":
         names = [run for run, holder in store.unfinished().items() if holder is None]

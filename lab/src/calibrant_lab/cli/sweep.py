@@ -17,10 +17,10 @@ from calibrant.cli.verbosity import Quiet
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from calibrant_lab.sweep.engines.engine import Engine
+    from calibrant_lab.sweep.engines import Engine
     from calibrant_lab.sweep.grid import Grid
-    from calibrant_lab.sweep.item import Item
     from calibrant_lab.sweep.store import Store
+    from calibrant_lab.sweep.tasks.task import Item
 
 Where = Annotated[
     list[str] | None,
@@ -82,9 +82,8 @@ def sweep(
 
     check_inputs(file_on_shelf(grid, "grid"), *(known or ()))
 
-    from calibrant_lab.sweep.display import SweepDisplay
+    from calibrant_lab.sweep.display import Estimates, SweepDisplay
     from calibrant_lab.sweep.engines import build_engine
-    from calibrant_lab.sweep.estimates import Estimates
     from calibrant_lab.sweep.grid import load_grid
     from calibrant_lab.sweep.kept_runs import read_runs
     from calibrant_lab.sweep.matching import read_wanted
@@ -171,7 +170,7 @@ def _forget(store: Store, items: Sequence[Item], retry: str) -> None:
 def _show_plan(grid: Grid, store: Store, engine: Engine) -> None:
     from collections import Counter
 
-    from calibrant_lab.sweep.estimates import Estimates, said_time
+    from calibrant_lab.sweep.display import Estimates, said_time
     from calibrant_lab.sweep.sweep import pending_of
 
     items = {item.run: item for item in grid.items(store.fingerprints())}

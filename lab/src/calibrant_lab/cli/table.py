@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from calibrant_lab.sweep.matching import Wanted
     from calibrant_lab.sweep.store import RunResult
     from calibrant_lab.tables import Options, Table
-    from calibrant_lab.tables.comparisons import Correction, Test
+    from calibrant_lab.tables.build import Correction, Test
 
 _PICTURES = (".svg", ".png", ".pdf")
 
@@ -94,7 +94,7 @@ def table(
     check_output(output, option="--out")
     from calibrant._math.checks import check_choice
     from calibrant_lab.tables import Options, build_table
-    from calibrant_lab.tables.comparisons import CORRECTIONS, TESTS
+    from calibrant_lab.tables.build import CORRECTIONS, TESTS
 
     check_choice("--test", test, TESTS)
     check_choice("--correction", correction, CORRECTIONS)

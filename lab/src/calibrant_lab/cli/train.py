@@ -125,8 +125,8 @@ def _show(run: Run) -> None:
     from rich.console import Console
 
     from calibrant.reports import render
+    from calibrant_lab.training.learner import cost_facts
     from calibrant_lab.training.recipe import budget_note
-    from calibrant_lab.training.step_cost import cost_facts
 
     if run.evaluation is not None:
         render(run.evaluation, Console())

@@ -3,10 +3,8 @@
 from calibrant_lab.data.augment import Augmentation, Crop, Flip, build_augmentation
 from calibrant_lab.data.fetch import offline
 from calibrant_lab.data.lazy import Geometry, LazyImages
-from calibrant_lab.data.prepare import Preparation
 from calibrant_lab.data.roster import available, load
-from calibrant_lab.data.splits import shrink, split
-from calibrant_lab.data.table import Dataset, Part, RawData
+from calibrant_lab.data.table import Dataset, Part, Preparation, RawData, shrink, split
 
 __all__ = [
     "Augmentation",

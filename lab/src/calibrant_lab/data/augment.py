@@ -51,12 +51,10 @@ class Crop(Augmentation):
         self.padding = padding
 
     def draw(self, num_samples: int, generator: torch.Generator) -> Int[Tensor, "N K"]:
-        """How far down and how far right each window begins."""
         most, device = 2 * self.padding, generator.device
         return torch.randint(0, most + 1, (num_samples, 2), generator=generator, device=device)
 
     def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C H W"]:
-        """Cut the windows."""
         num_samples, channels, height, width = images.shape
         padded = torch.nn.functional.pad(images, (self.padding,) * 4)
         down, right = drawn.to(images.device).unbind(1)
@@ -69,7 +67,6 @@ class Crop(Augmentation):
 
 
 def check_padding(padding: object) -> None:
-    """Refuse a padding that is not a positive integer."""
     if isinstance(padding, bool) or not isinstance(padding, int) or padding < 1:
         raise InputError(f"`padding` must be an integer of 1 or more; got {padding!r}.")
 
@@ -78,11 +75,9 @@ class Flip(Augmentation):
     """Mirror half of the images, left to right."""
 
     def draw(self, num_samples: int, generator: torch.Generator) -> Int[Tensor, "N K"]:
-        """One where an image is to be mirrored."""
         return torch.randint(0, 2, (num_samples, 1), generator=generator, device=generator.device)
 
     def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C H W"]:
-        """Mirror the images that were drawn."""
         chosen = drawn.to(images.device).bool()[:, :, None, None]
         return torch.where(chosen, images.flip(3), images)
 
@@ -94,11 +89,9 @@ class Window(Augmentation):
         self.side = side
 
     def draw(self, num_samples: int, generator: torch.Generator) -> Int[Tensor, "N K"]:
-        """Where each square lies, down and right, as 2⁻²⁴ of the room that there is."""
         return torch.randint(0, _UNIT, (num_samples, 2), generator=generator)
 
     def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C h w"]:
-        """Cut the squares."""
         height, width = images.shape[2:]
         room = torch.tensor([height - self.side + 1, width - self.side + 1])
         corners = (drawn * room // _UNIT).tolist()
@@ -133,7 +126,6 @@ class ResizedCrop(Augmentation):
         return torch.randint(0, _UNIT, (num_samples, 4 * _TRIES), generator=generator)
 
     def apply(self, images: Float[Tensor, "N C H W"], drawn: Int[Tensor, "N K"]) -> Float[Tensor, "N C h w"]:
-        """Cut and scale."""
         height, width = images.shape[2:]
         cut: list[Tensor] = []
         for image, numbers in zip(images, (drawn.double() / _UNIT).tolist(), strict=True):

@@ -27,12 +27,10 @@ class Remote:
     """A file on the net."""
 
     url: str
-    checksum: str
-    """As ``algorithm:digest``."""
+    checksum: str  # as `algorithm:digest`
 
     @property
     def file(self) -> str:
-        """Its name."""
         return self.url.partition("?")[0].rpartition("/")[2]
 
 
@@ -60,7 +58,6 @@ def offline(wanted: bool = True) -> Generator[None]:
 
 
 def is_offline() -> bool:
-    """Whether nothing may be downloaded."""
     said = os.environ.get("CALIBRANT_OFFLINE", "").lower()
     return _NO_NETWORK.get() or said not in {"", "0", "false", "no"}
 
@@ -147,7 +144,6 @@ def download(remote: Remote, folder: Path) -> Path:
 
 
 def _continue(url: str, part: Path) -> None:
-    """Download to a file, or the rest of what an earlier attempt left there."""
     import requests
 
     done = part.stat().st_size if part.is_file() else 0

@@ -1,4 +1,4 @@
-"""Reading ``.npz`` files of samples, and tables."""
+"""Reading ``.npz`` files of samples and tables, and what every data set must satisfy."""
 
 from __future__ import annotations
 
@@ -13,8 +13,61 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE, reason
 from calibrant._math.text_form import nearest
-from calibrant_lab.data.check import numbered_classes
-from calibrant_lab.data.table import RawData, RawPart
+from calibrant_lab.data.table import Part, RawData
+
+_MOST_CLASSES = 100_000
+"""More than any real set has; a larger label is a mistake, such as an identifier in the wrong column."""
+
+
+def check(raw: RawData, *, source: str) -> None:
+    """Refuse splits without samples, labels that do not go with them, and images of different sizes."""
+    classes, shape = len(raw.class_names), tuple(raw.train.inputs.shape[1:]) if len(raw.train.inputs) else ()
+    if classes < 2:
+        raise InputError(f"{source} must have at least two classes; got {classes}.")
+    for split, part in raw.parts.items():
+        where, count, labels = f"{source}: the {split} split", len(part.inputs), part.labels
+        if not count:
+            raise InputError(f"{where} must hold samples; got none.")
+        if part.groups is not None and len(part.groups) != count:
+            raise InputError(f"{where} must name a group for each of its {count} samples.")
+        if len(labels) != count:
+            raise InputError(f"{where} must hold as many labels as samples; got {len(labels)} and {count}.")
+        if labels.shape[1:] not in ((), (classes,)) or labels.ndim != raw.train.labels.ndim:
+            raise InputError(
+                f"{where} has labels of shape {tuple(labels.shape)}, which do not go with the {classes} "
+                f"classes or the training split's {tuple(raw.train.labels.shape)}."
+            )
+        low, high = int(labels.min()), int(labels.max())
+        if low < 0 or high >= classes:
+            raise InputError(
+                f"{source}: labels must lie in 0 … {classes - 1}; the {split} split has {low} … {high}."
+            )
+        if 0 in part.inputs.shape:
+            raise InputError(f"{where} must hold values; its samples have the shape {shape}.")
+        if tuple(part.inputs.shape[1:]) != shape:
+            raise InputError(
+                f"{where} must hold samples of one shape, as the training split's {shape}; "
+                f"got {tuple(part.inputs.shape[1:])}."
+            )
+
+
+def whole_numbers(values: np.ndarray, *, what: str) -> np.ndarray:
+    """One whole number per row, as int64; floats that are whole will do. Errors begin with ``what``."""
+    flat = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    numeric = flat.ndim == 1 and flat.dtype.kind in "uif"
+    if not numeric or not bool(np.isfinite(flat).all()) or bool((flat != np.trunc(flat)).any()):
+        raise InputError(
+            f"{what} must hold one whole number per sample; got shape {values.shape} of {values.dtype}."
+        )
+    return flat.astype(np.int64)
+
+
+def numbered_classes(highest: int, *, source: str) -> tuple[str, ...]:
+    """Names of classes that are only known by their numbers; refuses more than any real set has."""
+    if highest >= _MOST_CLASSES:
+        raise InputError(f"{source}: labels must be the numbers of classes from 0; the highest is {highest}.")
+    return tuple(str(number) for number in range(highest + 1))
+
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +84,7 @@ def read_npz(
 ) -> RawData:
     """Read images or features with labels from an ``.npz`` file; ``keys`` says what its arrays are called."""
     arrays = read_arrays(path)
-    found: dict[str, RawPart] = {}
+    found: dict[str, Any] = {}
     for split, words in SPLITS.items():
         for word in words:
             x, y = (key.format(word) for key in keys.split())
@@ -50,7 +103,6 @@ def read_npz(
 
 
 def read_arrays(path: Path) -> Mapping[str, Array]:
-    """The arrays of an ``.npz`` file."""
     if not path.is_file():
         raise InputError(f"{path} does not exist.")
     try:
@@ -63,7 +115,6 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
 
 
 def table_rows(path: Path, needed: Sequence[str]) -> Iterator[Mapping[str, str | None]]:
-    """The rows of a CSV file whose header has the ``needed`` columns."""
     try:
         with path.open(encoding="utf-8-sig", errors="strict", newline="") as file:
             reader = csv.DictReader(file)
@@ -76,7 +127,7 @@ def table_rows(path: Path, needed: Sequence[str]) -> Iterator[Mapping[str, str |
         raise InputError(f"{path} cannot be read as CSV ({reason(error)}); save it as UTF-8.") from error
 
 
-def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> RawPart:
+def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> Part:
     """Images with channels first, or features, and int64 labels."""
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim not in (1, 2) or labels.dtype.kind not in "biu":
@@ -112,10 +163,10 @@ def _raw_part(inputs: Array, labels: Array, path: Path, x: str, y: str) -> RawPa
         tensor = tensor[:, None]
     elif inputs.ndim == 4:
         tensor = tensor.permute(0, 3, 1, 2).contiguous()
-    return RawPart(inputs=tensor, labels=torch.from_numpy(labels.astype(np.int64)))
+    return Part(inputs=tensor, labels=torch.from_numpy(labels.astype(np.int64)))
 
 
-def _class_names(arrays: Mapping[str, Array], found: Mapping[str, RawPart], path: Path) -> tuple[str, ...]:
+def _class_names(arrays: Mapping[str, Array], found: Mapping[str, Part], path: Path) -> tuple[str, ...]:
     if "class_names" in arrays:
         return tuple(str(name) for name in np.atleast_1d(arrays["class_names"]).tolist())
     labels = found["train"].labels

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -14,11 +15,13 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant._math.shapes import Int
 from calibrant._math.worker_processes import available_cores
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from typing_extensions import Buffer
+
 
 Array = np.ndarray[Any, Any]
 Sides = tuple[int, int]
@@ -106,9 +109,7 @@ def in_eight_bits(image: Image) -> Image:
 class Digest(Protocol):
     """What the hashes of ``hashlib`` do."""
 
-    def update(self, data: Buffer, /) -> None:
-        """Take in more bytes."""
-        ...
+    def update(self, data: Buffer, /) -> None: ...
 
 
 class LazyImages(ABC):
@@ -246,13 +247,11 @@ class StoredImages(LazyImages):
         self._pixels = pixels
 
     def open(self, row: int) -> Image:
-        """One image."""
         from PIL import Image
 
         return Image.fromarray(self._pixels[row].permute(1, 2, 0).squeeze(2).numpy())
 
     def digest(self, digest: Digest) -> None:
-        """The pixels as they are stored."""
         digest.update(self._pixels.numpy().tobytes())
 
 
@@ -262,9 +261,56 @@ def num_threads() -> int:
 
 
 def feed(digest: Digest, inputs: Tensor | LazyImages) -> None:
-    """Add samples to a fingerprint."""
     if isinstance(inputs, LazyImages):
         digest.update(f"{inputs.geometry} ".encode())
         inputs.digest(digest)
     else:
         digest.update(inputs.cpu().contiguous().view(torch.uint8).numpy().data)
+
+
+AHEAD = 3  # batches that are decoded, or being decoded, while one is used
+
+
+def in_turn(inputs: Tensor | LazyImages, batches: Sequence[Int[Tensor, " B"]]) -> Generator[Tensor]:
+    """The samples of each batch, in order.
+
+    Images that are decoded when they are chosen are decoded in the background, a few batches ahead. The
+    memory that this takes does not grow with the number of batches.
+    """
+    if not isinstance(inputs, LazyImages):
+        for rows in batches:
+            yield inputs[rows.to(inputs.device)]
+        return
+    coming = iter(batches)
+    pool = ThreadPoolExecutor(1)  # which decodes each batch by several threads of its own
+    waiting: deque[Future[Tensor]] = deque()
+
+    def order_one() -> None:
+        rows = next(coming, None)
+        if rows is not None:
+            waiting.append(pool.submit(inputs.__getitem__, rows.cpu()))
+
+    try:
+        for _ in range(AHEAD):
+            order_one()
+        while waiting:
+            batch = waiting.popleft().result()
+            order_one()
+            yield batch
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Plan:
+    """Batches that will be asked for in this order; other rows are simply chosen."""
+
+    def __init__(self, inputs: Tensor | LazyImages, batches: Sequence[Int[Tensor, " B"]]) -> None:
+        self._inputs, self._stream = inputs, in_turn(inputs, batches)
+        self._coming = deque(batches)
+
+    def take(self, rows: Int[Tensor, " B"]) -> Tensor:
+        expected = self._coming[0] if self._coming else None
+        if expected is None or expected.shape != rows.shape or not bool((expected == rows).all()):
+            return self._inputs[rows]
+        self._coming.popleft()
+        return next(self._stream)

@@ -14,18 +14,14 @@ import torch
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import build_from, nearest
 from calibrant.demo.digits import read_digits
-from calibrant_lab.data.check import check
 from calibrant_lab.data.fetch import Folder, located, published
-from calibrant_lab.data.files import read_npz
+from calibrant_lab.data.files import check, read_npz
 from calibrant_lab.data.images.archives import ARCHIVES
-from calibrant_lab.data.images.cifar import read_cifar, read_corrupted_cifar
-from calibrant_lab.data.images.digits import read_idx, read_svhn
-from calibrant_lab.data.images.encoded import read_jpeg_archive, read_tiny_imagenet
-from calibrant_lab.data.images.folders import ImageFiles, read_folder
+from calibrant_lab.data.images.cifar import read_cifar, read_corrupted_cifar, read_idx, read_svhn
+from calibrant_lab.data.images.encoded import ImageFiles, read_folder, read_jpeg_archive, read_tiny_imagenet
 from calibrant_lab.data.lazy import Geometry, LazyImages, StoredImages
-from calibrant_lab.data.table import RawData, RawPart
-from calibrant_lab.data.text.sets import read_finsen, read_newsgroups, read_texts
-from calibrant_lab.data.text.trees import read_trees
+from calibrant_lab.data.table import Part, RawData
+from calibrant_lab.data.text.sets import read_finsen, read_newsgroups, read_texts, read_trees
 from calibrant_lab.data.xray_sets import read_chest_xray_covid, read_chestxray14
 
 
@@ -138,12 +134,11 @@ def _shaped(inputs: object, geometry: Geometry) -> LazyImages:
 def _digits(name: str, _folder: Folder) -> RawData:
     pixels, labels = read_digits()
     images = torch.from_numpy(pixels.reshape(-1, 1, 8, 8) / 16).float()
-    part = RawPart(inputs=images, labels=torch.from_numpy(labels))
+    part = Part(inputs=images, labels=torch.from_numpy(labels))
     return RawData(name=name, train=part, class_names=tuple("0123456789"))
 
 
 def _classes(name: str) -> dict[str, Any]:
-    """The names of a set's classes, where its files do not hold them."""
     classes = published()[name].get("classes")
     return {"class_names": tuple(classes)} if classes else {}
 

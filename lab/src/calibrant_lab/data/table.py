@@ -1,50 +1,88 @@
-"""A data set before and after it is cut into splits."""
+"""A data set before and after it is cut into splits, and its samples as inputs of a network."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Protocol
+import math
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant_lab.data.lazy import LazyImages, feed
 
-RESIDENT_BYTES = 4 * 2**30
-"""A split of images that takes more than this is not decoded at once."""
-
-
-class Inputs(Protocol):
-    """Samples that can be chosen by number: a tensor, or images that are decoded when they are chosen."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def shape(self) -> torch.Size:
-        """That of a tensor of all of them."""
-        ...
-
-    def __getitem__(self, rows: Tensor, /) -> Tensor: ...
+_BLOCK, _ENOUGH = 4096, 8192
 
 
 @dataclass(frozen=True, kw_only=True)
-class RawPart:
-    """One split as it is stored, with its labels."""
+class Preparation:
+    """Bytes to [0, 1], then each channel (or feature) less its mean, divided by its standard deviation."""
 
-    inputs: Inputs
-    labels: Int[Tensor, " N"] | Int[Tensor, "N C"]
-    """One label per sample; or, multilabel, 0 or 1 for each class."""
-    groups: Int[Tensor, " N"] | None = None
-    """Which samples belong together, such as the images of a patient."""
+    mean: Float[Tensor, " C"]
+    std: Float[Tensor, " C"]
 
-    def rows(self, rows: Int[Tensor, " n"], *, memory: int = RESIDENT_BYTES) -> Part:
-        """Some of the samples, decoded if they take up to ``memory`` bytes."""
-        inputs = self.inputs
-        chosen = inputs.resident(rows, memory) if isinstance(inputs, LazyImages) else inputs[rows]
-        groups = None if self.groups is None else self.groups[rows]
-        return Part(inputs=chosen, labels=self.labels[rows], groups=groups)
+    @classmethod
+    def fitted(cls, inputs: Tensor | LazyImages) -> Preparation:
+        """With the mean and deviation of the training samples ``inputs``; a constant stays as it is.
+
+        Where images are decoded when they are needed, 8192 evenly spaced ones stand for all.
+        """
+        if isinstance(inputs, LazyImages) and len(inputs) > _ENOUGH:
+            inputs = inputs.chosen(torch.linspace(0, len(inputs) - 1, _ENOUGH).long())
+        count, total, squares = 0, 0.0, 0.0
+        axes = (0, *range(2, inputs.ndim))
+        for first in range(0, len(inputs), _BLOCK):  # a float64 copy of everything could be large
+            wide = to_unit(inputs[first : first + _BLOCK]).double()
+            total = total + wide.sum(axes)
+            squares = squares + wide.square().sum(axes)
+            count += wide.numel() // wide.shape[1]
+        mean = torch.as_tensor(total) / count
+        std = (torch.as_tensor(squares) / count - mean.square()).clamp(min=0).sqrt()
+        return cls(mean=mean.float(), std=torch.where(std > 1e-6, std, 1.0).float())
+
+    @classmethod
+    def given(cls, mean: list[float], std: list[float], channels: int) -> Preparation:
+        """With these numbers, one per channel.
+
+        Raises:
+            InputError: If there are not as many as channels, or a deviation is not positive.
+        """
+        if len(mean) != channels or len(std) != channels or min(std, default=0) <= 0:
+            raise InputError(
+                f"`mean` and `std` must have one number for each of the {channels} channels, "
+                f"and `std` positive ones; got {mean} and {std}."
+            )
+        return cls(mean=torch.tensor(mean), std=torch.tensor(std))
+
+    @classmethod
+    def none(cls, channels: int) -> Preparation:
+        """That leaves values in [0, 1] as they are."""
+        return cls(mean=torch.zeros(channels), std=torch.ones(channels))
+
+    def to(self, device: torch.device) -> Preparation:
+        """The same on another device."""
+        return Preparation(mean=self.mean.to(device), std=self.std.to(device))
+
+    def __call__(self, unit: Tensor) -> Tensor:
+        """Prepare a batch that :func:`to_unit` has made floats of; word numbers stay as they are."""
+        if not unit.is_floating_point():
+            return unit
+        shape = (1, -1, *(1,) * (unit.ndim - 2))
+        return (unit - self.mean.view(shape)) / self.std.view(shape)
+
+
+def to_unit(inputs: Tensor) -> Tensor:
+    """Bytes divided by 255; floats in float32 as they are; int32 (word numbers) untouched."""
+    if inputs.dtype == torch.int32:
+        return inputs
+    return inputs.float() / 255 if inputs.dtype == torch.uint8 else inputs.float()
+
+
+RESIDENT_BYTES = 4 * 2**30  # a split of images that takes more than this is not decoded at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +95,9 @@ class Part:
     inputs: Tensor | LazyImages
     """Images of a large split are decoded when they are chosen."""
     labels: Int[Tensor, " N"] | Int[Tensor, "N C"]
+    """One label per sample; or, multilabel, 0 or 1 for each class."""
     groups: Int[Tensor, " N"] | None = None
+    """Which samples belong together, such as the images of a patient."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -65,7 +105,14 @@ class Part:
     def to(self, device: torch.device) -> Part:
         """The same on another device; what is not decoded stays where it is."""
         inputs = self.inputs if isinstance(self.inputs, LazyImages) else self.inputs.to(device)
-        return Part(inputs=inputs, labels=self.labels.to(device), groups=self.groups)
+        return replace(self, inputs=inputs, labels=self.labels.to(device))
+
+    def rows(self, rows: Int[Tensor, " n"] | None = None, *, memory: int = RESIDENT_BYTES) -> Part:
+        """Some of the samples, by default all, decoded if they take up to ``memory`` bytes."""
+        rows = torch.arange(len(self)) if rows is None else rows
+        inputs, groups = self.inputs, None if self.groups is None else self.groups[rows]
+        chosen = inputs.resident(rows, memory) if isinstance(inputs, LazyImages) else inputs[rows]
+        return Part(inputs=chosen, labels=self.labels[rows], groups=groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,24 +120,18 @@ class RawData:
     """A data set as it came, with the splits that it has."""
 
     name: str
-    train: RawPart
-    calibration: RawPart | None = None
-    test: RawPart | None = None
+    train: Part
+    calibration: Part | None = None
+    test: Part | None = None
     class_names: tuple[str, ...]
+    vocabulary: tuple[str, ...] = ()
+    """The words of texts and trees; the first has the number 1."""
 
     @property
-    def parts(self) -> dict[str, RawPart]:
+    def parts(self) -> dict[str, Part]:
         """The splits that there are, by name."""
         parts = {"train": self.train, "calibration": self.calibration, "test": self.test}
         return {name: part for name, part in parts.items() if part is not None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class RawTexts(RawData):
-    """Texts or parse trees as they came, their words as numbers."""
-
-    vocabulary: tuple[str, ...]
-    """The words; the first has the number 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +149,6 @@ class Dataset:
     test: Part
     class_names: tuple[str, ...]
     vocabulary: tuple[str, ...] = ()
-    """The words of texts; the first has the number 1."""
     vectors: Float[Tensor, "V D"] | None = None
     """For texts, vectors of padding and of the words; NaN where a word has none."""
 
@@ -130,13 +170,8 @@ class Dataset:
     @property
     def parts(self) -> dict[str, Part]:
         """The splits that there are, by name."""
-        parts = {
-            "train": self.train,
-            "calibration": self.calibration,
-            "policy": self.policy,
-            "test": self.test,
-        }
-        return {name: part for name, part in parts.items() if part is not None}
+        names = ("train", "calibration", "policy", "test")
+        return {name: part for name in names if (part := getattr(self, name)) is not None}
 
     def sha256(self) -> str:
         """Fingerprint of every sample and label of every split.
@@ -158,3 +193,167 @@ class Dataset:
         sizes = ", ".join(f"{len(part)} {name}" for name, part in self.parts.items())
         what = "labels" if self.multilabel else "classes"
         return f"{self.name}: {sizes}; {self.num_classes} {what}; inputs {self.input_shape}"
+
+
+Rows = np.ndarray[Any, np.dtype[np.int64]]
+Size = int | float  # a number of samples, or (below one) a share of them
+
+
+def split(
+    raw: RawData,
+    *,
+    calibration: Size = 0.1,
+    test: Size = 0.2,
+    policy: Size = 0,
+    train: int | None = None,
+    imbalance: float = 1.0,
+    downsample: int = 1,
+    seed: int = 0,
+    memory: int = RESIDENT_BYTES,
+) -> Dataset:
+    r"""Cut what ``raw`` lacks from its training samples.
+
+    Every cut is stratified, so each class has its share to within one sample, and depends on ``seed``
+    alone: the test split is cut first, then calibration, then policy, and what is left trains.
+    Where samples come in groups, such as the images of a patient, whole groups are drawn, so that no group is
+    in two splits; sizes are met as closely as groups allow, and classes have their shares on average only.
+    Multilabel samples are drawn without regard to their labels.
+
+    Args:
+        raw: The data as they came.
+        calibration: How many training samples (a share if below 1) to hold out where there is no such split.
+        test: The same for the test split.
+        policy: The same for the split that drives AdaFocal; 0 for none.
+        train: Keep only so many training samples.
+        imbalance: Make the training samples long-tailed: class :math:`c` of :math:`C` keeps
+            :math:`\rho^{-c / (C - 1)}` of what the first class has, :math:`\rho` being this number.
+        downsample: Shrink images by this factor, averaging.
+        seed: Decides which samples go where; not the seed of the training.
+        memory: A split of images that takes more bytes than this is decoded as it is needed.
+
+    Raises:
+        InputError: If a size is out of range or leaves too little.
+
+    Example:
+        >>> from calibrant_lab.data import load
+        >>> data = split(load("digits"), calibration=200, test=0.25, seed=1)
+        >>> data.summary()
+        'digits: 1148 train, 200 calibration, 449 test; 10 classes; inputs (1, 8, 8)'
+    """
+    rng = np.random.default_rng(seed)
+    left: Rows = np.arange(len(raw.train.labels))
+    labels = raw.train.labels.numpy()
+    groups = None if raw.train.groups is None else raw.train.groups.numpy()
+
+    def cut(left: Rows, size: int) -> Any:
+        return _cut(labels[left], size, rng) if groups is None else _cut_groups(groups[left], size, rng)
+
+    cuts: dict[str, Part | None] = {}
+    for name, given, size in (
+        ("test", raw.test, test),
+        ("calibration", raw.calibration, calibration),
+        ("policy", None, policy),
+    ):
+        if given is not None:
+            cuts[name] = given.rows(memory=memory)
+            continue
+        if name == "policy" and size == 0:
+            cuts[name] = None
+            continue
+        chosen = cut(left, _count(name, size, len(left)))
+        cuts[name] = raw.train.rows(torch.from_numpy(left[chosen]), memory=memory)
+        left = left[~chosen]
+    left = _long_tail(left, labels, imbalance, rng)
+    if train is not None:
+        if not 1 <= train <= len(left):
+            raise InputError(
+                f"`train` must lie between 1 and the {len(left)} samples that are left; got {train}."
+            )
+        left = left[cut(left, train)]
+    parts = {"train": raw.train.rows(torch.from_numpy(left), memory=memory), **cuts}
+    shrunk = {name: None if part is None else shrink(part, downsample) for name, part in parts.items()}
+    for name, part in shrunk.items():
+        if part is not None and len(part) < 2:
+            raise InputError(f"the {name} split must hold at least two samples; got {len(part)}.")
+    about: Any = shrunk
+    return Dataset(name=raw.name, class_names=raw.class_names, vocabulary=raw.vocabulary, **about)
+
+
+def _count(name: str, size: Size, total: int) -> int:
+    number = round(size * total) if isinstance(size, float) and size < 1 else size
+    if number != math.floor(number) or not 1 <= number < total:
+        raise InputError(
+            f"`{name}` must be a share below 1 or a whole number below the {total} samples there are; "
+            f"got {size}."
+        )
+    return int(number)
+
+
+def chosen_for_calibration(part: Part, share: Size, *, seed: int) -> Any:
+    """Mask of the samples of a split that are set apart for calibration, as :func:`split` would cut them."""
+    rng, size = np.random.default_rng(seed), _count("calibration", share, len(part.labels))
+    if part.groups is not None:
+        return _cut_groups(part.groups.numpy(), size, rng)
+    return _cut(part.labels.numpy(), size, rng)
+
+
+def _cut(labels: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> Any:
+    """Mask of ``size`` samples in which every class has its share (largest remainders)."""
+    if labels.ndim > 1:  # multilabel
+        mask = np.zeros(len(labels), dtype=bool)
+        mask[rng.permutation(len(labels))[:size]] = True
+        return mask
+    classes, counts = np.unique(labels, return_counts=True)
+    wanted = counts * (size / len(labels))
+    shares = np.floor(wanted).astype(np.int64)
+    remainders = wanted - shares
+    order = np.lexsort((rng.random(len(classes)), -remainders))  # equal remainders are drawn for
+    shares[order[: size - shares.sum()]] += 1
+    mask = np.zeros(len(labels), dtype=bool)
+    for value, share in zip(classes, shares, strict=True):
+        mask[rng.permutation(np.flatnonzero(labels == value))[:share]] = True
+    return mask
+
+
+def _cut_groups(groups: Int[np.ndarray, " N"], size: int, rng: np.random.Generator) -> Any:
+    """Mask of whole groups, drawn at random, with as nearly ``size`` samples as the order drawn allows."""
+    names, counts = np.unique(groups, return_counts=True)
+    order = rng.permutation(len(names))
+    reached = np.cumsum(counts[order])
+    number = 1 + int(np.argmin(np.abs(reached - size)))
+    return np.isin(groups, names[order[: min(number, len(names) - 1)]])
+
+
+def _long_tail(left: Any, labels: Any, ratio: float, rng: np.random.Generator) -> Any:
+    """The samples left when later classes are thinned out."""
+    if not math.isfinite(ratio) or ratio < 1:
+        raise InputError(f"`imbalance` must be 1 (none) or more; got {ratio}.")
+    if ratio == 1:
+        return left
+    if labels.ndim > 1:
+        raise InputError(f"`imbalance` must be 1 for multilabel data; got {ratio}.")
+    classes, counts = np.unique(labels[left], return_counts=True)
+    kept: list[Any] = []
+    for place, value in enumerate(classes):
+        wanted = max(1, round(counts[0] * ratio ** (-place / max(1, len(classes) - 1))))
+        rows = left[labels[left] == value]
+        kept.append(rng.permutation(rows)[: min(wanted, len(rows))])
+    return np.sort(np.concatenate(kept))
+
+
+def shrink(part: Part, factor: int) -> Part:
+    """Images averaged over squares of ``factor`` pixels.
+
+    Raises:
+        InputError: If the samples are not images, or the factor does not divide their sides.
+    """
+    if factor == 1:
+        return part
+    inputs = part.inputs
+    if isinstance(inputs, LazyImages):
+        raise InputError("`downsample` is for decoded images; set data.size for large ones.")
+    if inputs.ndim != 4 or factor < 1 or any(side % factor for side in inputs.shape[2:]):
+        raise InputError(
+            f"`downsample` must divide the sides of images; got {factor} for {tuple(inputs.shape[1:])}."
+        )
+    return replace(part, inputs=torch.nn.functional.avg_pool2d(to_unit(inputs), factor))

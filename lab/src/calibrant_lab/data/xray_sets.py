@@ -10,10 +10,9 @@ import torch
 
 from calibrant._math.errors import InputError
 from calibrant._math.files import reason
-from calibrant_lab.data.check import whole_numbers
-from calibrant_lab.data.files import read_arrays, table_rows
-from calibrant_lab.data.images.folders import ImageFiles
-from calibrant_lab.data.table import RawData, RawPart
+from calibrant_lab.data.files import read_arrays, table_rows, whole_numbers
+from calibrant_lab.data.images.encoded import ImageFiles
+from calibrant_lab.data.table import Part, RawData
 
 __all__ = ["FINDINGS", "read_chest_xray_covid", "read_chestxray14"]
 
@@ -47,7 +46,7 @@ def read_chestxray14(path: Path, *, name: str = "chestxray14") -> RawData:
     if not listed:
         listed = {_LISTS[0]: list(findings)}
     numbers = {patient: number for number, patient in enumerate(sorted(set(patients.values())))}
-    parts: list[RawPart] = []
+    parts: list[Part] = []
     for file, names in listed.items():
         for what, known in (("in the table", findings), ("in the folders of images", files)):
             unknown = [each for each in names if each not in known]
@@ -57,14 +56,18 @@ def read_chestxray14(path: Path, *, name: str = "chestxray14") -> RawData:
                     f"such as {unknown[0]}."
                 )
         parts.append(
-            RawPart(
+            Part(
                 inputs=ImageFiles([files[each] for each in names], mode="L"),
                 labels=torch.tensor([[int(each in findings[file]) for each in FINDINGS] for file in names]),
                 groups=torch.tensor([numbers[patients[each]] for each in names]),
             )
         )
-    if len(parts) == 2:
-        _refuse_common_patients(path, *parts)
+    seen = [{patients[each] for each in names} for names in listed.values()]
+    if len(seen) == 2 and (common := seen[0] & seen[1]):
+        raise InputError(
+            f"{path}: {len(common)} patients are in both {_LISTS[0]} and {_LISTS[1]}; "
+            "the lists must be patient-wise."
+        )
     return RawData(
         name=name, train=parts[0], test=parts[1] if len(parts) == 2 else None, class_names=FINDINGS
     )
@@ -103,16 +106,6 @@ def _table(path: Path) -> tuple[dict[str, frozenset[str]], dict[str, str]]:
     return findings, patients
 
 
-def _refuse_common_patients(path: Path, *parts: RawPart) -> None:
-    first, second = (set([] if part.groups is None else part.groups.tolist()) for part in parts)
-    common = len(first & second)
-    if common:
-        raise InputError(
-            f"{path}: {common} patients are in both {_LISTS[0]} and {_LISTS[1]}; "
-            "the lists must be patient-wise."
-        )
-
-
 def read_chest_xray_covid(path: Path, *, name: str = "chest_xray_covid") -> RawData:
     """Read ``chest_xray_224.npz``: images ``x``, labels ``y``, ``classes``, and ``name`` (of the files).
 
@@ -130,7 +123,7 @@ def read_chest_xray_covid(path: Path, *, name: str = "chest_xray_covid") -> RawD
             f"got shape {arrays['x'].shape} of {arrays['x'].dtype}."
         )
     patients = [_patient(str(each)) for each in arrays["name"].tolist()]
-    part = RawPart(
+    part = Part(
         inputs=torch.from_numpy(arrays["x"])[:, None],
         labels=torch.from_numpy(whole_numbers(arrays["y"], what=f"{path.name}: 'y'")),
         groups=torch.from_numpy(np.unique(patients, return_inverse=True)[1].astype(np.int64)),

@@ -1,17 +1,25 @@
-"""Panels of curves: focal loss's gradient, what the focal losses elicit, the focal map and temperatures.
+"""Panels of the papers' theory: curves, the triangle of probabilities, what a small network learns.
 
 Each function draws into the axes that it is given; the figures say which paper's figure it repeats.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
+from matplotlib.contour import QuadContourSet
+from matplotlib.figure import Figure
+from numpy import ndarray
+from torch import Tensor, nn
 
 from calibrant import theory
+from calibrant._math.errors import InputError
+from calibrant._math.shapes import Float
+from calibrant.losses import focal_calibration_loss
 from calibrant.reports.figures.drawing import (
     BLUE,
     DASHED,
@@ -19,14 +27,14 @@ from calibrant.reports.figures.drawing import (
     VERMILLION,
     add_curve,
     diagonal,
+    drawing_style,
     finish,
     series,
 )
 from calibrant_lab.theory import confidence_region, temperature_fit
 
 _MAX_GAMMA = 10.0
-_MAX_LOG_ODDS = 10.0
-"""The range of the tight bounds."""
+_MAX_LOG_ODDS = 10.0  # the range of the tight bounds
 _CLASSES = (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 20, 30, 50, 100, 300, 1000)
 
 
@@ -118,7 +126,6 @@ def proper_part_curves(ax: Axes) -> None:
 
 
 def focal_map_curves(ax: Axes) -> None:
-    """The focal calibration map of an event."""
     event = torch.linspace(0, 1, 501, dtype=torch.float64)
     diagonal(ax, "γ = 0")
     for place, gamma in enumerate((-0.5, 0.5, 1, 3, 10)):
@@ -189,7 +196,6 @@ def temperature_bound_curves(ax: Axes) -> None:
 
 
 def temperature_bound_widths(ax: Axes) -> None:
-    """How far apart the bounds are."""
     gammas, bounds = _bounds()
     ax.plot(gammas, [each.upper - each.lower for each in bounds], color=BLUE, linewidth=1.3, label="proved")
     tight = [each.tight_upper - each.tight_lower for each in bounds]
@@ -258,3 +264,200 @@ def elicited_by_weight(ax: Axes) -> None:
         add_curve(ax, place, weights, elicited, f"γ = {gamma:g}")
     ax.set(xlim=(0, max_weight), xlabel="weight λ of the squared distance", ylabel="elicited probability")
     finish(ax)
+
+
+_CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
+_TRUTH = (0.55, 0.30, 0.15)
+_ENCLOSED = (3, 12, 20)  # per cent of the triangle that the lines of equal loss enclose
+
+
+def risk_isolines(
+    ax: Axes, *, loss: Literal["brier", "cross-entropy", "proper-focal"] = "proper-focal", gamma: float = 1.0
+) -> None:
+    """Lines of equal expected loss around the true probabilities; ``gamma`` is that of the proper part."""
+    rows = _grid(90)
+    if loss == "brier":
+        table, title = (rows[:, None] - torch.eye(3)).square().sum(2), "Brier score"
+    elif loss == "cross-entropy":
+        table, title = -rows.log(), "cross-entropy"
+    else:
+        table = theory.proper_focal_losses(rows, gamma=gamma)
+        title = f"proper part of focal, γ = {gamma:g}"
+    _triangle(ax, title)
+    truth = torch.tensor(_TRUTH, dtype=torch.float64)
+    risk, points = (table @ truth).numpy(), _placed(rows)
+    levels = np.percentile(risk, _ENCLOSED)
+    ax.tricontour(points[:, 0], points[:, 1], risk, levels=levels, colors=BLUE, linewidths=1.2)
+    ax.plot(*_placed(truth[None])[0], "o", color=VERMILLION, markersize=4)
+
+
+def map_arrows(ax: Axes, *, gamma: float) -> None:
+    """Where the focal map takes the points of the triangle."""
+    rows = _grid(12)
+    _arrows(ax, f"focal map, γ = {gamma:g}", rows, theory.focal_calibration_map(rows, gamma=gamma))
+
+
+def closest_temperature_arrows(ax: Axes, *, gamma: float) -> None:
+    """Where the temperature closest to a focal map takes the points of the triangle."""
+    rows, temperature = _grid(12), theory.closest_temperature(gamma, 3).temperature
+    title = f"closest to γ = {gamma:g}: T = {temperature:.3f}"
+    _arrows(ax, title, rows, (rows.log() / temperature).softmax(1))
+
+
+def temperature_differences(ax: Axes, *, gamma: float) -> None:
+    """Largest difference of a probability between the focal map and its closest temperature."""
+    rows, temperature = _grid(90), theory.closest_temperature(gamma, 3).temperature
+    _triangle(ax, f"γ = {gamma:g}, T = {temperature:.3f}")
+    scaled = (rows.log() / temperature).softmax(1)
+    difference = (theory.focal_calibration_map(rows, gamma=gamma) - scaled).abs().amax(1)
+    points = _placed(rows)
+    drawn = ax.tricontourf(points[:, 0], points[:, 1], difference.numpy(), levels=12, cmap="viridis")
+    ax.figure.colorbar(drawn, ax=ax, shrink=0.75)
+
+
+def _arrows(ax: Axes, title: str, rows: Float[Tensor, "N 3"], mapped: Float[Tensor, "N 3"]) -> None:
+    _triangle(ax, title)
+    (x, y), (to_x, to_y) = _placed(rows).T, _placed(mapped).T
+    ax.plot(x, y, ".", color=GREY, markersize=3, markeredgewidth=0)
+    units: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1}
+    ax.quiver(x, y, to_x - x, to_y - y, width=0.0032, headwidth=3.5, minlength=0, color=BLUE, **units)
+
+
+def _grid(steps: int) -> Float[Tensor, "N 3"]:
+    """Points of the triangle, evenly spaced and off its sides."""
+    pairs = [(i, j) for i in range(1, steps) for j in range(1, steps - i)]
+    ij = torch.tensor(pairs, dtype=torch.float64)
+    return torch.cat([ij, steps - ij.sum(1, keepdim=True)], dim=1) / steps
+
+
+def _placed(rows: Float[Tensor, "N 3"]) -> Float[ndarray, "N 2"]:
+    return rows.numpy() @ _CORNERS
+
+
+def _triangle(ax: Axes, title: str) -> None:
+    outline = np.vstack([_CORNERS, _CORNERS[:1]])
+    ax.plot(outline[:, 0], outline[:, 1], color=ax.xaxis.label.get_color(), linewidth=0.9)
+    for place, (x, y) in enumerate(_CORNERS):
+        below = (0, 4 if y > 0 else -11)
+        ax.annotate(f"$q_{place + 1}$", (x, y), xytext=below, textcoords="offset points", ha="center")
+    ax.set(xlim=(-0.06, 1.06), ylim=(-0.1, 0.96), aspect="equal")
+    ax.set_title(title, fontsize="medium")
+    ax.set_axis_off()
+
+
+_NOISE, _WIDTH, _EPOCHS = 0.2, 10, 500
+_NUM_POINTS, _LEARNING_RATE = 500, 0.01  # not said in the reference
+_GAMMA, _CALIBRATION_WEIGHT = 10.0, 1.5  # of the figure
+_STEPS = 61
+_APART = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boundary:
+    """What one network has learnt."""
+
+    points: Float[ndarray, "N 2"]
+    labels: Float[ndarray, " N"]
+    across: Float[ndarray, " G"]
+    up: Float[ndarray, " H"]
+    probs: Float[ndarray, "H G"]  # probabilities of class 1, over the plane
+    confidence: float  # mean over the points
+    accuracy: float
+
+
+def train_boundary(gamma: float, calibration_weight: float, *, seed: int = 0) -> Boundary:
+    """Train a network with two hidden layers on two half-moons.
+
+    The reference names "two classes, noise 0.2", but no number of points, learning rate or batch size. Here:
+    500 points on half-moons, Adam with 0.01 on all of them at once.
+    """
+    try:
+        from sklearn.datasets import make_moons
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "the half-moons need scikit-learn, which the extra `sklearn` brings: "
+            "pip install 'calibrant[sklearn]'."
+        ) from error
+
+    points, labels = map(np.asarray, make_moons(_NUM_POINTS, noise=_NOISE, random_state=seed))
+    inputs, targets = torch.from_numpy(points).float(), torch.from_numpy(labels)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = nn.Sequential(
+            nn.Linear(2, _WIDTH), nn.ReLU(), nn.Linear(_WIDTH, _WIDTH), nn.ReLU(), nn.Linear(_WIDTH, 2)
+        )
+    optimiser = torch.optim.Adam(network.parameters(), lr=_LEARNING_RATE)
+    for _ in range(_EPOCHS):
+        optimiser.zero_grad()
+        loss = focal_calibration_loss(
+            network(inputs), targets, gamma=gamma, calibration_weight=calibration_weight
+        )
+        loss.backward()
+        optimiser.step()
+    across, up = (np.linspace(each.min() - 0.4, each.max() + 0.4, _STEPS) for each in points.T)
+    grid = torch.from_numpy(np.stack(np.meshgrid(across, up), axis=-1)).float()
+    with torch.no_grad():
+        probs = network(grid).softmax(-1)[..., 1].numpy()
+        stated = network(inputs).softmax(-1).max(-1)
+    return Boundary(
+        points=points,
+        labels=labels,
+        across=across,
+        up=up,
+        probs=probs,
+        confidence=stated.values.double().mean().item(),
+        accuracy=(stated.indices == targets).double().mean().item(),
+    )
+
+
+def boundary_numbers(gamma: float, calibration_weight: float, *, seed: int) -> dict[str, float]:
+    """Length and turning of the boundary that a network learns, its mean confidence and its accuracy."""
+    found = train_boundary(gamma, calibration_weight, seed=seed)
+    length, turning = shape_of(found)
+    kept = {"confidence": found.confidence, "accuracy": found.accuracy}
+    return {"seed": seed, "length": length, "turning": turning, **kept}
+
+
+def shape_of(found: Boundary) -> tuple[float, float]:
+    """Length of the line of even odds in the units of the points, and the sum of its turns in radians.
+
+    Turns are those between points on the line that are a tenth of a unit apart: between nearer ones they are
+    those of the grid.
+    """
+    from contourpy import contour_generator
+
+    lines = [np.asarray(line) for line in contour_generator(found.across, found.up, found.probs).lines(0.5)]
+    lengths = [np.linalg.norm(np.diff(line, axis=0), axis=1).cumsum() for line in lines]
+    total = sum(float(each[-1]) for each in lengths)
+    return total, sum(_turning(line, along) for line, along in zip(lines, lengths, strict=True))
+
+
+def _turning(line: Float[ndarray, "N 2"], along: Float[ndarray, " M"]) -> float:
+    places, starts = np.arange(0, along[-1], _APART), np.concatenate([[0.0], along])
+    steps = np.diff(np.stack([np.interp(places, starts, each) for each in line.T], axis=1), axis=0)
+    return float(np.abs(np.diff(np.unwrap(np.arctan2(steps[:, 1], steps[:, 0])))).sum())
+
+
+def boundary_figure() -> Figure:
+    """Focal loss on the left, focal calibration loss on the right; probabilities, even odds, points."""
+    with drawing_style():
+        figure = Figure(figsize=(8.4, 3.6), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        _draw(train_boundary(_GAMMA, 0.0), f"focal, γ = {_GAMMA:g}", left)
+        name = f"FCL, λ = {_CALIBRATION_WEIGHT:g}, γ = {_GAMMA:g}"
+        drawn = _draw(train_boundary(_GAMMA, _CALIBRATION_WEIGHT), name, right)
+        figure.colorbar(drawn, ax=figure.axes, label="probability of class 1")
+    return figure
+
+
+def _draw(found: Boundary, name: str, ax: Axes) -> QuadContourSet:
+    plane = (found.across, found.up, found.probs)
+    drawn = ax.contourf(*plane, levels=np.linspace(0, 1, 11), cmap="RdBu", alpha=0.75)
+    ax.contour(*plane, levels=[0.5], colors="black", linewidths=1.2)
+    for label, mark, colour in ((0, "o", VERMILLION), (1, "^", BLUE)):
+        x, y = found.points[found.labels == label][::2].T  # every other one
+        ax.plot(x, y, mark, color=colour, markersize=2.8, markeredgecolor="white", markeredgewidth=0.3)
+    ax.set(xlabel="x1", ylabel="x2")
+    how_sure = f"confidence {found.confidence:.2f}, accuracy {found.accuracy:.2f}"
+    ax.set_title(f"{name}: {how_sure}", fontsize="medium")
+    return drawn

@@ -34,7 +34,6 @@ _MOST_NAMED = 6  # labels
 
 
 def draw_landscape(request: FigureRequest) -> DrawnFigure:
-    """The landscape of a file, and a description of it."""
     wanted = (request.objective or "nll").replace("-", "_")
     check_choice("--objective", wanted, OBJECTIVES)
     (file,) = request.files.values()
@@ -249,61 +248,22 @@ def _draw_paths(ax: Axes, landscape: Landscape) -> None:
     line, ridge = landscape.line, landscape.ridge
     anchors = np.array([place[:2] for place in landscape.anchors])
     ax.plot(ridge.gammas, ridge.temperatures, color="white", linewidth=2, label="ridge: best T at each γ")
-    ax.plot(
-        line[:, 0],
-        line[:, 1],
-        color=VERMILLION,
-        linewidth=1.6,
-        linestyle="--",
-        label=f"line search: the {len(line)} points it tries",
-    )
-    ax.plot(
-        anchors[:, 0],
-        anchors[:, 1],
-        color=VERMILLION,
-        marker="s",
-        markersize=12,
-        markerfacecolor="none",  # another mark may lie inside
-        markeredgewidth=2,
-        linestyle="none",
-        label="its start: best T at γ = 0 and 1",
-    )
+    tried = f"line search: the {len(line)} points it tries"
+    ax.plot(*line.T, color=VERMILLION, linewidth=1.6, linestyle="--", label=tried)
+    look: dict[str, Any] = {"color": VERMILLION, "ms": 12, "mfc": "none", "mew": 2}  # a mark may lie inside
+    ax.plot(*anchors.T, "s", label="its start: best T at γ = 0 and 1", **look)
 
 
 def _draw_points(ax: Axes, landscape: Landscape) -> None:
-    """The cloud below, and on it what was chosen."""
     cloud, chosen, plain = landscape.cloud, landscape.chosen, landscape.plain
     edge: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "black"}
     whole: dict[str, Any] = {**edge, "clip_on": False}  # also where it lies on the edge of the picture
-    ax.plot(
-        cloud[:, 0],
-        cloud[:, 1],
-        marker="o",
-        markersize=4,
-        color="white",
-        alpha=0.55,
-        markeredgewidth=0.4,
-        label=f"chosen on {len(cloud)} resamples of the rows",
-        **edge,
-    )
-    ax.plot(
-        [plain.gamma],
-        [plain.temperature],
-        marker="D",
-        markersize=8,
-        color=OCHRE,
-        label="temperature scaling (γ = 0)",
-        **whole,
-    )
-    ax.plot(
-        [chosen.gamma],
-        [chosen.temperature],
-        marker="*",
-        markersize=15,
-        color="gold",
-        label="chosen on all rows",
-        **whole,
-    )
+    label = f"chosen on {len(cloud)} resamples of the rows"
+    ax.plot(*cloud.T, "o", ms=4, color="white", alpha=0.55, mew=0.4, label=label, **edge)
+    label = "temperature scaling (γ = 0)"
+    ax.plot([plain.gamma], [plain.temperature], "D", ms=8, color=OCHRE, label=label, **whole)
+    label = "chosen on all rows"
+    ax.plot([chosen.gamma], [chosen.temperature], "*", ms=15, color="gold", label=label, **whole)
     ax.plot([0.0], [1.0], marker="X", markersize=8, color="lightgrey", label="logits as they came", **whole)
     ax.legend(
         loc="upper center",

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from calibrant.reports.figures.drawing import drawing_style
 from calibrant.reports.file_figures import DrawnFigure, FigureRequest, FileFigure
-from calibrant_lab.figures import curves, simplex
-from calibrant_lab.figures.boundaries import boundary_figure
+from calibrant_lab.figures import curves
+from calibrant_lab.figures.curves import boundary_figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,38 +21,19 @@ class TheoryFigure:
 
     name: str
     summary: str
-    panels: tuple[Callable[[Axes], None], ...]
-    note: str = ""
-    """The exact values, where those of the published caption cannot be reproduced."""
+    panels: tuple[Callable[[Axes], None], ...] = ()
+    whole: Callable[[], Figure] | None = None  # draws it where it has no panels
+    note: str = ""  # the exact values, where those of the published caption cannot be reproduced
 
     def draw(self) -> Figure:
-        """All panels, in a figure that nothing else knows of."""
+        if self.whole is not None:
+            return self.whole()
         rows = -(-len(self.panels) // 2)
         with drawing_style():
             figure = Figure(figsize=(8.4, 3.6 * rows), layout="constrained")
             for place, panel in enumerate(self.panels, 1):
                 panel(figure.add_subplot(rows, 2, place))
         return figure
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoundaryFigure:
-    """A small experiment of seconds."""
-
-    name: str = "fcl-boundaries"
-    summary: str = (
-        "What a small network learns with focal and with focal calibration loss (focal calibration loss "
-        "2025, figure 7)."
-    )
-    note: str = (
-        "The paper does not name its points beyond two classes and noise 0.2; these are half-moons. With "
-        "gamma = 10 focal loss leaves the network unsure (mean confidence about 0.7, accuracy 0.96). The "
-        "squared distance makes it as sure as it is right; the boundary among the points is much the same."
-    )
-
-    def draw(self) -> Figure:
-        """Both losses side by side."""
-        return boundary_figure()
 
 
 def _by_gamma(panel: Callable[..., None], *gammas: float) -> tuple[Callable[..., None], ...]:
@@ -110,17 +91,17 @@ FIGURES = (
         name="proper-isolines",
         summary=f"Lines of equal expected loss around (0.55, 0.30, 0.15) ({_PAPER} 4).",
         panels=(
-            functools.partial(simplex.risk_isolines, loss="brier"),
-            functools.partial(simplex.risk_isolines, loss="cross-entropy"),
-            *_by_gamma(simplex.risk_isolines, 1.0, 3.0),
+            functools.partial(curves.risk_isolines, loss="brier"),
+            functools.partial(curves.risk_isolines, loss="cross-entropy"),
+            *_by_gamma(curves.risk_isolines, 1.0, 3.0),
         ),
     ),
     TheoryFigure(
         name="focal-arrows",
         summary=f"Where the focal map and its closest temperature take three probabilities ({_PAPER} 5).",
         panels=(
-            *_by_gamma(simplex.map_arrows, 1.0, 3.0),
-            *_by_gamma(simplex.closest_temperature_arrows, 1.0, 3.0),
+            *_by_gamma(curves.map_arrows, 1.0, 3.0),
+            *_by_gamma(curves.closest_temperature_arrows, 1.0, 3.0),
         ),
         note="The caption's T = 0.81 and 0.46 are what the published line gives for gamma = 0.5 and 2; the "
         "closest for 1 and 3 are 0.658 and 0.357.",
@@ -138,7 +119,7 @@ FIGURES = (
     TheoryFigure(
         name="temperature-differences",
         summary=f"Focal map against its closest temperature over the triangle ({_PAPER} 7).",
-        panels=_by_gamma(simplex.temperature_differences, 0.5, 3.0),
+        panels=_by_gamma(curves.temperature_differences, 0.5, 3.0),
         note="The text sees the largest differences near the corners; they lie along the sides and around "
         "the centre, and vanish at the corners.",
     ),
@@ -155,7 +136,15 @@ FIGURES = (
         note="A root is claimed for all options; for gamma = 0 there is none up to a weight of 1/2. Strict "
         "properness is claimed for every positive weight; no curve on the right reaches the truth.",
     ),
-    BoundaryFigure(),
+    TheoryFigure(
+        name="fcl-boundaries",
+        summary=f"What a small network learns with focal and with focal calibration loss ({_FCL} 7).",
+        whole=boundary_figure,
+        note="The paper does not name its points beyond two classes and noise 0.2; these are half-moons. "
+        "With gamma = 10 focal loss leaves the network unsure (mean confidence about 0.7, accuracy 0.96). "
+        "The squared distance makes it as sure as it is right; the boundary among the points is much the "
+        "same.",
+    ),
     FileFigure(
         name="landscape",
         summary="The objective of focal temperature scaling over exponent and temperature, for a FILE of "

@@ -68,6 +68,5 @@ def he_normal(model: nn.Module, *, mode: Literal["fan_in", "fan_out"]) -> None:
 
 
 def normal(parameter: Tensor, *, deviation: float) -> None:
-    """Draw a parameter anew from a normal distribution around 0."""
     if not parameter.is_meta:
         nn.init.normal_(parameter, std=deviation)

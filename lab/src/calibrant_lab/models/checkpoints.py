@@ -74,12 +74,7 @@ class _View:
 
 
 def read_checkpoint(path: Path) -> Any:
-    """Containers, numbers, texts and tensors of a file that ``torch.save`` wrote.
-
-    Raises:
-        ValueError, TypeError, KeyError, IndexError, OSError, EOFError: If it is damaged.
-        InputError: If it is something else.
-    """
+    """Containers, numbers, texts and tensors of a file that ``torch.save`` wrote; errors of many kinds."""
     with path.open("rb") as file:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as archive:

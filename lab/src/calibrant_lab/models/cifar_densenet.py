@@ -42,24 +42,14 @@ class CIFARDenseNet(DenseNet):
 
     def own_name(self, name: str) -> str:
         """What a parameter is called here that the authors' code calls ``dense1.0.conv1.weight``."""
-        name = re.sub(
-            r"^dense(\d+)\.(\d+)\.(bn|conv)",
-            lambda found: (
-                f"features.denseblock{found[1]}.denselayer{int(found[2]) + 1}."
-                f"{'norm' if found[3] == 'bn' else 'conv'}"
-            ),
-            name,
-        )
-        name = re.sub(r"^trans(\d+)\.bn\.", r"features.transition\1.norm.", name)
-        name = re.sub(r"^trans(\d+)\.conv\.", r"features.transition\1.conv.", name)
-        for theirs, ours in (
-            ("conv1.", "features.conv0."),
-            ("bn.", "features.norm5."),
-            ("linear.", "classifier."),
-        ):
-            if name.startswith(theirs):
-                return ours + name.removeprefix(theirs)
-        return super().own_name(name)
+        if found := re.fullmatch(r"dense(\d+)\.(\d+)\.(.+)", name):
+            block, layer, inner = int(found[1]), int(found[2]) + 1, found[3].replace("bn", "norm")
+            return super().own_name(f"features.denseblock{block}.denselayer{layer}.{inner}")
+        if found := re.fullmatch(r"trans(\d+)\.(.+)", name):
+            return f"features.transition{found[1]}.{found[2].replace('bn', 'norm')}"
+        part, _, rest = name.partition(".")
+        start = {"conv1": "features.conv0", "bn": "features.norm5", "linear": "classifier"}.get(part)
+        return f"{start}.{rest}" if start else super().own_name(name)
 
     def _stem(self, channels: int, given: int) -> OrderedDict[str, nn.Module]:
         return OrderedDict(conv0=nn.Conv2d(channels, given, 3, padding=1, bias=False))
@@ -73,5 +63,4 @@ class CIFARDenseNet(DenseNet):
 
 class _NewFirst(DenseLayer):
     def forward(self, features: Tensor) -> Tensor:
-        """The new channels, then those given."""
         return torch.cat([self.added(features), features], dim=1)

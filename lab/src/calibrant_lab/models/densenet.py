@@ -18,9 +18,8 @@ class DenseNet(nn.Module):
     """DenseNet-121, 169 or 201 (DenseNet-BC) in the form for ImageNet: a 7 × 7 stem and max-pooling.
 
     Parameters have torchvision's names, and :func:`calibrant_lab.models.load_weights` also knows the older
-    ones
-    of its files (``denselayer1.norm.1``). Initial weights are drawn as torchvision draws them. For images of
-    32 × 32 pixels there is ``cifar-densenet``.
+    ones of its files (``denselayer1.norm.1``). Initial weights are drawn as torchvision draws them. For
+    images of 32 × 32 pixels there is ``cifar-densenet``.
 
     Args:
         input_shape: Channels, height and width of one image.
@@ -105,12 +104,10 @@ class DenseLayer(nn.Module):
         self.relu = nn.ReLU()
 
     def added(self, features: Tensor) -> Tensor:
-        """The new channels."""
         inner = self.conv1(self.relu(self.norm1(features)))
         return self.conv2(self.relu(self.norm2(inner)))
 
     def forward(self, features: Tensor) -> Tensor:
-        """The channels given, then the new ones."""
         return torch.cat([features, self.added(features)], dim=1)
 
 

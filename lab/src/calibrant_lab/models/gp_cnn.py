@@ -109,11 +109,6 @@ def _convolved(convolution: nn.Conv1d, features: Float[Tensor, "n C 1 words"]) -
 
 
 def lengths_of(inputs: Int[Tensor, "N words"]) -> Int[Tensor, " N"]:
-    """Words of each text from the first that is not padding.
-
-    Example:
-        >>> lengths_of(torch.tensor([[0, 0, 3], [1, 0, 2], [0, 0, 0]])).tolist()
-        [1, 3, 0]
-    """
+    """Words of each text from the first that is not padding."""
     seen = inputs != 0
     return torch.where(seen.any(dim=1), inputs.shape[1] - seen.int().argmax(dim=1), 0)

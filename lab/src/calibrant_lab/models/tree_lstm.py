@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
@@ -77,20 +75,18 @@ class TreeLSTM(nn.Module):
 
     def forward(self, inputs: Int[Tensor, "N nodes 5"]) -> Float[Tensor, "n C"]:
         """Logits of the trees; in training, of all their nodes in the order of :meth:`training_labels`."""
-        batch = _Levels.of(inputs)
-        states = self._leaves(batch.words)
+        words, steps, roots = _levels(inputs)
+        states = self._leaves(words)
         waiting, hidden = states, [states[1]]
-        for step in batch.steps:
-            memories, outputs = (state.index_select(0, step.order) for state in waiting)
-            grown = self._grown(memories, outputs, step.count)
+        for count, order in steps:
+            memories, outputs = (state.index_select(0, order) for state in waiting)
+            grown = self._grown(memories, outputs, count)
             hidden.append(grown[1])
-            waiting = tuple(
-                torch.cat([new, old[2 * step.count :]])
-                for new, old in zip(grown, (memories, outputs), strict=True)
-            )
+            rest = (memories[2 * count :], outputs[2 * count :])
+            waiting = tuple(torch.cat(each) for each in zip(grown, rest, strict=True))
         if self.training:
             return self.head(self.dropout(torch.cat(hidden)))
-        logits = self.head(waiting[1][batch.roots])
+        logits = self.head(waiting[1][roots])
         if not self.strikes_neutral:
             return logits
         # In half precision the three would not sum to one well enough to tell the neutral share.
@@ -118,44 +114,30 @@ class TreeLSTM(nn.Module):
         return grown, grown.tanh()
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A level of ``count`` nodes: left children, right children, then all others without a parent."""
+def _levels(inputs: Int[Tensor, "N nodes 5"]) -> tuple[Tensor, list[tuple[int, Tensor]], Tensor]:
+    """A batch of trees in the order in which it is computed.
 
-    count: int
-    order: Tensor
-
-
-@dataclass(frozen=True)
-class _Levels:
-    """A batch of trees in the order in which it is computed."""
-
-    words: Tensor
-    """The words of the leaves."""
-    steps: tuple[_Step, ...]
-    roots: Tensor
-    """Where each tree's root is among the nodes that are left at the end."""
-
-    @classmethod
-    def of(cls, inputs: Int[Tensor, "N nodes 5"]) -> _Levels:
-        num_trees, longest, _ = inputs.shape
-        left, right, words, _, levels = inputs.long().flatten(0, 1).unbind(1)
-        first = torch.arange(num_trees * longest, device=inputs.device) // longest * longest
-        left, right = left + first, right + first
-        order = _by_level(levels)
-        leaves, *others = order.split(torch.bincount(levels[order]).tolist())
-        place = torch.zeros_like(levels)
-        waiting, steps = leaves, list[_Step]()
+    The words of the leaves; for each level how many nodes it has, with the places of their left children, of
+    their right children and then of all others without a parent; and where the roots are at the end.
+    """
+    num_trees, longest, _ = inputs.shape
+    left, right, words, _, levels = inputs.long().flatten(0, 1).unbind(1)
+    first = torch.arange(num_trees * longest, device=inputs.device) // longest * longest
+    left, right = left + first, right + first
+    order = _by_level(levels)
+    leaves, *others = order.split(torch.bincount(levels[order]).tolist())
+    place = torch.zeros_like(levels)
+    waiting, steps = leaves, list[tuple[int, Tensor]]()
+    place[waiting] = torch.arange(len(waiting), device=inputs.device)
+    for nodes in others:
+        used = torch.cat([place[left[nodes]], place[right[nodes]]])
+        unused = torch.ones(len(waiting), dtype=torch.bool, device=inputs.device)
+        unused[used] = False
+        kept = unused.nonzero()[:, 0]
+        steps.append((len(nodes), torch.cat([used, kept])))
+        waiting = torch.cat([nodes, waiting[kept]])
         place[waiting] = torch.arange(len(waiting), device=inputs.device)
-        for nodes in others:
-            used = torch.cat([place[left[nodes]], place[right[nodes]]])
-            unused = torch.ones(len(waiting), dtype=torch.bool, device=inputs.device)
-            unused[used] = False
-            kept = unused.nonzero()[:, 0]
-            steps.append(_Step(len(nodes), torch.cat([used, kept])))
-            waiting = torch.cat([nodes, waiting[kept]])
-            place[waiting] = torch.arange(len(waiting), device=inputs.device)
-        return cls(words[leaves], tuple(steps), place[::longest])
+    return words[leaves], steps, place[::longest]
 
 
 def _by_level(levels: Int[Tensor, " n"]) -> Int[Tensor, " m"]:

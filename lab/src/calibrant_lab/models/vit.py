@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Literal
 
@@ -132,7 +133,7 @@ class _Layer(nn.Module):
         self.layernorm_before = nn.LayerNorm(width, eps=_EPSILON)
         self.attention = _Attention(width, heads)
         self.layernorm_after = nn.LayerNorm(width, eps=_EPSILON)
-        self.intermediate, self.output = _Dense(width, 4 * width), _Dense(4 * width, width)
+        self.intermediate, self.output = _dense(width, 4 * width), _dense(4 * width, width)
         self.activation, self.dropout = nn.GELU(), nn.Dropout(rate)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -147,7 +148,7 @@ class _Attention(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.attention = nn.ModuleDict({name: nn.Linear(width, width) for name in ("query", "key", "value")})
-        self.output = _Dense(width, width)
+        self.output = _dense(width, width)
         self.heads = heads
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -161,15 +162,9 @@ class _Attention(nn.Module):
         return self.output((weights @ value).transpose(1, 2).flatten(2))
 
 
-class _Dense(nn.Module):
+def _dense(given: int, width: int) -> nn.Sequential:
     """A linear layer under the name that it has in the files."""
-
-    def __init__(self, given: int, width: int) -> None:
-        super().__init__()
-        self.dense = nn.Linear(given, width)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.dense(tokens)
+    return nn.Sequential(OrderedDict(dense=nn.Linear(given, width)))
 
 
 def _initialise(module: nn.Module) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.files import DAMAGE
 from calibrant_lab.models.checkpoints import NotCalled, read_checkpoint
 
-_SHOWN = 3
-"""So many names of each kind stand in a message."""
+_SHOWN = 3  # so many names of each kind stand in a message
 
 
 def load_weights(
@@ -104,7 +103,8 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     if isinstance(found, Mapping):
         for key in ("model", "state_dict"):
             found = found[key] if isinstance(found.get(key), Mapping) else found
-    called = next((each.name for each in _values(found) if isinstance(each, NotCalled)), None)
+    values = found.values() if isinstance(found, Mapping) else (found,)
+    called = next((each.name for each in values if isinstance(each, NotCalled)), None)
     if called is not None:
         raise InputError(
             f"{path} cannot be read as weights: it would call {called}, which is not done; save "
@@ -115,12 +115,7 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     return dict(found)
 
 
-def _values(found: Any) -> Iterable[Any]:
-    return found.values() if isinstance(found, Mapping) else (found,)
-
-
 def _without_wrapper(found: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Without the ``module.`` that ``DataParallel`` and its like put before every name."""
     if found and all(name.startswith("module.") for name in found):
         return {name.removeprefix("module."): value for name, value in found.items()}
     return found

@@ -15,28 +15,13 @@ from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.svg import to_svg
 from calibrant.reports.words import parameter as number
 
-Measurement = Mapping[str, Any]
-"""What ``calibrant curvature`` found of one loss on one split."""
+Measurement = Mapping[str, Any]  # what `calibrant curvature` found of one loss on one split
 _FLOOR = 1e-6  # densities below this share of the highest are left out
 _SPLITS = {"train": "training", "test": "test"}
 
 
 def spectrum_diagram(found: Sequence[Measurement], *, ax: Axes | None = None) -> Axes:
-    """Density of the Hessian's eigenvalues, on a logarithmic scale, one curve for each loss.
-
-    Args:
-        found: Measurements with a density, of one split.
-        ax: Where to draw; a new figure if ``None``.
-
-    Returns:
-        The axes drawn into; a mark on the lower edge shows each largest eigenvalue.
-
-    Example:
-        >>> density = {"eigenvalues": [0.0, 1.0], "density": [1.0, 0.5], "standard_error": None}
-        >>> found = {"loss": "brier", "density": density, "eigenvalues": [1.0]}
-        >>> [line.get_label() for line in spectrum_diagram([found]).get_lines()][:1]
-        ['brier']
-    """
+    """Density of the Hessian's eigenvalues, on a logarithmic scale, one curve for each loss."""
     ax = new_axes(ax, width=4.2, height=3.0)
     highest = max(max(each["density"]["density"]) for each in found)
     for place, each in enumerate(found):
@@ -95,12 +80,7 @@ def curvature_section(found: Sequence[Measurement]) -> Section:
 
 
 def samples_of(each: Measurement) -> str:
-    """How many samples of which split.
-
-    Example:
-        >>> samples_of({"num_samples": 5, "of_samples": 9, "split": "train"})
-        '5 of 9 training samples'
-    """
+    """How many samples of which split."""
     return f"{each['num_samples']} of {each['of_samples']} {_SPLITS[each['split']]} samples"
 
 

@@ -241,7 +241,6 @@ def _draw_reliability(snapshot: Snapshot, split: Split, ax: Axes) -> None:
 
 
 def _draw_gradients(norms: Mapping[int, np.ndarray[Any, Any]], ax: Axes) -> None:
-    """One histogram for each epoch recorded."""
     highest = max(float(values.max()) for values in norms.values()) or 1.0
     edges = np.linspace(0, highest, 41)
     for position, (epoch, values) in enumerate(norms.items()):

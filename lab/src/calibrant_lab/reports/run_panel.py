@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions
 from calibrant.reports.sections import Section, SectionTable
 from calibrant_lab.data import Part
-from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.data.table import to_unit
 
 EACH = 4  # images with right answers, and as many with wrong ones
 
@@ -80,7 +81,6 @@ def chosen(right: Bool[Tensor, "M N"], *, seed: int) -> list[int]:
 
 
 def _calibrated(predictions: Predictions) -> Float[Tensor, "N C"]:
-    """Probabilities of the test samples after temperature scaling on the calibration samples."""
     calibrator = fit_quietly(TemperatureScaling(), Labelled.of(predictions.calibration))
     return calibrator.predict_proba(predictions.test.scores)
 
@@ -96,13 +96,22 @@ def _answer(
 
 
 def _picture(image: Tensor) -> Markup:
-    """The image inside the page, as PNG; values beyond [0, 1] are scaled into it."""
-    from PIL import Image
-
     unit = to_unit(image)
     low, high = min(float(unit.min()), 0.0), max(float(unit.max()), 1.0)
-    scaled = (((unit - low) / (high - low)).numpy().clip(0, 1) * 255).round().astype(np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(scaled[0] if len(scaled) != 3 else scaled.transpose(1, 2, 0)).save(file, format="PNG")
-    content = base64.b64encode(file.getvalue()).decode("ascii")
-    return Markup('<img class="sample" alt="" src="data:image/png;base64,{}">').format(content)
+    scaled = ((unit - low) / (high - low)).numpy().clip(0, 1)
+    content = png(scaled[0] if len(scaled) != 3 else scaled.transpose(1, 2, 0))
+    return Markup('<img class="sample" alt="" src="{}">').format(png_address(content))
+
+
+def png(pixels: np.ndarray[Any, Any]) -> bytes:
+    """A picture with values from 0 to 1, ``(H, W)`` or ``(H, W, channels)``, as PNG."""
+    from PIL import Image
+
+    content = io.BytesIO()
+    Image.fromarray(np.round(pixels * 255).astype(np.uint8)).save(content, format="png")
+    return content.getvalue()
+
+
+def png_address(content: bytes) -> str:
+    """A PNG inside a page."""
+    return "data:image/png;base64," + base64.b64encode(content).decode("ascii")

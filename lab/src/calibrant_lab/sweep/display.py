@@ -1,21 +1,70 @@
-"""A sweep on the terminal: bars while it runs, and a short table of means over seeds at its end."""
+"""A sweep on the terminal: how long it will take, bars while it runs, and means over seeds at its end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
 from calibrant._math.means import mean_of, plus_minus
-from calibrant_lab.sweep.engines.engine import Ended, Event
-from calibrant_lab.sweep.engines.engine import Progress as RunProgress
-from calibrant_lab.sweep.estimates import Estimates, said_time
-from calibrant_lab.sweep.item import Item
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.engines import Ended
 from calibrant_lab.sweep.sweep import Watcher
-from calibrant_lab.sweep.tasks.fingerprints import canonical
+from calibrant_lab.sweep.tasks.task import Item, RunResult, Settings, Task, canonical
+
+
+class Estimates:
+    """Mean times of runs that differ by the seed alone; else of runs of the same size; else of all."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._times: dict[str, list[float]] = defaultdict(list)
+
+    def learn(self, results: Iterable[RunResult]) -> None:
+        for each in results:
+            if each.task == self._task.name and each.status == "finished":
+                self.note(each.settings, each.wall_seconds)
+
+    def note(self, settings: Settings, seconds: float) -> None:
+        for key in self._keys(settings):
+            self._times[key].append(seconds)
+
+    def seconds(self, settings: Settings) -> float | None:
+        for key in self._keys(settings):
+            if key in self._times:
+                times = self._times[key]
+                return sum(times) / len(times)
+        return None
+
+    def left(self, items: Sequence[Item], jobs: int) -> float | None:
+        """The time of all these runs, so many at once; None where nothing is known of one."""
+        known = [self.seconds(item.settings) for item in items]
+        each = [seconds for seconds in known if seconds is not None]
+        if len(each) < len(known) or not each:
+            return None
+        return max(sum(each) / min(jobs, len(each)), *each)
+
+    def _keys(self, settings: Settings) -> tuple[str, str, str]:
+        """What similar runs are looked up by, from the closest to all."""
+        alike = {name: value for name, value in settings.items() if name != "seed"}
+        sized = {name: settings.get(name) for name in self._task.costly}
+        return canonical(["alike", alike]), canonical(["sized", sized]), "all"
+
+
+def said_time(seconds: float) -> str:
+    """A time for people.
+
+    Example:
+        >>> said_time(42.3), said_time(600), said_time(10_000), said_time(200_000)
+        ('42 s', '10 min', '2.8 h', '2.3 days')
+    """
+    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (129_600, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.{int(name == 'h')}f} {name}"
+    return f"{seconds / 86_400:.1f} days"
+
 
 _WIDTH = 48  # characters of a run's label
 
@@ -34,7 +83,6 @@ class SweepDisplay(Watcher):
         self._jobs, self._is_waiting = 1, False
 
     def start(self, items: Sequence[Item], done: int, jobs: int) -> None:
-        """Begin the bars."""
         if self._quiet or not items:
             return
         self._left = {item.run: item for item in items}
@@ -51,54 +99,47 @@ class SweepDisplay(Watcher):
         self._sweep = self._bars.add_task("", total=self._total, completed=done, words="")
         self._refresh()
 
-    def event(self, event: Event) -> None:
-        """Move the bars, or say what ended."""
-        if self._bars is None or event.run not in self._left:
+    def progress(self, run: str, share: float, words: str) -> None:
+        if self._bars is None or run not in self._left:
             return
-        if isinstance(event, RunProgress):
-            self._move(self._bars, event)
-        else:
-            self._end(self._bars, event)
+        self._shares[run] = share
+        if run not in self._running:
+            label = _cut(self._left[run].label)
+            self._running[run] = self._bars.add_task(f"  {label}", total=1.0, words="")
+        self._bars.update(self._running[run], completed=share, words=words)
+        self._refresh()
+
+    def ended(self, end: Ended) -> None:
+        if self._bars is None or end.run not in self._left:
+            return
+        if end.run in self._running:
+            self._bars.remove_task(self._running.pop(end.run))
+        self._shares.pop(end.run, None)
+        item = self._left[end.run]
+        if end.state == "died":
+            self._say(f"{item.label}: {end.reason} It will be tried again.")
+        elif end.state == "done":
+            del self._left[end.run]
+            self._done += 1
+            self._failed += end.status == "failed"
+            if end.status != "finished":
+                self._say(f"{item.label}: {end.status}: {end.reason}")
+            else:
+                self._estimates.note(item.settings, end.seconds)
+                if not self._console.is_terminal:
+                    self._say(f"{item.label}  {said_time(end.seconds)}  {end.shown}{self._said_left()}")
         self._refresh()
 
     def waiting(self, runs: int) -> None:
-        """Say once that runs of other sweeps are waited for."""
         if self._bars is not None and not self._is_waiting:
             self._is_waiting = True
             last = "the last run is" if runs == 1 else f"the last {runs} runs are"
             self._say(f"{last} being done by another sweep; waiting for it")
 
     def stop(self) -> None:
-        """Take the bars away."""
         if self._bars is not None:
             self._bars.stop()
         self._bars = None
-
-    def _move(self, bars: Progress, event: RunProgress) -> None:
-        self._shares[event.run] = event.share
-        if event.run not in self._running:
-            label = _cut(self._left[event.run].label)
-            self._running[event.run] = bars.add_task(f"  {label}", total=1.0, words="")
-        bars.update(self._running[event.run], completed=event.share, words=event.words)
-
-    def _end(self, bars: Progress, event: Ended) -> None:
-        if event.run in self._running:
-            bars.remove_task(self._running.pop(event.run))
-        self._shares.pop(event.run, None)
-        item = self._left[event.run]
-        if event.state == "died":
-            self._say(f"{item.label}: {event.reason} It will be tried again.")
-        if event.state != "done":
-            return
-        del self._left[event.run]
-        self._done += 1
-        self._failed += event.status == "failed"
-        if event.status == "finished":
-            self._estimates.note(item.settings, event.seconds)
-            if not self._console.is_terminal:
-                self._say(f"{item.label}  {said_time(event.seconds)}  {event.shown}{self._said_left()}")
-        else:
-            self._say(f"{item.label}: {event.status}: {event.reason}")
 
     def _refresh(self) -> None:
         if self._bars is not None:
@@ -144,7 +185,6 @@ def summary_table(results: Sequence[RunResult]) -> Table:
         if any(each.value(name, stage) is not None for each in results)
     ]
     table = Table(*axes, "runs", *(title for *_, title in values), "time")
-    notes: list[str] = []
     have_intervals = False
     for runs in list(groups.values())[:_MOST]:
         done = [each for each in runs if each.status == "finished"]
@@ -154,11 +194,9 @@ def summary_table(results: Sequence[RunResult]) -> Table:
         settings = [str(runs[0].settings.get(name)) for name in axes]
         count = str(len(done)) if len(done) == len(runs) else f"{len(done)} of {len(runs)}"
         table.add_row(*settings, count, *cells, time)
-    if len(groups) > _MOST:
-        notes.append(f"and {len(groups) - _MOST} more rows")
-    if have_intervals:
-        notes.append("±: 95% interval of the mean over seeds")
-    table.caption = "; ".join(notes) or None
+    more = [f"and {len(groups) - _MOST} more rows"] if len(groups) > _MOST else []
+    meant = ["±: 95% interval of the mean over seeds"] if have_intervals else []
+    table.caption = "; ".join([*more, *meant]) or None
     return table
 
 

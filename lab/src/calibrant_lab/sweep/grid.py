@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,17 +11,21 @@ from typing import Any
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
-from calibrant_lab.sweep.item import Item, make_item
 from calibrant_lab.sweep.matching import Wanted, check_matched, check_names, matches
-from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, canonical
-from calibrant_lab.sweep.tasks.roster import task_named
-from calibrant_lab.sweep.tasks.task import Settings, Task
+from calibrant_lab.sweep.tasks.task import Fingerprints, Item, Settings, Task, canonical, make_item
+from calibrant_lab.sweep.tasks.training import task_named
 from calibrant_lab.training import Recipe
 from calibrant_lab.training.recipe import Budget, settings_at
-from calibrant_lab.training.recipe_files import file_on_shelf, flat, names_on_shelf, read_content, shelf
+from calibrant_lab.training.recipe_files import (
+    file_on_shelf,
+    flat,
+    names_on_shelf,
+    read_content,
+    read_toml,
+    shelf,
+)
 
-_SHOWN = 6
-"""Values of a setting in a message."""
+_SHOWN = 6  # values of a setting in a message
 _KEYS = ("task", "recipe", "settings", "axes", "zip", "exclude", "override")
 
 
@@ -95,9 +98,9 @@ class Grid:
         base = _base(content, source=source, folder=Path(folder), budget=budget)
         known = list(_complete(task, base, source))
         excludes = _tables(content, "exclude", source)
-        overrides = [_Override.read(each, source) for each in _tables(content, "override", source)]
+        overrides = [_override(each, source) for each in _tables(content, "override", source)]
         conditions = [("exclude", each) for each in excludes]
-        conditions += [("override", each.when) for each in overrides]
+        conditions += [("override", when) for when, _ in overrides]
         for _, wanted in conditions:
             check_names(wanted, known, source)
         found: dict[str, Point] = {}
@@ -107,9 +110,9 @@ class Grid:
             given = {**base, **axes}
             settings = _complete(task, given, source)
             seen.append(settings)
-            for override in overrides:
-                if matches(settings, override.when):
-                    given |= override.changes
+            for when, changes in overrides:
+                if matches(settings, when):
+                    given |= changes
                     settings = _complete(task, given, source)
                     seen.append(settings)
             if any(matches(settings, wanted) for wanted in excludes):
@@ -167,30 +170,21 @@ class Grid:
 def load_grid(path: str | os.PathLike[str], *, budget: Budget = "full") -> Grid:
     """Read a grid from a TOML file, or by the name of one that comes along, as :meth:`Grid.read` does."""
     path = file_on_shelf(Path(path), "grid")
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not a TOML file: {error}.") from error
-    return Grid.read(content, source=str(path), folder=path.parent, budget=budget)
+    return Grid.read(read_toml(path), source=str(path), folder=path.parent, budget=budget)
 
 
-@dataclass(frozen=True)
-class _Override:
-    when: Wanted
-    changes: Settings
-
-    @classmethod
-    def read(cls, table: Mapping[str, Any], source: str) -> _Override:
-        for key in table:
-            if key not in {"when", "set"}:
-                raise InputError(f"{source}: [[override]] has `when` and `set`; got {key!r}.")
-        when, changes = table.get("when"), table.get("set")
-        if not isinstance(when, dict) or not isinstance(changes, dict) or not when or not changes:
-            raise InputError(
-                f'{source}: [[override]] needs both, as in `when = {{ loss = "brier" }}` and '
-                '`set = { "training.epochs" = 30 }`.'
-            )
-        return cls(flat(when), flat(changes))
+def _override(table: Mapping[str, Any], source: str) -> tuple[Wanted, Settings]:
+    """The settings that a run has, and those that it gets."""
+    for key in table:
+        if key not in {"when", "set"}:
+            raise InputError(f"{source}: [[override]] has `when` and `set`; got {key!r}.")
+    when, changes = table.get("when"), table.get("set")
+    if not isinstance(when, dict) or not isinstance(changes, dict) or not when or not changes:
+        raise InputError(
+            f'{source}: [[override]] needs both, as in `when = {{ loss = "brier" }}` and '
+            '`set = { "training.epochs" = 30 }`.'
+        )
+    return flat(when), flat(changes)
 
 
 def _complete(task: Task, settings: Settings, source: str) -> Settings:

@@ -18,8 +18,7 @@ from calibrant._math.errors import InputError
 from calibrant._math.means import rounded
 
 if TYPE_CHECKING:
-    from calibrant_lab.sweep.result import RunResult
-    from calibrant_lab.sweep.tasks.task import Task
+    from calibrant_lab.sweep.tasks.task import RunResult, Task
 
 Values: TypeAlias = Mapping[str, Any]
 _TABLES = ("settings", "made", "found")
@@ -31,20 +30,13 @@ DEVICE = "device"
 
 @dataclass(frozen=True, kw_only=True)
 class KeptRun:
-    """A run as a results file has it.
+    """A run as a results file has it."""
 
-    Attributes:
-        settings: All that the task was given.
-        made: The ``version`` of the task's numbers, those of calibrant and torch, the vector
-            ``instructions`` and the model of the ``processor``, the GPU as its ``device`` where it was made
-            on one, and the ``cpu_seconds`` that it took unless they are among what was found, as far as they
-            are known.
-        found: What the page is made of.
-    """
-
-    settings: Values
+    settings: Values  # all that the task was given
     made: Values = field(default_factory=dict[str, Any])
-    found: Values
+    """The ``version`` of the task's numbers, what ``MADE`` names, the GPU as its ``device`` if it was made on
+    one, and the ``cpu_seconds`` that it took unless they are among what was found, as far as is known."""
+    found: Values  # what the page is made of
 
     @property
     def flat(self) -> dict[str, Any]:
@@ -75,15 +67,6 @@ def shortened(value: Any, digits: int) -> Any:
 
 
 def content_of(runs: Sequence[KeptRun], also: Values) -> dict[str, Any]:
-    """What a results file holds.
-
-    Example:
-        >>> runs = [KeptRun(settings={"rate": 0.1, "seed": seed}, found={"ece": 0.1}) for seed in (0, 1)]
-        >>> content_of(runs, {})["common"]["settings"], content_of(runs, {})["runs"][1]["settings"]
-        ({'rate': 0.1}, {'seed': 1})
-        >>> runs_in(content_of(runs, {})) == runs
-        True
-    """
     common = {name: _alike([getattr(run, name) for run in runs]) for name in _TABLES}
     own = [
         {
@@ -100,7 +83,6 @@ def content_of(runs: Sequence[KeptRun], also: Values) -> dict[str, Any]:
 
 
 def runs_in(content: Values) -> list[KeptRun]:
-    """The runs of a results file."""
     common = content["common"]
     return [
         KeptRun(**{name: {**common.get(name, {}), **run.get(name, {})} for name in _TABLES})
@@ -109,7 +91,6 @@ def runs_in(content: Values) -> list[KeptRun]:
 
 
 def read_runs(path: Path) -> list[KeptRun]:
-    """The runs of a results file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return runs_in(content)
@@ -130,7 +111,7 @@ def _alike(tables: Sequence[Values]) -> dict[str, Any]:
 
 def united(kept: Sequence[KeptRun], new: Sequence[KeptRun], task: Task) -> list[KeptRun]:
     """All runs; of two of the same numbers the new one, in the old one's place, unless it recorded less."""
-    from calibrant_lab.sweep.tasks.fingerprints import canonical
+    from calibrant_lab.sweep.tasks.task import canonical
 
     found: dict[str, KeptRun] = {}
     fuller = set[str]()

@@ -12,19 +12,16 @@ from typing import Any, TypeAlias
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import named
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 
 __all__ = ["SINKS", "export"]
 
 _PROJECT = "calibrant"
 _TAG = "calibrant.run"
-_LONGEST = 500
-"""Characters of a parameter of MLflow."""
-_METRICS, _PARAMETERS = 900, 90
-"""How many of them MLflow takes at once."""
+_LONGEST = 500  # characters of a parameter of MLflow
+_METRICS, _PARAMETERS = 900, 90  # how many of them MLflow takes at once
 
-Send: TypeAlias = Callable[[RunResult], bool]
-"""Writes a run; False if an earlier export wrote it."""
+Send: TypeAlias = Callable[[RunResult], bool]  # writes a run; False if an earlier export wrote it
 
 
 def export(target: str, results: Iterable[RunResult]) -> int:
@@ -136,20 +133,12 @@ SINKS: Mapping[str, Callable[[str], Send]] = {
 
 
 def curves(result: RunResult) -> Iterator[tuple[int, dict[str, float]]]:
-    """The numbers that were recorded after each epoch."""
     for place, row in enumerate(result.rows, 1):
         yield int(row.get("epoch", place)), _numbers(row)
 
 
 def finals(result: RunResult) -> dict[str, float]:
-    """The numbers of the test split by stage and name, what was fitted, and the time that it took.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> found = {"metrics": {"uncalibrated": {"ece": 0.1, "auroc": None}}, "parameters": {}}
-        >>> finals(SimpleNamespace(**found, wall_seconds=2.0, cpu_seconds=1.0))["test/uncalibrated/ece"]
-        0.1
-    """
+    """The numbers of the test split by stage and name, what was fitted, and the time that it took."""
     return {
         **_numbers(result.metrics, "test/"),
         **_numbers(result.parameters, "fitted/"),
@@ -181,5 +170,4 @@ def _label(result: RunResult) -> str:
 
 
 def _ended(result: RunResult) -> float:
-    """When it ended, in seconds since 1970."""
     return datetime.datetime.fromisoformat(result.ended).timestamp()

@@ -1,21 +1,164 @@
-"""A sweep: whatever of a grid is not done yet, by an engine, into a store."""
+"""A sweep: whatever of a grid is not done yet, by an engine, into a store; and what a worker does."""
 
 from __future__ import annotations
 
+import _thread
+import errno
 import time
+import traceback
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
-from calibrant_lab.sweep.engines.engine import Ended, Ends, Engine, Event, Progress
-from calibrant_lab.sweep.item import Item
-from calibrant_lab.sweep.perform import attempt, give_up, is_covered
-from calibrant_lab.sweep.store.store import Store
+from calibrant._math.errors import ConvergenceError, InputError, without_warnings
+from calibrant._math.files import said_of, said_of_full_disk
+from calibrant_lab.sweep.engines import Ended, Ends, Engine
+from calibrant_lab.sweep.store.places import Lease
+from calibrant_lab.sweep.store.store import DamagedResultError, RunSession, Store
+from calibrant_lab.sweep.tasks.task import Item, Outcome, RunResult
 
-ATTEMPTS = 3
-"""How often a run is tried whose worker dies."""
+_SHOWN = (("error", "error {:.2%}"), ("ece", "ECE {:.2%}"), ("nll", "NLL {:.3f}"))
+
+
+def attempt(store: str, *items: Item) -> Ends:
+    """Perform runs in a worker until a signal stops it; an error that is no run's own is the worker's."""
+    ends: Ends = []
+    for item in items:
+        try:
+            ends.append(perform(store, item, lost=_thread.interrupt_main))
+        except Exception as error:
+            ends.append(_died(item.run, error))
+        except BaseException:  # it was told between two steps of a run that saves nothing itself
+            ends.append(Ended(run=item.run, state="stopped"))
+        if ends[-1].state == "stopped":
+            break
+    return ends
+
+
+def perform(
+    address: str, item: Item, *, outcome: Outcome | None = None, lost: Callable[[], None] = lambda: None
+) -> Ended:
+    """Do a run unless it is done or another is at it, and put its result into the store.
+
+    ``outcome`` is what became of it, where known already. ``lost`` is called from another thread if the lease
+    is lost, because this machine fell silent; it should have the run stopped.
+
+    Raises:
+        KeyboardInterrupt: Only where the task raises it without having saved; it means to stop.
+    """
+    store = _store(address)
+    lease = store.claim(item.run, lost=lost)
+    if lease is None:
+        return Ended(run=item.run, state="held")
+    with lease, without_warnings():
+        if item.run in store:
+            result = store.result(item.run) if outcome else _measured(store, item)
+            if result is not None:
+                return _done(result)
+        session = store.begin(item.run)
+        if session.is_complete:  # it was killed before it was moved to the finished ones
+            store.publish(item.run)
+            return _done(store.result(item.run))
+        try:
+            outcome = outcome or _outcome(item, session, lease)
+        except KeyboardInterrupt as stop:
+            session.keep()
+            state = "stopped" if lease.is_ours else "held"
+            return Ended(run=item.run, state=state, reason=str(stop) or None)
+        return _done(store.finish(item, session, outcome))
+
+
+def _died(run: str, error: Exception) -> Ended:
+    of_system = isinstance(error, OSError) and (error.strerror or str(error))  # such as: no space left
+    said = of_system or traceback.format_exception_only(error)[-1].strip()
+    return Ended(run=run, state="died", reason=f"{said.rstrip('.')}.", ends_all=_is_full_disk(error))
+
+
+def _is_full_disk(error: BaseException | None) -> bool:
+    if error is None:
+        return False
+    full = isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
+    return full or _is_full_disk(error.__cause__)
+
+
+def _measured(store: Store, item: Item) -> RunResult | None:
+    """The result that is there, measured again if it lacks numbers; None if the run must be done again."""
+    try:
+        result = store.result(item.run)
+        if is_covered(result, item):
+            return result
+        return store.amend(item, item.task.measure_again(item.settings, result))
+    except (FileNotFoundError, DamagedResultError):
+        store.remove(item.run)
+        return None
+
+
+def is_covered(result: RunResult, item: Item) -> bool:
+    """Whether a result has every number of the settings; one that failed or diverged needs none."""
+    return result.status != "finished" or item.task.covers(result, item.settings)
+
+
+def give_up(address: str, item: Item, reason: str) -> Ended:
+    """Record that a run failed whose workers died; a store that can't be written to ends the sweep."""
+    with said_of(address, "written to"):
+        return perform(address, item, outcome=Outcome(status="failed", reason=reason))
+
+
+@lru_cache(maxsize=4)
+def _store(address: str) -> Store:
+    return Store(address)
+
+
+def _outcome(item: Item, session: RunSession, lease: Lease) -> Outcome:
+    """What becomes of the run; whatever is wrong with the run itself is an outcome too."""
+
+    def tell(share: float, words: str) -> None:
+        session.go_on()
+        lease.note(share, words)
+
+    try:
+        with said_of_full_disk(session.folder):
+            outcome = item.task.run(item.settings, session.folder, tell)
+    except ConvergenceError as error:
+        return Outcome(status="diverged", reason=_sentence(error))
+    except InputError as error:
+        return Outcome(status="failed", reason=_sentence(error))
+    except OSError:
+        raise  # a full disk or a lost mount says nothing about the run
+    except Exception as error:
+        (session.folder / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
+        return Outcome(status="failed", reason=_sentence(error))
+    inputs = outcome.more.get("inputs", item.inputs)
+    if inputs != item.inputs:
+        return Outcome(
+            status="failed", reason="the data have changed since the sweep began; start the sweep again."
+        )
+    return outcome
+
+
+def _sentence(error: Exception) -> str:
+    said = " ".join(str(error).split())[:1000]
+    known = isinstance(error, InputError | ConvergenceError)
+    return said if known and said else f"{type(error).__name__}: {said}"
+
+
+def _done(result: RunResult) -> Ended:
+    numbers = [(result.value(name), form) for name, form in _SHOWN]
+    shown = "  ".join(form.format(value) for value, form in numbers if value is not None)
+    return Ended(
+        run=result.run,
+        state="done",
+        status=result.status,
+        reason=result.reason,
+        seconds=result.wall_seconds,
+        shown=shown,
+    )
+
+
+ATTEMPTS = 3  # how often a run is tried whose worker dies
 _POLL = 1.0  # seconds between looks at what another sweep is doing
 
 
@@ -25,8 +168,11 @@ class Watcher:
     def start(self, items: Sequence[Item], done: int, jobs: int) -> None:
         """``items`` are to be done; ``done`` others of the grid have been before."""
 
-    def event(self, event: Event) -> None:
-        """News of a run."""
+    def progress(self, run: str, share: float, words: str) -> None:
+        """How far a run is."""
+
+    def ended(self, end: Ended) -> None:
+        """A run has ended for a worker."""
 
     def waiting(self, runs: int) -> None:
         """All that is left is done by other sweeps at this moment."""
@@ -75,11 +221,9 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
                 if not free:
                     watcher.waiting(len(pending))
                     time.sleep(_POLL)
-                for event in _events(free, store, engine):
-                    if isinstance(event, Ended):
-                        here += event.state == "done"
-                        event = _judged(event, known[event.run], store, deaths)
-                    watcher.event(event)
+                for end in _ends(free, store, engine, watcher):
+                    here += end.state == "done"
+                    watcher.ended(_judged(end, known[end.run], store, deaths))
                 done = store.done()
                 pending = [item for item in pending if item.run not in done]
     finally:
@@ -89,15 +233,15 @@ def sweep(items: Sequence[Item], store: Store, engine: Engine, *, watcher: Watch
 
 
 def pending_of(items: Sequence[Item], store: Store) -> list[Item]:
-    """What has no result yet, or one that lacks numbers which are asked for."""
+    """Runs without a result, or with one that lacks numbers of their settings."""
     known = {item.run: item for item in items}
     results = [each for each in store.results(status=None) if each.run in known]
     done = {each.run for each in results if is_covered(each, known[each.run])}
     return [item for run, item in known.items() if run not in done]
 
 
-def _events(items: Sequence[Item], store: Store, engine: Engine) -> Iterator[Event]:
-    """What happens while an engine does the runs, beginning in the order given."""
+def _ends(items: Sequence[Item], store: Store, engine: Engine, watcher: Watcher) -> Iterator[Ended]:
+    """How the runs end that an engine does, beginning in the order given."""
     address = store.address if "://" in store.address else str(Path(store.address).absolute())
     waiting, running, looked = deque(items), dict[Future[Ends], list[Item]](), time.monotonic()
     while waiting or running:
@@ -117,7 +261,7 @@ def _events(items: Sequence[Item], store: Store, engine: Engine) -> Iterator[Eve
             looked = time.monotonic()
             holders = store.leases.held({item.run for chunk in running.values() for item in chunk})
             for run, holder in holders.items():
-                yield Progress(run=run, share=holder.share, words=holder.words)
+                watcher.progress(run, holder.share, holder.words)
 
 
 def _judged(end: Ended, item: Item, store: Store, deaths: Counter[str]) -> Ended:

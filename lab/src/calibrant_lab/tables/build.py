@@ -1,27 +1,259 @@
-"""From results and a layout to the cells of a table: means, tests, and published numbers beside them."""
+"""From results and a layout to a table: means, paired tests, and published numbers beside them."""
 
 from __future__ import annotations
 
 import itertools
+import math
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
+import numpy as np
 import pandas as pd
+from scipy import stats
 
 from calibrant._math.errors import InputError
 from calibrant._math.means import Mean, mean_of, standard_errors
 from calibrant._math.text_form import nearest
 from calibrant_lab.sweep.matching import matches
 from calibrant_lab.sweep.published import Fact, facts, paper_named
-from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.tables import comparisons, names
-from calibrant_lab.tables.frame import Keys, heads, read, tidy
+from calibrant_lab.sweep.tasks.task import RunResult
+from calibrant_lab.tables import names
 from calibrant_lab.tables.layout import Layout, TableQuantity
+from calibrant_lab.tables.names import accepts, settings_of, stage_of
 
-_COSMETIC = ("hardware", "record")
-"""Sections of settings that do not decide a run's numbers."""
+Test: TypeAlias = Literal["t", "sign-flip"]
+Correction: TypeAlias = Literal["holm", "benjamini-hochberg", "none"]
+TESTS: tuple[Test, ...] = get_args(Test)
+CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
+SIGNIFICANCE = 0.05
+FEWEST = 3  # seeds that two arms must share for anything to be decided
+_MOST_FLIPPED = 14  # seeds up to which all signs are tried; beyond it the t test takes over
+
+
+class Comparison(NamedTuple):
+    """A paired difference and its two-sided p-value, each None where too few seeds are shared.
+
+    ``test`` says how it was found, as in ``"t, df = 4"``, or why it was not.
+    """
+
+    difference: Mean | None
+    p: float | None
+    test: str
+
+
+def compare(first: Mapping[object, float], second: Mapping[object, float], test: Test = "t") -> Comparison:
+    """The difference of two arms by what both were repeated over.
+
+    Example:
+        >>> found = compare({0: 1.0, 1: 2.0, 2: 3.5}, {0: 0.5, 1: 1.0, 2: 2.0, 3: 9.0})
+        >>> found.difference.value, round(found.p, 3), found.test
+        (1.0, 0.074, 't, df = 2')
+        >>> compare({0: 1.0, 1: 2.0}, {0: 0.5, 1: 1.0}).test
+        'undecidable: 2 seeds in common, 3 are needed'
+    """
+    gaps = [value - second[key] for key, value in first.items() if key in second]
+    n = len(gaps)
+    if n == 0:
+        return Comparison(None, None, "undecidable: no seed in common")
+    if n < FEWEST:
+        said = f"undecidable: {n} seed{'s' * (n > 1)} in common, {FEWEST} are needed"
+        return Comparison(mean_of(gaps), None, said)
+    # Differences that are all alike, as on a grid of temperatures, have no spread for a t test to go by.
+    if max(gaps) - min(gaps) <= 1e-12 * max(map(abs, gaps)):
+        return Comparison(mean_of(gaps), 2 / 2**n if any(gaps) else 1.0, f"sign-flip, n = {n}")
+    if test == "sign-flip" and n <= _MOST_FLIPPED:
+        signs = np.array([*itertools.product((1, -1), repeat=n)])
+        near = 1e-12 * np.abs(gaps).sum()  # sums that differ by rounding alone are alike
+        p = float(np.mean(np.abs(signs @ gaps) >= abs(sum(gaps)) - near))
+        return Comparison(mean_of(gaps), p, f"sign-flip, n = {n}")
+    return Comparison(mean_of(gaps), float(stats.ttest_1samp(gaps, 0).pvalue), f"t, df = {n - 1}")
+
+
+def adjusted(
+    p_values: pd.Series | Sequence[float], correction: Correction | Literal["benjamini-yekutieli"]
+) -> pd.Series:
+    """p-values with the others of their family accounted for; NaN stays, and is no part of the family.
+
+    Holm's method bounds the chance of any false finding, Benjamini and Hochberg's the expected share of false
+    ones among the findings, and Benjamini and Yekutieli's the same however the tests depend on one another.
+
+    Example:
+        >>> adjusted([0.01, 0.04, 0.03], "holm").tolist()
+        [0.03, 0.06, 0.06]
+        >>> adjusted([0.01, 0.04, 0.03], "benjamini-hochberg").tolist()
+        [0.03, 0.04, 0.04]
+    """
+    given = pd.Series(p_values, dtype=float)
+    p = given.dropna().clip(upper=1).sort_values()
+    if len(p) and correction == "holm":
+        p[:] = np.maximum.accumulate(np.minimum(1, np.arange(len(p), 0, -1) * p))
+    elif len(p) and correction != "none":
+        p[:] = stats.false_discovery_control(p, method="by" if correction == "benjamini-yekutieli" else "bh")
+    return p.reindex(given.index)
+
+
+def against_all(
+    best: Mapping[object, float], others: Sequence[Mapping[object, float]], test: Test
+) -> Comparison:
+    """The comparison of the best arm with the one that differs from it least.
+
+    The best was chosen by looking; two-sided tests against all others make up for that, with no further
+    correction.
+
+    References:
+        Hung and Fithian, "Rank verification for exponential families", Annals of Statistics 47, 2019.
+    """
+    found = [compare(best, each, test) for each in others]
+    return max(found, key=lambda each: 2.0 if each.p is None else each.p)
+
+
+Keys = Mapping[str, Any]  # the value of each level: of a setting, or a paper's name
+
+
+class Reading(NamedTuple):
+    """A number of a run, unscaled, or why there is none; its stage, and the parameter in brackets."""
+
+    value: float | None = None
+    why: str = ""
+    stage: str | None = None
+    bracket: float | None = None
+
+
+def tidy(layout: Layout, results: Iterable[RunResult], wanted: Iterable[Keys]) -> pd.DataFrame:
+    """A row for each run and place: its ``keys``, and by them ``row`` and ``column``, None for no place.
+
+    Points that a grid wants have the status ``wanted`` and no ``run``.
+    """
+    runs = [(each.settings, each.status, each) for each in results]
+    rows = [
+        (keys, status, run, settings.get(layout.repeat, run and run.run))
+        for settings, status, run in [*runs, *((each, "wanted", None) for each in wanted)]
+        for keys in places(layout, settings) or [None]
+    ]
+    found = pd.DataFrame(rows, columns=["keys", "status", "run", "repeat"], dtype=object)
+    for side, levels in (("row", layout.rows), ("column", layout.columns)):
+        found[side] = found["keys"].map(
+            lambda keys, levels=levels: keys and repr([keys[each] for each in levels]), na_action="ignore"
+        )
+    return found
+
+
+def places(layout: Layout, settings: Keys) -> list[Keys]:
+    """Where a run counts; of a paper's names a run can have several, and another network has its own."""
+    if layout.paper:
+        return _papers_own(layout, layout.levels, settings)
+    return [{level: settings.get(level) for level in layout.levels}]
+
+
+def heads(layout: Layout, levels: Sequence[str], there: Iterable[Keys]) -> dict[str, Keys]:
+    """The rows or columns of a table in their order, by what ``row`` and ``column`` of the frame are."""
+
+    def order(keys: Keys) -> list[Any]:
+        if not layout.paper:
+            return [natural(value) for value in keys.values()]
+        method = keys.get("method")
+        return [str(keys["dataset"]), str(keys["model"]), [*layout.methods, method].index(method)]
+
+    own = _papers_own(layout, levels) if layout.paper else []
+    others = {
+        repr(keys): keys for each in there if (keys := {level: each[level] for level in levels}) not in own
+    }
+    return {repr([*keys.values()]): keys for keys in [*own, *sorted(others.values(), key=order)]}
+
+
+def _papers_own(layout: Layout, levels: Sequence[str], settings: Keys | None = None) -> list[Keys]:
+    """Every combination of the paper's names; data sets come with their networks. Of them those of a run."""
+
+    def named(level: str, name: str) -> bool:
+        return settings is None or level == "calibrator" or accepts(level, name, settings)
+
+    parts: dict[str, list[Keys]] = {}
+    for level in levels:
+        if level in {"dataset", "model"}:
+            shown = [each for each in levels if each in {"dataset", "model"}]
+            pairs: list[Keys] = [{"dataset": data, "model": model} for data, model in layout.networks]
+            pairs = [pair for pair in pairs if all(named(each, pair[each]) for each in shown)]
+            if settings and not pairs and {"dataset", "model"} <= {*layout.rows}:
+                pairs = [{"dataset": settings.get("data.name"), "model": settings.get("model")}]
+            parts["network"] = [{each: pair[each] for each in shown} for pair in pairs]
+        else:
+            parts[level] = [{level: name} for name in getattr(layout, f"{level}s") if named(level, name)]
+    found = (
+        {key: value for part in each for key, value in part.items()}
+        for each in itertools.product(*parts.values())
+    )
+    return [{level: keys[level] for level in levels} for keys in found]
+
+
+def natural(value: Any) -> list[tuple[int, float, str]]:
+    """By which values are sorted: numbers by size, also those within words."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return [(0, float(value), "")]
+    parts = re.split(r"(\d+(?:\.\d+)?)", str(value))
+    return [(1, float(part), "") if place % 2 else (2, 0.0, part) for place, part in enumerate(parts)]
+
+
+def read(quantity: TableQuantity, result: RunResult, stages: Sequence[str] = ()) -> Reading:
+    """The number of a quantity; ``stages`` take the place of the quantity's own where it has none."""
+    name = quantity.name
+    match quantity.source:
+        case None:
+            return Reading(why="only the paper has it")
+        case "metric" | "parameter":
+            return _of_stage(quantity, result, quantity.stage or tuple(stages))
+        case "last":
+            rows = result.rows
+            found = _inside(rows[-1], name) if rows else None
+        case "more":
+            found = _inside(result.more, name)
+        case "spent":
+            found = getattr(result, f"{name}_seconds")
+        case "setting":
+            found = setting(result.settings, name)
+    return _number(found, name)
+
+
+def setting(settings: Keys, name: str) -> Any:
+    """A setting, or as ``loss.gamma`` one of the loss's own; None if there is none."""
+    head, _, inner = name.partition(".")
+    if name in settings or head not in settings:
+        return settings.get(name)
+    return settings_of(str(settings[head]), "method" if head == "loss" else head).get(inner)
+
+
+def _of_stage(quantity: TableQuantity, result: RunResult, wanted: Sequence[str]) -> Reading:
+    stage = stage_of(result.metrics, wanted)
+    if stage is None:
+        return Reading(why=f"the run has no stage {wanted[-1] if wanted else ''}".rstrip())
+    parameters = result.parameters.get(stage, {})
+    held = result.metrics[stage] if quantity.source == "metric" else parameters
+    if quantity.name not in held:
+        return Reading(why=f"the run has no {quantity.name}", stage=stage)
+    found = _number(held[quantity.name], quantity.name)
+    why = found.why and result.undefined.get(stage, {}).get(quantity.name, found.why)
+    bracket = _number(parameters.get(quantity.bracket), "").value if quantity.bracket else None
+    return Reading(found.value, why, stage, bracket)
+
+
+def _number(value: Any, name: str) -> Reading:
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return Reading(float(value))
+    return Reading(why=f"{name}: {'the run has none' if value is None else f'it is {value!r}, not a number'}")
+
+
+def _inside(content: Keys, path: str) -> Any:
+    """What lies at the end of names with points between them; a name may hold points itself."""
+    if path in content:
+        return content[path]
+    head, dot, rest = path.partition(".")
+    inner = content.get(head)
+    return _inside(inner, rest) if dot and isinstance(inner, Mapping) else None
+
+
+_COSMETIC = ("hardware", "record")  # sections of settings that do not decide a run's numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,15 +261,15 @@ class Options:
     """How a table is computed."""
 
     against: str | None = None  # the arm with which all others are compared, by its name in the table
-    test: comparisons.Test = "t"  # Student's t, or an exact test by the signs of the differences
-    correction: comparisons.Correction = "holm"  # how many tests are accounted for
+    test: Test = "t"  # Student's t, or an exact test by the signs of the differences
+    correction: Correction = "holm"  # how many tests are accounted for
     whole: bool = False  # whether rows without runs stay
     wanted: Sequence[Mapping[str, Any]] | None = None
     """The settings of the runs that a grid wants, where it is known."""
 
 
 class Cell(NamedTuple):
-    """What stands in a place of a table; numbers are scaled as they are shown."""
+    """One cell of a table; numbers are scaled as they are shown."""
 
     keys: Keys  # what row and column stand for, by level
     at: str  # the same in words
@@ -217,21 +449,21 @@ def _compared(layout: Layout, cells: pd.DataFrame, options: Options) -> pd.DataF
     rest = [repr([v for k, v in keys.items() if k not in levels]) for keys in cells["keys"]]
     arm = None if options.against is None else _arm(options.against, arms, levels, cells)
     told: Any = cells.assign(arm=arms, rest=rest)
-    best: dict[Any, comparisons.Comparison] = {}
-    found: dict[Any, comparisons.Comparison] = {}
+    best: dict[Any, Comparison] = {}
+    found: dict[Any, Comparison] = {}
     for (_, quantity), group in told[told["mean"].notna()].groupby(["rest", "quantity"], sort=False):
         values, means = group["values"], group["mean"].map(lambda mean: mean.value).astype(float)
         if quantity.better and len(group) > 1:
             first = means.idxmin() if quantity.better == "lower" else means.idxmax()
-            best[first] = comparisons.against_all(values[first], [*values.drop(first)], test)
+            best[first] = against_all(values[first], [*values.drop(first)], test)
         for base in group.index[group["arm"] == arm][:1]:
             others = values.drop(base)
-            found |= {each: comparisons.compare(of, values[base], test) for each, of in others.items()}
-    fields = comparisons.Comparison._fields
+            found |= {each: compare(of, values[base], test) for each, of in others.items()}
+    fields = Comparison._fields
     judged: Any = pd.DataFrame.from_dict(found, orient="index", columns=fields)
     chosen: Any = pd.DataFrame.from_dict(best, orient="index", columns=fields)
-    judged["adjusted"] = comparisons.adjusted(judged["p"], options.correction)
-    return cells.join(judged).join(comparisons.adjusted(chosen["p"], options.correction).rename("best_p"))
+    judged["adjusted"] = adjusted(judged["p"], options.correction)
+    return cells.join(judged).join(adjusted(chosen["p"], options.correction).rename("best_p"))
 
 
 def _arm(wanted: str, arms: Sequence[str], levels: Sequence[str], cells: pd.DataFrame) -> str:

@@ -15,22 +15,17 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
 from calibrant.reports.figures import drawing
-from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.tables.build import Cell, build_table
-from calibrant_lab.tables.frame import setting
+from calibrant_lab.sweep.tasks.task import RunResult
+from calibrant_lab.tables.build import Cell, build_table, setting
 from calibrant_lab.tables.layout import Layout, TableQuantity, varying
 
 MOST_CURVES = 12
-_FEWEST = 3
-"""Runs whose mean has an interval that is drawn."""
-_SPAN = 20.0
-"""Ratio of the largest to the smallest position from which the scale is logarithmic."""
+_FEWEST = 3  # runs whose mean has an interval that is drawn
+_SPAN = 20.0  # ratio of the largest to the smallest position from which the scale is logarithmic
 _MOST_TICKS = 8
-_WIDEST = 34
-"""Characters of a line beside an axis."""
+_WIDEST = 34  # characters of a line beside an axis
 _MEANS = "means"
-_LONG = 9
-"""Characters of words below the axis from which they are turned."""
+_LONG = 9  # characters of words below the axis from which they are turned
 
 Curves = Mapping[str, Sequence[tuple[float | str, Cell]]]
 """Positions with what was found there, by the name of the curve, which is empty if there is only one."""
@@ -99,7 +94,8 @@ def _panel(ax: Axes, curves: Curves) -> None:
     if not words:
         _numbers_below(ax, sorted(places.values()))
     logarithmic = ax.get_xscale() == "log"
-    step = _step(sorted(places.values()), logarithmic=logarithmic)
+    steps = [b / a if logarithmic else b - a for a, b in pairwise(sorted(places.values()))]
+    step = min(steps, default=1.0)
     for number, found in enumerate(curves.values()):
         colour, shape, dashes = drawing.series(number)
         points = sorted(((places[str(x)], cell) for x, cell in found), key=lambda point: point[0])
@@ -136,11 +132,6 @@ def _numbers_below(ax: Axes, numbers: Sequence[float]) -> None:
         ax.xaxis.set_minor_formatter(NullFormatter())
     if len(numbers) <= _MOST_TICKS:
         ax.set_xticks(numbers, [f"{x:g}" for x in numbers])
-
-
-def _step(places: Sequence[float], *, logarithmic: bool) -> float:
-    steps = [after / before if logarithmic else after - before for before, after in pairwise(places)]
-    return min(steps, default=1.0)
 
 
 def position(settings: Mapping[str, Any], across: str) -> float | str | None:

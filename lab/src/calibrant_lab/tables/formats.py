@@ -18,12 +18,10 @@ from rich.text import Text
 
 from calibrant._math.means import Mean
 from calibrant.reports.html import templates
-from calibrant_lab.tables.build import Cell, Table
-from calibrant_lab.tables.comparisons import SIGNIFICANCE
+from calibrant_lab.tables.build import SIGNIFICANCE, Cell, Table
 from calibrant_lab.tables.words import Line, Shown, show
 
-_WIDEST = 4000
-"""Characters of a line without a terminal: as many as the table needs."""
+_WIDEST = 4000  # characters of a line without a terminal: as many as the table needs
 _NOTES = 100
 _SIGNS = """
 α alpha β beta γ gamma δ delta ε varepsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda μ mu ν nu
@@ -59,7 +57,6 @@ published published_sd published_temperature difference_from_published published
 
 
 def terminal_text(table: Table) -> str:
-    """The table as plain text, as wide as it needs to be."""
     buffer = io.StringIO()
     Console(file=buffer, width=_WIDEST, color_system=None).print(rendered(table))
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
@@ -123,7 +120,6 @@ def _words(line: Line) -> str:
 
 
 def markdown_text(table: Table) -> str:
-    """The table with its title above and its notes below."""
     shown = show(table)
     heads = [*shown.levels, *(", ".join(words) for words in shown.columns)]
     ruler = ["---"] * len(shown.levels) + ["---:"] * len(shown.columns)

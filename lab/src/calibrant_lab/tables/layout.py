@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -14,8 +13,9 @@ import pandas as pd
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import named, nearest
 from calibrant_lab.sweep.published import paper_named
-from calibrant_lab.sweep.result import RunResult
+from calibrant_lab.sweep.tasks.task import RunResult
 from calibrant_lab.tables.names import LEVELS, roster, stage_of
+from calibrant_lab.training.recipe_files import read_toml
 
 FoundIn: TypeAlias = Literal["metric", "parameter", "last", "setting", "more", "spent"]
 SOURCES: tuple[FoundIn, ...] = get_args(FoundIn)
@@ -28,11 +28,9 @@ _USUAL: Mapping[tuple[str | None, str], dict[str, Any]] = {
     ("spent", "wall"): {"unit": "s", "digits": 1},
     ("spent", "cpu"): {"unit": "s", "digits": 1},
 }
-_ASIDE = ("hardware", "record", "evaluation")
-"""Sections of settings that make no rows of their own."""
+_ASIDE = ("hardware", "record", "evaluation")  # sections of settings that make no rows of their own
 _AFTER = {"nll": "Log loss", "ece": "ECE"}
-_MOST = 8
-"""Quantities of a task without stages that are shown."""
+_MOST = 8  # quantities of a task without stages that are shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +55,6 @@ class TableQuantity:
 
     @property
     def head(self) -> str:
-        """Title and unit."""
         return f"{self.title} {self.unit}".strip()
 
 
@@ -85,7 +82,6 @@ class Layout:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """Rows, then columns."""
         return (*self.rows, *self.columns)
 
     @property
@@ -154,23 +150,13 @@ def layout_named(name: str) -> Layout:
     """
     remedy = " `calibrant table --list` says more; a file ends in .toml."
     path = Path(name) if name.endswith(".toml") else named(name, layouts(), "layout", remedy=remedy)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not a TOML file: {error}.") from error
-    return Layout.read(content, source=str(path))
+    return Layout.read(read_toml(path), source=str(path))
 
 
 def shown_usually(source: str | None, name: str) -> dict[str, Any]:
     """Title, scale, unit, digits and the better end of a quantity where a layout does not say.
 
     Metrics that are fractions are shown in per cent; which they are, the roster of quantities says.
-
-    Example:
-        >>> shown_usually("metric", "ece")
-        {'title': 'ECE', 'better': 'lower', 'scale': 100.0, 'unit': '%', 'digits': 2}
-        >>> shown_usually("parameter", "temperature")["title"]
-        'T'
     """
     if source == "metric" and name != "error":
         from calibrant.evaluation.quantities import QUANTITIES

@@ -18,29 +18,18 @@ _SETTINGS = {"model": "model", "method": "loss"}
 
 @cache
 def roster() -> Mapping[str, Any]:
-    """What ``names.toml`` declares."""
     return tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
 
 
 def label(level: str, value: Any) -> str:
-    """A value of a level as it stands at the head of a row or column.
-
-    Example:
-        >>> label("method", "focal-sample(53)"), label("alpha", 2.0)
-        ('FLSD-53', '2')
-    """
+    """A value of a level as it stands at the head of a row or column."""
     if level in LEVELS:
         return str(roster()["titles"].get(str(value), value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def meant_by_lost(paper: str, dataset: str, method: str) -> str:
-    """What a method probably is whose name the text of a table has lost; any other as it is.
-
-    Example:
-        >>> meant_by_lost("komisarenko-kull-2024", "CIFAR-10", "focal(gamma=?)")
-        'focal(gamma=3)'
-    """
+    """What a method probably is whose name the text of a table has lost; any other as it is."""
     return str(roster()["lost"].get(paper, {}).get(dataset, {}).get(method, method))
 
 
@@ -64,12 +53,7 @@ def accepts(level: str, value: str, settings: Mapping[str, Any]) -> bool:
 
 
 def stand_ins(keys: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
-    """What of a run stands in for the paper's own data set or network, as a remark.
-
-    Example:
-        >>> stand_ins({"dataset": "CIFAR-10"}, {"data.name": "cifar10_jpeg"})
-        ['CIFAR-10 is cifar10_jpeg here']
-    """
+    """What of a run stands in for the paper's own data set or network, as a remark."""
     found: list[str] = []
     dataset, model = str(keys.get("dataset", "")).partition("/")[0], str(keys.get("model", ""))
     known, name = roster()["datasets"].get(dataset), str(settings.get("data.name"))
@@ -94,14 +78,7 @@ def _plain(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def means(text: str, wanted: str, level: str) -> bool:
-    """Whether a call has the name and the settings of another, its defaults included.
-
-    Example:
-        >>> means("sample-focal", "sample-focal(gammas=(5, 3))", "method")
-        True
-        >>> means("mypackage:loss", "focal", "method")
-        False
-    """
+    """Whether a call has the name and the settings of another, its defaults included."""
     known, those = settings_of(text, level), parse_call(wanted)[1]
     inside = ", ".join(f"{key}={known.get(key)!r}" for key in those)
     name = text.partition("(")[0].strip()
@@ -109,12 +86,7 @@ def means(text: str, wanted: str, level: str) -> bool:
 
 
 def settings_of(text: str, level: str = "method") -> Mapping[str, object]:
-    """The settings of a loss or network, its defaults included; none of what lies in another module.
-
-    Example:
-        >>> settings_of("focal-calibration(gamma=2)")["calibration_weight"]
-        0.5
-    """
+    """The settings of a loss or network, its defaults included; none of what lies in another module."""
     try:
         name, settings = parse_call(text)
     except InputError:

@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple, cast
 
 import pandas as pd
 
+from calibrant._math.decimals import plural
 from calibrant._math.means import plus_minus
 from calibrant_lab.sweep.published import paper_named
-from calibrant_lab.tables.build import Cell, Table
-from calibrant_lab.tables.comparisons import FEWEST, SIGNIFICANCE, Correction
+from calibrant_lab.tables.build import FEWEST, SIGNIFICANCE, Cell, Correction, Table
 from calibrant_lab.tables.names import roster
 
 MISSING = "–"
@@ -24,8 +24,7 @@ _CORRECTIONS: Mapping[Correction, str] = {
     "benjamini-hochberg": "adjusted by Benjamini and Hochberg's method over",
     "none": "not adjusted for the",
 }
-_MOST = 6
-"""Cells that are named one by one."""
+_MOST = 6  # cells that are named one by one
 
 
 class Line(NamedTuple):
@@ -38,7 +37,6 @@ class Line(NamedTuple):
 
     @property
     def best(self) -> bool:
-        """Whether it is the value of the best of those compared."""
         return self.strong and self.kind == "value"
 
 
@@ -74,7 +72,6 @@ class Shown:
 
 
 def show(table: Table) -> Shown:
-    """The words of a table."""
     remarks = [_remark(cell, table.layout.said) for cell in table.flat]
     letters = {remark: _letter(place) for place, remark in enumerate(filter(None, dict.fromkeys(remarks)))}
     usual, across = _usual_count(table.flat), len(table.columns)
@@ -224,7 +221,7 @@ def _test(table: Table) -> str:
 
 
 def _family(table: Table, count: int, what: str) -> str:
-    return f"{_CORRECTIONS[table.options.correction]} {_counted(count, what)}"
+    return f"{_CORRECTIONS[table.options.correction]} {plural(count, what)}"
 
 
 def _beside(table: Table, cells: Sequence[Cell]) -> Iterator[str]:
@@ -267,14 +264,14 @@ def _unfinished(_: Table, cells: Sequence[Cell]) -> Iterator[str]:
     """Runs that diverged or failed, cell by cell; the quantities of a cell share their runs."""
     for status in ("diverged", "failed"):
         lost = [cell for cell in cells if cell.runs[status]]
-        told = [f"{cell.runs[status]} of {_counted(_count(cell), 'run')} of {cell.at}" for cell in lost]
+        told = [f"{cell.runs[status]} of {plural(_count(cell), 'run')} of {cell.at}" for cell in lost]
         if told:
             yield f"{status.capitalize()}, and in no mean: {_listed(told)}."
     reasons: Counter[str] = Counter()
     for cell in cells:
         reasons.update({f"{cell.quantity.title}: {why}": n for why, n in cell.undefined.items() if why})
     if reasons:
-        told = [f"{why} ({_counted(count, 'run')})" for why, count in reasons.items()]
+        told = [f"{why} ({plural(count, 'run')})" for why, count in reasons.items()]
         yield f"Without a value: {_listed(told)}."
 
 
@@ -284,18 +281,14 @@ def _missing(table: Table, cells: Sequence[Cell]) -> Iterator[str]:
         told = [f"{_count(cell)} of {cell.runs['wanted']} of {cell.at}" for cell in short]
         yield f"Runs still missing from the grid; there are {_listed(told)}."
     if table.left_out:
-        yield f"{_counted(table.left_out, 'row')} without runs left out."
+        yield f"{plural(table.left_out, 'row')} without runs left out."
     if table.unplaced:
-        yield f"{_counted(table.unplaced, 'run')} of the store match no row and column."
+        yield f"{plural(table.unplaced, 'run')} of the store match no row and column."
 
 
 def _sentence(parts: Iterable[str]) -> list[str]:
     said = "; ".join(dict.fromkeys(parts))
     return [f"{said}."] if said else []
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'s' * (count != 1)}"
 
 
 def _listed(entries: Sequence[str]) -> str:

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from calibrant import losses
 from calibrant._math.errors import ConvergenceError, InputError
-from calibrant._math.files import said_of
+from calibrant._math.files import said_of, write_text
 from calibrant.curvature import hessian_trace, spectral_density, top_eigenvalues
 from calibrant_lab.data import Dataset
-from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.data.table import to_unit
 from calibrant_lab.models import build as build_model
 from calibrant_lab.models import load_weights
 from calibrant_lab.reports.curvature import curvature_section
@@ -27,7 +27,7 @@ from calibrant_lab.training.loss import FollowsEpochs, build_loss
 from calibrant_lab.training.recipe import Recipe
 from calibrant_lab.training.run import Run, RunFolder, load_run
 from calibrant_lab.training.run_report import rewrite_report
-from calibrant_lab.training.views import middle, network_shape
+from calibrant_lab.training.samples import middle, network_shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +37,12 @@ class Subject:
     title: str
     recipe: Recipe
     model: nn.Module
-    loss: nn.Module
-    """As it was in the last epoch."""
+    loss: nn.Module  # as it was in the last epoch
     dataset: Dataset
     run: Run | None = None
 
 
 def subject_of_run(path: str | os.PathLike[str]) -> Subject:
-    """A finished run with the data that it was trained on."""
     run = load_run(path)
     if run.evaluation is None:
         raise InputError(f"{path} is not finished; `calibrant train {path}` resumes it.")
@@ -100,7 +98,7 @@ def _loss_of_run(run: Run, dataset: Dataset) -> nn.Module:
 Split: TypeAlias = Literal["train", "test"]
 Progress: TypeAlias = Callable[[str, float], None]
 Batches: TypeAlias = list[tuple[Tensor, Tensor]]
-_Step: TypeAlias = Callable[[str, float, float], Callable[[int, int], None]]
+_Tell: TypeAlias = Callable[[int, int], None]
 FORMAT = 1
 CROSS_ENTROPY = "cross-entropy"
 _DENSITY_POINTS = 400
@@ -110,15 +108,12 @@ _DENSITY_POINTS = 400
 class Effort:
     """How many samples to use and how many products to spend."""
 
-    num_samples: int = 1000
-    """Drawn at random where the split has more; 0: all."""
+    num_samples: int = 1000  # drawn at random where the split has more; 0: all
     num_eigenvalues: int = 1
-    tolerance: float = 1e-4
-    """For the eigenvalues, relative to the largest."""
+    tolerance: float = 1e-4  # for the eigenvalues, relative to the largest
     trace_products: int = 60
     density_steps: int = 40
-    density_probes: int = 4
-    """0: no density."""
+    density_probes: int = 4  # 0: no density
     batch_size: int = 500
     seed: int = 0
 
@@ -146,7 +141,15 @@ def measure_curvature(
         wanted.append((CROSS_ENTROPY, losses.build(CROSS_ENTROPY)))
     found: list[dict[str, Any]] = []
     for number, (name, loss) in enumerate(wanted):
-        tell = _share_of(progress or (lambda _what, _share: None), number, len(wanted), name)
+
+        def tell(what: str, start: float, end: float, number: int = number, name: str = name) -> _Tell:
+            """Turns the progress of a step into a share of the whole."""
+            return lambda done, most: (
+                progress(f"{what}, {name}", (number + start + (end - start) * done / most) / len(wanted))
+                if progress
+                else None
+            )
+
         common = {
             "split": split,
             "num_samples": sum(len(labels) for _, labels in batches),
@@ -161,7 +164,11 @@ def measure_curvature(
 
 
 def _spectrum(
-    model: nn.Module, loss: nn.Module, batches: Batches, effort: Effort, tell: _Step
+    model: nn.Module,
+    loss: nn.Module,
+    batches: Batches,
+    effort: Effort,
+    tell: Callable[[str, float, float], _Tell],
 ) -> dict[str, Any]:
     with torch.no_grad():
         total = sum(float(loss(model(inputs), labels)) * len(labels) for inputs, labels in batches)
@@ -215,7 +222,7 @@ def add_to_run(run: Run, dataset: Dataset, found: Sequence[Mapping[str, Any]]) -
     splits = {each["split"] for each in found}
     kept = [each for each in read_curvature(run.folder) if each["split"] not in splits]
     together = sorted([*kept, *(dict(each) for each in found)], key=lambda each: each["split"] != "train")
-    run.folder.write(run.folder.curvature, curvature_text(run.folder.path.name, together))
+    write_text(run.folder.curvature, curvature_text(run.folder.path.name, together))
     rewrite_whole_report(run, dataset)
 
 
@@ -242,7 +249,6 @@ def read_curvature(folder: RunFolder) -> list[dict[str, Any]]:
 
 
 def curvature_text(name: str, found: Sequence[Mapping[str, Any]]) -> str:
-    """Measurements as the text of a JSON file."""
     return json.dumps({"format": FORMAT, "of": name, "measurements": list(found)}, allow_nan=False) + "\n"
 
 
@@ -252,11 +258,8 @@ def _batches(subject: Subject, split: Split, effort: Effort, device: torch.devic
     total = len(part)
     rows = torch.arange(total)
     if 0 < effort.num_samples < total:
-        rows = (
-            torch.randperm(total, generator=seeds.generator(effort.seed, seeds.ORDER))[: effort.num_samples]
-            .sort()
-            .values
-        )
+        source = seeds.generator(effort.seed, seeds.ORDER)
+        rows = torch.randperm(total, generator=source)[: effort.num_samples].sort().values
     prepare, side = preparation(subject.recipe.data, subject.dataset), subject.recipe.data.crop
     dtype = next(subject.model.parameters()).dtype
     batches: Batches = []
@@ -265,15 +268,3 @@ def _batches(subject: Subject, split: Split, effort: Effort, device: torch.devic
         inputs = inputs.to(dtype) if inputs.is_floating_point() else inputs  # others are word numbers
         batches.append((inputs.to(device), part.labels[some].to(device)))
     return batches, total
-
-
-def _share_of(progress: Progress, number: int, count: int, name: str) -> _Step:
-    """Turns the progress of a step into a share of the whole."""
-
-    def tell(what: str, start: float, end: float) -> Callable[[int, int], None]:
-        def report(done: int, most: int) -> None:
-            progress(f"{what}, {name}", (number + start + (end - start) * done / most) / count)
-
-        return report
-
-    return tell

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
+from torch import nn
 
 from calibrant._math.errors import InputError
 from calibrant_lab.data import Dataset, Geometry, Part, Preparation, RawData, load, shrink, split
-from calibrant_lab.data.text.vectors import no_vectors, read_vectors, vectors_path
-from calibrant_lab.training.recipe import Recipe
-from calibrant_lab.training.recipe_sections import DataSection
-from calibrant_lab.training.run import Run
+from calibrant_lab.data.text.sets import no_vectors, read_vectors, vectors_path
+from calibrant_lab.training.listener import Listener
+from calibrant_lab.training.recipe import DataSection, Recipe
+from calibrant_lab.training.run import Run, RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,21 +20,17 @@ class TrainingData:
     """What a recipe trains on, in memory; trainings that share it leave it as it is."""
 
     dataset: Dataset
-    sha256: str
-    """Fingerprint of the data set."""
-    foreign: Part | None = None
-    """Out-of-distribution samples, for the evaluation."""
+    sha256: str  # fingerprint of the data set
+    foreign: Part | None = None  # out-of-distribution samples, for the evaluation
 
 
 def read_training_data(recipe: Recipe) -> TrainingData:
-    """All data that a recipe names."""
     dataset, name = read_data(recipe.data), recipe.foreign_name
     foreign = read_foreign(name, dataset, recipe.data) if name else None
     return TrainingData(dataset=dataset, sha256=dataset.sha256(), foreign=foreign)
 
 
 def read_data(settings: DataSection) -> Dataset:
-    """The data that a recipe names, split as it says; texts with the vectors of their words."""
     return split_as(settings, load(settings.name, geometry=geometry_of(settings)))
 
 
@@ -68,7 +65,6 @@ def split_as(settings: DataSection, raw: RawData) -> Dataset:
 
 
 def geometry_of(settings: DataSection) -> Geometry:
-    """How the recipe wants images scaled when they are chosen."""
     return Geometry(size=settings.size, channels=settings.channels)
 
 
@@ -76,8 +72,7 @@ def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
     """The samples of a set that the network does not know: its test split, or all where it has none."""
     raw = load(name, geometry=geometry_of(settings))
     source = raw.train if raw.test is None else raw.test
-    rows = torch.arange(len(source.labels))
-    part = shrink(source.rows(rows, memory=int(settings.memory * 2**30)), settings.downsample)
+    part = shrink(source.rows(memory=int(settings.memory * 2**30)), settings.downsample)
     shape = tuple(part.inputs.shape[1:])
     if shape != dataset.input_shape:
         raise InputError(
@@ -88,7 +83,6 @@ def read_foreign(name: str, dataset: Dataset, settings: DataSection) -> Part:
 
 
 def preparation(settings: DataSection, dataset: Dataset) -> Preparation:
-    """How the recipe wants the samples prepared."""
     channels = dataset.input_shape[0]
     if dataset.vectors is not None or settings.normalise == "none":
         return Preparation.none(channels)
@@ -107,3 +101,20 @@ def usable_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise InputError(f"the device {name!r} cannot be used: {str(error).splitlines()[0]}") from error
     return device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """All that a process needs to take part; picklable if the listener is."""
+
+    recipe: Recipe
+    dataset: Dataset
+    foreign: Part | None  # out-of-distribution samples, for the evaluation of the finished network
+    data_sha256: str
+    model: nn.Module
+    loss: nn.Module
+    folder: RunFolder
+    listener: Listener
+    command: str | None
+    report: bool
+    """Whether the finished network is evaluated and reported on, beyond its predictions."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from calibrant._math.errors import ConvergenceError
+from calibrant._math.errors import ConvergenceError, InputError
+from calibrant._math.files import atomic_write
 from calibrant._math.shapes import Float, Int
 from calibrant_lab.models import last_linear
-from calibrant_lab.training import checkpoint, seeds
-from calibrant_lab.training.batches import batches_in, least_batch
+from calibrant_lab.training import seeds
+from calibrant_lab.training.data import Job
 from calibrant_lab.training.epoch_metrics import (
     bins_of,
     dynamics_of,
@@ -23,16 +25,29 @@ from calibrant_lab.training.epoch_metrics import (
     quarters,
     top_labels,
 )
-from calibrant_lab.training.job import Job
 from calibrant_lab.training.learner import Learner, on_cpu
 from calibrant_lab.training.loss import FollowsConfidences, FollowsEpochs
 from calibrant_lab.training.processes import Interruption, Processes
-from calibrant_lab.training.run import BEST
-from calibrant_lab.training.samples import Inference, Samples
+from calibrant_lab.training.run import BEST, CHECKPOINT_FORMAT
+from calibrant_lab.training.samples import Inference, Samples, batches_in, least_batch, network_shape
 from calibrant_lab.training.schedule import learning_rate
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+
+@dataclass
+class State:
+    """The progress of a training."""
+
+    sums: Float[Tensor, " K"]  # what :meth:`Learner.learn` returned, summed over the current epoch
+    epoch: int = 0  # completed epochs
+    batch: int = 0  # completed batches of the current one
+    history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    best: dict[str, Any] | None = None
+    """Number and NLL (or accuracy) of the best epoch so far, with its weights where kept."""
+    stopped: bool = False  # whether patience ran out
+
 
 _TELL_EVERY = 0.1  # seconds; asking for the loss makes a GPU wait
 
@@ -48,9 +63,8 @@ class Engine:
         self.inference = Inference(
             fabric, job, model=self.learner.model, processes=self.processes, samples=self.samples
         )
-        self.state = checkpoint.State(sums=self.learner.no_sums)
-        self._recorded = "train"
-        """The training samples that dynamics are recorded of."""
+        self.state = State(sums=self.learner.no_sums)
+        self._recorded = "train"  # the training samples that dynamics are recorded of
         if 0 < self.recipe.record.samples < len(job.dataset.train):
             self._recorded = "recorded"
             self.samples.add_some("recorded", "train", self.recipe.record.samples)
@@ -58,11 +72,55 @@ class Engine:
 
     def restore(self) -> None:
         """Resume from the checkpoint, where there is one; one made from other data is refused."""
-        self.state = checkpoint.restore(self.job, self.learner, self.processes)
+        job, learner, processes = self.job, self.learner, self.processes
+        saved = job.folder.load_checkpoint()
+        if saved is None:
+            return
+        if saved["data_sha256"] != job.data_sha256:
+            raise InputError(
+                f"{job.folder.path} was trained on other data than {job.dataset.name} holds now; "
+                "choose another --out."
+            )
+        learner.load_state_dict(saved)
+        rank, sums = processes.rank, saved["sums"]
+        # What an earlier version did not add up over a begun epoch is unknown.
+        missing = math.nan if saved["batch"] else 0.0
+        unknown = sums.new_full((len(sums), len(learner.no_sums) - sums.shape[1]), missing)
+        sums = torch.cat([sums, unknown], dim=1)
+        as_many = len(sums) == processes.count
+        if as_many:
+            torch.set_rng_state(saved["random"][rank])
+            if processes.device.type == "cuda" and saved["random_cuda"] is not None:
+                torch.cuda.set_rng_state(saved["random_cuda"][rank])
+        self.state = State(
+            # Only the total counts: where the number of processes has changed, the first takes it all.
+            sums=sums[rank] if as_many else sums.sum(dim=0) * float(rank == 0),
+            **{name: saved[name] for name in ("epoch", "batch", "history", "best", "stopped")},
+        )
 
     def save(self) -> None:
         """Write the checkpoint, whole or not at all."""
-        checkpoint.save(self.job, self.state, self.learner, self.processes)
+        job, state, learner, processes = self.job, self.state, self.learner, self.processes
+        random = processes.stacked(torch.get_rng_state())
+        on_gpu = processes.device.type == "cuda"
+        random_cuda = processes.stacked(torch.cuda.get_rng_state()) if on_gpu else None
+        sums = processes.stacked(state.sums)
+        if not processes.first:
+            return
+        checkpoint = {
+            "format": CHECKPOINT_FORMAT,
+            "data_sha256": job.data_sha256,
+            "input_shape": list(network_shape(job.recipe, job.dataset)),
+            "num_classes": job.dataset.num_classes,
+            "vectors_shape": None if job.dataset.vectors is None else list(job.dataset.vectors.shape),
+            **vars(state),
+            "sums": sums,
+            **learner.state_dict(),
+            "random": random,
+            "random_cuda": random_cuda,
+        }
+        with atomic_write(job.folder.checkpoint) as temporary:
+            torch.save(checkpoint, temporary)
 
     def fit(self) -> bool:
         """Train to the end; False if Ctrl-C came first. Either way everything is saved."""
@@ -76,7 +134,6 @@ class Engine:
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to train."""
         return self.state.stopped or self.state.epoch >= self.recipe.training.epochs
 
     def batches(self, epoch: int) -> list[Int[Tensor, " B"]]:
@@ -157,7 +214,6 @@ class Engine:
     def _let_follow(
         self, loss: FollowsConfidences, logits: Float[Tensor, "N C"], row: dict[str, Any]
     ) -> None:
-        """Show AdaFocal and its like a split: the policy split, or else the calibration split."""
         labels = self.job.dataset.calibration.labels
         if self.job.dataset.policy is not None:
             logits, labels = self.inference.logits("policy"), self.job.dataset.policy.labels
@@ -168,7 +224,6 @@ class Engine:
 
     @torch.no_grad()
     def _loss_of(self, logits: Float[Tensor, "N C"], labels: Tensor) -> float | None:
-        """The loss that is learned by, over a whole split; None where it is not finite."""
         device = self.processes.device
         value = float(self.learner.loss(logits.to(device), labels.to(device)))
         return value if math.isfinite(value) else None
@@ -214,14 +269,12 @@ class Engine:
         state.stopped = 0 < training.patience <= state.epoch - best_epoch
 
     def final_logits(self, name: str) -> Float[Tensor, "N C"]:
-        """Logits of the finished network; raises a ConvergenceError if some are not finite."""
         logits = self.inference.final_logits(name)
         if not bool(torch.isfinite(logits).all()):
             raise _diverged(f"by its last epoch, as the {name} samples show")
         return logits
 
     def use_kept_weights(self) -> None:
-        """Load the weights that the recipe says to evaluate."""
         best = self.state.best
         if self.recipe.training.keep == "best" and best is not None:
             self.learner.model.load_state_dict(best["model"])

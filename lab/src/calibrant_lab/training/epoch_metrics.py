@@ -64,12 +64,7 @@ def bins_of(logits: Float[Tensor, "N C"], labels: Int[Tensor, " N"]) -> dict[str
 
 
 def quarters(epochs: int) -> tuple[int, ...]:
-    """Four evenly spaced epochs, the last one included.
-
-    Example:
-        >>> quarters(350), quarters(2)
-        ((88, 175, 262, 350), (1, 2))
-    """
+    """Four evenly spaced epochs, the last one included."""
     return tuple(sorted({max(1, round(epochs * quarter / 4)) for quarter in (1, 2, 3, 4)}))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections import Counter
@@ -24,10 +23,11 @@ from calibrant._math.text_form import named, nearest
 from calibrant.reports.pictures import Picture
 from calibrant.reports.sections import Section
 from calibrant_lab.data import Dataset, LazyImages
-from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.data.table import to_unit
+from calibrant_lab.reports.run_panel import png, png_address
 from calibrant_lab.training.data import data_of, preparation
 from calibrant_lab.training.run import Run, json_of
-from calibrant_lab.training.views import middle
+from calibrant_lab.training.samples import middle
 
 _OPACITY = 0.45  # of the map above the image
 
@@ -51,7 +51,6 @@ class HeatMap:
     def save(self, folder: Path) -> tuple[Path, ...]:
         """Write the image, the map and the map above the image, each as PNG; the last is for a report."""
         from matplotlib import colormaps
-        from PIL import Image
 
         channels = self.image if self.image.shape[0] == 3 else self.image[:1].expand(3, -1, -1)
         pixels, heat = channels.permute(1, 2, 0).numpy(), self.heat.numpy()
@@ -60,7 +59,7 @@ class HeatMap:
         paths = {kind: folder / f"{self.name}-{kind}.png" for kind in pictures}
         for kind, picture in pictures.items():
             with atomic_write(paths[kind]) as temporary:
-                Image.fromarray(np.round(picture * 255).astype(np.uint8)).save(temporary, format="png")
+                temporary.write_bytes(png(picture))
         return tuple(paths.values())
 
 
@@ -192,7 +191,6 @@ def _actual(dataset: Dataset, row: int) -> tuple[str, ...]:
 
 
 def _name(dataset: Dataset, row: int, class_name: str) -> str:
-    """Image and class, as in the names of files."""
     inputs = dataset.test.inputs
     image = Path(inputs.name(row)).stem if isinstance(inputs, LazyImages) else f"test-{row:05}"
     return "-".join(re.sub(r"[^\w.]+", "-", each) for each in (image, class_name))
@@ -205,24 +203,16 @@ INDEX = "heat-maps.json"
 def write_heat_maps(folder: Path, layer: str, maps: list[HeatMap]) -> list[Path]:
     """Write three PNG files for each map, and what they show; the paths of the maps above their images."""
 
-    def write_index(shown: list[dict[str, Any]]) -> None:
-        write_text(folder / INDEX, json.dumps({"layer": layer, "maps": shown}, indent=2) + "\n")
+    def write_index(shown: list[HeatMap]) -> None:
+        keys = {"name": "name", "class": "class_name", "probability": "probability", "actual": "actual"}
+        found = [{key: getattr(each, name) for key, name in keys.items()} for each in shown]
+        write_text(folder / INDEX, json.dumps({"layer": layer, "maps": found}, indent=2) + "\n")
 
     folder.mkdir(parents=True, exist_ok=True)
     # First, so that the folder of a command that was stopped is known; empty, so that no section shows it.
     write_index([])
     paths = [each.save(folder)[-1] for each in maps]
-    write_index(
-        [
-            {
-                "name": each.name,
-                "class": each.class_name,
-                "probability": each.probability,
-                "actual": each.actual,
-            }
-            for each in maps
-        ]
-    )
+    write_index(maps)
     return paths
 
 
@@ -266,5 +256,4 @@ def heat_map_section(folder: Path) -> Section | None:
 
 
 def _image(path: Path, label: str) -> Markup:
-    content = base64.b64encode(path.read_bytes()).decode("ascii")
-    return Markup('<img class="map" alt="{}" src="data:image/png;base64,{}">').format(label, content)
+    return Markup('<img class="map" alt="{}" src="{}">').format(label, png_address(path.read_bytes()))

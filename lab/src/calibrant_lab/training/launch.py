@@ -15,15 +15,14 @@ import torch
 from torch import nn
 
 from calibrant._math.errors import ConvergenceError, InputError, clause, users_frame
+from calibrant._math.files import file_or_data
 from calibrant.calibrators import build as build_calibrator
 from calibrant_lab.data import Dataset, build_augmentation
 from calibrant_lab.models import build as build_model
+from calibrant_lab.models import load_weights
 from calibrant_lab.training import seeds
-from calibrant_lab.training.batches import check_batches
-from calibrant_lab.training.data import TrainingData, preparation, read_training_data
+from calibrant_lab.training.data import Job, TrainingData, preparation, read_training_data
 from calibrant_lab.training.engine import Engine
-from calibrant_lab.training.initial import begin_with
-from calibrant_lab.training.job import Job
 from calibrant_lab.training.listener import Listener
 from calibrant_lab.training.loss import (
     LabelsParts,
@@ -34,16 +33,28 @@ from calibrant_lab.training.loss import (
 )
 from calibrant_lab.training.neutral import check_convention
 from calibrant_lab.training.processes import Interruption
-from calibrant_lab.training.recipe import Recipe
-from calibrant_lab.training.recipe_sections import HardwareSection
+from calibrant_lab.training.recipe import HardwareSection, InitialSection, Recipe
 from calibrant_lab.training.run import Run, RunFolder, load_run
-from calibrant_lab.training.run_report import is_complete, run_facts, write_results
+from calibrant_lab.training.run_report import run_facts, write_results
+from calibrant_lab.training.samples import check_batches, network_shape
 from calibrant_lab.training.schedule import build_optimiser
 from calibrant_lab.training.shift import check_shift, shifted_logits
-from calibrant_lab.training.views import network_shape
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+
+def begin_with(model: nn.Module, settings: InitialSection) -> None:
+    """Put the weights of the file into the network, where the recipe names one."""
+    if not settings.weights:
+        return
+    path = file_or_data(settings.weights)
+    if path is None:
+        raise InputError(
+            "initial.weights must name a file of weights, by its path or inside the folder CALIBRANT_DATA; "
+            f"there is no {settings.weights}."
+        )
+    load_weights(model, path, skip=settings.skip)
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -167,26 +178,22 @@ def _fabric(recipe: Recipe) -> Fabric:
             "training needs lightning-fabric, which the extra `train` brings: pip install 'calibrant[train]'."
         ) from error
 
-    hardware = recipe.hardware
+    hardware, strategy = recipe.hardware, recipe.hardware.strategy
+    if strategy == "auto" and hardware.devices * hardware.nodes > 1:
+        # Spawned, which works from any program, or by a launcher.
+        strategy = "ddp" if _is_one_of_many(hardware) else "ddp_spawn"
     settings: dict[str, Any] = {"precision": recipe.training.precision, "num_nodes": hardware.nodes}
     try:
         return Fabric(
             accelerator=hardware.accelerator,
             devices=hardware.devices,
-            strategy=_strategy(hardware),
+            strategy=strategy,
             **settings,
         )
     except (ValueError, RuntimeError, TypeError) as error:
         raise InputError(
             f"this machine cannot do what [hardware] asks for: {str(error).splitlines()[0]}"
         ) from error
-
-
-def _strategy(hardware: HardwareSection) -> str:
-    """How several processes are started: spawned, which works from any program, or by a launcher."""
-    if hardware.strategy != "auto" or hardware.devices * hardware.nodes == 1:
-        return hardware.strategy
-    return "ddp" if _is_one_of_many(hardware) else "ddp_spawn"
 
 
 def _is_one_of_many(hardware: HardwareSection) -> bool:
@@ -237,7 +244,8 @@ def _carry_out(fabric: Fabric, job: Job) -> bool:
         job.folder.write_rows(engine.state.history)
         job.listener.start(epoch=engine.state.epoch, epochs=job.recipe.training.epochs, facts=facts)
     finished = engine.fit()
-    if finished and not is_complete(job):
+    last_written = job.folder.evaluation if job.report else job.folder.predictions
+    if finished and not last_written.is_file():
         engine.use_kept_weights()
         wanted = ("calibration", "test") if job.foreign is None else ("calibration", "test", "foreign")
         logits = {name: engine.final_logits(name) for name in wanted}

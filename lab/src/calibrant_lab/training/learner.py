@@ -1,32 +1,275 @@
-"""The network with its loss and optimiser: learning from one batch."""
+"""The network with its loss and optimiser: learning from one batch, and what a step costs."""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+import statistics
+import time
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
 from calibrant.curvature import SAM, Penalised
 from calibrant_lab.data import build_augmentation
 from calibrant_lab.training import seeds
-from calibrant_lab.training.captured import CapturedStep, is_capturable
-from calibrant_lab.training.compiled import OPTIONS, check_compiled
+from calibrant_lab.training.data import Job
 from calibrant_lab.training.epoch_metrics import right_answers
-from calibrant_lab.training.job import Job
-from calibrant_lab.training.loss import build_regularizer, labels_of_parts
+from calibrant_lab.training.loss import LabelsParts, build_regularizer, labels_of_parts
 from calibrant_lab.training.processes import Processes
-from calibrant_lab.training.samples import Samples, logits_of
+from calibrant_lab.training.recipe import Recipe
+from calibrant_lab.training.samples import Samples, logits_of, middle
 from calibrant_lab.training.schedule import RELATIVE_RATE, build_optimiser
-from calibrant_lab.training.step_cost import measured_cost
-from calibrant_lab.training.views import middle
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+
+OPTIONS: dict[str, str | int | bool | Callable[..., object]] = {"fallback_random": True}
+"""For ``torch.compile``: the random numbers of dropout are those of the network that is not compiled."""
+_WRONG = 0.5  # of a parameter's gradient; bfloat16 is off by some hundredths
+_NEGLIGIBLE = 1e-3  # of the whole gradient
+
+
+def check_compiled(
+    model: nn.Module, plain: Callable[[], Tensor], compiled: Callable[[], Tensor], *, batch_size: int
+) -> None:
+    """Refuse a compiled network that gives other gradients of a batch's loss than the network itself.
+
+    Buffers, such as the means of batch normalisation, and random numbers are left as they were. Compilers
+    make code for each ``batch_size``.
+    """
+    named = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
+    parameters = [each for _, each in named]
+    device = parameters[0].device
+    with undone(model.buffers, device):
+        expected: Any = torch.autograd.grad(plain(), parameters, allow_unused=True)
+    with undone(model.buffers, device):
+        found: Any = torch.autograd.grad(compiled(), parameters, allow_unused=True)
+    norms = [0.0 if each is None else float(each.norm()) for each in expected]
+    whole = sum(norm**2 for norm in norms) ** 0.5
+    for (name, _), one, other, norm in zip(named, expected, found, norms, strict=True):
+        if one is None or norm <= _NEGLIGIBLE * whole:
+            continue
+        off = 1.0 if other is None else float((other - one).norm()) / norm
+        if not off <= _WRONG:
+            raise InputError(
+                f"torch.compile gives wrong gradients: {name} is off by {100 * off:.0f} % for a batch "
+                f"of {batch_size}; set hardware.compile to false, or, if that is only the smaller last batch "
+                "of an epoch, training.drop_last to true."
+            )
+
+
+@contextmanager
+def undone(state: Callable[[], Iterable[Tensor]], device: torch.device) -> Generator[None]:
+    """In the end tensors and random numbers are what they were; tensors that are new then are zero."""
+    before = [(each, each.detach().clone()) for each in state()]
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield
+    known = {id(each) for each, _ in before}
+    with torch.no_grad():
+        for each, value in before:
+            each.copy_(value)
+        for each in state():
+            if id(each) not in known:
+                each.zero_()
+
+
+_WARM_UPS = 3  # steps in which libraries choose their kernels, before a graph is captured
+
+
+class _Graph(NamedTuple):
+    given: tuple[Tensor, ...]  # where the arguments of a step are put
+    result: Tensor
+    replay: Callable[[], object]
+
+
+class CapturedStep:
+    """A step, captured once for each size of batch, then repeated on the arguments it is given.
+
+    Args:
+        step: Takes tensors on the GPU and changes ``state`` in place; it reads no value of a tensor.
+        state: All tensors that a step changes. The steps that come before a capture leave no trace in them.
+    """
+
+    capturing: ClassVar[bool] = True  # false does every step launch by launch, to compare
+
+    def __init__(self, step: Callable[..., Tensor], state: Callable[[], Iterable[Tensor]]) -> None:
+        self._step, self._state = step, state
+        self._graphs: dict[int, _Graph] = {}
+        self._constants: Hashable = None
+        self._warm = set[int]()
+
+    def __call__(self, constants: Hashable, *given: Tensor) -> Tensor:
+        """Do a step; what it returns is in memory that the next step overwrites.
+
+        ``constants`` are numbers that a capture fixes, such as the learning rate; others need new graphs. The
+        length of the first argument ``given`` is the size of the batch.
+        """
+        if not self.capturing:
+            return self._step(*given)
+        if constants != self._constants:
+            self._graphs.clear()
+            self._constants = constants
+        size = len(given[0])
+        graph = self._graphs.get(size) or self._captured(given)
+        self._graphs[size] = graph
+        for place, value in zip(graph.given, given, strict=True):
+            place.copy_(value)
+        graph.replay()
+        return graph.result
+
+    def _captured(self, given: Sequence[Tensor]) -> _Graph:
+        kept = tuple(each.clone() for each in given)
+        with _fastest_kernels():
+            if len(kept[0]) not in self._warm:
+                with undone(self._state, kept[0].device):
+                    warm_up(self._step, kept)
+                self._warm.add(len(kept[0]))
+            replay, result = capture(self._step, kept)
+        return _Graph(kept, result, replay)
+
+
+def warm_up(step: Callable[..., Tensor], given: Sequence[Tensor]) -> None:
+    """Do some steps beside the stream of all else, as PyTorch wants it before a capture."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(_WARM_UPS):
+            step(*given)
+    torch.cuda.current_stream().wait_stream(stream)
+
+
+def capture(step: Callable[..., Tensor], given: Sequence[Tensor]) -> tuple[Callable[[], object], Tensor]:
+    """What repeats the step on the memory of ``given``, and where its result is then."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = step(*given)
+    return graph.replay, result
+
+
+@contextmanager
+def _fastest_kernels() -> Generator[None]:
+    """Inside, cuDNN times its convolutions and takes the fastest."""
+    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+def is_capturable(job: Job, device: torch.device, *, processes: int) -> bool:
+    """Whether every step of a training does the same work, whatever the values are, on one GPU."""
+    recipe, hardware = job.recipe, job.recipe.hardware
+    adds_to_the_loss = recipe.curvature.weight > 0 or recipe.sam.rho > 0
+    own_code = any(":" in text.partition("(")[0] for text in (recipe.model, recipe.loss))
+    return (
+        device.type == "cuda"
+        and processes == 1
+        and recipe.optimiser.name == "sgd"
+        and not recipe.optimiser.plain
+        and recipe.training.precision != "16-mixed"  # which looks whether gradients overflowed
+        and not (adds_to_the_loss or own_code or hardware.compile)
+        and hardware.resident
+        and isinstance(job.dataset.train.inputs, Tensor)
+        and not (recipe.data.crop or job.dataset.multilabel or isinstance(job.model, LabelsParts))
+    )
+
+
+_Criterion: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+_ROUNDS, _MOST_SECONDS = 15, 10.0
+
+
+def cost_facts(cost: Mapping[str, Any] | None) -> dict[str, str]:
+    """The result of :func:`measured_cost`, in a few words."""
+    if cost is None:
+        return {}
+    mine, plain = cost["milliseconds"], cost["cross_entropy_milliseconds"]
+    times = cost["times_cross_entropy"]
+    said = f"a step took {times:.2g} × one of plain cross-entropy ({mine:.3g} ms against {plain:.3g} ms)"
+    return {"cost": said}
+
+
+def measured_cost(
+    recipe: Recipe,
+    model: nn.Module,
+    loss: nn.Module,
+    *,
+    run: Callable[[nn.Module, Tensor], Tensor],
+    inputs: Tensor,
+    labels: Tensor,
+) -> dict[str, Any] | None:
+    """Milliseconds of a training step of the recipe, and of one by plain cross-entropy, in turn on one batch.
+
+    A copy of the network takes the steps, at a learning rate of zero, in this process alone; None where it
+    cannot be copied. Medians of 15 rounds, or of as many as ten seconds allow. A penalty on one of k batches
+    counts as its mean over k.
+    """
+    try:
+        model, loss = copy.deepcopy(model), copy.deepcopy(loss)
+    except (RuntimeError, TypeError, NotImplementedError):
+        return None
+    for value in model.parameters():
+        value.grad = None
+    model.train()
+    steps = _steps(recipe, model, lambda criterion: criterion(run(model, inputs), labels), loss)
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    begun = time.perf_counter()
+    for number in range(_ROUNDS + 1):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step()
+            if inputs.device.type == "cuda":
+                torch.cuda.synchronize(inputs.device)
+            if number:  # the first round warms up
+                seconds[name].append(time.perf_counter() - start)
+        if number > 2 and time.perf_counter() - begun > _MOST_SECONDS:
+            break
+    found = {name: 1e3 * statistics.median(times) for name, times in seconds.items()}
+    every = recipe.curvature.every if recipe.curvature.weight else 1
+    mine = (found["whole"] + (every - 1) * found["loss"]) / every
+    plain = found["cross-entropy"]
+    return {
+        "milliseconds": mine,
+        "cross_entropy_milliseconds": plain,
+        "times_cross_entropy": mine / plain if plain else math.inf,
+        "batch_size": len(labels),
+        "threads": torch.get_num_threads(),
+        "rounds": len(seconds["whole"]),
+    }
+
+
+def _steps(
+    recipe: Recipe, model: nn.Module, value: Callable[[_Criterion], Tensor], loss: nn.Module
+) -> dict[str, Callable[[], object]]:
+    """A step of cross-entropy, of the recipe's loss alone, and of that with everything the recipe adds."""
+    optimiser = build_optimiser(recipe.optimiser, model)
+    for group in optimiser.param_groups:
+        group["lr"] = 0.0
+    every_batch = recipe.model_copy(update={"curvature": recipe.curvature.model_copy(update={"every": 1})})
+    penalised = build_regularizer(every_batch, model, loss)
+    sam = SAM(model, optimiser, rho=recipe.sam.rho)
+
+    def step_of(criterion: _Criterion) -> Callable[[], object]:
+        def step() -> None:
+            optimiser.zero_grad()
+            value(criterion).backward()
+            optimiser.step()
+
+        return step
+
+    return {
+        "cross-entropy": step_of(functional.cross_entropy),
+        "loss": step_of(loss),
+        "whole": step_of(penalised or loss) if recipe.sam.rho == 0 else lambda: sam.step(lambda: value(loss)),
+    }
 
 
 class _Pass(NamedTuple):
@@ -64,7 +307,6 @@ class Learner:
 
     @property
     def learning_rate(self) -> float:
-        """The optimiser's."""
         return float(self.optimiser.param_groups[0]["lr"])
 
     @learning_rate.setter
@@ -84,17 +326,11 @@ class Learner:
         return torch.device("cpu") if self._captured is None else self._processes.device
 
     def learn(self, rows: Int[Tensor, " B"], *, epoch: int, batch: int) -> Float[Tensor, " K"]:
-        """Learn from one batch, of which this process takes its share.
+        """Learn from one batch of an epoch, both from 0; ``rows`` are on :attr:`draws_on`.
 
-        Args:
-            rows: The samples of the batch, on :attr:`draws_on`.
-            epoch: The epoch, from 0.
-            batch: The place of the batch in it, from 0.
-
-        Returns:
-            Sums over the share: loss, correct answers and samples, or their labelled parts; then, where
-            curvature is penalised, trace and penalised samples; then, where gradients are clipped, the
-            length of the gradient before that and whether it was clipped, for every sample.
+        What is returned are sums over the share of this process: loss, correct answers and samples, or their
+        labelled parts; then, where curvature is penalised, trace and penalised samples; then, where gradients
+        are clipped, the length of the gradient before that and whether it was clipped, for every sample.
         """
         drawn = self._drawn(len(rows), epoch, batch)
         if self._captured is None:
@@ -116,7 +352,6 @@ class Learner:
         return [each[first : first + count] for each in self._drawn_for_epoch]
 
     def _changed(self) -> Iterator[Tensor]:
-        """Every tensor that a step changes."""
         yield from self.model.parameters()
         yield from self.model.buffers()
         for state in self.optimiser.state.values():
@@ -159,7 +394,6 @@ class Learner:
         return torch.cat([sums, torch.stack([length, clipped]) * sums[2]])
 
     def _backward(self, inputs: Tensor, labels: Tensor, scale: float) -> _Pass:
-        """Gradients of a process's share of a batch."""
         if self._checks and len(inputs) not in self._checked:
             self._check_compiled(inputs, labels)
         if self.regularizer is None:
@@ -226,7 +460,6 @@ class Learner:
         }
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Resume from a saved state."""
         self.model.load_state_dict(saved["model"])
         self.optimiser.load_state_dict(saved["optimiser"])
         self.loss.load_state_dict(saved["loss"])
@@ -236,7 +469,6 @@ class Learner:
 
 
 def on_cpu(state: Mapping[str, Any], *, copied: bool = False) -> dict[str, Any]:
-    """A state dictionary with its tensors on the CPU."""
     return {
         name: value.detach().to("cpu", copy=copied) if isinstance(value, Tensor) else value
         for name, value in state.items()

@@ -43,7 +43,6 @@ class Display(Listener):
         self._epochs = 0
 
     def start(self, *, epoch: int, epochs: int, facts: Mapping[str, str]) -> None:
-        """Say what is trained; begin the bar."""
         if self.quiet:
             return
         console = Console(stderr=True, soft_wrap=True)
@@ -69,7 +68,6 @@ class Display(Listener):
         )
 
     def batch(self, *, epoch: int, fraction: float, loss: float) -> None:
-        """Move the bar."""
         self._update(completed=epoch - 1 + fraction, epoch=epoch, loss=f"{loss:.4f}")
 
     def epoch(self, row: Mapping[str, Any]) -> None:
@@ -83,11 +81,9 @@ class Display(Listener):
             self._bar.console.print(text, markup=False, highlight=False)
 
     def stage(self, text: str, fraction: float) -> None:
-        """Show how far the evaluation is."""
         self._update(found=f"{text} ({fraction:.0%})")
 
     def stop(self) -> None:
-        """Take the bar away."""
         if self._bar is not None:
             self._bar.stop()
         self._bar = None

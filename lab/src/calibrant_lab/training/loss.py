@@ -73,7 +73,6 @@ class BalancedLabels(nn.Module):
         self.register_buffer("weights", torch.stack([0.5 / (1 - shares), 0.5 / shares]).float())
 
     def forward(self, logits: Float[Tensor, "N C"], labels: Int[Tensor, "N C"]) -> Float[Tensor, ""]:
-        """The weighted mean over all samples and labels."""
         weights = torch.where(labels == 1, self.weights[1], self.weights[0])
         return (weights * self.loss(logits, labels)).mean()
 
@@ -129,7 +128,6 @@ def build_loss(recipe: Recipe, dataset: Dataset) -> nn.Module:
 
 
 def warn_of_dying_gradients(loss: str) -> None:
-    """Warn of a focal loss with a large exponent."""
     if ":" in loss.partition("(")[0]:
         return
     name, settings = parse_call(loss)
@@ -147,7 +145,6 @@ def warn_of_dying_gradients(loss: str) -> None:
 
 
 def class_weights(part: Part, num_classes: int) -> Float[Tensor, " C"]:
-    """Weights inverse to the frequency of the classes, with mean one over the samples."""
     counts = torch.bincount(part.labels, minlength=num_classes)
     if not bool((counts > 0).all()):
         raise InputError(
@@ -183,7 +180,6 @@ def build_regularizer(
 
 
 def regularizer_facts(recipe: Recipe) -> dict[str, str]:
-    """What the recipe adds, in a few words."""
     found: dict[str, str] = {}
     settings = recipe.curvature
     if settings.weight:

@@ -142,7 +142,6 @@ def select(
 
 
 def _write_report(selection: Selection, path: Path, *, command: str | None) -> None:
-    """The losses side by side on the test samples, and the NLL by which one was chosen."""
     recipe = selection.chosen.run.recipe
     runs = {each.loss: each.run for each in selection.candidates}
     found = compare(

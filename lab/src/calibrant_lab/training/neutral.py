@@ -135,7 +135,6 @@ def struck_predictions(
 
 
 def convention_section(found: Mapping[str, Any], judged: Convention) -> Section:
-    """Both conventions, side by side."""
     rows: list[tuple[str, ...]] = []
     for convention in CONVENTIONS:
         before, *after = (found[convention][state] for state in ("before", "by_nll", "by_ece"))

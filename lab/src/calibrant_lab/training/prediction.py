@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -14,29 +14,13 @@ from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float
 from calibrant.predictions import Predictions
 from calibrant_lab.data import Dataset, LazyImages, Part, Preparation, RawData, shrink
-from calibrant_lab.data.loading import in_turn
-from calibrant_lab.data.prepare import to_unit
-from calibrant_lab.data.splits import Size, chosen_for_calibration
-from calibrant_lab.data.table import RawPart
+from calibrant_lab.data.lazy import in_turn
+from calibrant_lab.data.table import Size, chosen_for_calibration, to_unit
 from calibrant_lab.training.data import split_as, usable_device
 from calibrant_lab.training.run import Run
 
 Which = Literal["train", "calibration", "test", "all"]
 Precision = Literal["float32", "bfloat16", "float16"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """Which samples of a data set are predicted."""
-
-    split: Which | None = None
-    """One of its splits, or all; without it the test split, or all where there is none."""
-    calibration: Size = 0.2
-    """How many of them (a share if below 1) are marked for calibration, where the data have no such split."""
-    downsample: int = 1
-    """Shrink images by this factor."""
-    seed: int = 0
-    """Decides which are marked."""
 
 
 def splits_of(run: Run, raw: RawData) -> Dataset | None:
@@ -50,11 +34,7 @@ def splits_of(run: Run, raw: RawData) -> Dataset | None:
 
 def as_split(dataset: Dataset) -> RawData:
     """The splits of a training as those of a set to predict."""
-    parts = {
-        name: RawPart(inputs=part.inputs, labels=part.labels, groups=part.groups)
-        for name, part in dataset.parts.items()
-        if name != "policy"
-    }
+    parts: dict[str, Any] = {name: part for name, part in dataset.parts.items() if name != "policy"}
     return RawData(name=dataset.name, class_names=dataset.class_names, **parts)
 
 
@@ -62,7 +42,10 @@ def predict(
     model: nn.Module,
     raw: RawData,
     *,
-    wanted: Wanted | None = None,
+    split: Which | None = None,
+    calibration: Size = 0.2,
+    downsample: int = 1,
+    seed: int = 0,
     preparation: Preparation | None = None,
     batch_size: int = 128,
     device: str = "auto",
@@ -74,26 +57,21 @@ def predict(
     Where the data have a calibration split it is predicted beside the test split, and marked. Where they have
     none, some of the samples asked for are marked: those that the network was trained on would not do.
 
-    Args:
-        model: Maps a batch of inputs to logits ``(N, C)``, or to an object that has them as ``logits``; of a
-            binary event also ``(N,)`` or ``(N, 1)``. It is set to evaluation mode.
-        raw: The data, as :func:`calibrant_lab.data.load` gives them.
-        wanted: Which of its samples.
-        preparation: What is done to inputs in [0, 1]; nothing if not given.
-        batch_size: Samples in a batch.
-        device: Such as ``cpu`` or ``cuda:1``; ``auto`` takes a GPU where there is one.
-        precision: Precision of the network's arithmetic; logits are float32 in any case.
-        progress: Called with a few words and the share that is done.
+    ``model`` maps a batch of inputs to logits ``(N, C)``, or to an object that has them as ``logits``; of a
+    binary event also ``(N,)`` or ``(N, 1)``. It is set to evaluation mode. Without ``split`` the test part is
+    predicted, or all where there is none; of it ``calibration`` (a share if below 1) are marked, by ``seed``.
 
     Example:
         >>> from calibrant_lab.data import load
         >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-        >>> found = predict(network, load("digits"), wanted=Wanted(calibration=500))
+        >>> found = predict(network, load("digits"), calibration=500)
         >>> found.num_samples, found.calibration.num_samples, found.num_classes
         (1797, 500, 10)
     """
-    wanted = wanted or Wanted()
-    pieces = _pieces(raw, wanted)
+    pieces = [
+        (marked, shrink(_decoded(part) if downsample > 1 else part, downsample))
+        for marked, part in _pieces(raw, split, calibration, seed)
+    ]
     parts = [part for _, part in pieces]
     place = usable_device(device)
     model = model.to(place).eval()
@@ -109,23 +87,23 @@ def predict(
                 done += len(rows)
                 if progress is not None:
                     progress(f"predicting {raw.name}", done / total)
-    split = torch.cat([torch.full((len(part),), int(not marked)) for marked, part in pieces])
+    tested = torch.cat([torch.full((len(part),), int(not marked)) for marked, part in pieces])
     groups = [part.groups for part in parts if part.groups is not None]
     logits, labels = torch.cat(found), torch.cat([part.labels for part in parts])
     return Predictions(
         logits=logits,
         labels=labels,
-        split=None if bool(split.all()) else split,
+        split=None if bool(tested.all()) else tested,
         class_names=list(raw.class_names),
         groups=torch.cat(groups) if len(groups) == len(parts) else None,
         kind="multilabel" if labels.ndim == 2 else None,
     )
 
 
-def _pieces(raw: RawData, wanted: Wanted) -> list[tuple[bool, Part]]:
+def _pieces(raw: RawData, split: Which | None, calibration: Size, seed: int) -> list[tuple[bool, Part]]:
     """The samples in pieces, each with whether it is marked for calibration."""
     there = raw.parts
-    split = wanted.split or ("test" if "test" in there else "all")
+    split = split or ("test" if "test" in there else "all")
     if split != "all" and split not in there:
         raise InputError(
             f"--split must name a split of {raw.name} ({', '.join(there)}) or all; got {split!r}."
@@ -133,24 +111,21 @@ def _pieces(raw: RawData, wanted: Wanted) -> list[tuple[bool, Part]]:
     names = list(there) if split == "all" else [split]
     if split == "test" and "calibration" in there:
         names = ["calibration", "test"]
-    if len(names) > 1 or not wanted.calibration:
+    if len(names) > 1 or not calibration:
         several = len(names) > 1
-        return [(several and name == "calibration", _rows(there[name], None, wanted)) for name in names]
+        return [(several and name == "calibration", there[name].rows(memory=0)) for name in names]
     part = there[names[0]]
-    mask = torch.from_numpy(chosen_for_calibration(part, wanted.calibration, seed=wanted.seed))
-    return [(True, _rows(part, mask, wanted)), (False, _rows(part, ~mask, wanted))]
+    mask = torch.from_numpy(chosen_for_calibration(part, calibration, seed=seed))
+    return [
+        (marked, part.rows(rows.nonzero()[:, 0], memory=0)) for marked, rows in ((True, mask), (False, ~mask))
+    ]
 
 
-def _rows(part: RawPart, mask: Tensor | None, wanted: Wanted) -> Part:
-    rows = torch.arange(len(part.labels)) if mask is None else mask.nonzero()[:, 0]
-    chosen = part.rows(rows, memory=0)
-    if wanted.downsample > 1 and isinstance(chosen.inputs, LazyImages):
-        chosen = replace(chosen, inputs=chosen.inputs[:])
-    return shrink(chosen, wanted.downsample)
+def _decoded(part: Part) -> Part:
+    return replace(part, inputs=part.inputs[:]) if isinstance(part.inputs, LazyImages) else part
 
 
 def _logits(given: Any, num_samples: int, raw: RawData) -> Float[Tensor, "n C"] | Float[Tensor, " n"]:
-    """Logits of a batch, on the CPU."""
     if isinstance(given, Mapping):
         given = given.get("logits")
     logits = getattr(given, "logits", given)

@@ -21,12 +21,7 @@ def shelf(kind: Kind = "recipe") -> Path:
 
 
 def names_on_shelf(kind: Kind = "recipe") -> list[str]:
-    """The recipes that ``load_recipe`` knows by name, or the grids that ``load_grid`` does.
-
-    Example:
-        >>> "digits" in names_on_shelf(), "digits-losses" in names_on_shelf("grid")
-        (True, True)
-    """
+    """The recipes that ``load_recipe`` knows by name, or the grids that ``load_grid`` does."""
     return sorted(path.stem for path in shelf(kind).glob("*.toml"))
 
 
@@ -104,11 +99,15 @@ def toml_value(text: str) -> Any:
         return text
 
 
-def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a TOML file: {error}.") from error
+
+
+def _read(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    content = read_toml(path)
     if _EXTENDS not in content:
         return content
     given = content.pop(_EXTENDS)

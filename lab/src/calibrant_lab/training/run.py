@@ -94,19 +94,13 @@ class RunFolder:
         elif self.path.is_dir() and any(not _is_left_over(entry) for entry in self.path.iterdir()):
             raise InputError(f"{self.path} is not empty and holds no run; choose another --out.")
         self.path.mkdir(parents=True, exist_ok=True)
-        self.write(self.recipe, recipe.to_toml())
-
-    def write(self, path: Path, text: str) -> None:
-        """Replace a text file."""
-        write_text(path, text)
+        write_text(self.recipe, recipe.to_toml())
 
     def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
-        """Replace a file of numbers."""
-        self.write(path, json.dumps(content, indent=2) + "\n")
+        write_text(path, json.dumps(content, indent=2) + "\n")
 
     def write_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Replace ``metrics.jsonl``."""
-        self.write(self.metrics, "".join(_json_line(row) for row in rows))
+        write_text(self.metrics, "".join(_json_line(row) for row in rows))
 
     def append_row(self, row: Mapping[str, Any]) -> None:
         """Add a line to ``metrics.jsonl``; should it be cut off, the checkpoint has it whole."""
@@ -136,7 +130,6 @@ class RunFolder:
         return sessions
 
     def note_session(self, *, command: str | None, device: str, processes: int, data_sha256: str) -> None:
-        """Add a session, with what it runs on, to ``environment.json``."""
         sessions = self.sessions if self.environment.is_file() else []
         here = environment()
         rounding = {name: here.pop(name) for name in ("instructions", "processor")}
@@ -155,7 +148,6 @@ class RunFolder:
         self.write_json(self.environment, {"sessions": sessions})
 
     def load_checkpoint(self) -> dict[str, Any] | None:
-        """The last checkpoint, on the CPU, or None."""
         if not self.checkpoint.is_file():
             return None
         try:

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
+from torch.nn.functional import one_hot
 
 from calibrant._math.errors import InputError
-from calibrant.calibrators import TemperatureScaling
+from calibrant._math.files import write_text
+from calibrant.calibrators import PlattScaling, TemperatureScaling
 from calibrant.evaluation import Evaluation, evaluate
 from calibrant.evaluation.alarms import NO_BETTER
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
+from calibrant.evaluation.result import Estimate
 from calibrant.metrics import out_of_distribution_detection, out_of_distribution_scores
 from calibrant.metrics.out_of_distribution import OutOfDistributionScore
 from calibrant.predictions import Predictions, load_predictions
 from calibrant.reports import write_report
 from calibrant.reports.commands import with_commands
 from calibrant.reports.sections import Section, SectionTable
-from calibrant.reports.words import number
+from calibrant.reports.words import AS_TRAINED, number, with_interval
 from calibrant_lab.data import Dataset
 from calibrant_lab.reports.dynamics import compared_dynamics, dynamics_sections
 from calibrant_lab.reports.run_panel import panel
-from calibrant_lab.training.batches import batch_facts
-from calibrant_lab.training.data import data_of
+from calibrant_lab.training.data import Job, data_of
 from calibrant_lab.training.heat_maps import heat_map_facts, heat_map_section
-from calibrant_lab.training.job import Job
-from calibrant_lab.training.label_table import label_section, label_table
+from calibrant_lab.training.learner import cost_facts
 from calibrant_lab.training.loss import build_loss, regularizer_facts
 from calibrant_lab.training.neutral import (
     convention_section,
@@ -36,10 +38,92 @@ from calibrant_lab.training.neutral import (
     strikes_neutral,
     struck_predictions,
 )
+from calibrant_lab.training.over_groups import label_rows
 from calibrant_lab.training.recipe import WITHOUT_EFFECT, Recipe, budget_note
 from calibrant_lab.training.run import Run, json_of, load_run
+from calibrant_lab.training.samples import batch_facts
 from calibrant_lab.training.shift import Shifted, judge_shifted, shift_section
-from calibrant_lab.training.step_cost import cost_facts
+
+
+def label_table(
+    predictions: Predictions, *, num_bins: int, num_resamples: int, seed: int
+) -> dict[str, Any] | None:
+    """Every label before and after a calibrator of the calibration samples, as plain data.
+
+    None where samples do not belong together in groups. Labels are calibrated by Platt scaling, classes by
+    temperature scaling.
+    """
+    test = predictions.test
+    if test.groups is None or test.labels is None or len(set(test.groups)) < 2:
+        return None
+    calibrator = fit_quietly(
+        PlattScaling() if test.kind == "multilabel" else TemperatureScaling(),
+        Labelled.of(predictions.calibration),
+    )
+    names = test.class_names or tuple(str(number) for number in range(test.num_classes or 0))
+    truth = test.labels if test.labels.ndim == 2 else one_hot(test.labels, test.num_classes or 0)
+    states = {AS_TRAINED: test.probs, calibrator.title.lower(): calibrator.predict_proba(test.scores)}
+    rows = {
+        state: label_rows(
+            probs.double().numpy(),
+            (truth == 1).numpy(),
+            test.groups,
+            names,
+            num_bins=num_bins,
+            num_resamples=num_resamples,
+            seed=seed,
+        )
+        for state, probs in states.items()
+    }
+    return {
+        "num_test": test.num_samples,
+        "num_groups": len(set(test.groups)),
+        "num_bins": num_bins,
+        "num_resamples": num_resamples,
+        "level": 0.95,
+        "states": {state: [asdict(row) for row in each] for state, each in rows.items()},
+    }
+
+
+def label_section(found: Mapping[str, Any]) -> Section:
+    (before, rows), (after, repaired) = found["states"].items()
+
+    def shown(estimate: Mapping[str, Any], *, signed: bool = False) -> str:
+        return with_interval(Estimate(**estimate), signed=signed)
+
+    cells = tuple(
+        (
+            row["name"],
+            str(row["num_positives"]),
+            shown(row["auroc"]),
+            *(
+                text
+                for each in (row, other)
+                for text in (shown(each["ece"]), shown(each["gap"], signed=True))
+            ),
+        )
+        for row, other in zip(rows, repaired, strict=True)
+    )
+    areas = [row["auroc"]["value"] for row in rows if row["auroc"]["value"] is not None]
+    mean = f"Mean AUROC: {number(float(np.mean(areas)))}. " if areas else ""
+    return Section(
+        title="Each label, over patients",
+        text=(
+            f"{found['num_test']} test images of {found['num_groups']} patients.",
+            "Images of one patient resemble each other, so intervals come from resampled patients.",
+        ),
+        table=SectionTable(
+            label="AUROC and calibration of each label",
+            groups=(("", 2), (before, 3), (after, 2)),
+            columns=("Label", "Positives", "AUROC", "ECE", "Gap", "ECE", "Gap"),
+            rows=cells,
+        ),
+        note=f"{mean}Intervals cover {found['level']:.0%} of {found['num_resamples']} resamples, centred on "
+        "the value, and take network and calibrator as given. The gap is the mean probability less the share "
+        f"of positives, the ECE that of {found['num_bins']} bins. All other intervals of this page are over "
+        "images and may be too short.",
+    )
+
 
 OVER_IMAGES = (
     "Intervals and chance are over images; images of one patient resemble each other, so they may be too "
@@ -50,11 +134,6 @@ COLLAPSED = (
     "The training diverged or collapsed: the network is no better than the class frequencies. Lower "
     "optimiser.learning_rate, or set optimiser.clip_norm."
 )
-
-
-def is_complete(job: Job) -> bool:
-    """Whether everything is there that the job leaves behind."""
-    return (job.folder.evaluation if job.report else job.folder.predictions).is_file()
 
 
 def write_results(
@@ -89,16 +168,15 @@ def write_results(
         command=job.command,
         progress=job.listener.stage,
     )
-    if note := budget_note(job.recipe):
-        evaluation = replace(evaluation, notes=(f"Trained on a {note}.", *evaluation.notes))
-    if labels is not None:
-        evaluation = replace(evaluation, notes=(*evaluation.notes, OVER_IMAGES))
-    if any(warning.startswith(NO_BETTER) for warning in evaluation.verdict.warnings):
-        evaluation = replace(evaluation, notes=(COLLAPSED, *evaluation.notes))
+    collapsed = any(warning.startswith(NO_BETTER) for warning in evaluation.verdict.warnings)
+    notes = [COLLAPSED] if collapsed else []
+    notes += [f"Trained on a {note}."] if (note := budget_note(job.recipe)) else []
+    notes += [*evaluation.notes, *([] if labels is None else [OVER_IMAGES])]
+    evaluation = replace(evaluation, notes=tuple(notes))
     run = load_run(folder.path)
     facts = {**facts, **heat_map_facts(run, job.dataset)}
     write_run_report(run, evaluation, job.dataset, facts=facts)
-    folder.write(folder.evaluation, with_commands(evaluation).to_json() + "\n")
+    write_text(folder.evaluation, with_commands(evaluation).to_json() + "\n")
 
 
 def _write_predictions(job: Job, logits: dict[str, torch.Tensor]) -> None:
@@ -179,18 +257,10 @@ def _course(recipe: Recipe) -> str:
 
 
 def run_title(recipe: Recipe) -> str:
-    """The title of a run's report.
-
-    Example:
-        >>> from calibrant_lab.training import Recipe
-        >>> run_title(Recipe.read({"model": "mlp(widths=(64,))", "data": {"name": "digits"}}))
-        'mlp on digits, cross-entropy'
-    """
     return f"{recipe.model.partition('(')[0]} on {recipe.data.name}, {recipe.loss}"
 
 
 def rewrite_report(run: Run, dataset: Dataset, *, further: Sequence[Section]) -> None:
-    """Rewrite the report of a finished run, with further sections at its end."""
     if run.evaluation is None:
         raise InputError(f"{run.folder.path} is not finished, so it has no report.")
     session = run.folder.sessions[-1]
@@ -207,7 +277,6 @@ def write_run_report(
     facts: Mapping[str, str],
     further: Sequence[Section] = (),
 ) -> None:
-    """Write the report of a run, whose other results are in its directory already."""
     after = [*run_sections(run, dataset, facts), *further]
     write_report(evaluation, run.folder.report, title=run_title(run.recipe), after=after)
 
@@ -287,7 +356,6 @@ def comparison_sections(runs: Mapping[str, Run]) -> tuple[Section, ...]:
 
 
 def _differences(runs: Mapping[str, Run]) -> Section | None:
-    """The settings in which the recipes differ."""
     flat = {name: run.recipe.settings() for name, run in runs.items()}
     first = next(iter(flat.values()))
     differing = [

@@ -1,25 +1,151 @@
-"""The splits of a training, ready for the network, and passes over them in which nothing is learned."""
+"""The splits of a training, what the network sees of an image, and passes in which nothing is learned."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
 
+from calibrant._math.errors import InputError
 from calibrant._math.shapes import Float, Int
-from calibrant_lab.data import LazyImages, Part
-from calibrant_lab.data.loading import Plan
-from calibrant_lab.data.prepare import to_unit
-from calibrant_lab.training.data import preparation
-from calibrant_lab.training.job import Job
+from calibrant.losses._module import BatchLossModule
+from calibrant_lab.data import Dataset, LazyImages, Part
+from calibrant_lab.data.lazy import Plan
+from calibrant_lab.data.table import to_unit
+from calibrant_lab.training.data import Job, preparation
 from calibrant_lab.training.processes import Processes
-from calibrant_lab.training.views import AsJudged, middle
+from calibrant_lab.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+
+def network_shape(recipe: Recipe, dataset: Dataset) -> tuple[int, ...]:
+    """Shape of what the network sees of one sample."""
+    shape, side = dataset.input_shape, recipe.data.crop
+    if not side:
+        return shape
+    if len(shape) != 3 or side > min(shape[1:]):
+        raise InputError(
+            f"`data.crop` must be 0 or at most the sides of the images; got {side} for samples of shape "
+            f"{shape}."
+        )
+    return (shape[0], side, side)
+
+
+def middle(images: Float[Tensor, "N C H W"], side: int) -> Float[Tensor, "N C h w"]:
+    """The square in the middle; all where ``side`` is 0."""
+    if not side:
+        return images
+    top, left = (round((total - side) / 2) for total in images.shape[2:])
+    return images[:, :, top : top + side, left : left + side]
+
+
+def ten_crops(images: Float[Tensor, "N C H W"], side: int) -> Iterator[Float[Tensor, "N C h w"]]:
+    """The four corners and the middle, then the mirror images of these.
+
+    Example:
+        >>> image = torch.arange(9.0).reshape(1, 1, 3, 3)
+        >>> [int(view[0, 0, 0, 0]) for view in ten_crops(image, 1)]
+        [0, 2, 6, 8, 4, 0, 2, 6, 8, 4]
+    """
+    for mirrored in (False, True):
+        for vertical, horizontal in (
+            (slice(None, side), slice(None, side)),
+            (slice(None, side), slice(-side, None)),
+            (slice(-side, None), slice(None, side)),
+            (slice(-side, None), slice(-side, None)),
+        ):
+            view = images[:, :, vertical, horizontal]
+            yield view.flip(3) if mirrored else view
+        view = middle(images, side)
+        yield view.flip(3) if mirrored else view
+
+
+def averaged(views: Sequence[Float[Tensor, "N C"]], *, multilabel: bool) -> Float[Tensor, "N C"]:
+    """Logits of the mean of the probabilities: log-odds of labels, log-probabilities of classes.
+
+    They are computed from logarithms in float64, so that probabilities next to 0 and 1 keep their digits.
+
+    Example:
+        >>> views = [torch.tensor([[0.0, 2.0]]), torch.tensor([[0.0, -2.0]])]
+        >>> averaged(views, multilabel=True).sigmoid()
+        tensor([[0.5000, 0.5000]])
+    """
+    stacked = torch.stack([each.double() for each in views])
+    if multilabel:
+        made = _log_mean(logsigmoid(stacked)) - _log_mean(logsigmoid(-stacked))
+    else:
+        made = _log_mean(stacked.log_softmax(dim=2))
+    return made.to(views[0].dtype)
+
+
+class AsJudged(nn.Module):
+    """A trained network with the views of its recipe's evaluation: whole images in, logits out.
+
+    Views come one after the other, each in a batch of its own, so that memory does not grow with them.
+    """
+
+    def __init__(self, network: Callable[[Tensor], Tensor], recipe: Recipe, *, multilabel: bool) -> None:
+        super().__init__()
+        self.network = network
+        self._side, self._views, self._multilabel = recipe.data.crop, recipe.evaluation.views, multilabel
+
+    def forward(self, images: Tensor) -> Float[Tensor, "N C"]:
+        if self._views == "one":
+            return self.network(middle(images, self._side))
+        views = [self.network(view) for view in ten_crops(images, self._side)]
+        return averaged(views, multilabel=self._multilabel)
+
+
+def _log_mean(logarithms: Float[Tensor, "V N C"]) -> Float[Tensor, "N C"]:
+    return logarithms.logsumexp(dim=0) - math.log(len(logarithms))
+
+
+_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+
+def least_batch(model: nn.Module, processes: int) -> int:
+    """The samples that a batch must have: one for each process, and two where batches are normalised."""
+    normalised = any(isinstance(module, _NORMS) for module in model.modules())
+    return 2 * processes if normalised else max(2, processes)
+
+
+def batches_in(order: Int[Tensor, " N"], recipe: Recipe, *, least: int) -> list[Int[Tensor, " B"]]:
+    """An epoch's samples in batches; a last one that is too small is left out."""
+    size = recipe.training.batch_size
+    batches = list(order.split(size))
+    needed = size if recipe.training.drop_last else least
+    if len(batches) > 1 and len(batches[-1]) < needed:
+        batches.pop()
+    return batches
+
+
+def check_batches(recipe: Recipe, samples: int, model: nn.Module) -> None:
+    processes = recipe.hardware.devices * recipe.hardware.nodes
+    least = least_batch(model, processes)
+    if min(recipe.training.batch_size, samples) < least:
+        raise InputError(
+            f"`training.batch_size` must be at least {least}, and so must the number of training samples: "
+            f"each of {processes} processes needs {least // processes} of every batch; got "
+            f"{recipe.training.batch_size} and {samples}."
+        )
+
+
+def batch_facts(recipe: Recipe, samples: int, model: nn.Module, loss: nn.Module, *, processes: int) -> str:
+    """What of the batches is not as it looks, to follow their size; empty where nothing is."""
+    least, said = least_batch(model, processes), ""
+    left = samples - sum(map(len, batches_in(torch.arange(samples), recipe, least=least)))
+    if left:
+        why = "training.drop_last" if recipe.training.drop_last else f"a batch needs {least}"
+        said = f"; the last {left} of {samples} samples of every epoch are left out ({why})"
+    if processes > 1 and (isinstance(loss, BatchLossModule) or ":" in recipe.loss.partition("(")[0]):
+        said += f"; each of {processes} processes computes it on its share of the batch"
+    return said
 
 
 class Samples:
@@ -48,11 +174,7 @@ class Samples:
         """Take in ``count`` evenly spaced samples of a split, under another name."""
         part = self._parts[of]
         rows = torch.linspace(0, len(part) - 1, count).long()
-        if isinstance(part.inputs, LazyImages):
-            inputs = part.inputs.chosen(rows)
-        else:
-            inputs = part.inputs[rows.to(part.inputs.device)]
-        self.add(name, Part(inputs=inputs, labels=part.labels[rows.to(part.labels.device)]))
+        self.add(name, part.rows(rows, memory=0))
 
     def plan(self, name: str, batches: Sequence[Int[Tensor, " n"]]) -> None:
         """Say which batches will be taken next, so that images can be decoded before they are needed."""
@@ -61,11 +183,9 @@ class Samples:
             self._plans[name] = Plan(inputs, batches)
 
     def count(self, name: str) -> int:
-        """How many samples the split holds."""
         return len(self._parts[name])
 
     def labels(self, name: str) -> Tensor:
-        """The labels of a split, on the CPU."""
         return self._parts[name].labels.cpu()
 
     def take(self, name: str, rows: Int[Tensor, " n"]) -> tuple[Tensor, Tensor]:
@@ -80,7 +200,6 @@ class Samples:
         return to_unit(inputs.to(self._device)), labels
 
     def prepare(self, unit: Tensor) -> Tensor:
-        """Normalise inputs in [0, 1] as the recipe says."""
         prepared = self._preparation(unit)
         return prepared.contiguous(memory_format=self.layout) if prepared.ndim == 4 else prepared
 
@@ -114,7 +233,6 @@ class Inference:
         return self.over(name, lambda inputs, _labels: judged(inputs), width=self._width)
 
     def run(self, inputs: Tensor) -> Tensor:
-        """Logits of a batch, seen as after each epoch."""
         return self._of_view(middle(inputs, self._side))
 
     @torch.no_grad()

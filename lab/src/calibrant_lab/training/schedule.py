@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from calibrant._math.errors import InputError
 from calibrant._math.text_form import nearest
-from calibrant_lab.training.recipe_sections import OptimiserSection, ScheduleSection
+from calibrant_lab.training.recipe import OptimiserSection, ScheduleSection
 
 RELATIVE_RATE = "relative_rate"
 """Entry of a parameter group: its learning rate against that of the recipe."""
@@ -33,14 +33,12 @@ class JointOptimiser(Optimizer):
         self._share()
 
     def step(self, closure: Any = None) -> Any:
-        """A step of each; the closure, where there is one, is called once."""
         value = None if closure is None else closure()
         for part in self.parts:
             part.step()
         return value
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Resume from what ``state_dict`` gave."""
         super().load_state_dict(state_dict)
         self._share()
 
@@ -60,13 +58,6 @@ def learning_rate(
     schedule: ScheduleSection, *, base: float, epoch: int, epochs: int, losses: Sequence[float | None] = ()
 ) -> float:
     """Learning rate after ``epoch`` completed epochs; a function of what came before, without state.
-
-    Args:
-        schedule: How it changes.
-        base: The optimiser's learning rate.
-        epoch: Completed epochs.
-        epochs: All epochs.
-        losses: What plateau looks at, one for each completed epoch; None where it was not finite.
 
     Example:
         >>> steps = ScheduleSection(name="steps", milestones=(150, 250))
@@ -100,7 +91,6 @@ def _plateaus(losses: Sequence[float | None], patience: int) -> int:
 
 
 def build_optimiser(settings: OptimiserSection, model: nn.Module) -> Optimizer:
-    """The optimiser that the recipe asks for."""
     if not settings.plain:
         return _optimiser(settings, model.parameters())
     named = dict(model.named_parameters())

@@ -10,12 +10,7 @@ _CPU = torch.device("cpu")
 
 
 def derived(seed: int, purpose: int, *place: int) -> int:
-    """A seed for one purpose at one place (epoch, batch, process), unrelated to those of other places.
-
-    Example:
-        >>> derived(0, ORDER, 1) == derived(0, ORDER, 1), derived(0, ORDER, 1) == derived(0, ORDER, 2)
-        (True, False)
-    """
+    """A seed for one purpose at one place (epoch, batch, process), unrelated to those of other places."""
     state = np.random.SeedSequence([seed, purpose, *place]).generate_state(1, np.uint64)
     return int(state[0] >> np.uint64(1))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import torch
 
@@ -20,7 +20,7 @@ from calibrant.reports.sections import Section, SectionTable
 from calibrant.reports.words import AS_TRAINED, number, with_interval
 from calibrant_lab.data import Dataset, Part, load
 from calibrant_lab.data.images.corruptions import CORRUPTIONS, CorruptedImages
-from calibrant_lab.training.job import Job
+from calibrant_lab.training.data import Job
 from calibrant_lab.training.recipe import Recipe
 from calibrant_lab.training.samples import Inference, Samples
 
@@ -29,17 +29,11 @@ _DRAWS = 400  # enough for intervals in a table
 _RESAMPLES = 200
 
 
-@dataclass(frozen=True)
-class Shift:
+class Shift(NamedTuple):
     """One corruption at one severity."""
 
     corruption: str
     severity: int
-
-    @property
-    def name(self) -> str:
-        """As in names of files."""
-        return f"{self.corruption}-{self.severity}"
 
 
 def shifts(recipe: Recipe) -> list[Shift]:
@@ -86,8 +80,7 @@ def check_shift(recipe: Recipe, dataset: Dataset) -> None:
         shifted(recipe, dataset, found)
 
 
-@dataclass(frozen=True)
-class Shifted:
+class Shifted(NamedTuple):
     """What the network says of a shifted set."""
 
     shift: Shift
@@ -117,7 +110,7 @@ def judge_shifted(job: Job, clean: Predictions, found: Sequence[Shifted]) -> Non
         corruption, severity = each.shift.corruption, each.shift.severity
         job.listener.stage(f"evaluating {corruption} {severity}", place / len(found))
         whole = _beside_clean(job, clean.calibration, each)
-        whole.save(job.folder.shift / f"{each.shift.name}.npz")
+        whole.save(job.folder.shift / f"{corruption}-{severity}.npz")
         rows.append(_row(job, calibrators, whole.test, corruption=corruption, severity=severity))
     settings = job.recipe.shift
     numbers = {

@@ -1,29 +1,164 @@
-"""A network, its calibrator, and what both say of an image."""
+"""A network, its calibrator with intervals, and what both say of an image that was sent."""
 
 from __future__ import annotations
 
-import base64
+import io
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from calibrant._math.errors import InputError
+from calibrant._math.errors import ConvergenceError, InputError
 from calibrant._math.shapes import Float
 from calibrant._math.text_form import nearest
 from calibrant.calibrators import Calibrator
+from calibrant.calibrators.affine import Affine
+from calibrant.calibrators.fitting.samples import floor_zero_probabilities
+from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
 from calibrant.predictions import Predictions
 from calibrant.predictions.to_event import repaired, to_repair
 from calibrant.web.limits import Limits, Refusal
 from calibrant.web.uploads import Upload
 from calibrant_lab.data import Geometry, Preparation
-from calibrant_lab.data.prepare import to_unit
+from calibrant_lab.data.lazy import in_eight_bits
+from calibrant_lab.data.table import to_unit
+from calibrant_lab.reports.run_panel import png, png_address
 from calibrant_lab.training.heat_maps import grad_cam, last_maps
-from calibrant_lab.training.views import averaged, middle, ten_crops
-from calibrant_lab.web.images import as_bytes, decoded, png
-from calibrant_lab.web.intervals import Refits
+from calibrant_lab.training.samples import averaged, middle, ten_crops
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF")  # none can hold scripts, or refer to other files
+_DAMAGE = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError)
+
+
+def decoded(file: Upload, limits: Limits) -> Image:
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    if not file.content:
+        raise Refusal(422, f"{file.name}: it is empty (0 bytes).")
+    Image.MAX_IMAGE_PIXELS = limits.pixels
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found: Any = Image.open(io.BytesIO(file.content), formats=_FORMATS)
+            width, height = found.size
+            if width * height > limits.pixels:
+                raise _too_large(file, limits)
+            turned = in_eight_bits(ImageOps.exif_transpose(found))
+            return turned.convert("L" if turned.mode in {"1", "L", "I", "F", "LA"} else "RGB")
+    except (UnidentifiedImageError, Image.DecompressionBombError) as error:
+        if isinstance(error, UnidentifiedImageError):
+            raise Refusal(
+                422, f"{file.name}: it is not an image of a kind that is read ({_kinds()})."
+            ) from error
+        raise _too_large(file, limits) from error
+    except _DAMAGE as error:
+        said = str(error).rstrip(".") or type(error).__name__
+        raise Refusal(422, f"{file.name}: it is a damaged image ({said[:200]}).") from error
+
+
+def as_bytes(image: Image, geometry: Geometry, channels: int) -> Tensor:
+    """An image as a network's inputs before they are prepared: ``(C, H, W)``, uint8."""
+    scaled = geometry.apply(image.convert("L" if channels == 1 else "RGB"))
+    pixels = np.array(scaled)
+    return torch.from_numpy(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1).copy())
+
+
+def _kinds() -> str:
+    return ", ".join(_FORMATS)
+
+
+def _too_large(file: Upload, limits: Limits) -> Refusal:
+    return Refusal(413, f"{file.name}: an image must have at most {limits.pixels:,} pixels; it has more.")
+
+
+_LEAST = 20  # refits, below which quantiles say nothing
+_MOST = 1 << 23  # probabilities of which quantiles are taken at a time
+
+
+@dataclass(frozen=True)
+class Refits:
+    """One calibrator, fitted on resamples of its calibration samples."""
+
+    calibrators: tuple[Calibrator, ...]
+    level: float
+
+    def interval(self, scores: Float[Tensor, "N ..."]) -> tuple[Tensor, Tensor]:
+        """Percentiles of the probabilities that the refits give, for each probability."""
+        outside = (1 - self.level) / 2
+        levels = torch.tensor([outside, 1 - outside], dtype=torch.float64)
+        rows = max(1, _MOST * len(scores) // (len(self.calibrators) * max(1, scores.numel())))
+        parts = [torch.quantile(self._probs(part), levels, dim=0) for part in scores.split(rows)]
+        low, high = torch.cat(parts, dim=1)
+        return low, high
+
+    def _probs(self, scores: Float[Tensor, "N ..."]) -> Float[Tensor, "R N ..."]:
+        if self._maps is None:
+            return torch.stack([torch.as_tensor(each.predict_proba(scores)) for each in self.calibrators])
+        factors, shifts = self._maps
+        kind = self.calibrators[0].kind_
+        wide = floor_zero_probabilities(scores.double(), kind)[0]
+        if wide.ndim == 1:
+            return torch.sigmoid(wide * factors + shifts)
+        mapped = wide * factors[:, None] + shifts[:, None]  # (N, K) -> (R, N, K)
+        return mapped.softmax(dim=2) if kind == "multiclass" else mapped.sigmoid()
+
+    @cached_property
+    def _maps(self) -> tuple[Tensor, Tensor] | None:
+        """A factor and a shift of each score, ``(R, K)``, where that is what all the refits do."""
+        found = [each.affine() for each in self.calibrators]
+        if not all(each is not None and _only_scales(each) for each in found):
+            return None
+        kept = [each for each in found if each is not None]
+        return torch.stack([each.weight.diag() for each in kept]), torch.stack([each.bias for each in kept])
+
+
+def _only_scales(affine: Affine) -> bool:
+    return not bool((affine.weight - affine.weight.diag().diag()).any())
+
+
+def refits(
+    calibrator: Calibrator,
+    rows: Predictions,
+    *,
+    number: int = 200,
+    level: float = 0.95,
+    seed: int = 0,
+    tell: Callable[[str, float], None] = lambda *_: None,
+) -> Refits | None:
+    """Fit a calibrator's like on resamples of rows, or of whole clusters such as patients.
+
+    A resample without a finding, on which nothing can be fitted, is left out. None if too few are left.
+    """
+    data, units = Labelled.of(rows), _units(rows)
+    generator = np.random.default_rng(seed)
+    found: list[Calibrator] = []
+    for turn in range(number):
+        tell("fitting the calibrator on resamples", turn / number)
+        drawn = generator.integers(len(units), size=len(units))
+        index = torch.from_numpy(np.concatenate([units[unit] for unit in drawn]))
+        try:
+            found.append(fit_quietly(calibrator.unfitted(), data.rows(index)))
+        except (InputError, ConvergenceError):
+            continue
+    return Refits(tuple(found), level) if len(found) >= min(_LEAST, number) else None
+
+
+def _units(rows: Predictions) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """What is drawn: rows, or the rows of each cluster."""
+    if rows.clusters is None:
+        return [np.array([row]) for row in range(rows.num_samples)]
+    _, numbers = np.unique(np.asarray(rows.clusters), return_inverse=True)
+    order = np.argsort(numbers, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +169,7 @@ class Seen:
     geometry: Geometry
     preparation: Preparation
     channels: int
-    side: int = 0
-    """Side of the squares that are cut out; 0: the whole image."""
+    side: int = 0  # side of the squares that are cut out; 0: the whole image
     ten: bool = False
     """Whether the probabilities of ten squares are averaged, or only the middle one is seen."""
     multilabel: bool = False
@@ -50,7 +184,6 @@ class Seen:
         return averaged(views, multilabel=self.multilabel)
 
     def middle_of(self, image: Float[Tensor, "C H W"]) -> tuple[Tensor, Tensor]:
-        """The middle view of an image of bytes: as it looks, and as the network is given it."""
         unit = middle(to_unit(image[None]), self.side)
         return unit[0], self.preparation(unit)
 
@@ -139,13 +272,13 @@ class Classifier:
             heat = grad_cam(network, prepared, [column], layer=layer)[0]
         except (InputError, AssertionError, IndexError) as error:
             said = str(error) or "this network has no maps of this class."
-            return answer | {"map_error": said, "image": _address(_picture(unit))}
+            return answer | {"map_error": said, "image": png_address(_picture(unit))}
         strongest = float(heat.max())
         heat = (heat / max(strongest, 1e-12)).clamp(0, 1)
         return answer | {
             "map_of": of,
-            "image": _address(_picture(unit)),
-            "map": _address(png(_coloured(heat))),
+            "image": png_address(_picture(unit)),
+            "map": png_address(png(_coloured(heat))),
             "map_empty": strongest <= 0,
         }
 
@@ -225,7 +358,3 @@ def _coloured(heat: Tensor) -> Any:
     colours = colormaps["inferno"](heat.numpy())
     colours[:, :, 3] = heat.numpy() ** 0.5
     return colours
-
-
-def _address(content: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(content).decode("ascii")

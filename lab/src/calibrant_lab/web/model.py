@@ -1,7 +1,9 @@
-"""Loading a network and what makes its probabilities true."""
+"""Loading a network and what makes its probabilities true, CheXNet's weights and findings among it."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import torch
 from torch import Tensor
 
 from calibrant._math.errors import InputError
+from calibrant._math.files import atomic_write
 from calibrant.calibrators import Calibrator, load_calibrator
 from calibrant.calibrators import build as build_calibrator
 from calibrant.evaluation.fitting.templates import Labelled, fit_quietly
@@ -19,13 +22,80 @@ from calibrant.web.limits import Limits, Refusal
 from calibrant.web.settings import ModelSettings
 from calibrant.web.uploads import Upload
 from calibrant_lab.data import Geometry, Preparation
+from calibrant_lab.data.xray_sets import FINDINGS
 from calibrant_lab.models import build_trained
+from calibrant_lab.models.weights import read_weights
+from calibrant_lab.reports.run_panel import png
 from calibrant_lab.training.data import preparation, read_data
 from calibrant_lab.training.run import load_run
-from calibrant_lab.web.chest import ORDERS, notice_for, plain
-from calibrant_lab.web.classifier import LIKELIEST, Classifier, Seen
-from calibrant_lab.web.images import png
-from calibrant_lab.web.intervals import refits
+from calibrant_lab.web.classifier import LIKELIEST, Classifier, Seen, refits
+
+NOTICE = "Not for clinical use: nobody has tested whether this network is right about your patients."
+
+_CHEXNET = """
+Atelectasis Cardiomegaly Effusion Infiltration Mass Nodule Pneumonia Pneumothorax Consolidation Edema
+Emphysema Fibrosis Pleural_Thickening Hernia
+"""
+_TORCHXRAYVISION = """
+Atelectasis Consolidation Infiltration Pneumothorax Edema Emphysema Fibrosis Effusion Pneumonia
+Pleural_Thickening Cardiomegaly Nodule Mass Hernia
+"""
+_OF_OTHER_SETS = ("Lung Lesion", "Fracture", "Lung Opacity", "Enlarged Cardiomediastinum")
+ORDERS: dict[str, tuple[str, ...]] = {
+    # github.com/arnoweng/CheXNet, model.py; the NIH's own list, and those of most repetitions of CheXNet
+    "chexnet": tuple(_CHEXNET.split()),
+    # torchxrayvision.datasets.default_pathologies: fourteen of NIH's findings and four of other sets
+    "torchxrayvision": (*_TORCHXRAYVISION.split(), *_OF_OTHER_SETS),
+    "chestxray14": FINDINGS,
+}
+
+
+def plain(name: str) -> str:
+    """A finding's name as it is compared."""
+    return " ".join(name.replace("_", " ").casefold().split())
+
+
+def notice_for(names: tuple[str, ...]) -> str | None:
+    """The notice that the answers of a network with findings need."""
+    known = {plain(name) for name in FINDINGS} | {"covid-19", "covid"}
+    return NOTICE if any(plain(name) in known for name in names) else None
+
+
+_WRAPPERS = re.compile(r"^(?:module\.|model\.|densenet121\.)+")
+
+
+def own_name(name: str) -> str:
+    """What a parameter is called here.
+
+    Example:
+        >>> own_name("module.densenet121.features.denseblock1.denselayer1.norm.1.weight")
+        'features.denseblock1.denselayer1.norm1.weight'
+        >>> own_name("module.densenet121.classifier.0.bias")
+        'classifier.bias'
+    """
+    name = _WRAPPERS.sub("", name)
+    name = re.sub(r"(denselayer\d+\.(?:norm|conv))\.([12]\.)", r"\1\2", name)
+    return re.sub(r"^classifier\.0\.", "classifier.", name)
+
+
+def convert_chexnet(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> int:
+    """Write the weights of a checkpoint to a ``.safetensors`` file; return the network's number of outputs.
+
+    The checkpoint is not unpickled: an interpreter of our own follows it as far as it makes containers and
+    tensors, and calls nothing. What the file holds besides the weights is left out.
+    """
+    from safetensors.torch import save
+
+    found: dict[str, Tensor] = {own_name(name): value for name, value in read_weights(path).items()}
+    last = found.get("classifier.weight")
+    if last is None or last.ndim != 2 or "features.norm5.weight" not in found:
+        raise InputError(f"{os.fspath(path)} must hold the weights of a DenseNet with a linear classifier.")
+    if Path(out).suffix != ".safetensors":
+        raise InputError(f"`out` must end in .safetensors; got {os.fspath(out)!r}.")
+    with atomic_write(out) as temporary:
+        temporary.write_bytes(save({name: value.contiguous().clone() for name, value in found.items()}))
+    return len(last)
+
 
 Tell = Callable[[str, float], None]
 

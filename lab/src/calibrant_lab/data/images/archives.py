@@ -40,7 +40,6 @@ class Files(ABC):
         """Open a file for reading."""
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
         with self.open(name) as stream:
             return stream.read()
 
@@ -81,9 +80,7 @@ class _Tar(Files):
         for member in self._members.values():
             if not member.isfile():
                 raise _not_a_file(path, member.name)
-        if (
-            path.suffix != ".tar"
-        ):  # of a compressed one the end is a checksum, which is looked at when it is met
+        if path.suffix != ".tar":  # the end of a compressed one is a checksum, looked at when it is met
             while archive.fileobj.read(2**20):
                 pass
 
@@ -145,7 +142,6 @@ def _not_a_file(path: Path, name: str) -> InputError:
 
 
 def refuse_tricks(path: Path, names: Iterable[str]) -> None:
-    """Refuse names that lead out of the folder that an archive would be unpacked to."""
     for name in names:
         plain = name.replace("\\", "/")
         if plain.startswith("/") or ":" in plain.split("/", maxsplit=1)[0] or ".." in plain.split("/"):
@@ -153,6 +149,5 @@ def refuse_tricks(path: Path, names: Iterable[str]) -> None:
 
 
 def check_size(path: Path, name: str, size: int) -> None:
-    """Refuse a file that unpacks to more than any real set holds."""
     if size > LARGEST:
         raise InputError(f"{path} is refused: {name!r} in it unpacks to {size} bytes.")

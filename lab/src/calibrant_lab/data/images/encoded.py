@@ -1,4 +1,4 @@
-"""Images kept in memory as the bytes of their files (JPEG, PNG): ``.npz`` files, and Tiny-ImageNet-200."""
+"""Images decoded when they are chosen: from folders, or kept in memory as the bytes of their files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import numpy as np
 import torch
 
 from calibrant._math.errors import InputError
-from calibrant_lab.data.check import whole_numbers
-from calibrant_lab.data.files import read_arrays
+from calibrant._math.text_form import nearest
+from calibrant_lab.data.files import SPLITS, read_arrays, whole_numbers
 from calibrant_lab.data.images.archives import Files, opened
-from calibrant_lab.data.lazy import AS_IT_IS, Digest, Geometry, LazyImages
-from calibrant_lab.data.table import RawData, RawPart
+from calibrant_lab.data.lazy import Digest, LazyImages
+from calibrant_lab.data.table import Part, RawData
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
 
 __all__ = ["EncodedImages", "read_jpeg_archive", "read_tiny_imagenet"]
 
@@ -42,7 +43,7 @@ def read_jpeg_archive(
         if "class_names" not in arrays:
             raise InputError(f"{path.name} has no 'class_names'; it holds {', '.join(arrays)}.")
         class_names = tuple(str(each) for each in arrays["class_names"].tolist())
-    found: dict[str, RawPart] = {}
+    found: dict[str, Any] = {}
     for split, word in zip(("train", "test"), splits, strict=True):
         wanted = [f"{each}_{word}" for each in ("jpeg", "offset", "y")]
         missing = [key for key in wanted if key not in arrays]
@@ -56,7 +57,7 @@ def read_jpeg_archive(
             raise InputError(
                 f"{path.name}: {wanted[1]!r} must rise from 0 or more to at most the {len(content)} bytes."
             )
-        found[split] = RawPart(
+        found[split] = Part(
             inputs=EncodedImages(content, ends),
             labels=torch.from_numpy(whole_numbers(labels, what=f"{path.name}: {wanted[2]!r}")),
         )
@@ -66,20 +67,12 @@ def read_jpeg_archive(
 class EncodedImages(LazyImages):
     """Images of one size as the bytes of their files: image i is ``content[offsets[i]:offsets[i + 1]]``."""
 
-    def __init__(
-        self,
-        content: Array,
-        offsets: Array,
-        *,
-        mode: Literal["L", "RGB"] = "RGB",
-        geometry: Geometry = AS_IT_IS,
-    ) -> None:
-        super().__init__(len(offsets) - 1, mode=mode, geometry=geometry)
+    def __init__(self, content: Array, offsets: Array) -> None:
+        super().__init__(len(offsets) - 1, mode="RGB")
         # As a tensor, because processes share the memory of tensors.
         self.content, self.offsets = torch.from_numpy(content), torch.from_numpy(offsets.astype(np.int64))
 
     def open(self, row: int) -> Image:
-        """One image."""
         from PIL import Image
 
         content = self.content[int(self.offsets[row]) : int(self.offsets[row + 1])]
@@ -89,7 +82,6 @@ class EncodedImages(LazyImages):
             raise InputError(f"{self.name(row)} cannot be decoded: its bytes are not an image.") from error
 
     def digest(self, digest: Digest) -> None:
-        """The bytes as they are."""
         digest.update(self.content.numpy().data)
         digest.update(self.offsets.numpy().tobytes())
 
@@ -136,7 +128,6 @@ def _train(files: Files, number: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _validation(files: Files, number: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Images of ``val/images``, whose labels are in a table."""
     table = files.content("val_annotations.txt", what="the labels of the validation images").decode()
     labels = dict(line.split("\t")[:2] for line in table.splitlines() if "\t" in line)
     found: list[tuple[str, int]] = []
@@ -152,12 +143,100 @@ def _validation(files: Files, number: Mapping[str, int]) -> list[tuple[str, int]
     return found
 
 
-def _part(files: Files, listed: Sequence[tuple[str, int]], split: str) -> RawPart:
+def _part(files: Files, listed: Sequence[tuple[str, int]], split: str) -> Part:
     if not listed:
         raise InputError(f"{files.path} has no {split} images, so a split is missing; get all of it again.")
     pieces = [files.read(name) for name, _ in listed]
     offsets = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
     content = np.frombuffer(bytearray().join(pieces), dtype=np.uint8)
-    return RawPart(
-        inputs=EncodedImages(content, offsets), labels=torch.tensor([label for _, label in listed])
-    )
+    return Part(inputs=EncodedImages(content, offsets), labels=torch.tensor([label for _, label in listed]))
+
+
+_PICTURES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"})
+
+
+def read_folder(path: Path) -> RawData:
+    """Read ``train/CLASS/*.png`` (with ``val`` and ``test`` alongside), or ``CLASS/*.png``."""
+    splits = {
+        split: path / word for split, words in SPLITS.items() for word in words if (path / word).is_dir()
+    } or {"train": path}
+    if "train" not in splits:
+        raise InputError(f"{path} has folders of splits but none called train.")
+    class_names = tuple(sorted(folder.name for folder in splits["train"].iterdir() if folder.is_dir()))
+    if len(class_names) < 2:
+        raise InputError(f"{splits['train']} must hold a folder of images for each of at least two classes.")
+    listed = {split: _listed(folder, class_names) for split, folder in splits.items()}
+    grey = all(_is_grey(file) for files in listed.values() for file, _ in files)
+    found: dict[str, Any] = {
+        split: Part(
+            inputs=ImageFiles([file for file, _ in files], mode="L" if grey else "RGB"),
+            labels=torch.tensor([label for _, label in files]),
+        )
+        for split, files in listed.items()
+    }
+    return RawData(name=path.name, class_names=class_names, **found)
+
+
+class ImageFiles(LazyImages):
+    """Images in files of their own."""
+
+    def __init__(self, files: Sequence[Path], *, mode: Literal["L", "RGB"]) -> None:
+        super().__init__(len(files), mode=mode)
+        self.files = tuple(files)
+
+    def open(self, row: int) -> Image:
+        from PIL import Image
+
+        try:
+            return Image.open(self.files[row])
+        except (OSError, SyntaxError) as error:
+            raise _undecodable(self.files[row], error) from error
+
+    def check_sizes(self) -> None:
+        """Read the sizes of all images from their heads, and refuse different ones."""
+        sizes: list[tuple[int, int]] = []
+        for row in range(len(self)):
+            with self.open(row) as image:
+                sizes.append(image.size)
+            if sizes[-1] != sizes[0]:
+                raise self.other_size(row, sizes[-1], sizes[0])
+
+    def name(self, row: int) -> str:
+        return self.files[row].name
+
+    def digest(self, digest: Digest) -> None:
+        """The files' names and sizes: reading large sets for this would take hours."""
+        for file in self.files:
+            digest.update(f"{file.name} {file.stat().st_size}\n".encode())
+
+
+def is_picture(file: Path) -> bool:
+    return file.suffix.lower() in _PICTURES
+
+
+def _listed(folder: Path, class_names: Sequence[str]) -> list[tuple[Path, int]]:
+    files: list[tuple[Path, int]] = []
+    for kind in sorted(entry for entry in folder.iterdir() if entry.is_dir()):
+        if kind.name not in class_names:
+            raise InputError(f"{kind} is not a class of the training images{nearest(kind.name, class_names)}")
+        label = class_names.index(kind.name)
+        pictures = sorted(file for file in kind.iterdir() if is_picture(file))
+        if not pictures:
+            raise InputError(f"{kind} holds no images ({', '.join(sorted(_PICTURES))}).")
+        files += [(file, label) for file in pictures]
+    return files
+
+
+def _is_grey(file: Path) -> bool:
+    from PIL import Image
+
+    try:
+        with Image.open(file) as image:
+            return image.mode in {"1", "L", "I;16", "I"}
+    except (OSError, SyntaxError) as error:
+        raise _undecodable(file, error) from error
+
+
+def _undecodable(file: Path, error: Exception) -> InputError:
+    what = getattr(error, "strerror", None) or "it is not an image"
+    return InputError(f"{file} cannot be decoded ({what}); replace or remove it.")

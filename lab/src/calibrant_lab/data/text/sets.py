@@ -1,24 +1,162 @@
-"""The sets of texts that the papers classify."""
+"""The sets of texts that the papers classify: their words, a vocabulary by frequency, and word vectors."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
-from collections.abc import Sequence
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from calibrant._math.errors import InputError
-from calibrant_lab.data.check import numbered_classes
-from calibrant_lab.data.files import table_rows
-from calibrant_lab.data.table import RawTexts
-from calibrant_lab.data.text.records import (
-    files_of_splits,
-    labels_of,
-    lines_of,
-    text_data,
-    texts_of,
-)
+from calibrant._math.files import DAMAGE, file_or_data, reason
+from calibrant._math.shapes import Float, Int
+from calibrant_lab.data.files import SPLITS, numbered_classes, table_rows
+from calibrant_lab.data.table import Part, RawData
+
+Record = Mapping[str, Any]
+
+
+def files_of_splits(folder: Path) -> dict[str, Path]:
+    """The ``train``, ``val`` and ``test`` file of a folder, as ``.jsonl`` or ``.jsonl.gz``."""
+    found: dict[str, Path] = {}
+    for split, names in SPLITS.items():
+        for path in (folder / f"{name}{end}" for name in names for end in (".jsonl", ".jsonl.gz")):
+            if path.is_file():
+                found.setdefault(split, path)
+    if "train" not in found:
+        raise InputError(f"{folder} must hold train.jsonl or train.jsonl.gz, a line of JSON for each text.")
+    return found
+
+
+def lines_of(path: Path, needed: Sequence[str]) -> list[Record]:
+    """The records of a file of JSON lines, each with the ``needed`` entries."""
+    records: list[Record] = []
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    records.append(_record(line, needed, f"{path} line {number}"))
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read ({reason(error)}); fetch the file again.") from error
+    if not records:
+        raise InputError(f"{path} is empty; it must hold a line of JSON for each text.")
+    return records
+
+
+def _record(line: str, needed: Sequence[str], place: str) -> Record:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{place} is not JSON ({reason(error)}); fetch the file again.") from error
+    missing = [name for name in needed if not isinstance(found, dict) or name not in found]
+    if missing:
+        raise InputError(f"{place} has no {missing[0]!r}; every line needs {', '.join(needed)}.")
+    return found
+
+
+def texts_of(records: Sequence[Record], path: Path) -> list[str]:
+    texts = [record["text"] for record in records]
+    for line, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            raise InputError(f"{path} record {line}: `text` must be a text in quotes; got {text!r:.40}.")
+    return texts
+
+
+def labels_of(records: Sequence[Record], names: Sequence[str], path: Path) -> list[int]:
+    """The labels of records: numbers, or names of classes."""
+    labels: list[int] = []
+    for line, record in enumerate(records, start=1):
+        label = record["label"]
+        if label in names and isinstance(label, str):
+            label = names.index(label)
+        if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < len(names):
+            raise InputError(
+                f"{path} record {line}: the label must be a whole number in 0 … {len(names) - 1} or one of "
+                f"{', '.join(names[:3])}, …; got {label!r}."
+            )
+        labels.append(label)
+    return labels
+
+
+def text_data(
+    parts: Mapping[str, tuple[Sequence[str], Sequence[int]]],
+    *,
+    name: str,
+    class_names: Sequence[str],
+    words: int,
+    length: int,
+) -> RawData:
+    """Texts and labels of each split as rows of word numbers; the vocabulary is of all splits together."""
+    if words < 2:
+        raise InputError(f"`words` must leave room for padding and one word; got {words}.")
+    cut = {split: [words_of(text) for text in texts] for split, (texts, _) in parts.items()}
+    vocabulary = by_frequency((text for texts in cut.values() for text in texts), words)
+    if not vocabulary:
+        raise InputError(f"the texts of {name} must hold words; they are all empty.")
+    found = {
+        split: Part(
+            inputs=numbered(cut[split], vocabulary, length=length),
+            labels=torch.tensor(list(labels), dtype=torch.int64),
+        )
+        for split, (_, labels) in parts.items()
+    }
+    return RawData(name=name, class_names=tuple(class_names), vocabulary=vocabulary, **found)
+
+
+_FILTERED = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
+_TO_SPACES = str.maketrans(_FILTERED, " " * len(_FILTERED))
+
+
+def words_of(text: str) -> list[str]:
+    r"""Lower-case words, as the Keras tokenizer cuts them: punctuation and line breaks count as spaces.
+
+    Apostrophes stay, and so does white space of other kinds.
+
+    Example:
+        >>> words_of("It isn't, \nis-it?")
+        ['it', "isn't", 'is', 'it']
+    """
+    return [word for word in text.lower().translate(_TO_SPACES).split(" ") if word]
+
+
+def by_frequency(texts: Iterable[Sequence[str]], size: int) -> tuple[str, ...]:
+    """The ``size - 1`` most frequent words, those met first going first among equals; number 0 is padding."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    return tuple(word for word, _ in counts.most_common(size - 1))
+
+
+def numbered(
+    texts: Iterable[Sequence[str]], vocabulary: Sequence[str], *, length: int
+) -> Int[Tensor, "N length"]:
+    """Texts as rows of word numbers from 1, unknown words left out.
+
+    Long texts lose their beginning, and short ones have zeros in front.
+
+    Example:
+        >>> numbered([["b", "a"], ["a", "x", "a", "b", "b"]], ["a", "b"], length=3).tolist()
+        [[0, 2, 1], [1, 2, 2]]
+    """
+    if isinstance(length, bool) or length < 1:
+        raise InputError(f"`length` must be 1 or more words; got {length!r}.")
+    places = {word: place for place, word in enumerate(vocabulary, start=1)}
+    rows = [[places[word] for word in text if word in places][-length:] for text in texts]
+    found = torch.zeros((len(rows), length), dtype=torch.int32)
+    for row, numbers in enumerate(rows):
+        if numbers:
+            found[row, -len(numbers) :] = torch.tensor(numbers, dtype=torch.int32)
+    return found
+
 
 _VALIDATION = 900  # Mukhoti et al. (2020), as their code cuts
 
@@ -30,7 +168,7 @@ def read_texts(
     words: int = 20_000,
     length: int = 1000,
     class_names: Sequence[str] | None = None,
-) -> RawTexts:
+) -> RawData:
     """Texts with labels in ``train.jsonl`` and, where there are such splits, ``val`` and ``test``."""
     records = {
         split: (path, lines_of(path, ("text", "label"))) for split, path in files_of_splits(folder).items()
@@ -47,7 +185,7 @@ def read_texts(
 
 def read_newsgroups(
     folder: Path, *, name: str, words: int, length: int, class_names: Sequence[str]
-) -> RawTexts:
+) -> RawData:
     """20 Newsgroups as Mukhoti et al. (2020) cut it: all posts, shuffled by numpy's seed 1.
 
     The last fifth is for testing and the 900 before it for calibration. A folder holds either the posts as
@@ -96,7 +234,7 @@ def _posts_of_lines(folder: Path, groups: Sequence[str]) -> list[tuple[int, str]
     return [(label, text) for label, _, text in sorted(posts)]
 
 
-def read_finsen(path: Path, *, name: str, words: int, length: int) -> RawTexts:
+def read_finsen(path: Path, *, name: str, words: int, length: int) -> RawData:
     """FinSen: news with the columns ``Title``, ``Tag`` and ``Content``; the tag is the class."""
     rows = list(table_rows(path, ("Title", "Tag", "Content")))
     for number, row in enumerate(rows, start=2):
@@ -112,8 +250,199 @@ def read_finsen(path: Path, *, name: str, words: int, length: int) -> RawTexts:
 
 
 def _class_names(labels: Sequence[object], source: str) -> tuple[str, ...]:
-    """The words that are labels, or numbers."""
     if all(isinstance(label, str) for label in labels):
         return tuple(sorted({str(label) for label in labels}))
     highest = max((label for label in labels if isinstance(label, int)), default=0)
     return numbered_classes(max(1, highest), source=source)
+
+
+def read_vectors(path: Path, vocabulary: Sequence[str]) -> Float[Tensor, "V D"]:
+    """Vectors of padding and of the words of a vocabulary; NaN for those that the file does not know.
+
+    The file is an ``.npz`` of ``words`` and ``vectors``, or text as GloVe comes: a word and its numbers on
+    each line. Where a word is unknown as it is written, its lower-case form counts. Row 0, padding, is zero.
+    """
+    wanted = {form for word in vocabulary for form in (word, word.lower())}
+    try:
+        known = _from_archive(path, wanted) if path.suffix == ".npz" else _from_lines(path, wanted)
+    except DAMAGE as error:
+        raise InputError(
+            f"{path} cannot be read as word vectors ({reason(error)}); it must be GloVe's text, "
+            "or an .npz file of words and vectors."
+        ) from error
+    if not known:
+        raise InputError(f"{path} knows none of the {len(vocabulary)} words; take vectors of this language.")
+    for word, vector in known.items():
+        if not np.isfinite(vector).all():
+            raise InputError(f"{path} must hold finite numbers; those of {word!r} are not.")
+    size = len(next(iter(known.values())))
+    found = np.full((len(vocabulary) + 1, size), np.nan, dtype=np.float32)
+    found[0] = 0.0
+    for row, word in enumerate(vocabulary, start=1):
+        vector = known.get(word, known.get(word.lower()))
+        if vector is not None:
+            found[row] = vector
+    return torch.from_numpy(found)
+
+
+def no_vectors(vocabulary: Sequence[str], size: int = 100) -> Float[Tensor, "V D"]:
+    found = torch.full((len(vocabulary) + 1, size), torch.nan)
+    found[0] = 0.0
+    return found
+
+
+def vectors_path(name: str) -> Path:
+    path = file_or_data(name)
+    if path is None:
+        raise InputError(
+            "data.vectors must name a file of word vectors, by its path or inside the folder CALIBRANT_DATA; "
+            f"there is no {name}."
+        )
+    return path
+
+
+def _from_archive(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as archive:
+        words, vectors = archive["words"], archive["vectors"]
+    if vectors.ndim != 2 or words.shape != vectors.shape[:1] or not vectors.size:
+        raise ValueError(f"words of shape {words.shape}, vectors of shape {vectors.shape}")
+    if vectors.dtype.kind not in "fiu":
+        raise ValueError(f"vectors of {vectors.dtype}")
+    rows = {str(word): row for row, word in enumerate(words) if str(word) in wanted}
+    return {word: vectors[row].astype(np.float32) for word, row in rows.items()}
+
+
+def _from_lines(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
+    known: dict[str, np.ndarray] = {}
+    size = 0
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            word, *rest = line.rstrip().split(" ")
+            size = size or len(rest)
+            # GloVe 840B has a few "words" with spaces, which no tokenizer here makes.
+            if word in wanted and len(rest) == size:
+                known[word] = np.array(rest, dtype=np.float32)
+            elif len(rest) < size or size < 2:
+                raise ValueError(f"line {number} holds a word and {len(rest)} numbers")
+    return known
+
+
+LEFT, RIGHT, WORD, LABEL, LEVEL = range(5)
+"""Columns of a node: its children's rows (-1 at a leaf), its word (0 if it has none), its label, its level.
+
+A leaf has level 0, any other node one more than the higher of its children; -1 is padding. Row 0 is the root.
+"""
+
+_BINARY = ("negative", "positive")
+_FINE = ("very negative", "negative", "neutral", "positive", "very positive")
+_NEUTRAL = 2
+_PIECES = re.compile(r"[()]|[^() \t\r\n]+")  # a no-break space is part of a word, as in "3 1/2"
+
+
+class Node(NamedTuple):
+    """A node before its word has a number."""
+
+    left: int
+    right: int
+    word: str
+    label: int
+    level: int
+
+
+def parse_tree(text: str) -> list[Node]:
+    """The nodes of a tree such as ``(3 (2 Not) (1 bad))``, each before its children.
+
+    Raises:
+        InputError: If brackets or labels do not make a binary tree.
+
+    Example:
+        >>> [tuple(node) for node in parse_tree("(3 (2 Not) (1 bad))")]
+        [(1, 2, '', 3, 1), (-1, -1, 'Not', 2, 0), (-1, -1, 'bad', 1, 0)]
+    """
+    pieces = _PIECES.findall(text)
+    nodes: list[Node] = []
+    open_nodes: list[int] = []
+    children: list[list[int]] = []
+    place = 0
+    while place < len(pieces):
+        piece = pieces[place]
+        if piece == "(" and place + 1 < len(pieces) and pieces[place + 1] in "01234":
+            if not open_nodes and nodes:
+                raise _broken(text, "has two roots")
+            if open_nodes:
+                children[open_nodes[-1]].append(len(nodes))
+            open_nodes.append(len(nodes))
+            nodes.append(Node(-1, -1, "", int(pieces[place + 1]), 0))
+            children.append([])
+            place += 1
+        elif piece == ")" and open_nodes:
+            row = open_nodes.pop()
+            nodes[row] = _closed(nodes, row, children[row], text)
+        elif piece not in "()" and open_nodes and not nodes[open_nodes[-1]].word:
+            nodes[open_nodes[-1]] = nodes[open_nodes[-1]]._replace(word=piece)
+        else:
+            raise _broken(text, f"has a misplaced {piece!r}")
+        place += 1
+    if open_nodes or not nodes:
+        raise _broken(text, "ends early")
+    return nodes
+
+
+def _closed(nodes: Sequence[Node], row: int, children: Sequence[int], text: str) -> Node:
+    node = nodes[row]
+    if node.word and not children:
+        return node
+    if node.word or len(children) != 2:
+        raise _broken(text, "has a node with neither one word nor two children")
+    left, right = children
+    return node._replace(left=left, right=right, level=1 + max(nodes[left].level, nodes[right].level))
+
+
+def _broken(text: str, what: str) -> InputError:
+    return InputError(f"the tree {text[:40]}… {what}; it must look like (3 (2 Not) (1 bad)).")
+
+
+def read_trees(folder: Path, *, name: str, fine: bool = False) -> RawData:
+    """The Stanford Sentiment Treebank: ``train``, ``val`` and ``test`` as lines of JSON with a ``tree``.
+
+    The binary task drops sentences with a neutral root; its nodes have three labels, negative, neutral and
+    positive, because phrases may well be neutral. The task of five sentiments is ``fine``. The vocabulary is
+    cased and of all splits together.
+    """
+    trees = {
+        split: [parse_tree(str(record["tree"])) for record in lines_of(path, ("tree",))]
+        for split, path in files_of_splits(folder).items()
+    }
+    # Neutral sentences are dropped, but their words are known.
+    words = sorted({node.word for split in trees.values() for nodes in split for node in nodes} - {""})
+    numbers = {word: number for number, word in enumerate(["", *words])}
+    kept = {
+        split: [nodes for nodes in found if fine or nodes[0].label != _NEUTRAL]
+        for split, found in trees.items()
+    }
+    longest = max((len(nodes) for found in kept.values() for nodes in found), default=0)
+    parts: dict[str, Part] = {}
+    for split, found in kept.items():
+        if not found:
+            raise InputError(f"the {split} file of {folder} has no tree with a sentiment at its root.")
+        roots = torch.tensor([nodes[0].label for nodes in found])
+        parts[split] = Part(
+            inputs=_table(found, numbers, longest, fine=fine),
+            labels=roots if fine else (roots > _NEUTRAL).long(),
+        )
+    return RawData(name=name, class_names=_FINE if fine else _BINARY, vocabulary=tuple(words), **parts)
+
+
+def _table(
+    trees: Sequence[Sequence[Node]], numbers: dict[str, int], longest: int, *, fine: bool
+) -> Int[Tensor, "N nodes 5"]:
+    coarse = (0, 0, 1, 2, 2)
+    table = torch.zeros((len(trees), longest, 5), dtype=torch.int32)
+    table[:, :, LEVEL] = -1
+    for row, nodes in enumerate(trees):
+        known = [
+            (left, right, numbers[word], label if fine else coarse[label], level)
+            for left, right, word, label, level in nodes
+        ]
+        table[row, : len(nodes)] = torch.tensor(known, dtype=torch.int32)
+    return table

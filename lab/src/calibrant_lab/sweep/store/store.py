@@ -1,26 +1,180 @@
-"""The store of runs: one folder a run, which is finished when its result is there."""
+"""The store of runs, one folder a run, which is finished when its result is there; and an index."""
 
 from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from calibrant._math.errors import InputError
-from calibrant_lab.sweep.item import Item
+from calibrant._math.errors import CalibrantWarning, InputError
 from calibrant_lab.sweep.matching import Wanted, matches
-from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.sweep.store.leases import Holder, Lease, Leases
-from calibrant_lab.sweep.store.places import README, RESULT_FILE, RUNS, SPENT, place_at
-from calibrant_lab.sweep.store.result import Index, Summary, amended, result_content, summary_of
-from calibrant_lab.sweep.tasks.fingerprints import Fingerprints
-from calibrant_lab.sweep.tasks.task import Outcome, Task
+from calibrant_lab.sweep.store.places import (
+    INDEX,
+    README,
+    RESULT_FILE,
+    RUNS,
+    SPENT,
+    Holder,
+    Lease,
+    Leases,
+    Place,
+    place_at,
+)
+from calibrant_lab.sweep.tasks.task import Fingerprints, Item, Outcome, RunResult, Task
+
+FORMAT = 1
+"""The version of the format of ``result.json``, which ``docs/reference/run-result.schema.json`` describes."""
+_SUMMARY = tuple(each.name for each in fields(RunResult) if each.name[0] != "_")
+
+
+def result_content(item: Item, outcome: Outcome, spent: Mapping[str, Any], *, ended: str) -> dict[str, Any]:
+    more = dict(outcome.more)
+    inputs = more.pop("inputs", item.inputs)
+    return finite(
+        {
+            "format": FORMAT,
+            "run": item.run,
+            "task": item.task.name,
+            "version": item.task.version,
+            "measures": item.task.measures,
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "settings": dict(item.settings),
+            "axes": dict(item.axes),
+            "inputs": inputs,
+            "metrics": outcome.metrics,
+            "undefined": outcome.undefined,
+            "parameters": outcome.parameters,
+            "wall_seconds": round(spent["wall_seconds"], 3),
+            "cpu_seconds": round(spent["cpu_seconds"], 3),
+            "sessions": spent["sessions"],
+            "ended": ended,
+            "environment": more.pop("environment", {}),
+            "more": more,
+            "rows": list(outcome.rows),
+        }
+    )
+
+
+def amended(content: Mapping[str, Any], item: Item, outcome: Outcome) -> dict[str, Any]:
+    """The content of a result whose run was measured again."""
+    again = {
+        "measures": item.task.measures,
+        "settings": dict(item.settings),
+        "metrics": outcome.metrics,
+        "undefined": outcome.undefined,
+        "parameters": outcome.parameters,
+        "more": {**content["more"], **outcome.more},
+    }
+    return finite({**content, **again})
+
+
+class DamagedResultError(InputError):
+    """A file that should be the result of a run is not, whatever the version."""
+
+
+def summary_of(content: bytes, source: str) -> dict[str, Any]:
+    """What an index keeps of a result: all but the rows.
+
+    Raises:
+        DamagedResultError: If it is not a result.
+        InputError: If it is not one that this version of calibrant can read.
+    """
+    try:
+        found = json.loads(content)
+        written = found["format"]
+        summary = {name: found[name] for name in _SUMMARY if written == FORMAT}
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedResultError(
+            f"{source} is not the result of a run, so it is left out; the next sweep does that run again."
+        ) from error
+    if written != FORMAT:
+        raise InputError(f"{source} is of format {written}; this version of calibrant reads format {FORMAT}.")
+    return summary
+
+
+def finite(value: Any) -> Any:
+    """The value with None for numbers that JSON cannot hold, and lists for tuples."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return value
+
+
+Summary: TypeAlias = dict[str, Any]
+
+
+class Index:
+    """The summaries of a store's results, read again only where a result is new or has changed."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._known: dict[str, tuple[str, Summary]] = {}
+        self._damaged: dict[str, str] = {}
+        self._loaded = False
+
+    def summaries(self) -> list[Summary]:
+        """The summaries of all results but damaged ones, with a warning; updates the index."""
+        if not self._loaded:
+            self._known, self._loaded = self._stored(), True
+        stamps = self._place.stamps()
+        seen = {run: stamp for run, (stamp, _) in self._known.items()} | self._damaged
+        stale = [run for run, stamp in stamps.items() if seen.get(run) != stamp]
+        for run in stale:
+            name = f"{RUNS}/{run}/{RESULT_FILE}"
+            content = self._place.read(name)
+            if content is None:  # removed since they were listed
+                continue
+            try:
+                self._known[run] = stamps[run], summary_of(content, f"{self._place.address}/{name}")
+            except DamagedResultError as error:
+                self._known.pop(run, None)
+                self._damaged[run] = stamps[run]
+                warnings.warn(str(error), CalibrantWarning, stacklevel=2)
+        gone = self._known.keys() - stamps.keys()
+        for run in gone:
+            del self._known[run]
+        if stale or gone:
+            with suppress(OSError):  # a store that may only be read is read without one
+                self._place.write(INDEX, self._lines().encode())
+        return [summary for _, summary in self._known.values()]
+
+    def rebuild(self) -> int:
+        self._known, self._damaged, self._loaded = {}, {}, True
+        return len(self.summaries())
+
+    def _stored(self) -> dict[str, tuple[str, Summary]]:
+        """What the file says; a line that cannot be read is as good as none."""
+        found: dict[str, tuple[str, Summary]] = {}
+        head, *lines = (self._place.read(INDEX) or b"{}").splitlines() or [b"{}"]
+        with suppress(ValueError):
+            lines = lines if json.loads(head) == {"format": FORMAT} else []
+            for line in lines:
+                with suppress(ValueError, KeyError, TypeError):
+                    entry = json.loads(line)
+                    found[entry["summary"]["run"]] = entry["stamp"], entry["summary"]
+        return found
+
+    def _lines(self) -> str:
+        head = json.dumps({"format": FORMAT})
+        entries = (
+            json.dumps({"stamp": stamp, "summary": summary}, allow_nan=False, ensure_ascii=False)
+            for stamp, summary in self._known.values()
+        )
+        return "\n".join([head, *entries]) + "\n"
+
 
 _README = """A store of runs, made by `calibrant sweep`; `calibrant runs` lists what is in it.
 
@@ -35,12 +189,10 @@ _RUN_README = """A run of the task `{task}`, {status}: {label}
 `calibrant runs` shows it among the others of its store.
 """
 _RESULT_SAYS = "settings, status, numbers and what was recorded after each epoch"
-_TEMPORARY = ("checkpoint.pt", "metrics.jsonl", SPENT)
-"""What a run needs only until it is finished."""
+_TEMPORARY = ("checkpoint.pt", "metrics.jsonl", SPENT)  # what a run needs only until it is finished
 _NOTE_EVERY, _KEEP_EVERY = 5.0, 60.0
 """Seconds between notes of the time, and between saves of an unfinished run for other machines."""
-_KEEPING = 0.05
-"""The largest share of the time that goes into those saves."""
+_KEEPING = 0.05  # the largest share of the time that goes into those saves
 
 
 class Store:
@@ -62,15 +214,11 @@ class Store:
 
     def __init__(self, address: str | os.PathLike[str], *, create: bool = True) -> None:
         self.place = place_at(address, create=create)
+        self.address = self.place.address
         self.leases = Leases(self.place)
         self._index = Index(self.place)
         if create and self.place.read(README) is None:
             self.place.write(README, _README.encode())
-
-    @property
-    def address(self) -> str:
-        """Where it lies."""
-        return self.place.address
 
     # Reading
 
@@ -152,8 +300,7 @@ class Store:
         """Write the result of a claimed run; what it needed only on the way is removed."""
         session.spend()
         ended = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        content = result_content(item, outcome, ended=ended, **session.spent)
-        text = _as_text(content)
+        text = _as_text(result_content(item, outcome, session.spent, ended=ended))
         readme = _readme(item.task, outcome.status, item.label, session.folder)
         (session.folder / "README.txt").write_text(readme, encoding="utf-8")
         aside = session.folder / f".calibrant-{RESULT_FILE}"
@@ -183,7 +330,6 @@ class Store:
         self.place.delete(f"{RUNS}/{run}")
 
     def remove_file(self, run: str, name: str) -> None:
-        """Remove a file of a finished run, such as its predictions."""
         if name == RESULT_FILE:
             raise InputError(f"{RESULT_FILE} makes the run; remove the run instead.")
         self.place.delete(f"{RUNS}/{run}/{name}")

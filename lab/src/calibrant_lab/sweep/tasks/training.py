@@ -7,7 +7,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import version
@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from calibrant import losses
+from calibrant._math.errors import InputError
 from calibrant._math.files import file_or_data
 from calibrant._math.text_form import canonical_call, named, parse_call
 from calibrant.calibrators import build as build_calibrator
@@ -36,10 +37,17 @@ from calibrant.predictions import Predictions, load_predictions
 from calibrant.predictions.to_event import to_repair
 from calibrant_lab.data.fetch import cache_folder
 from calibrant_lab.data.lazy import feed
-from calibrant_lab.models.roster import MODELS
-from calibrant_lab.sweep.result import RunResult
-from calibrant_lab.sweep.tasks.fingerprints import Fingerprints, digest_of, state_of
-from calibrant_lab.sweep.tasks.task import Outcome, Settings, Task, Tell
+from calibrant_lab.models.roster import MODELS, imported
+from calibrant_lab.sweep.tasks.task import (
+    Fingerprints,
+    Outcome,
+    RunResult,
+    Settings,
+    Task,
+    Tell,
+    digest_of,
+    state_of,
+)
 from calibrant_lab.training import Listener, Recipe, train
 from calibrant_lab.training.data import TrainingData, read_training_data
 from calibrant_lab.training.recipe import NUMBERS, settings_at
@@ -72,8 +80,7 @@ _COSMETIC = (
 
 A run that lacks a calibrator is measured again, from its predictions.
 """
-_CALLS = ("model", "loss")
-"""Settings written as ``name(setting=value)``."""
+_CALLS = ("model", "loss")  # settings written as `name(setting=value)`
 
 
 class Training(Task):
@@ -93,7 +100,6 @@ class Training(Task):
     }
 
     def complete(self, settings: Settings) -> Settings:
-        """The recipe's own validation, and that there are such a loss, network and calibrators."""
         recipe = Recipe.read(nested(settings), source="grid")
         _check(recipe.loss, recipe.model, recipe.evaluation.calibrators)
         return settings_at(recipe, "full")
@@ -116,11 +122,9 @@ class Training(Task):
         return kept if processes == 1 else {**kept, "processes": processes}  # each sees its share of a batch
 
     def unrecorded(self, settings: Settings) -> Settings:
-        """Without recordings of chosen epochs."""
         return {**settings, "record.dynamics": False}
 
     def inputs(self, settings: Settings, fingerprints: Fingerprints) -> Mapping[str, str]:
-        """Digests of the split data set, of out-of-distribution samples, and of weights to begin with."""
         recipe = recipe_of(settings)
         key = [_data_key(recipe), _sources(recipe), NUMBERS, version("torch"), version("numpy")]
         found: dict[str, str] = json.loads(
@@ -139,7 +143,6 @@ class Training(Task):
         return super().covers(result, settings) and known >= set(asked) and whole
 
     def measure_again(self, settings: Settings, result: RunResult) -> Outcome:
-        """By the calibrators that are asked for, and those that were before."""
         recipe = recipe_of(settings)
         before = [stage for stage in result.metrics if stage != UNCALIBRATED]
         asked = recipe.evaluation.calibrators or DEFAULTS
@@ -151,18 +154,15 @@ class Training(Task):
         return point_values(predictions, calibrators, recipe.evaluation.num_bins)
 
     def threads(self, settings: Settings) -> int:
-        """As the recipe says, or one, in each process."""
         hardware = recipe_of(settings).hardware
         return max(1, hardware.threads) * hardware.devices
 
     def needs_gpu(self, settings: Settings) -> bool:
-        """Whether the recipe lets it use one and there is one."""
         import torch
 
         return recipe_of(settings).hardware.accelerator != "cpu" and torch.cuda.is_available()
 
     def lacking(self, settings: Settings) -> str:
-        """The GPU that the recipe names, where there is none."""
         wanted = recipe_of(settings).hardware.accelerator
         if wanted not in {"gpu", "cuda"}:
             return ""
@@ -177,7 +177,6 @@ class Training(Task):
         return "cuda" if self.needs_gpu(settings) else "cpu"
 
     def gpus(self, settings: Settings) -> int:
-        """One for each device, unless the recipe asks for another kind."""
         hardware = recipe_of(settings).hardware
         return hardware.devices if hardware.accelerator in {"auto", "gpu", "cuda"} else 0
 
@@ -195,7 +194,6 @@ class Training(Task):
 
 
 def recipe_of(settings: Settings) -> Recipe:
-    """The recipe that complete settings stand for."""
     return Recipe.read(nested(settings))
 
 
@@ -255,7 +253,6 @@ class _Telling(Listener):
         self._tell, self._epochs = tell, 1
 
     def start(self, *, epoch: int, epochs: int, facts: Mapping[str, str]) -> None:
-        _ = facts
         self._epochs = epochs
         self._tell(epoch / epochs, f"epoch {epoch}/{epochs}")
 
@@ -358,3 +355,19 @@ def _of_labels(probs: Tensor, test: Predictions, num_bins: int) -> dict[str, dic
 
 def _finite(value: float | Tensor | None) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
+
+
+TASKS: Mapping[str, Callable[[], Task]] = {"training": Training}
+
+
+def task_named(name: str) -> Task:
+    """The task of that name, or what ``module:Class`` makes, with settings if it has some."""
+    if ":" not in name:
+        return named(name, TASKS, "task")()
+    try:
+        found = imported(name, {})
+    except (InputError, TypeError) as error:  # such as: an abstract class
+        raise InputError(f"the task {name!r}: {str(error).rstrip('.')}.") from error
+    if not isinstance(found, Task):
+        raise InputError(f"the task {name!r} must be a subclass of {Task.__module__}.Task.")
+    return found
