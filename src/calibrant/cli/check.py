@@ -98,7 +98,6 @@ def check(
 
     from calibrant._math.files import write_text
     from calibrant.evaluation.gate.check import check as check_predictions
-    from calibrant.evaluation.gate.check import summed_up
     from calibrant.reports.exports import junit_text
 
     with (
@@ -136,7 +135,7 @@ def check(
 
 
 def _lines(found: GateResult, *, quiet: bool) -> Iterator[str]:
-    from calibrant.evaluation.gate.by_group import summed_up
+    from calibrant.evaluation.gate.check import summed_up
 
     shown, passing = summed_up(found.checks, MOST_OF_GROUPS)
     yield from (f"warning: {warning}" for warning in found.warnings)
